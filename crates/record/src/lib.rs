@@ -1,0 +1,52 @@
+//! What a measurement is made of: units, the histogram, samples and series, and the run record
+//! with its file format.
+//!
+//! This crate stands at the bottom of the flow: every other crate speaks in its types. It opens no
+//! file, socket or clock; [`run::RunRecord`] turns into named byte strings and back, and the `prony`
+//! crate puts those on disk.
+
+pub mod clock;
+pub mod histogram;
+pub mod load;
+pub mod run;
+pub mod series;
+pub mod units;
+
+pub use clock::{Clock, ManualClock};
+pub use histogram::{Histogram, HistogramError};
+pub use load::{
+    Arrival, Body, Close, Connections, Engine, FailureKind, GeneratorCost, Interval, LoadOutcome,
+    LoadSpec, RequestCounts, ThreadCost,
+};
+pub use run::{
+    EnvironmentItem, Manifest, MemoryStore, ProcessRecord, RecordError, RunRecord, Store,
+    TargetRecord, TrialRecord, TrialState,
+};
+pub use series::{Kind, Series, Unavailable};
+pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
+
+use serde::{Deserialize, Serialize};
+
+/// Something a reader of a result must know: what was seen, its likely cause, and what to do.
+///
+/// Warnings are data: they are stored in the record and shown by every output format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Warning {
+    /// Stable name, `snake_case`, for scripts.
+    pub name: String,
+    /// What was seen, with its numbers, and the likely cause. One or two sentences.
+    pub seen: String,
+    /// What to do about it; empty when nothing can be done.
+    pub remedy: String,
+}
+
+impl Warning {
+    /// A warning from its three parts.
+    pub fn new(name: &str, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            seen: seen.into(),
+            remedy: remedy.into(),
+        }
+    }
+}

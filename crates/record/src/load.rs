@@ -1,0 +1,458 @@
+//! What load was asked for ([`LoadSpec`]) and what came of it ([`LoadOutcome`]).
+//!
+//! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
+//! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
+
+use crate::{Histogram, Nanos, Warning};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// When requests are scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "process", rename_all = "snake_case")]
+pub enum Arrival {
+    /// Closed loop: the next request is scheduled when an answer has come.
+    Closed,
+    /// Open loop, equal gaps; `per_s` over all threads.
+    Constant {
+        /// Requests per second in total.
+        per_s: f64,
+    },
+    /// Open loop, exponential gaps; `per_s` over all threads.
+    Poisson {
+        /// Requests per second in total, on average.
+        per_s: f64,
+        /// Seed of the gaps; thread `i` uses `seed + i`.
+        seed: u64,
+    },
+}
+
+impl Arrival {
+    /// The offered rate per second, `None` for a closed loop.
+    pub fn offered_per_s(&self) -> Option<f64> {
+        match self {
+            Arrival::Closed => None,
+            Arrival::Constant { per_s } | Arrival::Poisson { per_s, .. } => Some(*per_s),
+        }
+    }
+}
+
+/// How the client ends a connection that it ends itself.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Close {
+    /// Orderly; leaves TIME_WAIT at the side that closes first.
+    #[default]
+    Fin,
+    /// Reset (`SO_LINGER` 0): no TIME_WAIT, but the server sees an aborted connection.
+    Rst,
+}
+
+/// Which kernel interface drives the sockets.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// The best that this build and host have.
+    #[default]
+    Auto,
+    /// io_uring.
+    Uring,
+    /// epoll, edge-triggered.
+    Epoll,
+}
+
+/// A request's body.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// No body.
+    #[default]
+    None,
+    /// This text.
+    Text(String),
+    /// The content of this file, read before the load starts.
+    File(String),
+}
+
+/// One load, completely described.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadSpec {
+    /// `http://` or `https://` URL.
+    pub url: String,
+    /// Connections in total, at most open at one time.
+    pub connections: u32,
+    /// Load threads; `None` lets the generator choose.
+    pub threads: Option<u32>,
+    /// Stop after this time (warm-up not included).
+    pub duration: Option<Nanos>,
+    /// Stop after this many requests (warm-up not included).
+    pub requests: Option<u64>,
+    /// When requests are scheduled.
+    pub arrival: Arrival,
+    /// Requests that a connection carries before the client closes it; `None` is no limit.
+    pub requests_per_connection: Option<u64>,
+    /// How the client closes.
+    pub close: Close,
+    /// Requests in flight on one connection.
+    pub pipeline: u32,
+    /// Kernel interface.
+    pub engine: Engine,
+    /// Local addresses to connect from, used in turn; empty leaves it to the kernel.
+    pub source: Vec<std::net::IpAddr>,
+    /// CPUs for the load threads, thread `i` on `cpus[i % len]`; empty does not pin.
+    pub cpus: Vec<u32>,
+    /// Load before the measurement, not counted.
+    pub warmup: Nanos,
+    /// A request without a complete answer for this long has failed.
+    pub timeout: Nanos,
+    /// Request method.
+    pub method: String,
+    /// Request headers beyond those that the generator sets (`Host` may be overridden).
+    pub headers: Vec<(String, String)>,
+    /// Request body.
+    pub body: Body,
+    /// Do not verify the server's certificate.
+    pub insecure: bool,
+}
+
+impl LoadSpec {
+    /// wrk's defaults: 10 connections, 10 s, closed loop, keep-alive, GET; timeout 2 s.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            connections: 10,
+            threads: None,
+            duration: Some(Nanos::from_secs(10)),
+            requests: None,
+            arrival: Arrival::Closed,
+            requests_per_connection: None,
+            close: Close::Fin,
+            pipeline: 1,
+            engine: Engine::Auto,
+            source: Vec::new(),
+            cpus: Vec::new(),
+            warmup: Nanos(0),
+            timeout: Nanos::from_secs(2),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: Body::None,
+            insecure: false,
+        }
+    }
+}
+
+/// Every way in which a request fails, under its own name.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// `ECONNREFUSED`: nothing listens there.
+    ConnectRefused,
+    /// No answer to the connection request within the timeout.
+    ConnectTimeout,
+    /// The network or host cannot be reached, or another error of `connect`.
+    ConnectFailed,
+    /// `EADDRNOTAVAIL`: no free local port for this source and destination.
+    NoLocalPort,
+    /// `EMFILE` or `ENFILE`: no file descriptor left.
+    NoDescriptor,
+    /// The TLS handshake or a TLS record was refused.
+    Tls,
+    /// No complete response within the timeout.
+    Timeout,
+    /// `ECONNRESET` or `EPIPE` with a request outstanding.
+    Reset,
+    /// The server closed the connection before the first byte of a response.
+    ClosedEarly,
+    /// The server closed, or the body ended, in the middle of a response.
+    Truncated,
+    /// The response is not HTTP/1.
+    Malformed,
+    /// The response head is larger than the generator's buffer.
+    HeadTooLarge,
+    /// A complete response with a status of 400 to 499.
+    Status4xx,
+    /// A complete response with a status of 500 to 599.
+    Status5xx,
+    /// Any other error of a socket call.
+    Io,
+}
+
+impl FailureKind {
+    /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
+    pub const ALL: [FailureKind; 15] = [
+        FailureKind::ConnectRefused,
+        FailureKind::ConnectTimeout,
+        FailureKind::ConnectFailed,
+        FailureKind::NoLocalPort,
+        FailureKind::NoDescriptor,
+        FailureKind::Tls,
+        FailureKind::Timeout,
+        FailureKind::Reset,
+        FailureKind::ClosedEarly,
+        FailureKind::Truncated,
+        FailureKind::Malformed,
+        FailureKind::HeadTooLarge,
+        FailureKind::Status4xx,
+        FailureKind::Status5xx,
+        FailureKind::Io,
+    ];
+
+    /// Name in JSON, tables and the glossary.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FailureKind::ConnectRefused => "connect_refused",
+            FailureKind::ConnectTimeout => "connect_timeout",
+            FailureKind::ConnectFailed => "connect_failed",
+            FailureKind::NoLocalPort => "no_local_port",
+            FailureKind::NoDescriptor => "no_descriptor",
+            FailureKind::Tls => "tls",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Reset => "reset",
+            FailureKind::ClosedEarly => "closed_early",
+            FailureKind::Truncated => "truncated",
+            FailureKind::Malformed => "malformed",
+            FailureKind::HeadTooLarge => "head_too_large",
+            FailureKind::Status4xx => "status4xx",
+            FailureKind::Status5xx => "status5xx",
+            FailureKind::Io => "io",
+        }
+    }
+}
+
+/// Requests of the measured part, by fate.
+///
+/// `completed` = answers that arrived whole, whatever their status; `succeeded` = those with a status
+/// below 400. `scheduled` = `sent` + `dropped` + those never due before the stop (closed loop: none);
+/// `sent` = `completed` + failures that are not a status + requests in flight at the stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCounts {
+    /// Due within the measured part.
+    pub scheduled: u64,
+    /// Written to a connection.
+    pub sent: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole with a status below 400.
+    pub succeeded: u64,
+    /// Sent more than 1 ms after they were due (open loop): all connections were busy, or the generator was late.
+    pub late: u64,
+    /// Never sent: still waiting for a connection at the stop, or for longer than the timeout.
+    pub dropped: u64,
+    /// Sent again on a new connection because the server announced the close of the old one.
+    pub retried: u64,
+    /// Failures by kind.
+    pub failed: BTreeMap<FailureKind, u64>,
+}
+
+impl RequestCounts {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+}
+
+/// Connections over the whole load, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Connections {
+    /// Asked for.
+    pub asked: u32,
+    /// Opened successfully in total.
+    pub opened: u64,
+    /// Most open at one time.
+    pub peak_open: u32,
+    /// Closed by the server (announced or not).
+    pub closed_by_server: u64,
+    /// TLS handshakes that were full.
+    pub tls_full: u64,
+    /// TLS handshakes that resumed a session.
+    pub tls_resumed: u64,
+    /// ALPN protocol that the server chose; empty without TLS or without a choice.
+    pub alpn: String,
+    /// Connections that never had an answer although they were open for the whole measurement.
+    pub unanswered: u32,
+}
+
+/// One load thread's cost over the measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadCost {
+    /// Kernel thread id.
+    pub tid: i32,
+    /// CPU it was pinned to.
+    pub cpu: Option<u32>,
+    /// CPU time in user mode.
+    pub cpu_user_ns: u64,
+    /// CPU time in the kernel. On loopback this contains the peer's receive work.
+    pub cpu_system_ns: u64,
+    /// Length of the measured part.
+    pub wall_ns: u64,
+    /// Time spent in the deliberate spin before a scheduled send; part of `cpu_user_ns` + `cpu_system_ns`, not work.
+    pub spin_ns: u64,
+    /// Requests completed by this thread.
+    pub completed: u64,
+}
+
+impl ThreadCost {
+    /// Share of the measured time on a CPU doing work (0 to 1): spinning for precision is not work.
+    pub fn utilization(&self) -> f64 {
+        let busy = (self.cpu_user_ns + self.cpu_system_ns).saturating_sub(self.spin_ns);
+        if self.wall_ns == 0 {
+            0.0
+        } else {
+            busy as f64 / self.wall_ns as f64
+        }
+    }
+}
+
+/// What the generator itself cost over the measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorCost {
+    /// Engine that ran: `epoll`, `uring`, with `+tls` behind it for HTTPS.
+    pub engine: String,
+    /// One entry per load thread.
+    pub threads: Vec<ThreadCost>,
+    /// System calls made by the load loop.
+    pub syscalls: u64,
+    /// Peak resident set of the process, bytes.
+    pub peak_rss_bytes: u64,
+    /// Open loop: how late the generator itself was with a due request while a connection was free; the
+    /// wait for a busy connection is not in here (that is queueing and belongs to the response time).
+    pub schedule_lag: Histogram,
+}
+
+impl GeneratorCost {
+    /// Utilization of the busiest thread, 0 to 1.
+    pub fn utilization(&self) -> f64 {
+        self.threads
+            .iter()
+            .map(ThreadCost::utilization)
+            .fold(0.0, f64::max)
+    }
+}
+
+/// A slice of the load for time series and live progress, about 100 ms to 1 s long. Warm-up included:
+/// compare with [`LoadOutcome::measured_from`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Start.
+    pub from: Nanos,
+    /// End.
+    pub to: Nanos,
+    /// Requests sent.
+    pub sent: u64,
+    /// Answered with a status below 400.
+    pub succeeded: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Body and head bytes received.
+    pub received_bytes: u64,
+    /// Median response time of the successes; 0 when there were none.
+    pub response_ns_p50: u64,
+    /// 99th percentile, likewise.
+    pub response_ns_p99: u64,
+    /// Largest, likewise.
+    pub response_ns_max: u64,
+    /// Due requests waiting for a connection at the end of the slice (open loop).
+    pub queued: u64,
+    /// Busiest load thread's utilization over the slice, in thousandths.
+    pub generator_permille: u32,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadOutcome {
+    /// Start of the warm-up (or of the measurement without one).
+    pub started_at: Nanos,
+    /// Start of the measured part.
+    pub measured_from: Nanos,
+    /// End of the measured part: the stop, not the last straggler.
+    pub measured_to: Nanos,
+    /// Stopped by a person before its end.
+    pub interrupted: bool,
+    /// Requests by fate.
+    pub requests: RequestCounts,
+    /// Complete answers by status.
+    pub status: BTreeMap<u16, u64>,
+    /// Bytes received (TCP payload, or TLS plaintext).
+    pub received_bytes: u64,
+    /// Bytes sent, likewise.
+    pub sent_bytes: u64,
+    /// Response time (from the scheduled send) of the successes.
+    pub response: Histogram,
+    /// Service time (from the actual send) of the successes.
+    pub service: Histogram,
+    /// Time to connect, TLS handshake included; warm-up included (keep-alive connects only then).
+    pub connect: Histogram,
+    /// From the actual send to the first byte of the response, successes only.
+    pub first_byte: Histogram,
+    /// Connections.
+    pub connections: Connections,
+    /// The generator's own cost.
+    pub generator: GeneratorCost,
+    /// Successes per connection at the end: fairness. One entry per connection slot, unsorted.
+    pub successes_per_connection: Vec<u64>,
+    /// The load in slices.
+    pub intervals: Vec<Interval>,
+    /// For each failure kind the first message seen, in the system's words.
+    pub first_failure: BTreeMap<FailureKind, String>,
+    /// What a reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl LoadOutcome {
+    /// Length of the measured part.
+    pub fn measured(&self) -> Nanos {
+        self.measured_to.since(self.measured_from)
+    }
+
+    /// Successes per second of the measured part; `None` without a success or without time.
+    pub fn achieved_per_s(&self) -> Option<f64> {
+        let s = self.measured().as_secs_f64();
+        (s > 0.0 && self.requests.succeeded > 0).then(|| self.requests.succeeded as f64 / s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_kinds_have_one_name_each() {
+        for (i, kind) in FailureKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, i);
+            assert_eq!(
+                serde_json::to_string(&kind).unwrap(),
+                format!("\"{}\"", kind.name())
+            );
+        }
+    }
+
+    #[test]
+    fn spinning_is_not_utilization() {
+        let t = ThreadCost {
+            tid: 1,
+            cpu: None,
+            cpu_user_ns: 600,
+            cpu_system_ns: 300,
+            wall_ns: 1_000,
+            spin_ns: 400,
+            completed: 1,
+        };
+        assert!((t.utilization() - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,1 @@
+//! target: filled in next.
