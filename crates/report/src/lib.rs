@@ -1,1 +1,1 @@
-//! report: filled in next.
+//! Record and analysis to text, JSON and one HTML file. Pure: returns strings, opens nothing.

@@ -1,0 +1,240 @@
+//! What the analysis says, as data: every output format shows these values and computes none.
+
+use plan::Levels;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which side limits a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The server, one of its workers, its backend or its queue.
+    Server,
+    /// prony's own load threads.
+    Generator,
+    /// Nothing: the offered load was met with room to spare, or a closed loop with too few connections to saturate anything.
+    OfferedLoad,
+    /// The path between the two.
+    Network,
+    /// No evidence names one side.
+    Unknown,
+}
+
+/// A number that carries a conclusion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// Signal, by the name of the series or of the result, with its labels: `thread.utilization{name=nginx,pid=7}`.
+    pub signal: String,
+    /// Value.
+    pub value: f64,
+    /// Unit of value and threshold; `1` for a share.
+    pub unit: String,
+    /// What it was held against; `None` when it only informs.
+    pub threshold: Option<f64>,
+    /// Where it was read.
+    pub source: String,
+}
+
+/// What limits one trial (or one `prony load`), and whether its figures may be used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The figures may be used as the server's.
+    pub valid: bool,
+    /// The limiting side.
+    pub limit: Limit,
+    /// One or two sentences with the numbers: what limits, or why the result is not valid. Names the
+    /// worker, backend or queue when one is known.
+    pub why: String,
+    /// What to do next; empty when nothing follows.
+    pub remedy: String,
+    /// The resource that limits: `worker`, `backend`, `listen_queue`, `connections`, `generator`, `host_cpu`, ...;
+    /// empty when unknown.
+    pub resource: String,
+    /// The numbers behind it, most telling first.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Summary of a latency distribution, ns. All zero never happens: without a success there is no summary.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencySummary {
+    /// Smallest.
+    pub min: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 75th percentile.
+    pub p75: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// 99.99th percentile.
+    pub p9999: u64,
+    /// Largest.
+    pub max: u64,
+    /// Standard deviation.
+    pub stddev: f64,
+}
+
+/// CPU of one thing over the measured part of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Target's name, or `generator`, or `host`.
+    pub owner: String,
+    /// `core 0`, `nginx 1234` (a process), `nginx 1234/1240` (a thread).
+    pub name: String,
+    /// Share of one core busy, 0 to 1 (more than 1 for a process with several threads).
+    pub utilization: f64,
+    /// Share by mode: `user`, `system`, and for cores `softirq`, `irq`, `steal`, `idle`, `iowait`, `nice`.
+    pub by_mode: BTreeMap<String, f64>,
+    /// Share of the time that it waited for a CPU; `None` for cores.
+    pub run_queue_wait: Option<f64>,
+    /// Requests that it served, when the server counts by worker.
+    pub requests: Option<u64>,
+}
+
+/// Whether the measured part was in steady state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Steady {
+    /// Tested and found steady.
+    pub steady: bool,
+    /// Relative change of the rate from the first to the second half.
+    pub drift: f64,
+    /// Coefficient of variation of the rate over the intervals.
+    pub variation: f64,
+}
+
+/// One trial's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialAnalysis {
+    /// Number in the plan.
+    pub id: u32,
+    /// Stage's name.
+    pub stage: String,
+    /// Block.
+    pub block: u32,
+    /// Level of each factor.
+    pub levels: Levels,
+    /// Whether it may be used and what limits it.
+    pub verdict: Verdict,
+    /// Requests per second that were offered; `None` in a closed loop.
+    pub offered_per_s: Option<f64>,
+    /// Successes per second; `None` without one.
+    pub achieved_per_s: Option<f64>,
+    /// Response time (from the scheduled send); `None` without a success.
+    pub response_ns: Option<LatencySummary>,
+    /// Service time (from the actual send).
+    pub service_ns: Option<LatencySummary>,
+    /// Share of failed requests, 0 to 1.
+    pub error_share: f64,
+    /// The generator's CPU per completed request, microseconds; spinning left out.
+    pub generator_cpu_us_per_request: Option<f64>,
+    /// CPU of all target processes per completed request, microseconds.
+    pub target_cpu_us_per_request: Option<f64>,
+    /// The generator's busiest thread, 0 to 1.
+    pub generator_utilization: f64,
+    /// Requests that the server counted divided by those that the generator completed, warm-up included; `None` when the server does not count.
+    pub counted_by_server: Option<f64>,
+    /// Cores, processes and threads that mattered.
+    pub usage: Vec<Usage>,
+    /// Steady state; `None` when the trial is too short to test.
+    pub steady: Option<Steady>,
+    /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop); 1 when it closes.
+    pub littles_law: Option<f64>,
+}
+
+/// Median and spread over the valid trials of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// Median.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Ratio to the baseline over paired trials of the same block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// Median of the pair ratios.
+    pub ratio: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Pairs.
+    pub pairs: u32,
+}
+
+/// All trials with the same stage and levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Stage's name.
+    pub stage: String,
+    /// Levels.
+    pub levels: Levels,
+    /// Trials planned.
+    pub planned: u32,
+    /// Trials that ended.
+    pub trials: Vec<u32>,
+    /// Those of them that are valid; the figures below are theirs alone. A cell without a valid trial has no figures.
+    pub valid: Vec<u32>,
+    /// Offered rate per second.
+    pub offered_per_s: Option<Spread>,
+    /// Successes per second.
+    pub achieved_per_s: Option<Spread>,
+    /// Median response time, ns.
+    pub response_ns_p50: Option<Spread>,
+    /// 99th percentile of the response time, ns.
+    pub response_ns_p99: Option<Spread>,
+    /// CPU of the targets per request, microseconds.
+    pub target_cpu_us_per_request: Option<Spread>,
+    /// What limits the cell's trials: the verdict of the median trial (by rate) when they agree, else `unknown`;
+    /// of the first invalid trial when none is valid.
+    pub verdict: Option<Verdict>,
+    /// Rate divided by the baseline's; `None` for the baseline itself and without one.
+    pub rate_ratio: Option<Ratio>,
+    /// p99 divided by the baseline's.
+    pub p99_ratio: Option<Ratio>,
+}
+
+/// Where a stage's curve bends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Knee {
+    /// Stage's name.
+    pub stage: String,
+    /// `connections` (closed loop) or `offered_per_s` (open loop).
+    pub axis: String,
+    /// The last load at which more load still paid.
+    pub at: f64,
+    /// Rate there, per second.
+    pub achieved_per_s: f64,
+    /// p99 there, ns.
+    pub response_ns_p99: f64,
+    /// How it was found, in one sentence.
+    pub method: String,
+}
+
+/// A run's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunAnalysis {
+    /// Overall: what limits the server at its best, and whether the run answers its question.
+    pub verdict: Verdict,
+    /// Highest valid closed-loop rate (median of its cell), per second.
+    pub capacity_per_s: Option<f64>,
+    /// One entry per stage and combination of levels, in the order of the file.
+    pub cells: Vec<Cell>,
+    /// Knees found.
+    pub knees: Vec<Knee>,
+    /// Trials, by id.
+    pub trials: Vec<TrialAnalysis>,
+    /// What a reader of the run must know.
+    pub warnings: Vec<record::Warning>,
+}
