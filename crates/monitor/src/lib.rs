@@ -1,7 +1,7 @@
 //! Readers of what the host says about itself, one module a source.
 //!
 //! In the flow: an executor starts a [`Watch`] beside a load and gets record series on the same clock
-//! back. The signals' names, units and labels are the
+//! back; [`environment::collect`] describes the host once. The signals' names, units and labels are the
 //! table in ARCHITECTURE.md, and a test compares the two.
 //!
 //! The surprise: a source that cannot be read does not stop anything. It becomes one
@@ -13,6 +13,7 @@
 //! which a sample needs four numbers.
 
 pub mod cpu;
+pub mod environment;
 pub mod error;
 pub mod fields;
 pub mod listen;
