@@ -5,7 +5,7 @@
 
 use crate::recorder::Rows;
 use crate::root::Reread;
-use crate::{Pass, Recorder, Root, SeriesId, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Root, SeriesId, Signal, Source};
 use record::Nanos;
 
 const FILE: &str = "/proc/stat";
@@ -88,6 +88,11 @@ impl Cpu {
     }
 }
 
+fn no_field(file: &Reread, key: &'static str) -> MonitorError {
+    let path = file.path().to_owned();
+    MonitorError::NoField { path, field: key }
+}
+
 impl Source for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
@@ -102,10 +107,13 @@ impl Source for Cpu {
             let seconds = ticks.map(|t| t / self.ticks_per_s);
             self.cores.push(&core, labels, at, seconds, out);
         }
-        for ((id, value), signal) in self.host.iter_mut().zip(stat.host).zip(HOST) {
-            if let Some(value) = value {
-                let id = *id.get_or_insert_with(|| out.series(&signal, &[]));
-                out.push(id, at, value);
+        for (i, value) in stat.host.into_iter().enumerate() {
+            match value {
+                Some(value) => {
+                    let id = *self.host[i].get_or_insert_with(|| out.series(&HOST[i], &[]));
+                    out.push(id, at, value);
+                }
+                None => out.unavailable(HOST[i].name, &no_field(&self.file, HOST_KEYS[i])),
             }
         }
     }
@@ -114,6 +122,7 @@ impl Source for Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::{Series, Unavailable};
 
     const TEXT: &str = "cpu  43199 181 6978 185114 772 0 90 60 0 0\n\
         cpu0 19051 85 3103 95749 171 1 10 26 0 0\n\
@@ -147,14 +156,18 @@ mod tests {
         }
     }
 
-    #[test]
-    fn samples_become_seconds_per_core() {
+    fn sample_of(text: &str) -> (Vec<Series>, Vec<Unavailable>) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(dir.path().join("proc/stat"), TEXT).unwrap();
+        std::fs::write(dir.path().join("proc/stat"), text).unwrap();
         let mut out = Recorder::default();
         Cpu::new(&Root::new(dir.path())).sample(Nanos(5), Pass::Fast, &mut out);
-        let (series, unavailable) = out.finish();
+        out.finish()
+    }
+
+    #[test]
+    fn samples_become_seconds_per_core() {
+        let (series, unavailable) = sample_of(TEXT);
         assert_eq!(unavailable, []);
         assert_eq!(series.len(), 2 * 8 + 4);
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
@@ -166,5 +179,14 @@ mod tests {
         };
         assert_eq!(softirq("3").values, [80.0 / ticks_per_s]);
         assert_eq!(softirq("0").at_ns, [5]);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_a_gap() {
+        let (series, unavailable) =
+            sample_of("cpu0 1 2 3 4 5 6 7 8\nctxt 5\nprocesses 6\nprocs_running 7\n");
+        assert_eq!(series.len(), 8 + 3);
+        assert_eq!(unavailable.len(), 1);
+        assert_eq!(unavailable[0].what, "host.blocked");
     }
 }

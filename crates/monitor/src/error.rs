@@ -51,6 +51,14 @@ pub enum MonitorError {
         /// How many are watched.
         watched: usize,
     },
+    /// A device that was asked for does not exist.
+    #[error("there is no network device `{name}`, only {known}")]
+    NoDevice {
+        /// Its name.
+        name: String,
+        /// Those that exist, separated by commas.
+        known: String,
+    },
     /// The sock_diag conversation with the kernel failed.
     #[error("{doing}: {cause}")]
     Netlink {
@@ -93,6 +101,7 @@ impl MonitorError {
             Self::AccountingOff { .. } => {
                 "use a kernel with CONFIG_SCHED_INFO and sched accounting on"
             }
+            Self::NoDevice { .. } => "name one that exists",
             Self::TooMany { .. } => "name the ones of interest",
             Self::Netlink { .. } => "use a kernel with CONFIG_INET_DIAG (module tcp_diag)",
             Self::NotListening { .. } => "start prony in the network namespace of the server",

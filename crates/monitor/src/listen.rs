@@ -157,7 +157,8 @@ pub fn fullest(
 /// The source. It asks the running kernel about prony's own network namespace; there is no fake root.
 #[derive(Debug)]
 pub struct Listen {
-    wanted: Vec<SocketAddr>,
+    /// Addresses of interest, and whether a socket was seen for each.
+    wanted: Vec<(SocketAddr, bool)>,
     netlink: Option<OwnedFd>,
     buffer: Vec<u8>,
     rows: Rows<SocketAddr, 2>,
@@ -168,7 +169,7 @@ impl Listen {
     /// Watches the sockets that serve `wanted`.
     pub fn new(wanted: Vec<SocketAddr>) -> Self {
         Self {
-            wanted,
+            wanted: wanted.into_iter().map(|address| (address, false)).collect(),
             netlink: None,
             buffer: vec![0; 32 * 1024],
             rows: Rows::new(QUEUE),
@@ -211,15 +212,10 @@ impl Listen {
         Ok(())
     }
 
-    fn note_absent(&self, found: &BTreeMap<SocketAddr, ListenSocket>, out: &mut Recorder) {
-        for &address in &self.wanted {
-            if found.values().all(|socket| !socket.serves(address)) {
-                let error = MonitorError::NotListening { address };
-                out.unavailable(
-                    &format!("listen.queue, listen.backlog of {address}"),
-                    &error,
-                );
-            }
+    /// Takes note of which wanted addresses have a socket.
+    fn mark_seen(&mut self, found: &BTreeMap<SocketAddr, ListenSocket>) {
+        for (wanted, seen) in &mut self.wanted {
+            *seen |= found.values().any(|socket| socket.serves(*wanted));
         }
     }
 }
@@ -239,7 +235,7 @@ impl Source for Listen {
         "listen"
     }
 
-    fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
+    fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
         if self.gave_up {
             return;
         }
@@ -250,14 +246,27 @@ impl Source for Listen {
                 return out.unavailable("listen.queue, listen.backlog", &error);
             }
         };
-        let found = fullest(&sockets, &self.wanted);
-        if pass == Pass::Edge {
-            self.note_absent(&found, out);
-        }
+        let wanted: Vec<SocketAddr> = self.wanted.iter().map(|(address, _)| *address).collect();
+        let found = fullest(&sockets, &wanted);
+        self.mark_seen(&found);
         for (address, socket) in found {
             let labels = || vec![("address", address.to_string())];
             let values = [f64::from(socket.queue), f64::from(socket.backlog)];
             self.rows.push(&address, labels, at, values, out);
+        }
+    }
+
+    fn finish(&mut self, out: &mut Recorder) {
+        let absent = self
+            .wanted
+            .iter()
+            .filter(|(_, seen)| !seen && !self.gave_up);
+        for &(address, _) in absent {
+            let error = MonitorError::NotListening { address };
+            out.unavailable(
+                &format!("listen.queue, listen.backlog of {address}"),
+                &error,
+            );
         }
     }
 }
@@ -359,6 +368,7 @@ mod tests {
             listener.accept().unwrap();
         }
         listen.sample(Nanos(3), Pass::Edge, &mut out);
+        listen.finish(&mut out);
         let (series, unavailable) = out.finish();
         assert_eq!(unavailable, []);
         assert_eq!(series[0].signal, "listen.queue");
@@ -378,7 +388,9 @@ mod tests {
             .local_addr()
             .unwrap();
         let mut out = Recorder::default();
-        Listen::new(vec![freed]).sample(Nanos(1), Pass::Edge, &mut out);
+        let mut listen = Listen::new(vec![freed]);
+        listen.sample(Nanos(1), Pass::Edge, &mut out);
+        listen.finish(&mut out);
         let (series, unavailable) = out.finish();
         assert_eq!(series, []);
         assert!(unavailable[0].reason.contains(&freed.to_string()));

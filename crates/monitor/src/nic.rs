@@ -68,6 +68,14 @@ impl Nic {
 
     fn choose(&self, devices: &mut Vec<(String, [f64; 8])>, out: &mut Recorder) {
         if !self.wanted.is_empty() {
+            for name in absent(&self.wanted, devices) {
+                let known: Vec<&str> = devices.iter().map(|(name, _)| name.as_str()).collect();
+                let error = MonitorError::NoDevice {
+                    name: name.clone(),
+                    known: known.join(", "),
+                };
+                out.unavailable(&format!("nic.* of {name}"), &error);
+            }
             devices.retain(|(name, _)| self.wanted.contains(name));
         }
         let found = devices.len();
@@ -81,6 +89,12 @@ impl Nic {
             out.unavailable("nic of the other devices", &error);
         }
     }
+}
+
+/// Names that are looked for and not there.
+fn absent<'a>(wanted: &'a [String], devices: &[(String, [f64; 8])]) -> Vec<&'a String> {
+    let is_absent = |wanted: &&String| devices.iter().all(|(name, _)| name != *wanted);
+    wanted.iter().filter(is_absent).collect()
 }
 
 impl Source for Nic {
@@ -142,7 +156,12 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
         std::fs::write(dir.path().join("proc/net/dev"), text).unwrap();
         let root = Root::new(dir.path());
-        for (wanted, watched, gaps) in [(vec![], 32, 1), (vec!["veth39".to_owned()], 1, 0)] {
+        let named = |name: &str| vec![name.to_owned()];
+        for (wanted, watched, gaps) in [
+            (vec![], 32, 1),
+            (named("veth39"), 1, 0),
+            (named("eth0"), 0, 1),
+        ] {
             let mut out = Recorder::default();
             Nic::new(&root, wanted).sample(Nanos(1), Pass::Fast, &mut out);
             let (series, unavailable) = out.finish();

@@ -60,7 +60,7 @@ pub struct TaskStat {
 }
 
 impl TaskStat {
-    /// It has ended, and only waits for its parent to take note.
+    /// The thread has ended, and only waits for somebody to take note.
     pub fn ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -124,14 +124,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process under `root`; nothing is read yet.
-    pub fn new(root: &Root, target: &str, pid: i32) -> Self {
+    /// A process under `root`; nothing is read yet. `keep_open` keeps its files open between samples.
+    pub fn new(root: &Root, target: &str, pid: i32, keep_open: bool) -> Self {
         let task = Task::process(root, target, pid);
-        let io = task.file("io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING");
+        let file = |name, needs| task.file(name, needs).closed_between_reads(!keep_open);
+        let io = file("io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING");
         Self {
             root: root.clone(),
             pid,
-            stat: task.file("stat", ""),
+            stat: file("stat", ""),
             stat_series: TaskSeries::new(STAT),
             io: TaskFile::new(io, parse_io, IO),
             open_files: TaskSeries::new([OPEN_FILES]),
@@ -164,7 +165,8 @@ impl Process {
         out: &mut Recorder,
     ) -> Result<Option<TaskStat>, MonitorError> {
         let stat = self.stat.try_parse("fields of a process", parse_stat)?;
-        if stat.ended() {
+        // A main thread that has ended while others go on looks like a zombie, too.
+        if stat.ended() && stat.threads <= 1 {
             return Ok(None);
         }
         self.follow_name(&stat.name, out);

@@ -199,7 +199,7 @@ impl Reread {
 
 /// Reads from offset 0 to the end: seq files hand out at most a page at a time.
 fn read_whole(file: &File, bytes: &mut Vec<u8>) -> io::Result<()> {
-    bytes.resize(bytes.capacity().max(4096), 0);
+    bytes.resize(bytes.capacity().max(1024), 0);
     let mut length = 0;
     loop {
         match file.read_at(&mut bytes[length..], length as u64) {

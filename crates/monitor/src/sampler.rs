@@ -75,7 +75,10 @@ impl Sampler {
     }
 
     /// What was seen.
-    pub fn finish(self) -> Observation {
+    pub fn finish(mut self) -> Observation {
+        for source in &mut self.sources {
+            source.finish(&mut self.out);
+        }
         let (series, unavailable) = self.out.finish();
         Observation {
             series,

@@ -27,4 +27,7 @@ pub trait Source: Send {
     /// Reads the source and appends the values at `at`. A failure is recorded as unavailable and does
     /// not reach the caller.
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder);
+
+    /// Called once after the last sample: records what was expected and never seen.
+    fn finish(&mut self, _out: &mut Recorder) {}
 }

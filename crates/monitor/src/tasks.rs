@@ -15,8 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Processes, and threads, that one pass reads at most.
 pub const MOST_A_PASS: usize = 64;
 
-/// Threads whose files stay open between samples; those of further threads are opened for each.
-const MOST_KEPT_OPEN: usize = 64;
+/// Processes and threads whose two files stay open between samples; those of further ones are opened for
+/// each, because the load needs open files for its connections.
+pub const MOST_KEPT_OPEN: usize = 64;
 
 /// The source.
 #[derive(Debug)]
@@ -85,11 +86,16 @@ impl Tasks {
         tasks
     }
 
+    /// Whether the files of the process or thread that became known last may stay open.
+    fn may_keep_open(&self) -> bool {
+        self.known_processes.len() + self.known_threads.len() <= MOST_KEPT_OPEN
+    }
+
     fn watch(&mut self, pid: i32, target: Option<usize>) {
         if self.known_processes.insert(pid) {
             let target = target.map_or(GENERATOR, |i| &self.targets[i]);
-            self.processes
-                .push_back(Process::new(&self.root, target, pid));
+            let process = Process::new(&self.root, target, pid, self.may_keep_open());
+            self.processes.push_back(process);
         }
     }
 
@@ -114,7 +120,9 @@ impl Tasks {
             let threads = self.sample_process(process, at, pass, out);
             match threads {
                 Some(threads) => self.look_for_threads(process, threads, pass, out),
-                None => self.forget(process.pid()),
+                None => {
+                    self.listed.remove(&process.pid());
+                }
             }
             threads.is_some()
         });
@@ -153,19 +161,14 @@ impl Tasks {
             Ok(tids) => {
                 for tid in tids {
                     if self.known_threads.insert((pid, tid)) {
-                        let keep_open = self.threads.len() < MOST_KEPT_OPEN;
-                        self.threads
-                            .push_back(Thread::new(task, pid, tid, keep_open));
+                        let thread = Thread::new(task, pid, tid, self.may_keep_open());
+                        self.threads.push_back(thread);
                     }
                 }
             }
             Err(error) if task.has_ended(&error) => {}
             Err(error) => out.unavailable(&format!("threads of {}", task.target()), &error),
         }
-    }
-
-    fn forget(&mut self, pid: i32) {
-        self.listed.remove(&pid);
     }
 
     fn sample_threads(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {

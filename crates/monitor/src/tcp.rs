@@ -125,19 +125,38 @@ pub fn parse_pairs(text: &str, fields: &[Field]) -> Vec<Option<f64>> {
         else {
             continue;
         };
-        if protocol != same {
-            continue;
-        }
-        let numbers = names
-            .split_ascii_whitespace()
-            .zip(numbers.split_ascii_whitespace());
-        for (name, number) in numbers {
-            if let Some(i) = fields.iter().position(|f| split(f) == (protocol, name)) {
-                found[i] = number.parse().ok();
-            }
+        if protocol == same {
+            find_numbers(protocol, names, numbers, fields, &mut found);
         }
     }
     found
+}
+
+/// Of one protocol's pair of lines. There are some 130 names, so the fields are narrowed down first.
+fn find_numbers(
+    protocol: &str,
+    names: &str,
+    numbers: &str,
+    fields: &[Field],
+    found: &mut [Option<f64>],
+) {
+    let wanted: Vec<(usize, &str)> = fields
+        .iter()
+        .map(split)
+        .enumerate()
+        .filter_map(|(i, (of, name))| (of == protocol).then_some((i, name)))
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let pairs = names
+        .split_ascii_whitespace()
+        .zip(numbers.split_ascii_whitespace());
+    for (name, number) in pairs {
+        if let Some((i, _)) = wanted.iter().find(|(_, wanted)| *wanted == name) {
+            found[*i] = number.parse().ok();
+        }
+    }
 }
 
 /// Reads sockstat: a protocol, then names and numbers in turn.

@@ -62,7 +62,7 @@ impl Default for WatchConfig {
 /// What the watching itself took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// CPU time of the sampling thread, s.
+    /// CPU time that the samples took, s. It is part of the generator's own CPU time.
     pub cpu_s: f64,
     /// Samples taken.
     pub samples: u64,

@@ -87,6 +87,36 @@ fn cores_account_for_the_time_that_passed() {
 }
 
 #[test]
+fn a_sampling_thread_that_dies_leaves_a_gap_and_what_was_measured() {
+    let (tell, told) = mpsc::channel();
+    let here = std::thread::current().id();
+    let clock: RunClock = Arc::new(move || {
+        if std::thread::current().id() != here {
+            // Ignored: the test has what it waits for after the first message.
+            let _ = tell.send(());
+            panic!("the clock stopped");
+        }
+        monotonic()
+    });
+    let config = WatchConfig {
+        interval: Nanos::from_millis(1),
+        ..WatchConfig::default()
+    };
+    let watch = Watch::start(&config, clock);
+    told.recv_timeout(Duration::from_secs(60))
+        .expect("the monitor's thread samples");
+    let seen = watch.stop();
+    assert_eq!(seen.cost.samples, 1);
+    assert!(!of(&seen, "cpu.idle_s").is_empty());
+    let gap = seen
+        .unavailable
+        .iter()
+        .find(|u| u.what == "samples up to the end")
+        .unwrap();
+    assert!(gap.reason.contains("the clock stopped"), "{gap:?}");
+}
+
+#[test]
 fn counters_of_this_process_rise() {
     let seen = watch_busily(200);
     let run: f64 = of(&seen, "thread.run_s").into_iter().map(growth).sum();

@@ -42,10 +42,16 @@ impl<'a> Facts<'a> {
         });
     }
 
-    /// Adds the whole content of a small file, blanks and line ends as single blanks.
+    /// Adds the whole content of a small file, blanks and line ends as single blanks. A sysctl without
+    /// a value is an empty file: that is a value, too.
     pub fn file(&mut self, group: &str, name: &str, relative: &str) {
         self.find(group, name, relative, "text", |text| {
-            Some(one_line(text)).filter(|line| !line.is_empty())
+            let line = one_line(text);
+            Some(if line.is_empty() {
+                "(empty)".to_owned()
+            } else {
+                line
+            })
         });
     }
 
@@ -114,19 +120,24 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_missing_file_is_a_reason() {
+    fn an_empty_file_has_a_value_and_a_missing_one_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("empty"), "\n").unwrap();
         let root = Root::new(dir.path());
         let mut facts = Facts::new(&root);
         facts.file("g", "a", "empty");
         facts.file("g", "b", "missing");
-        let reasons: Vec<String> = facts
-            .into_items()
-            .into_iter()
-            .filter_map(|i| i.reason)
-            .collect();
-        assert!(reasons[0].contains("no text in it"), "{}", reasons[0]);
-        assert!(reasons[1].contains("No such file"), "{}", reasons[1]);
+        facts.find("g", "c", "empty", "number", |text| {
+            Some(text.trim().parse::<u64>().ok()?.to_string())
+        });
+        let items = facts.into_items();
+        assert_eq!(items[0].value.as_deref(), Some("(empty)"));
+        for (item, reason) in [(&items[1], "No such file"), (&items[2], "no number in it")] {
+            assert_eq!(item.value, None);
+            assert!(
+                item.reason.as_ref().is_some_and(|r| r.contains(reason)),
+                "{item:?}"
+            );
+        }
     }
 }
