@@ -250,3 +250,349 @@ fn merged(trials: &[TrialAnalysis], own: &[Vec<Warning>]) -> Vec<Warning> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{Figures, StageSample, nothing, run};
+    use plan::Levels;
+    use record::{Nanos, TrialState, Unavailable};
+
+    fn number(levels: &Levels, factor: &str) -> f64 {
+        levels[factor].parse().unwrap()
+    }
+
+    /// A closed-loop sweep: 1,000/s a connection up to 60 of them, then the worker is full; through the proxy
+    /// half of that; every block has its own speed, as a shared host does.
+    fn sweep(repeats: u32) -> (Vec<StageSample>, impl Fn(&Levels, u32) -> Figures) {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![
+                ("path", vec!["direct", "proxied"]),
+                ("connections", vec!["10", "30", "60", "100", "200"]),
+            ],
+            baseline: vec![("path", "direct")],
+            repeats,
+        };
+        let figures = |levels: &Levels, block: u32| {
+            let slower = if levels["path"] == "direct" { 1.0 } else { 2.0 };
+            let speed = [1.0, 0.8, 1.1, 0.9, 1.05, 0.95, 1.2][block as usize % 7];
+            let connections = number(levels, "connections");
+            let per_s = connections.min(60.0) * 1_000.0 * speed / slower;
+            Figures {
+                answers: (per_s * 10.0) as u64,
+                service: Nanos((connections / per_s * 1e9) as u64),
+                server: if connections < 60.0 { 0.5 } else { 0.99 },
+                generator: 0.4,
+            }
+        };
+        (vec![stage], figures)
+    }
+
+    fn cell<'a>(analysis: &'a RunAnalysis, levels: &[(&str, &str)]) -> &'a Cell {
+        let matches = |c: &&Cell| levels.iter().all(|(k, v)| c.levels[*k] == *v);
+        analysis.cells.iter().find(matches).unwrap()
+    }
+
+    fn warning<'a>(analysis: &'a RunAnalysis, name: &str) -> &'a Warning {
+        let found = analysis.warnings.iter().find(|w| w.name == name);
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.warnings))
+    }
+
+    fn has_only_numbers(analysis: &RunAnalysis) {
+        let text = format!("{analysis:?}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn a_sweep_has_cells_in_the_order_of_the_file() {
+        let (stages, figures) = sweep(5);
+        let analysis = analyse(&run(&stages, figures)).unwrap();
+        let order: Vec<String> = analysis.cells.iter().map(|c| levels(&c.levels)).collect();
+        assert_eq!(order[0], "connections=10 path=direct");
+        assert_eq!(order[4], "connections=200 path=direct");
+        assert_eq!(order[5], "connections=10 path=proxied");
+        let best = cell(&analysis, &[("path", "direct"), ("connections", "100")]);
+        assert_eq!((best.planned, best.valid.len()), (5, 5));
+        let rate = best.achieved_per_s.unwrap();
+        assert_eq!(
+            (rate.median, rate.min, rate.max),
+            (60_000.0, 48_000.0, 66_000.0)
+        );
+        assert_eq!(best.verdict.as_ref().unwrap().limit, Limit::Server);
+        assert_eq!(analysis.capacity_per_s, Some(60_000.0));
+        has_only_numbers(&analysis);
+    }
+
+    #[test]
+    fn ratios_pair_the_blocks() {
+        // The speeds of the blocks differ by 30 %; within a block the proxy costs exactly half.
+        for (repeats, coverage) in [(5, 0.9375), (7, 0.984_375)] {
+            let (stages, figures) = sweep(repeats);
+            let analysis = analyse(&run(&stages, figures)).unwrap();
+            let proxied = cell(&analysis, &[("path", "proxied"), ("connections", "100")]);
+            let ratio = proxied.rate_ratio.unwrap();
+            assert_eq!((ratio.ratio, ratio.low, ratio.high), (0.5, 0.5, 0.5));
+            assert_eq!((ratio.pairs, ratio.coverage), (repeats, coverage));
+            assert!((proxied.p99_ratio.unwrap().ratio - 2.0).abs() < 0.01);
+            let direct = cell(&analysis, &[("path", "direct"), ("connections", "100")]);
+            assert_eq!(direct.rate_ratio, None);
+        }
+    }
+
+    #[test]
+    fn the_run_says_what_limits_the_server_at_its_best() {
+        let (stages, figures) = sweep(3);
+        let verdict = analyse(&run(&stages, figures)).unwrap().verdict;
+        assert!(verdict.valid);
+        assert_eq!(
+            (verdict.limit, verdict.resource.as_str()),
+            (Limit::Server, "worker")
+        );
+        assert!(
+            verdict.why.starts_with("60,000/s at connections="),
+            "{}",
+            verdict.why
+        );
+        assert!(
+            verdict.why.contains("nginx worker 7 on core 0"),
+            "{}",
+            verdict.why
+        );
+    }
+
+    #[test]
+    fn each_path_has_its_own_knee() {
+        let (stages, figures) = sweep(3);
+        let knees = analyse(&run(&stages, figures)).unwrap().knees;
+        let found: Vec<_> = knees
+            .iter()
+            .map(|k| {
+                (
+                    k.levels["path"].as_str(),
+                    k.axis.as_str(),
+                    k.at,
+                    k.achieved_per_s,
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("direct", "connections", 60.0, 60_000.0),
+                ("proxied", "connections", 60.0, 30_000.0)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_has_no_knee() {
+        let (mut stages, figures) = sweep(3);
+        stages[0].factors[1].1 = vec!["10", "30", "60"];
+        assert_eq!(analyse(&run(&stages, figures)).unwrap().knees, []);
+    }
+
+    /// Open loop: 2 ms at first, 5 ms at 3,000/s, 50 ms at 4,000/s; 5,000/s are not met.
+    fn open_loop(rates: Vec<&'static str>) -> RunAnalysis {
+        let stage = StageSample {
+            name: "open",
+            factors: vec![("rate", rates)],
+            baseline: vec![],
+            repeats: 3,
+        };
+        let figures = |levels: &Levels, _| {
+            let offered = number(levels, "rate");
+            Figures {
+                answers: (offered.min(4_500.0) * 10.0) as u64,
+                service: match offered {
+                    r if r < 3_000.0 => Nanos::from_millis(2),
+                    r if r < 4_000.0 => Nanos::from_millis(5),
+                    _ => Nanos::from_millis(50),
+                },
+                server: offered / 5_000.0,
+                generator: 0.2,
+            }
+        };
+        analyse(&run(&[stage], figures)).unwrap()
+    }
+
+    #[test]
+    fn an_open_loop_bends_where_its_p99_grows() {
+        let analysis = open_loop(vec!["1000", "2000", "3000", "4000", "5000"]);
+        let knee = &analysis.knees[0];
+        assert_eq!((knee.axis.as_str(), knee.at), ("offered_per_s", 3_000.0));
+        assert_eq!(analysis.capacity_per_s, None);
+        assert!(analysis.verdict.valid);
+        assert_eq!(analysis.verdict.limit, Limit::OfferedLoad);
+        let unmet = cell(&analysis, &[("rate", "5000")]);
+        assert_eq!((unmet.valid.len(), unmet.achieved_per_s), (0, None));
+        assert!(
+            warning(&analysis, "trials_not_valid")
+                .seen
+                .contains("3 of 15 trials are not valid")
+        );
+        assert_eq!(open_loop(vec!["1000", "2000", "3000"]).knees, []);
+        has_only_numbers(&analysis);
+    }
+
+    /// One connection is the sweep's only valid cell; from eight on the generator is the limit.
+    #[test]
+    fn a_capacity_hidden_by_the_generator_is_not_claimed() {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![("connections", vec!["1", "8", "64"])],
+            baseline: vec![],
+            repeats: 2,
+        };
+        let figures = |levels: &Levels, _| {
+            let connections = number(levels, "connections");
+            let per_s = connections.min(4.0) * 10_000.0;
+            Figures {
+                answers: (per_s * 10.0) as u64,
+                service: Nanos((connections / per_s * 1e9) as u64),
+                server: 0.4,
+                generator: if connections > 4.0 { 0.99 } else { 0.4 },
+            }
+        };
+        let analysis = analyse(&run(&[stage], figures)).unwrap();
+        assert!(!analysis.verdict.valid);
+        assert_eq!(analysis.verdict.limit, Limit::Generator);
+        assert!(
+            analysis
+                .verdict
+                .why
+                .starts_with("the capacity was not found"),
+            "{}",
+            analysis.verdict.why
+        );
+        let left_out = warning(&analysis, "trials_not_valid");
+        assert!(
+            left_out.seen.contains("4 of 6 trials are not valid"),
+            "{}",
+            left_out.seen
+        );
+    }
+
+    #[test]
+    fn trials_that_disagree_leave_the_limit_unknown() {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![],
+            baseline: vec![],
+            repeats: 5,
+        };
+        let verdict = |saturated: u32| {
+            let stage = StageSample {
+                factors: vec![],
+                baseline: vec![],
+                ..stage
+            };
+            let figures = move |_: &Levels, block| Figures {
+                answers: 10_000,
+                service: Nanos::from_millis(10),
+                server: if block < saturated { 0.99 } else { 0.5 },
+                generator: 0.2,
+            };
+            analyse(&run(&[stage], figures)).unwrap().cells[0]
+                .verdict
+                .clone()
+                .unwrap()
+        };
+        assert_eq!(verdict(4).limit, Limit::Server);
+        let split = verdict(3);
+        assert_eq!((split.valid, split.limit), (true, Limit::Unknown));
+        assert!(
+            split.why.contains("server in 3, offered_load in 2"),
+            "{}",
+            split.why
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_valid_trial_is_not_valid() {
+        let (stages, figures) = sweep(2);
+        let mut record = run(&stages, figures);
+        record.manifest.interrupted = true;
+        record.trials.truncate(3);
+        record.trials[0].state = TrialState::Failed {
+            error: "port 8080 is taken".into(),
+            remedy: "free it".into(),
+        };
+        record.trials[0].outcome = None;
+        record.trials[1].state = TrialState::Interrupted;
+        record.trials[2].outcome = Some(nothing());
+        record.trials[2].unavailable = vec![Unavailable {
+            what: "tcp".into(),
+            reason: "no permission".into(),
+            remedy: "run as root".into(),
+        }];
+        let analysis = analyse(&record).unwrap();
+        assert!(!analysis.verdict.valid);
+        assert!(
+            analysis
+                .verdict
+                .why
+                .contains("none of 3 trials is valid; the first: port 8080 is taken")
+        );
+        assert_eq!(analysis.capacity_per_s, None);
+        assert!(
+            warning(&analysis, "trials_not_run")
+                .seen
+                .contains("17 of 20 planned trials did not run")
+        );
+        assert_eq!(
+            warning(&analysis, "not_watched").seen,
+            "tcp could not be watched: no permission"
+        );
+        has_only_numbers(&analysis);
+        record.trials.clear();
+        let empty = analyse(&record).unwrap();
+        assert_eq!(empty.verdict.why, "no trial ended");
+        assert_eq!(empty.cells.len(), 10);
+        has_only_numbers(&empty);
+    }
+
+    #[test]
+    fn a_trial_states_costs_and_counts() {
+        let (stages, figures) = sweep(1);
+        let mut record = run(&stages, figures);
+        let trial = &mut record.trials[2];
+        trial.targets[0].requests_counted = Some(720_000);
+        trial.targets[0]
+            .requests_by_worker
+            .insert("nginx 7".into(), 720_000);
+        let outcome = trial.outcome.as_mut().unwrap();
+        outcome.intervals = (0..12)
+            .map(|s| record::Interval {
+                from: Nanos::from_secs(s),
+                to: Nanos::from_secs(s + 1),
+                succeeded: 60_000,
+                ..Default::default()
+            })
+            .collect();
+        let analysis = analyse(&record).unwrap();
+        let trial = &analysis.trials[2];
+        assert_eq!(trial.achieved_per_s, Some(60_000.0));
+        assert_eq!(trial.counted_by_server, Some(1.0));
+        let close = |found: Option<f64>, want: f64| (found.unwrap() / want - 1.0).abs() < 1e-3;
+        assert!(close(trial.target_cpu_us_per_request, 9.9e6 / 600_000.0));
+        assert!(close(trial.generator_cpu_us_per_request, 4e6 / 600_000.0));
+        assert!(close(trial.littles_law, 1.0));
+        assert!(trial.steady.as_ref().unwrap().steady);
+        let worker = trial.usage.iter().find(|u| u.owner == "web").unwrap();
+        assert_eq!(
+            (worker.name.as_str(), worker.requests),
+            ("nginx 7", Some(720_000))
+        );
+    }
+
+    #[test]
+    fn a_plan_of_another_shape_is_refused() {
+        let (stages, figures) = sweep(1);
+        let mut record = run(&stages, figures);
+        record.plan = serde_json::json!({ "stages": 3 });
+        let error = analyse(&record).unwrap_err();
+        assert!(error.to_string().contains("plan.json"), "{error}");
+        assert!(!error.remedy().is_empty());
+    }
+}

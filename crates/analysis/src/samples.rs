@@ -149,3 +149,147 @@ pub(crate) fn core(number: u32, system: f64, softirq: f64, steal: f64) -> Vec<Se
     .map(|(signal, share)| counter(signal, share).with("core", number))
     .into()
 }
+
+/// A stage of a synthetic run: every trial is a closed or open loop whose figures a function of its levels
+/// and block gives.
+pub(crate) struct StageSample {
+    pub name: &'static str,
+    pub factors: Vec<(&'static str, Vec<&'static str>)>,
+    pub baseline: Vec<(&'static str, &'static str)>,
+    pub repeats: u32,
+}
+
+/// What a synthetic trial shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Figures {
+    pub answers: u64,
+    pub service: Nanos,
+    pub server: f64,
+    pub generator: f64,
+}
+
+fn levels_of(factors: &[(&'static str, Vec<&'static str>)]) -> Vec<plan::Levels> {
+    let start = vec![plan::Levels::new()];
+    factors.iter().fold(start, |all, (factor, levels)| {
+        let with = |base: &plan::Levels, level: &&str| {
+            let mut next = base.clone();
+            next.insert((*factor).to_owned(), (*level).to_owned());
+            next
+        };
+        let more = all
+            .iter()
+            .flat_map(|base| levels.iter().map(|l| with(base, l)));
+        more.collect()
+    })
+}
+
+/// The load of some levels: `connections` and `rate` are what their names say.
+fn load_of(levels: &plan::Levels) -> LoadSpec {
+    let number = |name: &str| levels.get(name)?.parse::<f64>().ok();
+    let mut load = spec();
+    load.connections = number("connections").unwrap_or(10.0) as u32;
+    if let Some(per_s) = number("rate") {
+        load.arrival = record::Arrival::Constant { per_s };
+    }
+    load
+}
+
+/// A record of such stages, every trial complete.
+pub(crate) fn run(
+    stages: &[StageSample],
+    figures: impl Fn(&plan::Levels, u32) -> Figures,
+) -> record::RunRecord {
+    let mut plan = plan::Plan {
+        question: "What limits it?".into(),
+        stages: vec![],
+        trials: vec![],
+        seed: 1,
+        error_limit: 0.01,
+    };
+    let mut trials = vec![];
+    for (stage, sample) in stages.iter().enumerate() {
+        plan.stages.push(plan_stage(sample));
+        for block in 0..sample.repeats {
+            // Every second block runs backwards, as interleaving might.
+            let mut cells = levels_of(&sample.factors);
+            if block % 2 == 1 {
+                cells.reverse();
+            }
+            for levels in cells {
+                let id = plan.trials.len() as u32;
+                let load = load_of(&levels);
+                trials.push(trial(id, sample, block, &levels, figures(&levels, block)));
+                plan.trials.push(plan::TrialPlan {
+                    id,
+                    stage,
+                    block,
+                    levels,
+                    targets: vec![],
+                    load,
+                    rate_of_capacity: None,
+                });
+            }
+        }
+    }
+    record::RunRecord {
+        manifest: record::Manifest {
+            format: 1,
+            prony: "0.1.0".into(),
+            question: plan.question.clone(),
+            command: vec!["prony".into(), "run".into()],
+            started: "2026-01-02T03:04:05Z".into(),
+            ended: Some("2026-01-02T03:05:05Z".into()),
+            interrupted: false,
+        },
+        plan: serde_json::to_value(&plan).expect("a plan has string keys"),
+        experiment: String::new(),
+        environment: vec![],
+        trials,
+    }
+}
+
+fn plan_stage(sample: &StageSample) -> plan::Stage {
+    let text = |s: &&str| (*s).to_owned();
+    plan::Stage {
+        name: sample.name.into(),
+        factors: sample
+            .factors
+            .iter()
+            .map(|(name, levels)| plan::Factor {
+                name: text(name),
+                levels: levels.iter().map(text).collect(),
+            })
+            .collect(),
+        baseline: sample
+            .baseline
+            .iter()
+            .map(|(factor, level)| (text(factor), text(level)))
+            .collect(),
+        repeats: sample.repeats,
+    }
+}
+
+fn trial(
+    id: u32,
+    stage: &StageSample,
+    block: u32,
+    levels: &plan::Levels,
+    figures: Figures,
+) -> record::TrialRecord {
+    let mut outcome = with_rate(figures.answers, figures.service, figures.generator);
+    outcome.connections.asked = load_of(levels).connections;
+    record::TrialRecord {
+        id,
+        stage: stage.name.into(),
+        block,
+        levels: levels.clone(),
+        load: load_of(levels),
+        state: record::TrialState::Complete,
+        outcome: Some(outcome),
+        targets: vec![nginx()],
+        unavailable: vec![],
+        warnings: vec![],
+        series: thread("web", 7, 7, figures.server, 0.0),
+        files: BTreeMap::new(),
+    }
+}
