@@ -28,5 +28,6 @@ elif [ -n "$(find "${CARGO_HOME:-$HOME/.cargo}"/advisory-dbs -name '*.md' -print
     cargo deny --locked --offline --log-level error check --hide-inclusion-graph advisories
 else
     cause=$(printf '%s\n' "$reason" | grep -E '^(fatal|error):' | head -n 1 || true)
-    echo "deny: advisories NOT checked, their database could not be fetched: ${cause:-no answer within ${fetch_limit_s} s}"
+    echo "deny: advisories NOT checked, their database could not be fetched"
+    echo "cause: ${cause:-no answer within ${fetch_limit_s} s}"
 fi
