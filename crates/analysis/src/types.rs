@@ -22,6 +22,19 @@ pub enum Limit {
     Unknown,
 }
 
+impl Limit {
+    /// Name in JSON, tables and the glossary.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Limit::Server => "server",
+            Limit::Generator => "generator",
+            Limit::OfferedLoad => "offered_load",
+            Limit::Network => "network",
+            Limit::Unknown => "unknown",
+        }
+    }
+}
+
 /// A number that carries a conclusion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
@@ -168,12 +181,15 @@ pub struct Spread {
 pub struct Ratio {
     /// Median of the pair ratios.
     pub ratio: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
     /// Pairs.
     pub pairs: u32,
+    /// Probability that the interval covers the true median ratio, whatever the distribution: at least 0.95
+    /// from six pairs on; below that the interval is the range of the pairs (five: 0.9375, one: 0).
+    pub coverage: f64,
 }
 
 /// All trials with the same stage and levels.
@@ -199,7 +215,8 @@ pub struct Cell {
     pub response_ns_p99: Option<Spread>,
     /// CPU of the targets per request, microseconds.
     pub target_cpu_us_per_request: Option<Spread>,
-    /// What limits the cell's trials: the verdict of the median trial (by rate) when they agree, else `unknown`;
+    /// What limits the cell's trials: the verdict of the median trial (by rate) among those that name the
+    /// limit on which at least four of five agree, else `unknown`;
     /// of the first invalid trial when none is valid.
     pub verdict: Option<Verdict>,
     /// Rate divided by the baseline's; `None` for the baseline itself and without one.
@@ -213,6 +230,8 @@ pub struct Cell {
 pub struct Knee {
     /// Stage's name.
     pub stage: String,
+    /// Levels of the factors that stay the same along the curve.
+    pub levels: Levels,
     /// `connections` (closed loop) or `offered_per_s` (open loop).
     pub axis: String,
     /// The last load at which more load still paid.
