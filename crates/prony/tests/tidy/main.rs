@@ -5,11 +5,12 @@
 //! with its canary, and the tests below apply the rules to everything. The surprise: the table of crates in
 //! ARCHITECTURE.md is not a copy of the rule, it *is* the rule.
 
+mod quotes;
 mod rules;
 mod tree;
 
 use rules::*;
-use tree::{crate_of, document, hold, table, tree};
+use tree::{crate_of, document, hold, root, table, tree};
 
 #[test]
 fn crates_depend_in_one_direction() {
@@ -125,4 +126,23 @@ fn the_glossary_has_every_failure_and_every_limit() {
         missing.is_empty(),
         "GLOSSARY.md does not explain {missing:?}"
     );
+}
+
+#[test]
+fn documents_quote_files_as_they_are() {
+    for (path, text) in tree(&[".md"]) {
+        let read = |quoted: &str| {
+            std::fs::read_to_string(root().join(quoted)).map_err(|e| format!("`{quoted}`: {e}"))
+        };
+        let fresh = quotes::requoted(&text, read).unwrap_or_else(|e| panic!("{path}: {e}"));
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(root().join(&path), &fresh)
+                .expect("a document that was just read can be written");
+        } else {
+            assert_eq!(
+                text, fresh,
+                "{path} quotes another text than the file has (BLESS=1 renews it)"
+            );
+        }
+    }
 }
