@@ -44,7 +44,7 @@ curl      curl
 ip        iproute2
 nginx     nginx
 openssl   openssl
-python3   python3-minimal
+python3   python3
 wrk       wrk
 TABLE
 }
