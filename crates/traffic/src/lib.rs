@@ -1,1 +1,3 @@
 //! traffic: filled in next.
+
+pub mod http;
