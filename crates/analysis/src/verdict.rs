@@ -511,7 +511,13 @@ mod tests {
             ]
         };
         let load = Load::closed(0.2, 0.2).with(segments(30.0));
-        check(&load, true, Limit::Network, "retransmissions", &["3.0 %"]);
+        check(
+            &load,
+            true,
+            Limit::Network,
+            "retransmissions",
+            &["3 % of those sent"],
+        );
         let load = Load::closed(0.2, 0.2).with(segments(1.0));
         check(&load, true, Limit::OfferedLoad, "connections", &[]);
     }
@@ -685,8 +691,8 @@ mod tests {
             Limit::Unknown,
             "",
             &[
-                "3.0 % of the requests failed",
-                "more than the 1.0 % allowed",
+                "3 % of the requests failed",
+                "more than the 1 % allowed",
                 "reset 300 connections",
             ],
         );

@@ -1,5 +1,11 @@
 //! Fixtures of the golden tests: one load in several fates, one run, and the golden files themselves.
 
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a fixture that cannot be made must stop the test, and each test file uses some of them"
+)]
+
 use analysis::{Factor, Levels, Plan, Stage, TrialPlan};
 use record::{
     Arrival, Connections, FailureKind, GeneratorCost, Histogram, Interval, Kind, LoadOutcome,
