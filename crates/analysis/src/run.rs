@@ -30,7 +30,7 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
     Ok(RunAnalysis {
         verdict: run_verdict(&cells, &trials),
         capacity_per_s: best(&cells, true).and_then(rate_of),
-        knees: knees(&plan, &cells),
+        knees: knees(&plan, &cells, &trials),
         warnings: warnings(record, &plan, &trials, &own),
         cells,
         trials,

@@ -7,12 +7,12 @@ use report::json::{load_document, load_schema, run_document, run_schema};
 use serde_json::Value;
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap() + "\n"
+    serde_json::to_string_pretty(value).expect("a value has string keys") + "\n"
 }
 
 /// Every violation, so that one look at a failure tells all.
 fn violations(schema: &Value, document: &Value) -> Vec<String> {
-    let validator = jsonschema::validator_for(schema).unwrap();
+    let validator = jsonschema::validator_for(schema).expect("our own schema is a schema");
     validator
         .iter_errors(document)
         .map(|e| format!("{}: {e}", e.instance_path()))
