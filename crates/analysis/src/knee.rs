@@ -6,9 +6,9 @@
 //! levels and a noise of 2-4 %, where a second difference says little. No knee is reported when
 //! the curve still rises at its last level: then it was not reached.
 
-use crate::stats::share;
+use crate::stats::{median, share};
 use crate::words::{percent, plural};
-use crate::{Cell, Knee};
+use crate::{Cell, Knee, TrialAnalysis};
 use plan::{Levels, Plan, TrialPlan};
 use std::collections::BTreeMap;
 
@@ -33,10 +33,10 @@ struct Point {
 type CurveKey = (String, Vec<(String, String)>, bool);
 
 /// Knees of all stages.
-pub(crate) fn knees(plan: &Plan, cells: &[Cell]) -> Vec<Knee> {
+pub(crate) fn knees(plan: &Plan, cells: &[Cell], trials: &[TrialAnalysis]) -> Vec<Knee> {
     let mut curves: Vec<(CurveKey, Vec<Point>)> = Vec::new();
     for cell in cells {
-        let Some((key, point)) = place(plan, cell) else {
+        let Some((key, point)) = place(plan, cell, trials) else {
             continue;
         };
         match curves.iter_mut().find(|(k, _)| *k == key) {
@@ -48,7 +48,7 @@ pub(crate) fn knees(plan: &Plan, cells: &[Cell]) -> Vec<Knee> {
 }
 
 /// The trial plan behind a cell tells which factors move the load.
-fn place(plan: &Plan, cell: &Cell) -> Option<(CurveKey, Point)> {
+fn place(plan: &Plan, cell: &Cell, trials: &[TrialAnalysis]) -> Option<(CurveKey, Point)> {
     let stage = plan.stages.iter().position(|s| s.name == cell.stage)?;
     let of_stage = || plan.trials.iter().filter(move |t| t.stage == stage);
     let trial = of_stage().find(|t| t.levels == cell.levels)?;
@@ -61,10 +61,7 @@ fn place(plan: &Plan, cell: &Cell) -> Option<(CurveKey, Point)> {
         .map(|(factor, level)| (factor.clone(), level.clone()))
         .collect();
     let load = if open {
-        cell.offered_per_s.map_or_else(
-            || trial.load.arrival.offered_per_s(),
-            |offered| Some(offered.median),
-        )?
+        offered(cell, trials)?
     } else {
         f64::from(trial.load.connections)
     };
@@ -75,6 +72,13 @@ fn place(plan: &Plan, cell: &Cell) -> Option<(CurveKey, Point)> {
         met: !cell.valid.is_empty() && cell.valid.len() == cell.trials.len(),
     };
     Some(((cell.stage.clone(), fixed, open), point))
+}
+
+/// The rate that a cell's trials were asked for, the invalid ones included: a plan that says "90 % of the
+/// capacity" does not know it.
+fn offered(cell: &Cell, trials: &[TrialAnalysis]) -> Option<f64> {
+    let ended = trials.iter().filter(|t| cell.trials.contains(&t.id));
+    median(&ended.filter_map(|t| t.offered_per_s).collect::<Vec<_>>())
 }
 
 /// A factor moves the load when two trials that differ in it alone differ in their load.

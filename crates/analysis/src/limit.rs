@@ -4,7 +4,7 @@
 //! overflowing, generator saturated, path losing segments, nobody saturated. In a closed loop with nobody
 //! saturated Little's law says the rest: so many connections times so long a service time make that rate.
 
-use crate::observed::{Case, GENERATOR, LoadThreadUse, Observed, TaskUse, Window, named};
+use crate::observed::{Case, CoreUse, GENERATOR, LoadThreadUse, Observed, TaskUse, Window, named};
 use crate::stats::share;
 use crate::words::{percent, plural, rate};
 use crate::{Evidence, Limit};
@@ -68,6 +68,7 @@ pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -
     let generator = generator_limit(case, observed);
     let finding = server
         .or_else(|| listen_queue_limit(case))
+        .or_else(|| shared_cores(observed))
         .or_else(|| generator.clone())
         .or_else(|| network_limit(case))
         .or_else(|| starved_task(observed))
@@ -122,40 +123,49 @@ fn crowded_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
 /// All cores that a target may use are full, and of its own work: several threads share them, or softirq
 /// work fills what the threads leave.
 fn full_cores(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
-    observed.tasks.iter().find_map(|task| {
+    // Busiest first: that is the thread to name.
+    let (task, cores, filling) = observed.tasks.iter().find_map(|task| {
         let cores = observed.cores_of(&task.cpus);
-        if cores.is_empty() || task.owner.is_empty() {
-            return None;
-        }
-        let n = cores.len() as f64;
-        let used: Vec<_> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
-        let threads = observed.tasks.iter().filter(|t| {
-            let theirs = observed.cores_of(&t.cpus);
-            theirs.iter().all(|core| cores.contains(core))
-        });
-        let own: f64 = threads.map(|t| t.busy).sum();
-        let interrupts: f64 = used.iter().map(|c| c.interrupts()).sum();
-        let full = used.len() == cores.len() && used.iter().all(|c| c.busy >= CORE_FULL);
-        let unseen = used.is_empty() && own >= SATURATED * n;
-        let theirs = own + interrupts >= OWN_SHARE * n;
-        if !(unseen || full && theirs) {
-            return None;
-        }
-        let softirq = percent(interrupts / n);
-        let note = format!(
-            "; the server's threads fill {} ({} of run time and {softirq} of softirq each)",
-            core_list(&cores),
-            percent(own / n)
-        );
-        let mut finding = server_finding(case, observed, task, &note);
-        finding
-            .evidence
-            .extend(used.iter().zip(&cores).map(|(use_, core)| {
-                let signal = format!("cpu.busy{{core={core}}}");
-                Evidence::new(signal, use_.busy, "1", Some(CORE_FULL), "/proc/stat")
-            }));
-        Some(finding)
-    })
+        let filling = filling(observed, &cores)?;
+        Some((task, cores, filling))
+    })?;
+    let note = format!(
+        "; the server's threads fill {} ({} of run time and {} of softirq each)",
+        core_list(&cores),
+        percent(filling.run),
+        percent(filling.interrupts)
+    );
+    let mut finding = server_finding(case, observed, task, &note);
+    let used = cores
+        .iter()
+        .filter_map(|c| Some((c, observed.cores.get(c)?)));
+    finding
+        .evidence
+        .extend(used.map(|(core, used)| core_evidence(*core, used)));
+    Some(finding)
+}
+
+/// What fills a set of cores, as shares of one core.
+struct Filling {
+    run: f64,
+    interrupts: f64,
+}
+
+/// `None` when the cores have room or somebody else's work fills them. Where cores were not watched, the
+/// threads' own run time must do.
+fn filling(observed: &Observed, cores: &[u32]) -> Option<Filling> {
+    let n = cores.len() as f64;
+    let used: Vec<&CoreUse> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
+    let there = observed.tasks.iter().filter(|t| {
+        let theirs = observed.cores_of(&t.cpus);
+        theirs.iter().all(|core| cores.contains(core))
+    });
+    let run = share(there.map(|t| t.busy).sum(), n)?;
+    let interrupts = share(used.iter().map(|c| c.interrupts()).sum(), n)?;
+    let full = used.len() == cores.len() && used.iter().all(|c| c.busy >= CORE_FULL);
+    let theirs = full && run + interrupts >= OWN_SHARE;
+    let unseen = used.is_empty() && run >= SATURATED;
+    (theirs || unseen).then_some(Filling { run, interrupts })
 }
 
 fn core_list(cores: &[u32]) -> String {
@@ -412,6 +422,44 @@ fn network_limit(case: &Case<'_>) -> Option<Finding> {
             "/proc/net/snmp",
         )],
     })
+}
+
+/// All cores of the host are full, and of the server's and the generator's work together: neither is
+/// the limit alone, so neither can be blamed. A load thread that is full by itself can.
+fn shared_cores(observed: &Observed) -> Option<Finding> {
+    let cores: Vec<&CoreUse> = observed.cores.values().collect();
+    let n = cores.len() as f64;
+    let server: f64 = observed.tasks.iter().map(|t| t.busy).sum();
+    let generator: f64 = observed.generator.iter().map(|t| t.busy).sum();
+    let interrupts: f64 = cores.iter().map(|c| c.interrupts()).sum();
+    let mixed = observed
+        .generator
+        .iter()
+        .all(|t| t.cpu.is_none() && t.busy < SATURATED);
+    let full = !cores.is_empty() && cores.iter().all(|c| c.busy >= CORE_FULL);
+    if !(mixed && full && server > 0.0 && server + generator + interrupts >= OWN_SHARE * n) {
+        return None;
+    }
+    Some(Finding {
+        limit: Limit::Unknown,
+        resource: "host_cpu",
+        why: format!(
+            "server and generator share all {} of this host and fill them: the server used {server:.2} of them, \
+             the generator {generator:.2}, softirq work {interrupts:.2}",
+            plural(cores.len() as u64, "core"),
+        ),
+        remedy: "pin the server and the generator (--cpus) to cores of their own".to_owned(),
+        evidence: observed
+            .cores
+            .iter()
+            .map(|(core, used)| core_evidence(*core, used))
+            .collect(),
+    })
+}
+
+fn core_evidence(core: u32, used: &CoreUse) -> Evidence {
+    let signal = format!("cpu.busy{{core={core}}}");
+    Evidence::new(signal, used.busy, "1", Some(CORE_FULL), "/proc/stat")
 }
 
 /// A thread with work all the time that mostly waited for a CPU: others took it.

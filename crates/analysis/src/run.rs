@@ -30,7 +30,7 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
     Ok(RunAnalysis {
         verdict: run_verdict(&cells, &trials),
         capacity_per_s: best(&cells, true).and_then(rate_of),
-        knees: knees(&plan, &cells),
+        knees: knees(&plan, &cells, &trials),
         warnings: warnings(record, &plan, &trials, &own),
         cells,
         trials,
@@ -176,12 +176,10 @@ fn not_valid(trials: &[TrialAnalysis]) -> Vec<Warning> {
             Warning::new(
                 "trials_not_valid",
                 format!(
-                    "{} of {} not valid and left out ({}): {}",
+                    "{} of {} {} not valid and left out ({}): {}",
                     group.len(),
-                    match trials.len() {
-                        1 => "1 trial is".to_owned(),
-                        n => format!("{n} trials are"),
-                    },
+                    plural(trials.len() as u64, "trial"),
+                    if group.len() == 1 { "is" } else { "are" },
                     numbers(group.iter().map(|t| t.id)),
                     group[0].verdict.why
                 ),

@@ -462,6 +462,94 @@ mod tests {
     }
 
     #[test]
+    fn server_and_generator_on_the_same_cores_blame_neither() {
+        let mut load = Load::closed(0.0, 0.45);
+        load.targets[0].cpus.clear();
+        load.targets[0].processes[0].cpus.clear();
+        load.series = thread("web", 7, 7, 0.5, 0.3);
+        load.series.extend(thread("web", 8, 8, 0.5, 0.3));
+        load.series
+            .extend([core(0, 0.9, 0.1, 0.0), core(1, 0.9, 0.1, 0.0)].concat());
+        load.outcome.generator.threads[0].cpu = None;
+        let second = load.outcome.generator.threads[0].clone();
+        load.outcome.generator.threads.push(second);
+        let words = ["share all 2 cores", "server used 1.00", "generator 0.90"];
+        check(&load, true, Limit::Unknown, "host_cpu", &words);
+        // A core with room: then nobody is full.
+        load.series.retain(|s| s.label("core") != Some("1"));
+        load.series.extend(core(1, 0.6, 0.1, 0.0));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
+    fn a_server_that_freezes_slips_but_meets_the_schedule() {
+        let load = Load::open(0.1, 0.1).change(|l| l.outcome.requests.late = 900);
+        check(&load, true, Limit::OfferedLoad, "offered_load", &[]);
+        assert_eq!(load.warnings(), ["schedule_slipped"]);
+    }
+
+    /// Numbers of any size that fit together in no way at all.
+    fn nonsense(seed: u64) -> Load {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut below = |limit: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % limit
+        };
+        let mut load = Load::closed(below(3) as f64, below(3) as f64);
+        load.spec.arrival = match below(3) {
+            0 => Arrival::Closed,
+            1 => Arrival::Constant {
+                per_s: below(2) as f64 * 1e6,
+            },
+            _ => Arrival::Poisson {
+                per_s: below(1_000) as f64,
+                seed: 1,
+            },
+        };
+        load.spec.connections = below(3) as u32;
+        load.spec.requests = (below(2) == 0).then(|| below(10));
+        load.outcome.measured_from = Nanos(below(4) * 5_000_000_000);
+        load.outcome.measured_to = Nanos(below(4) * 5_000_000_000);
+        let requests = &mut load.outcome.requests;
+        requests.scheduled = below(2) * below(1 << 40);
+        requests.sent = below(2) * below(1 << 40);
+        requests.completed = below(2) * below(1 << 40);
+        requests.succeeded = below(2) * below(1 << 40);
+        requests.failed.insert(
+            FailureKind::ALL[below(15) as usize],
+            below(2) * below(1 << 40),
+        );
+        load.outcome.generator.threads[0].wall_ns = below(2) * 10;
+        if below(2) == 0 {
+            load.outcome.response = record::Histogram::new();
+            load.outcome.service = record::Histogram::new();
+        }
+        load.series.retain(|_| below(2) == 0);
+        for series in &mut load.series {
+            let kept = below(4) as usize * 5;
+            series.at_ns.truncate(kept);
+            series.values.truncate(kept);
+        }
+        load
+    }
+
+    #[test]
+    fn nonsense_gives_numbers_all_the_same() {
+        for seed in 0..300 {
+            let load = nonsense(seed);
+            let said = format!("{:?} {:?}", load.verdict(), load.warnings());
+            assert!(
+                !said.contains("NaN") && !said.contains("inf"),
+                "{seed}: {said}"
+            );
+            let none = load.outcome.requests.succeeded == 0;
+            assert!(!(none && load.verdict().valid), "{seed}: {said}");
+        }
+    }
+
+    #[test]
     fn a_listen_queue_that_overflows_is_named() {
         let overflow = || {
             vec![
@@ -511,7 +599,13 @@ mod tests {
             ]
         };
         let load = Load::closed(0.2, 0.2).with(segments(30.0));
-        check(&load, true, Limit::Network, "retransmissions", &["3.0 %"]);
+        check(
+            &load,
+            true,
+            Limit::Network,
+            "retransmissions",
+            &["3 % of those sent"],
+        );
         let load = Load::closed(0.2, 0.2).with(segments(1.0));
         check(&load, true, Limit::OfferedLoad, "connections", &[]);
     }
@@ -685,8 +779,8 @@ mod tests {
             Limit::Unknown,
             "",
             &[
-                "3.0 % of the requests failed",
-                "more than the 1.0 % allowed",
+                "3 % of the requests failed",
+                "more than the 1 % allowed",
                 "reset 300 connections",
             ],
         );

@@ -2,8 +2,9 @@
 
 use crate::limit::{self, Limits};
 use crate::observed::{Case, Observed, Window};
+use crate::stats::share;
 use crate::validity::{self, Schedule};
-use crate::words::{percent, plural};
+use crate::words::{count, percent, plural};
 use crate::{Limit, steady};
 use record::{LoadOutcome, LoadSpec, Series, TargetRecord, Warning};
 
@@ -13,6 +14,8 @@ const FEWEST_SUCCESSES: u64 = 100;
 const FOREIGN_CORES: f64 = 0.2;
 /// Share of a core that the hypervisor may take.
 const STEAL: f64 = 0.02;
+/// Share of late requests from which it is worth a word.
+const LATE: f64 = 0.01;
 /// Connections in use by Little's law may differ this much from those asked.
 const LITTLE_TOLERANCE: f64 = 0.1;
 
@@ -48,6 +51,7 @@ pub(crate) fn warnings(case: &Case<'_>, observed: &Observed) -> Vec<Warning> {
         foreign_cpu(observed),
         steal(observed),
         not_steady(case),
+        schedule_slipped(case, met),
         starved_connections(case),
         little_open(case),
     ]
@@ -137,6 +141,24 @@ fn not_steady(case: &Case<'_>) -> Option<Warning> {
                 percent(steady.drift)
             ),
             "warm up longer (--warmup) or measure longer (--duration)",
+        )
+    })
+}
+
+/// A schedule may be met on the whole and still slip for a while, for example when a server freezes.
+fn schedule_slipped(case: &Case<'_>, met: bool) -> Option<Warning> {
+    let requests = &case.outcome.requests;
+    let late = share(requests.late as f64, requests.scheduled as f64).unwrap_or(0.0);
+    (met && (requests.dropped > 0 || late > LATE)).then(|| {
+        Warning::new(
+            "schedule_slipped",
+            format!(
+                "{} of the requests were sent late and {} never, because all connections were busy; their \
+                 wait is part of the response times",
+                percent(late),
+                count(requests.dropped)
+            ),
+            "compare response with service time; more connections (--connections) show the server alone",
         )
     })
 }

@@ -1,10 +1,12 @@
 //! Numbers as people read them, the same in a verdict, on the terminal and in the page.
 
-/// `0.4236` as `42 %`; one decimal below 10 %, so that a small share does not read as zero.
+/// `0.4236` as `42 %`; one decimal below 10 % where it says something, so that a small share does not
+/// read as zero.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    let digits = usize::from(percent.abs() < 9.95 && percent != 0.0);
-    format!("{percent:.digits$} %")
+    let digits = usize::from(percent.abs() < 9.95);
+    let number = format!("{percent:.digits$}");
+    format!("{} %", number.strip_suffix(".0").unwrap_or(&number))
 }
 
 /// A count with thousands separators: `61,234`.
@@ -54,6 +56,7 @@ mod tests {
     fn numbers_for_people() {
         for (share, text) in [
             (0.0, "0 %"),
+            (0.01, "1 %"),
             (0.004, "0.4 %"),
             (0.0996, "10 %"),
             (0.42, "42 %"),

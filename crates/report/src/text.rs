@@ -17,7 +17,7 @@ pub use style::Style;
 use analysis::{Limit, Verdict};
 use record::Warning;
 
-/// The verdict's lines: validity, limit and reason on the first, the remedy on the next.
+/// The verdict's lines: validity, limit and reason on the first, what to do on the second.
 pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
     let first = if verdict.valid {
         let limit = match verdict.limit {
@@ -31,13 +31,11 @@ pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
     } else {
         format!("{}: {}", style.bad("NOT VALID"), verdict.why)
     };
-    format!("{first}\n{}", remedy_text(&verdict.remedy))
-}
-
-fn remedy_text(remedy: &str) -> String {
-    match remedy {
-        "" => String::new(),
-        remedy => format!("remedy: {remedy}\n"),
+    // A valid result needs no remedy, but the same words say what a measurer does next.
+    let label = if verdict.valid { "next" } else { "remedy" };
+    match verdict.remedy.as_str() {
+        "" => first + "\n",
+        remedy => format!("{first}\n{label}: {remedy}\n"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One load for a terminal: what a wrk user expects, with asked beside actual and response beside service.
 
 use super::style::Style;
-use super::table::columns;
+use super::table::{columns, names};
 use super::{verdict_text, warnings_text};
 use analysis::words::{count, percent, plural, rate};
 use analysis::{LatencySummary, Verdict};
@@ -17,10 +17,11 @@ pub fn load_text(
 ) -> String {
     let sections = [
         verdict_text(verdict, style),
-        format!("{} {}\n", spec.method, spec.url) + &columns(&asked_and_actual(spec, outcome), 3),
-        columns(&latencies(spec, outcome), 1),
-        columns(&counts(outcome), 2),
-        columns(&generator(outcome), 2),
+        format!("{} {}\n", spec.method, spec.url)
+            + &columns(&asked_and_actual(spec, outcome), names(3)),
+        columns(&latencies(spec, outcome), names(1)),
+        columns(&counts(outcome), names(2)),
+        columns(&generator(outcome), names(2)),
         warnings_text(&outcome.warnings, style),
     ];
     let shown: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
@@ -39,7 +40,7 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
             "connections",
             &count(u64::from(spec.connections)),
             &format!(
-                "{} at most, {} opened{}",
+                "{} open at most, {} opened{}",
                 count(u64::from(connections.peak_open)),
                 count(connections.opened),
                 tls(outcome)

@@ -1,7 +1,7 @@
 //! A plan for `--dry-run`: stages, factors, the order of the trials, the time it takes.
 
 use super::style::Style;
-use super::table::columns;
+use super::table::{columns, names};
 use analysis::words::{count, levels, percent, plural, rate};
 use analysis::{Plan, Stage, TrialPlan};
 use record::{Arrival, Nanos};
@@ -60,7 +60,7 @@ fn stage_text(plan: &Plan, index: usize, stage: &Stage, style: Style) -> String 
             .to_vec(),
     ];
     rows.extend(trials.iter().map(|t| trial_row(t)));
-    text + &columns(&rows, 5)
+    text + &columns(&rows, names(5))
 }
 
 fn trial_row(trial: &TrialPlan) -> Vec<String> {

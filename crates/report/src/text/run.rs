@@ -1,14 +1,15 @@
-//! A run for a terminal: a table per stage, the knees, then the verdict and the warnings.
+//! A run for a terminal: the verdict, a table per stage, the knees, the warnings.
 
 use super::style::Style;
 use super::table::columns;
 use super::{verdict_text, warnings_text};
 use analysis::words::{levels, percent, rate};
-use analysis::{Cell, Knee, Ratio, RunAnalysis, Spread, TrialAnalysis};
+use analysis::{Cell, Knee, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
 
 /// The result of a run. The verdict stands first and the tables follow, so that the first line answers.
 pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> String {
+    let plan: Option<Plan> = serde_json::from_value(record.plan.clone()).ok();
     let mut sections = vec![verdict_text(&analysis.verdict, style)];
     if !record.manifest.question.is_empty() {
         sections.push(format!("question: {}\n", record.manifest.question));
@@ -16,7 +17,7 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     sections.extend(
         stages(analysis)
             .iter()
-            .map(|name| stage_text(analysis, name, style)),
+            .map(|name| stage_text(plan.as_ref(), analysis, name, style)),
     );
     if !analysis.knees.is_empty() {
         sections.push(analysis.knees.iter().map(knee_text).collect());
@@ -32,17 +33,18 @@ fn stages(analysis: &RunAnalysis) -> Vec<String> {
     names
 }
 
-fn stage_text(analysis: &RunAnalysis, name: &str, style: Style) -> String {
+fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: Style) -> String {
     let cells: Vec<&Cell> = analysis.cells.iter().filter(|c| c.stage == name).collect();
     let shown = Shown::of(&cells);
-    let factors = factors(&cells);
+    let factors = factors(plan, name, &cells);
     let mut rows = vec![header(&factors, shown)];
     rows.extend(
         cells
             .iter()
             .map(|cell| row(analysis, cell, &factors, shown)),
     );
-    let table = columns(&rows, factors.len());
+    let last = rows[0].len() - 1;
+    let table = columns(&rows, |column| column < factors.len() || column == last);
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
     let notes = footnote(&cells);
     format!("stage {name}\n{}\n{body}{notes}", style.heading(head))
@@ -64,9 +66,14 @@ impl Shown {
     }
 }
 
-fn factors(cells: &[&Cell]) -> Vec<String> {
-    let first = cells.first();
-    first.map_or_else(Vec::new, |c| c.levels.keys().cloned().collect())
+/// In the order of the file; levels alone do not know it.
+fn factors(plan: Option<&Plan>, stage: &str, cells: &[&Cell]) -> Vec<String> {
+    let stage = plan.and_then(|p| p.stages.iter().find(|s| s.name == stage));
+    match (stage, cells.first()) {
+        (Some(stage), _) => stage.factors.iter().map(|f| f.name.clone()).collect(),
+        (None, Some(cell)) => cell.levels.keys().cloned().collect(),
+        (None, None) => Vec::new(),
+    }
 }
 
 fn header(factors: &[String], shown: Shown) -> Vec<String> {
@@ -82,7 +89,7 @@ fn header(factors: &[String], shown: Shown) -> Vec<String> {
         "p50",
         "p99",
         "errors",
-        "CPU/request",
+        "target CPU/req",
         "generator",
     ]);
     if shown.ratio {
@@ -170,7 +177,7 @@ fn footnote(cells: &[&Cell]) -> String {
     let weakest = ratios.min_by(|a, b| a.coverage.total_cmp(&b.coverage));
     weakest.map_or_else(String::new, |r: Ratio| {
         format!(
-            "x baseline: median of {} pair ratios (same block); the interval covers the true median with {}{}\n",
+            "x baseline: median of {} pair ratios (same block); the interval covers the true median with a probability of {}{}\n",
             r.pairs,
             percent(r.coverage),
             if r.coverage < 0.95 { ", below the usual 95 %: at least six repeats would reach it" } else { "" }

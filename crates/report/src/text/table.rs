@@ -1,8 +1,13 @@
-//! Columns of text: the first ones left-aligned (names), the rest right-aligned (numbers).
+//! Columns of text: names left-aligned, numbers right-aligned.
 
-/// Rows of cells in aligned columns, two spaces between them, no trailing blanks. The first `names` columns
-/// are left-aligned. Short rows end early.
-pub(crate) fn columns(rows: &[Vec<String>], names: usize) -> String {
+/// The first `n` columns hold names.
+pub(crate) fn names(n: usize) -> impl Fn(usize) -> bool {
+    move |column| column < n
+}
+
+/// Rows of cells in aligned columns, two spaces between them, no trailing blanks. Columns for which `left`
+/// holds are left-aligned. Short rows end early.
+pub(crate) fn columns(rows: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -12,7 +17,7 @@ pub(crate) fn columns(rows: &[Vec<String>], names: usize) -> String {
             let cells: Vec<String> = row
                 .iter()
                 .enumerate()
-                .map(|(column, cell)| align(cell, width(column), column < names))
+                .map(|(column, cell)| align(cell, width(column), left(column)))
                 .collect();
             format!("{}\n", cells.join("  ").trim_end())
         })
@@ -36,7 +41,10 @@ mod tests {
     fn names_left_numbers_right() {
         let rows = [vec!["a", "1"], vec!["long µ", "1,000", "x"], vec![]];
         let rows = rows.map(|row| row.into_iter().map(str::to_owned).collect());
-        assert_eq!(columns(&rows, 1), "a           1\nlong µ  1,000  x\n\n");
-        assert_eq!(columns(&[], 1), "");
+        assert_eq!(
+            columns(&rows, names(1)),
+            "a           1\nlong µ  1,000  x\n\n"
+        );
+        assert_eq!(columns(&[], names(1)), "");
     }
 }
