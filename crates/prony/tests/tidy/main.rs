@@ -60,8 +60,8 @@ fn no_path_of_one_machine() {
 }
 
 #[test]
-fn lines_fit_a_screen() {
-    hold(&[".rs", ".py", ".sh"], long_lines);
+fn comments_fit_a_screen() {
+    hold(&[".rs", ".py", ".sh"], long_comments);
 }
 
 #[test]
