@@ -100,6 +100,20 @@ fn invariants_name_tests_that_exist() {
 }
 
 #[test]
+fn every_documented_signal_is_written() {
+    let architecture = document("ARCHITECTURE.md");
+    assert!(
+        !table(&architecture, "Signals").is_empty(),
+        "the table of signals was not found"
+    );
+    let unwritten = unwritten_signals(&architecture, &tree(&[".rs"]));
+    assert!(
+        unwritten.is_empty(),
+        "no monitor writes the signals {unwritten:?}"
+    );
+}
+
+#[test]
 fn the_glossary_has_every_failure_and_every_limit() {
     use analysis::Limit;
     let failures = record::FailureKind::ALL.map(|kind| kind.name().to_owned());

@@ -245,6 +245,23 @@ pub fn unknown_tests(architecture: &str, sources: &[(String, String)]) -> Vec<St
         .collect()
 }
 
+/// Signals of the table in ARCHITECTURE.md that no monitor's code names.
+pub fn unwritten_signals(architecture: &str, sources: &[(String, String)]) -> Vec<String> {
+    let code: Vec<&str> = sources
+        .iter()
+        .filter(|(path, _)| crate_of(path) == Some("monitor"))
+        .flat_map(|(path, text)| code_lines(path, text))
+        .map(|(_, line)| line)
+        .collect();
+    let is_written = |name: &String| {
+        code.iter()
+            .any(|line| line.contains(&format!("\"{name}\"")))
+    };
+    let rows = table(architecture, "Signals");
+    let names = rows.iter().flat_map(|row| quoted(&row[0]));
+    names.filter(|name| !is_written(name)).collect()
+}
+
 /// Names that stand nowhere in `document` between backticks.
 pub fn undocumented(document: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
     let is_missing = |name: &String| !document.contains(&format!("`{name}`"));
@@ -352,6 +369,15 @@ mod tests {
                     [lints]\nc = \"1\"\n";
         assert_eq!(found(reasons, "Cargo.toml", text), [5]);
         assert_eq!(found(reasons, "crates/x/Cargo.toml", text), NONE);
+    }
+
+    #[test]
+    fn canary_signals() {
+        let signals =
+            "## Signals\n\n| signal | kind |\n|---|---|\n| `cpu.user_s` `cpu.made_up` | x |\n";
+        let text = "f(\"cpu.user_s\");\n// \"cpu.made_up\"\n".to_owned();
+        let sources = [("crates/monitor/src/cpu.rs".to_owned(), text)];
+        assert_eq!(unwritten_signals(signals, &sources), ["cpu.made_up"]);
     }
 
     #[test]
