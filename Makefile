@@ -40,7 +40,7 @@ doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 cargo-test:
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 build: ## build the release binary
 	$(CARGO) build --release --locked --bin prony

@@ -6,8 +6,8 @@
 use crate::tree::{Finding, code_lines, crate_of, mentioning, quoted, table};
 use std::collections::BTreeMap;
 
-/// Longest comment, and longest line without a string: the formatter has no say in either.
-const LONGEST_LINE: usize = 120;
+/// Longest line of a comment: the formatter breaks code, and a message stays in one piece to be searched for.
+const LONGEST_COMMENT: usize = 120;
 
 /// Crates that are functions of their arguments.
 pub const PURE: [&str; 4] = ["record", "plan", "analysis", "report"];
@@ -192,24 +192,19 @@ pub fn starts_a_path(line: &str, place: &str) -> bool {
     })
 }
 
-pub fn long_lines(_path: &str, text: &str) -> Vec<Finding> {
+pub fn long_comments(_path: &str, text: &str) -> Vec<Finding> {
     (1..)
         .zip(text.lines())
-        .filter(|(_, line)| !is_text_in_code(line))
+        .filter(|(_, line)| line.trim_start().starts_with(['/', '#']))
         .map(|(number, line)| (number, line.chars().count()))
-        .filter(|(_, length)| *length > LONGEST_LINE)
+        .filter(|(_, length)| *length > LONGEST_COMMENT)
         .map(|(number, length)| {
             (
                 number,
-                format!("{length} characters, at most {LONGEST_LINE}"),
+                format!("{length} characters, at most {LONGEST_COMMENT}"),
             )
         })
         .collect()
-}
-
-/// A line of code with a string in it: a message stays in one piece, so that it can be searched for.
-fn is_text_in_code(line: &str) -> bool {
-    line.contains('"') && !line.trim_start().starts_with(['/', '#'])
 }
 
 /// In `[workspace.dependencies]` a comment stands above every crate that is not ours.
@@ -248,6 +243,23 @@ pub fn unknown_tests(architecture: &str, sources: &[(String, String)]) -> Vec<St
         .flat_map(|cell| quoted(cell))
         .filter(|name| !exists(name))
         .collect()
+}
+
+/// Signals of the table in ARCHITECTURE.md that no monitor's code names.
+pub fn unwritten_signals(architecture: &str, sources: &[(String, String)]) -> Vec<String> {
+    let code: Vec<&str> = sources
+        .iter()
+        .filter(|(path, _)| crate_of(path) == Some("monitor"))
+        .flat_map(|(path, text)| code_lines(path, text))
+        .map(|(_, line)| line)
+        .collect();
+    let is_written = |name: &String| {
+        code.iter()
+            .any(|line| line.contains(&format!("\"{name}\"")))
+    };
+    let rows = table(architecture, "Signals");
+    let names = rows.iter().flat_map(|row| quoted(&row[0]));
+    names.filter(|name| !is_written(name)).collect()
 }
 
 /// Names that stand nowhere in `document` between backticks.
@@ -345,10 +357,10 @@ mod tests {
     }
 
     #[test]
-    fn canary_long_lines() {
-        let long = "x".repeat(LONGEST_LINE);
-        let text = format!("{long}\nx{long}\n    let a = \"{long}\";\n// \"{long}\"\n");
-        assert_eq!(found(long_lines, "x.rs", &text), [2, 4]);
+    fn canary_long_comments() {
+        let long = "x".repeat(LONGEST_COMMENT);
+        let text = format!("let a = \"{long}\";\n// {long}\n    /// {}\n", &long[10..]);
+        assert_eq!(found(long_comments, "x.rs", &text), [2]);
     }
 
     #[test]
@@ -357,6 +369,15 @@ mod tests {
                     [lints]\nc = \"1\"\n";
         assert_eq!(found(reasons, "Cargo.toml", text), [5]);
         assert_eq!(found(reasons, "crates/x/Cargo.toml", text), NONE);
+    }
+
+    #[test]
+    fn canary_signals() {
+        let signals =
+            "## Signals\n\n| signal | kind |\n|---|---|\n| `cpu.user_s` `cpu.made_up` | x |\n";
+        let text = "f(\"cpu.user_s\");\n// \"cpu.made_up\"\n".to_owned();
+        let sources = [("crates/monitor/src/cpu.rs".to_owned(), text)];
+        assert_eq!(unwritten_signals(signals, &sources), ["cpu.made_up"]);
     }
 
     #[test]

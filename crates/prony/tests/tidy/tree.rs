@@ -77,9 +77,10 @@ pub fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split('/').next()
 }
 
-/// A path whose code only tests run: `tests/`, `benches/`, or a `tests.rs` beside its module.
+/// A path whose code no user runs: `tests/`, `benches/`, `examples/`, or a `tests.rs` beside its module.
 pub fn is_test_path(path: &str) -> bool {
-    path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs")
+    let beside = ["/tests/", "/benches/", "/examples/"];
+    beside.iter().any(|directory| path.contains(directory)) || path.ends_with("/tests.rs")
 }
 
 /// Lines of code that is not a test, numbered from 1: comment lines and everything from
