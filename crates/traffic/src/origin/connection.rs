@@ -9,7 +9,7 @@
 
 use super::sys;
 use super::talk::{Output, Service, Talk, Verdict};
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::take;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -21,9 +21,6 @@ const ROUNDS_PER_PASS: usize = 8;
 
 /// Bytes to drop or to send in one system call.
 const CALL_BYTES_MAX: usize = 1024 * 1024;
-
-/// Slices of a large body in one send: 16 pieces of the 64 KiB pattern are [`CALL_BYTES_MAX`].
-const SLICES_MAX: usize = 17;
 
 /// What a thread lends to the connection that has its turn.
 pub struct Tools {
@@ -186,10 +183,14 @@ impl Connection {
         let Some(tail) = self.output.tail else {
             return sys::send(self.socket.as_fd(), bytes);
         };
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        slices[0] = IoSlice::new(bytes);
-        let pieces = tools.service.content.slices(tail, &mut slices[1..]);
-        sys::send_vectored(self.socket.as_fd(), &slices[..=pieces])
+        if !bytes.is_empty() {
+            return sys::send_with_more_to_come(self.socket.as_fd(), bytes);
+        }
+        let (offset, length) = tail.next();
+        // The minimum is at most CALL_BYTES_MAX, a usize.
+        let asked = length.min(CALL_BYTES_MAX as u64) as usize;
+        let store = tools.service.content.store();
+        sys::send_file(self.socket.as_fd(), store, offset, asked)
     }
 
     /// Reads once and answers; an outcome when there is nothing to read.

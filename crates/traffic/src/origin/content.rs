@@ -1,15 +1,17 @@
 //! What the origin answers with: bodies, heads and the paths that lead to them.
 //!
-//! Bodies are never made for a request. Sizes on demand are cut from one fixed pattern of 64 KiB, files
-//! are read once at the start, and a large body leaves through [`Tail`]s that point into either.
+//! Bodies are never made for a request. Small ones are copied behind their head; large ones lie in one
+//! file in memory, the [`Content::store`], and a [`Tail`] says which part of it is to be sent. `sendfile`
+//! sends it without a copy: for 91 kB that is 0.7 times the CPU of a send from ordinary memory.
 //!
-//! Files are read at the start rather than sent from the disk per request: the origin is there to be a
-//! known quantity, and no path of a request can name anything outside the directory.
+//! Files are read at the start rather than opened per request: the origin is there to be a known
+//! quantity, and no path of a request can name anything outside the directory.
 
-use super::OriginError;
+use super::{OriginError, sys};
 use record::{Bytes, parse_bytes};
 use std::collections::HashMap;
-use std::io::{IoSlice, Write as _};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// Most that all files may take together.
@@ -19,6 +21,9 @@ pub const FILES_BYTES_MAX: u64 = 1 << 30;
 const COPIED_BODY_MAX: u64 = 16 * 1024;
 
 const PATTERN_BYTES: usize = 64 * 1024;
+
+/// The store begins with so many bytes of pattern, over and over, so that one call can send them all.
+const PATTERN_REGION: u64 = 1024 * 1024;
 
 /// Incompressible filling, so that a proxy that compresses finds nothing to save.
 static PATTERN: [u8; PATTERN_BYTES] = pattern();
@@ -43,26 +48,48 @@ const fn pattern() -> [u8; PATTERN_BYTES] {
     bytes
 }
 
-/// Where a body's bytes come from.
+/// Where a large body's bytes lie in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum Place {
+    /// In the region of the pattern, which has no end: behind its last byte comes its first.
     Pattern,
-    File(usize),
+    /// From this offset on.
+    At(u64),
 }
 
 /// The part of a large body that has yet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    source: Source,
-    at: u64,
-    end: u64,
+    place: Place,
+    sent: u64,
+    length: u64,
 }
 
 impl Tail {
-    /// `sent` more bytes have gone; `None` when that was the last of it.
-    pub fn after(self, sent: u64) -> Option<Tail> {
-        let at = self.at + sent;
-        (at < self.end).then_some(Tail { at, ..self })
+    fn new(place: Place, length: u64) -> Self {
+        Self {
+            place,
+            sent: 0,
+            length,
+        }
+    }
+
+    /// Offset and length of the longest part of the store that comes next.
+    pub fn next(self) -> (u64, u64) {
+        let left = self.length - self.sent;
+        match self.place {
+            Place::At(offset) => (offset + self.sent, left),
+            Place::Pattern => {
+                let offset = self.sent % PATTERN_REGION;
+                (offset, left.min(PATTERN_REGION - offset))
+            }
+        }
+    }
+
+    /// `n` more bytes have gone; `None` when that was the last of it.
+    pub fn after(self, n: u64) -> Option<Tail> {
+        let sent = self.sent + n;
+        (sent < self.length).then_some(Tail { sent, ..self })
     }
 }
 
@@ -87,17 +114,27 @@ pub enum Route {
     Refused(u16, String),
 }
 
-/// A file in memory.
+/// A given file.
 #[derive(Debug)]
 struct File {
     content_type: &'static str,
-    bytes: Vec<u8>,
+    body: FileBody,
+}
+
+/// Its content.
+#[derive(Debug)]
+enum FileBody {
+    Small(Vec<u8>),
+    Large { offset: u64, length: u64 },
 }
 
 /// All that the origin can answer with; the threads share one.
 #[derive(Debug)]
 pub struct Content {
     root: Page,
+    /// A file in memory: the pattern, then all large files.
+    store: std::fs::File,
+    store_bytes: u64,
     files: Vec<File>,
     /// By path in decoded form, `/` in front.
     paths: HashMap<String, usize>,
@@ -155,9 +192,7 @@ impl<'a> Answer<'a> {
     fn bytes(mut self, status: u16, content_type: &str, body: &[u8]) {
         write_head(self.out, status, content_type, body.len() as u64);
         self.end_head();
-        if !self.request_was_head {
-            self.out.extend_from_slice(body);
-        }
+        self.copied(body);
     }
 
     /// A head and nothing else: 204 and 304 have no body and say no length.
@@ -166,21 +201,22 @@ impl<'a> Answer<'a> {
         self.end_head();
     }
 
-    /// Copies a body that is small, hands back one that is large; `held` are its bytes, or as many of them
-    /// as a small body has.
-    fn body(self, source: Source, length: u64, held: &[u8]) -> Option<Tail> {
-        if self.request_was_head {
-            return None;
+    fn copied(self, body: &[u8]) -> Option<Tail> {
+        if !self.request_was_head {
+            self.out.extend_from_slice(body);
         }
+        None
+    }
+
+    fn stored(self, place: Place, length: u64) -> Option<Tail> {
+        (!self.request_was_head).then_some(Tail::new(place, length))
+    }
+
+    fn pattern(self, length: u64) -> Option<Tail> {
         if length <= COPIED_BODY_MAX {
-            self.out.extend_from_slice(&held[..length as usize]);
-            return None;
+            return self.copied(&PATTERN[..length as usize]);
         }
-        Some(Tail {
-            source,
-            at: 0,
-            end: length,
-        })
+        self.stored(Place::Pattern, length)
     }
 
     fn end_head(&mut self) {
@@ -214,7 +250,7 @@ impl Content {
     /// `/` answers with `body` bytes; `files` is read now.
     ///
     /// # Errors
-    /// [`OriginError::File`] and [`OriginError::FilesTooLarge`].
+    /// [`OriginError::File`], [`OriginError::FilesTooLarge`] and [`OriginError::Store`].
     pub fn new(body: Bytes, files: Option<&Path>) -> Result<Self, OriginError> {
         let mut head = Vec::new();
         write_head(&mut head, 200, OCTETS, body.0);
@@ -223,6 +259,8 @@ impl Content {
                 head,
                 body_bytes: body.0,
             },
+            store: pattern_store().map_err(store_error)?,
+            store_bytes: PATTERN_REGION,
             files: Vec::new(),
             paths: HashMap::new(),
         };
@@ -284,44 +322,25 @@ impl Content {
         }
     }
 
-    /// Slices of `tail`, as many as fit into `slices`; how many there are.
-    pub fn slices<'a>(&'a self, tail: Tail, slices: &mut [IoSlice<'a>]) -> usize {
-        let mut left = Some(tail);
-        let mut filled = 0;
-        for slice in slices {
-            let Some(tail) = left else { break };
-            let piece = self.piece(tail);
-            *slice = IoSlice::new(piece);
-            left = tail.after(piece.len() as u64);
-            filled += 1;
-        }
-        filled
-    }
-
-    /// The longest contiguous start of `tail`.
-    fn piece(&self, tail: Tail) -> &[u8] {
-        let (bytes, at) = match tail.source {
-            Source::Pattern => (&PATTERN[..], tail.at % PATTERN_BYTES as u64),
-            Source::File(index) => (&self.files[index].bytes[..], tail.at),
-        };
-        // Both are below the length of a slice, which is a usize.
-        let from_here = &bytes[at as usize..];
-        let length = (tail.end - tail.at).min(from_here.len() as u64);
-        &from_here[..length as usize]
+    /// What [`Tail`]s are parts of.
+    pub fn store(&self) -> BorrowedFd<'_> {
+        self.store.as_fd()
     }
 
     fn root(&self, mut answer: Answer<'_>) -> Option<Tail> {
         answer.out.extend_from_slice(&self.root.head);
         answer.end_head();
-        answer.body(Source::Pattern, self.root.body_bytes, &PATTERN)
+        answer.pattern(self.root.body_bytes)
     }
 
     fn file(&self, index: usize, mut answer: Answer<'_>) -> Option<Tail> {
-        let file = &self.files[index];
-        let length = file.bytes.len() as u64;
-        write_head(answer.out, 200, file.content_type, length);
+        let File { content_type, body } = &self.files[index];
+        write_head(answer.out, 200, content_type, body.len());
         answer.end_head();
-        answer.body(Source::File(index), length, &file.bytes)
+        match body {
+            FileBody::Small(bytes) => answer.copied(bytes),
+            FileBody::Large { offset, length } => answer.stored(Place::At(*offset), *length),
+        }
     }
 
     fn known_paths(&self) -> String {
@@ -366,9 +385,10 @@ impl Content {
     fn read_file(&mut self, root: &Path, path: &Path) -> Result<(), OriginError> {
         let bytes = std::fs::read(path).map_err(|cause| file_error(path, cause))?;
         let index = self.files.len();
+        let body = self.keep(bytes).map_err(store_error)?;
         self.files.push(File {
             content_type: content_type(path),
-            bytes,
+            body,
         });
         let below = path.strip_prefix(root).unwrap_or(path);
         let name = format!("/{}", below.to_string_lossy());
@@ -378,9 +398,41 @@ impl Content {
         self.paths.insert(name, index);
         Ok(())
     }
+
+    fn keep(&mut self, bytes: Vec<u8>) -> io::Result<FileBody> {
+        let length = bytes.len() as u64;
+        if length <= COPIED_BODY_MAX {
+            return Ok(FileBody::Small(bytes));
+        }
+        self.store.write_all(&bytes)?;
+        let offset = self.store_bytes;
+        self.store_bytes += length;
+        Ok(FileBody::Large { offset, length })
+    }
 }
 
-fn file_error(path: &Path, cause: std::io::Error) -> OriginError {
+impl FileBody {
+    fn len(&self) -> u64 {
+        match self {
+            FileBody::Small(bytes) => bytes.len() as u64,
+            FileBody::Large { length, .. } => *length,
+        }
+    }
+}
+
+fn pattern_store() -> io::Result<std::fs::File> {
+    let mut store = std::fs::File::from(sys::memory_file()?);
+    for _ in 0..PATTERN_REGION / PATTERN_BYTES as u64 {
+        store.write_all(&PATTERN)?;
+    }
+    Ok(store)
+}
+
+fn store_error(cause: io::Error) -> OriginError {
+    OriginError::Store { cause }
+}
+
+fn file_error(path: &Path, cause: io::Error) -> OriginError {
     OriginError::File {
         path: path.to_owned(),
         cause,
@@ -463,7 +515,7 @@ fn status(code: &str) -> Route {
 fn sized_answer(size: Bytes, mut answer: Answer<'_>) -> Option<Tail> {
     write_head(answer.out, 200, OCTETS, size.0);
     answer.end_head();
-    answer.body(Source::Pattern, size.0, &PATTERN)
+    answer.pattern(size.0)
 }
 
 fn status_answer(code: u16, answer: Answer<'_>) {
@@ -518,6 +570,7 @@ fn content_type(path: &Path) -> &'static str {
 mod tests {
     use super::*;
     use crate::http::{Framing, parse_response};
+    use std::os::unix::fs::FileExt;
 
     fn content() -> Content {
         Content::new(Bytes(1024), None).unwrap()
@@ -567,13 +620,11 @@ mod tests {
         let parsed = parse_response(&out, head).unwrap().expect("a whole head");
         let mut body = out.split_off(parsed.head_len);
         while let Some(rest) = tail {
-            let mut slices = [IoSlice::new(&[]); 3];
-            let filled = content.slices(rest, &mut slices);
-            let before = body.len();
-            slices[..filled]
-                .iter()
-                .for_each(|s| body.extend_from_slice(s));
-            tail = rest.after((body.len() - before) as u64);
+            let (offset, length) = rest.next();
+            let mut piece = vec![0; length.min(300_000) as usize];
+            content.store.read_exact_at(&mut piece, offset).unwrap();
+            body.extend_from_slice(&piece);
+            tail = rest.after(piece.len() as u64);
         }
         (parsed, body)
     }
@@ -624,17 +675,19 @@ mod tests {
         std::fs::create_dir_all(served.join("sub dir")).unwrap();
         std::fs::write(served.join("index.html"), "<p>").unwrap();
         std::fs::write(served.join("sub dir/large.bin"), vec![7; 100_000]).unwrap();
+        std::fs::write(served.join("other.bin"), vec![8; 20_000]).unwrap();
         std::fs::write(root.path().join("secret"), "x").unwrap();
         std::os::unix::fs::symlink(&served, served.join("circle")).unwrap();
         let content = Content::new(Bytes(1), Some(&served)).unwrap();
-        for (target, length) in [
-            ("/", 3),
-            ("/index.html?x", 3),
-            ("/sub%20dir/large.bin", 100_000),
-            ("/bytes/5", 5),
+        for (target, expected) in [
+            ("/", b"<p>".to_vec()),
+            ("/index.html?x", b"<p>".to_vec()),
+            ("/sub%20dir/large.bin", vec![7; 100_000]),
+            ("/other.bin", vec![8; 20_000]),
+            ("/bytes/5", PATTERN[..5].to_vec()),
         ] {
             let (head, body) = answered(&content, target, false);
-            assert_eq!((head.status, body.len()), (200, length), "{target}");
+            assert!(head.status == 200 && body == expected, "{target}");
         }
         for target in [
             "/../secret",

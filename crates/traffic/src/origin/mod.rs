@@ -137,6 +137,12 @@ pub enum OriginError {
         /// The directory.
         directory: PathBuf,
     },
+    /// There is no memory for the bodies.
+    #[error("cannot hold the bodies to serve in memory: {cause}")]
+    Store {
+        /// The system's words.
+        cause: io::Error,
+    },
     /// A delay was not understood.
     #[error("reading the delay `{text}`: {cause}")]
     Delay {
@@ -173,6 +179,9 @@ impl OriginError {
             }
             OriginError::FilesTooLarge { .. } => {
                 "give a directory with less in it, or use /bytes/SIZE, which needs no memory".to_owned()
+            }
+            OriginError::Store { .. } => {
+                "free memory, or serve fewer and smaller files".to_owned()
             }
             OriginError::Delay { .. } => {
                 "write 5ms, constant:5ms, exponential:5ms (mean) or lognormal:5ms,0.5 (median, sigma)"
@@ -233,7 +242,8 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Listen`] when the address cannot be had, [`OriginError::Pin`] and
     /// [`OriginError::Thread`] when a thread cannot be made ready, [`OriginError::File`] and
-    /// [`OriginError::FilesTooLarge`] when the files cannot be served.
+    /// [`OriginError::FilesTooLarge`] when the files cannot be served, [`OriginError::Store`] when memory
+    /// is short.
     pub fn start(spec: &OriginSpec) -> Result<Self, OriginError> {
         let threads = spec.threads as usize;
         let content = Arc::new(Content::new(spec.body, spec.files.as_deref())?);
@@ -328,6 +338,7 @@ fn prepare(worker: WorkerSpec, cpu: Option<u32>) -> Result<Worker, OriginError> 
         sys::pin(cpu).map_err(|cause| OriginError::Pin { thread, cpu, cause })?;
     }
     sys::exact_timeouts();
+    sys::ignore_broken_pipes();
     let counters = worker.service.counters();
     counters.tid.store(sys::thread_id(), Ordering::Relaxed);
     Worker::new(worker).map_err(|cause| OriginError::Thread { thread, cause })

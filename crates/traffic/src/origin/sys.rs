@@ -4,7 +4,7 @@
 //! is the ordinary case.
 
 use record::Nanos;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
@@ -60,30 +60,62 @@ pub fn discard(socket: BorrowedFd<'_>, length: usize) -> io::Result<Option<usize
     unless_blocked(check(result))
 }
 
-/// Sends from one buffer; `None` when the socket takes nothing now.
+/// Sends from a buffer; `None` when the socket takes nothing now.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
+    send_flagged(socket, bytes, 0)
+}
+
+/// The same, when the next send follows at once: what does not fill a segment waits for it.
+pub fn send_with_more_to_come(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
+    send_flagged(socket, bytes, libc::MSG_MORE)
+}
+
+fn send_flagged(socket: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<Option<usize>> {
     // SAFETY: pointer and length are those of one slice.
     let result = unsafe {
         libc::send(
             socket.as_raw_fd(),
             bytes.as_ptr().cast(),
             bytes.len(),
-            libc::MSG_NOSIGNAL,
+            flags | libc::MSG_NOSIGNAL,
         )
     };
     unless_blocked(check(result))
 }
 
-/// Sends from several buffers in one call.
-pub fn send_vectored(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-    // SAFETY: a msghdr of zeros is valid: no name, no control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    // IoSlice has the layout of iovec by its documentation; sendmsg only reads through it.
-    message.msg_iov = parts.as_ptr().cast_mut().cast();
-    message.msg_iovlen = parts.len() as _;
-    // SAFETY: the message points to `parts`, which outlive the call.
-    let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+/// Sends a part of `file` without copying it; the thread must have called [`ignore_broken_pipes`].
+pub fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: usize,
+) -> io::Result<Option<usize>> {
+    let mut offset = offset as libc::off_t;
+    // SAFETY: both descriptors are open while borrowed, and the offset lives for the call.
+    let result =
+        unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &mut offset, length) };
     unless_blocked(check(result))
+}
+
+/// Blocks SIGPIPE for this thread: sendfile(2) has no flag against it, and the process's own handling is
+/// not a library's to change.
+pub fn ignore_broken_pipes() {
+    // SAFETY: a sigset_t is plain bits, and sigemptyset makes it valid whatever they are.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is writable; SIGPIPE is a signal; no old mask is asked for.
+    unsafe {
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
+    }
+}
+
+/// An empty file in memory, gone when it is closed.
+pub fn memory_file() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a string with its zero; it is only for people who look into /proc.
+    let fd = check(unsafe { libc::memfd_create(c"origin".as_ptr(), libc::MFD_CLOEXEC) } as isize)?;
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
 /// Ends our direction of a connection; the peer may have gone before, which is no matter.
