@@ -127,12 +127,7 @@ pub(crate) fn tcp_socket(family: libc::c_int) -> Result<Descriptor, Errno> {
     check(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) }).map(Descriptor)
 }
 
-fn set_option<T>(
-    fd: RawFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> Result<(), Errno> {
+fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &T) -> Result<(), Errno> {
     let at = std::ptr::from_ref(value).cast();
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `at` points to `len` readable bytes for the length of the call.

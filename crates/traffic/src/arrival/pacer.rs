@@ -196,8 +196,7 @@ mod tests {
             assert!(all.len().abs_diff(100_000) < 1_600, "{}", all.len());
             let gaps: Vec<f64> = all.windows(2).map(|p| (p[1] - p[0]) as f64).collect();
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-            let variance =
-                gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+            let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
             // An exponential gap's standard deviation equals its mean.
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
             let above_mean = gaps.iter().filter(|&&g| g > mean).count() as f64 / gaps.len() as f64;
