@@ -1,1 +1,3 @@
 //! Record and analysis to text, JSON and one HTML file. Pure: returns strings, opens nothing.
+
+pub mod html;
