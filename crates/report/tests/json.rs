@@ -1,0 +1,153 @@
+//! The published schemas equal the types, and documents of real shape are valid against them.
+
+mod common;
+
+use common::{golden, loads, run};
+use report::json::{load_document, load_schema, run_document, run_schema};
+use serde_json::Value;
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("a value has string keys") + "\n"
+}
+
+/// Every violation, so that one look at a failure tells all.
+fn violations(schema: &Value, document: &Value) -> Vec<String> {
+    let validator = jsonschema::validator_for(schema).expect("our own schema is a schema");
+    validator
+        .iter_errors(document)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect()
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_types() {
+    golden("../../schema/load.schema.json", &pretty(&load_schema()));
+    golden("../../schema/run.schema.json", &pretty(&run_schema()));
+}
+
+#[test]
+fn loads_are_valid_against_the_schema() {
+    for load in loads() {
+        let document = load_document(&load.spec, &load.outcome, &load.verdict());
+        let json = serde_json::to_value(&document).unwrap();
+        assert_eq!(
+            violations(&load_schema(), &json),
+            Vec::<String>::new(),
+            "{}",
+            load.name
+        );
+        assert_eq!(
+            serde_json::from_value::<report::json::LoadDocument>(json).unwrap(),
+            document
+        );
+    }
+}
+
+#[test]
+fn a_document_of_another_shape_is_not_valid() {
+    let load = &loads()[0];
+    let document = load_document(&load.spec, &load.outcome, &load.verdict());
+    let mut json = serde_json::to_value(document).unwrap();
+    json["rate_per_s"]["achieved"] = "fast".into();
+    json.as_object_mut().unwrap().remove("verdict");
+    assert_eq!(violations(&load_schema(), &json).len(), 2);
+}
+
+/// The names of DESIGN that scripts may rely on.
+#[test]
+fn the_names_that_scripts_rely_on() {
+    let open = &loads()[3];
+    let document = load_document(&open.spec, &open.outcome, &open.verdict());
+    let json = serde_json::to_value(document).unwrap();
+    for path in [
+        "/verdict/valid",
+        "/verdict/limit",
+        "/verdict/why",
+        "/requests/scheduled",
+        "/requests/sent",
+        "/requests/completed",
+        "/requests/succeeded",
+        "/requests/late",
+        "/requests/dropped",
+        "/requests/failed/status5xx",
+        "/status/200",
+        "/rate_per_s/offered",
+        "/rate_per_s/achieved",
+        "/bytes/received",
+        "/bytes/sent",
+        "/latency_ns/response/p9999",
+        "/latency_ns/response/stddev",
+        "/latency_ns/service/p50",
+        "/latency_ns/connect/p50",
+        "/latency_ns/first_byte/p50",
+        "/connections/asked",
+        "/connections/opened",
+        "/connections/peak_open",
+        "/generator/threads",
+        "/generator/cpu_user_s",
+        "/generator/cpu_system_s",
+        "/generator/utilization",
+        "/generator/syscalls_per_request",
+        "/generator/peak_rss_bytes",
+        "/generator/schedule_lag_ns/p50",
+        "/generator/schedule_lag_ns/p99",
+        "/generator/schedule_lag_ns/max",
+        "/histogram",
+    ] {
+        let found = json.pointer(path);
+        assert!(found.is_some_and(|v| !v.is_null()), "{path}: {found:?}");
+    }
+    assert_eq!(json["verdict"]["limit"], "offered_load");
+}
+
+#[test]
+fn what_was_not_measured_is_null() {
+    let refused = &loads()[2];
+    let document = load_document(&refused.spec, &refused.outcome, &refused.verdict());
+    let json = serde_json::to_value(document).unwrap();
+    for path in [
+        "/rate_per_s/offered",
+        "/rate_per_s/achieved",
+        "/latency_ns/response",
+        "/latency_ns/service",
+        "/latency_ns/connect",
+        "/generator/syscalls_per_request",
+        "/generator/schedule_lag_ns",
+    ] {
+        assert_eq!(json.pointer(path), Some(&Value::Null), "{path}");
+    }
+    assert_eq!(
+        json["requests"]["failed"],
+        serde_json::json!({ "connect_refused": 64 })
+    );
+}
+
+#[test]
+fn the_histogram_can_be_merged() {
+    let load = &loads()[0];
+    let document = load_document(&load.spec, &load.outcome, &load.verdict());
+    let read = record::Histogram::from_base64(&document.histogram).unwrap();
+    assert_eq!(read.count(), load.outcome.response.count());
+    assert_eq!(
+        read.quantile(0.99).unwrap().0,
+        document.latency_ns.response.unwrap().p99
+    );
+}
+
+#[test]
+fn a_run_is_valid_against_the_schema() {
+    let record = run();
+    let analysis = analysis::analyse(&record).unwrap();
+    let document = run_document(&record, &analysis, "out/run");
+    let json = serde_json::to_value(&document).unwrap();
+    assert_eq!(violations(&run_schema(), &json), Vec::<String>::new());
+    assert_eq!(
+        json["trials"].as_array().unwrap().len(),
+        record.trials.len()
+    );
+    assert_eq!(json["comparisons"].as_array().unwrap().len(), 8);
+    assert!(json["capacity_per_s"].as_f64().unwrap() > 50_000.0);
+    assert_eq!(json["record"], "out/run");
+    let off = &json["comparisons"].as_array().unwrap()[4];
+    assert!(off["rate_ratio"]["ratio"].as_f64().unwrap() < 1.0, "{off}");
+}
