@@ -1,1 +1,25 @@
-fn main() {}
+//! `prony`: the command line, the executor and the messages. The only crate that prints or exits.
+
+mod cli;
+mod executor;
+mod exit;
+mod host;
+mod interrupt;
+mod lists;
+mod store;
+mod terminal;
+mod verbs;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match verbs::run(&cli.verb) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            terminal::failure(&failure);
+            failure.exit.into()
+        }
+    }
+}

@@ -8,11 +8,13 @@ mod plan;
 mod run;
 mod style;
 mod table;
+mod trial;
 
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;
 pub use style::Style;
+pub use trial::trial_line;
 
 use analysis::{Limit, Verdict};
 use record::Warning;

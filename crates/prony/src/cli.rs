@@ -1,0 +1,395 @@
+//! The command line: flags first, their meaning later (in `verbs/`).
+
+use crate::lists::{parse_cpus, parse_sources};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, parse_count, parse_duration};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    valid result
+  2    command line or experiment file
+  3    the measurement is not valid: nothing answered, errors over the limit,
+       the generator was the limit, or the schedule was not met
+  4    the environment lacks something
+  130  interrupted, partial results kept";
+
+/// A dynamometer for web servers and reverse proxies: loads a server, watches both ends, says what limits it.
+#[derive(Debug, Parser)]
+#[command(name = "prony", version, after_help = EXIT_CODES, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Load one URL and say what limited it.
+    Load(Box<LoadArgs>),
+    /// Serve as a backend, or to calibrate a generator.
+    Origin(OriginArgs),
+    /// Run an experiment; without a file, the built-in evaluation.
+    Run(RunArgs),
+    /// Analyse a stored record again and write its report.
+    Report(ReportArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ArrivalName {
+    /// Equal gaps.
+    Constant,
+    /// Exponential gaps.
+    Poisson,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CloseName {
+    /// Orderly close.
+    Fin,
+    /// Reset: no TIME_WAIT.
+    Rst,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum EngineName {
+    /// The best that this build and host have.
+    Auto,
+    /// io_uring.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  prony load http://127.0.0.1:8080/                     10 connections, 10 s, as fast as answers come
+  prony load -c 64 -d 30s http://127.0.0.1:8080/        closed loop, 64 connections
+  prony load -c 64 -R 20k http://127.0.0.1:8080/        open loop: 20,000 requests a second, latency
+                                                        from the scheduled send
+  prony load --requests-per-connection 1 URL            a connection per request
+  prony load -n 10000 --json URL                        10,000 requests, result as JSON
+
+The first line of the result says whether it is valid and what limited it.";
+
+/// Flags of `prony load`.
+#[derive(Debug, Args)]
+#[command(after_help = LOAD_EXAMPLES)]
+pub struct LoadArgs {
+    /// http:// or https:// URL
+    pub url: String,
+    /// Connections in total
+    #[arg(short, long, default_value = "10", value_parser = count_u32)]
+    pub connections: u32,
+    /// Load threads [default: one for every two CPUs, at most one a connection]
+    #[arg(short, long, value_parser = count_u32)]
+    pub threads: Option<u32>,
+    /// Measure for this long (2s, 500ms, 1m) [default: 10s unless -n is given]
+    #[arg(short, long, visible_short_alias = 'z', value_parser = duration)]
+    pub duration: Option<Nanos>,
+    /// Stop after this many requests
+    #[arg(short = 'n', long, value_parser = count)]
+    pub requests: Option<u64>,
+    /// Open loop: this many requests per second over all connections
+    #[arg(short = 'R', long, value_parser = count)]
+    pub rate: Option<u64>,
+    /// Arrival process of the open loop
+    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
+    pub arrival: ArrivalName,
+    /// Seed of random arrivals
+    #[arg(long, default_value = "1", hide = true)]
+    pub seed: u64,
+    /// The client closes a connection after N requests (1: a connection per request)
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub requests_per_connection: Option<u64>,
+    /// How the client closes
+    #[arg(long, value_enum, default_value = "fin")]
+    pub close: CloseName,
+    /// Requests in flight on one connection
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
+    pub pipeline: u32,
+    /// Kernel interface that drives the sockets
+    #[arg(long, value_enum, default_value = "auto")]
+    pub engine: EngineName,
+    /// Local addresses to connect from, in turn (127.0.0.2-127.0.0.9 or 127.0.1.0/28)
+    #[arg(long, value_name = "RANGE", value_parser = sources)]
+    pub source: Option<Sources>,
+    /// Pin the load threads to these CPUs, in turn (0,2-4)
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<Cpus>,
+    /// Load before the measurement that is not counted
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub warmup: Nanos,
+    /// A request without a complete answer for this long has failed
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub timeout: Nanos,
+    /// Request header, may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub headers: Vec<(String, String)>,
+    /// Request method
+    #[arg(short, long, visible_short_alias = 'X', default_value = "GET")]
+    pub method: String,
+    /// Request body (@FILE reads a file)
+    #[arg(long, conflicts_with = "body_file")]
+    pub body: Option<String>,
+    /// Request body from a file
+    #[arg(long, value_name = "FILE")]
+    pub body_file: Option<String>,
+    /// Do not verify the server's certificate
+    #[arg(long)]
+    pub insecure: bool,
+    /// Share of failed requests above which the result is not valid
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    pub error_limit: f64,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Percentiles are always printed; taken because wrk's users type it
+    #[arg(short = 'L', long, hide = true)]
+    pub latency: bool,
+}
+
+impl LoadArgs {
+    /// The load that the flags describe.
+    pub fn spec(&self) -> LoadSpec {
+        let body = match (&self.body, &self.body_file) {
+            (_, Some(file)) => Body::File(file.clone()),
+            (Some(text), None) => match text.strip_prefix('@') {
+                Some(file) => Body::File(file.to_owned()),
+                None => Body::Text(text.clone()),
+            },
+            (None, None) => Body::None,
+        };
+        LoadSpec {
+            url: with_scheme(&self.url),
+            connections: self.connections,
+            threads: self.threads,
+            duration: self
+                .duration
+                .or(self.requests.is_none().then_some(Nanos::from_secs(10))),
+            requests: self.requests,
+            arrival: match (self.rate, self.arrival) {
+                (None, _) => Arrival::Closed,
+                (Some(rate), ArrivalName::Constant) => Arrival::Constant { per_s: rate as f64 },
+                (Some(rate), ArrivalName::Poisson) => Arrival::Poisson {
+                    per_s: rate as f64,
+                    seed: self.seed,
+                },
+            },
+            requests_per_connection: self.requests_per_connection.filter(|&n| n > 0),
+            close: match self.close {
+                CloseName::Fin => Close::Fin,
+                CloseName::Rst => Close::Rst,
+            },
+            pipeline: self.pipeline,
+            engine: match self.engine {
+                EngineName::Auto => Engine::Auto,
+                EngineName::Uring => Engine::Uring,
+                EngineName::Epoll => Engine::Epoll,
+            },
+            source: self.source.clone().map(|s| s.0).unwrap_or_default(),
+            cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
+            warmup: self.warmup,
+            timeout: self.timeout,
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body,
+            insecure: self.insecure,
+        }
+    }
+}
+
+const ORIGIN_EXAMPLES: &str = "\
+Examples:
+  prony origin --listen 127.0.0.1:9000 --threads 2
+  prony origin --freeze 200ms/2s           answers nothing for 200 ms every 2 s
+  prony origin --delay exponential:5ms     sleeps before each answer, 5 ms on average
+
+Paths: /bytes/SIZE (/bytes/91KiB), /status/CODE, /upload, /stats (counters as JSON), and files under --files.";
+
+/// Flags of `prony origin`.
+#[derive(Debug, Args)]
+#[command(after_help = ORIGIN_EXAMPLES)]
+pub struct OriginArgs {
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
+    pub listen: SocketAddr,
+    /// Threads, each with a listening socket of its own (SO_REUSEPORT)
+    #[arg(short, long, default_value = "1", value_parser = count_u32)]
+    pub threads: u32,
+    /// Pin the threads to these CPUs, in turn (0,2-4)
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<Cpus>,
+    /// Size of the answer to /
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = size)]
+    pub body: record::Bytes,
+    /// Serve the files below this directory too
+    #[arg(long, value_name = "DIR")]
+    pub files: Option<PathBuf>,
+    /// Sleep before each answer: 5ms, exponential:5ms (mean), lognormal:5ms,0.5 (median, sigma)
+    #[arg(long, value_name = "DIST")]
+    pub delay: Option<String>,
+    /// Answer nothing for LENGTH in every PERIOD, as a stop-the-world pause does
+    #[arg(long, value_name = "LENGTH/PERIOD")]
+    pub freeze: Option<String>,
+    /// Close each connection after N answers
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub close_after: Option<u64>,
+    /// Print the address and, at the end, the counters as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  prony run                                      the built-in evaluation of the embedded server, under a minute
+  prony run experiments/nginx-static.toml        an experiment
+  prony run FILE --dry-run                       what would run, in which order, and for how long
+  prony run FILE --out DIR --continue            the trials that an interrupted run still owes
+
+DIR/report.html is the report; the other files are the record (see ARCHITECTURE.md).";
+
+/// Flags of `prony run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// Experiment file; without one, the built-in evaluation
+    pub file: Option<PathBuf>,
+    /// Directory for the record and report.html [default: results/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the plan and its time, run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Run only the trials that the record in --out still lacks
+    #[arg(long = "continue", requires = "out")]
+    pub resume: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `prony report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  prony report results/quickstart-20260101-120000")]
+pub struct ReportArgs {
+    /// Directory that `prony run` wrote
+    pub record: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A list of CPUs. A newtype, because clap reads a bare `Vec` as a repeated flag.
+#[derive(Clone, Debug)]
+pub struct Cpus(pub Vec<u32>);
+
+/// A list of source addresses, likewise.
+#[derive(Clone, Debug)]
+pub struct Sources(pub Vec<IpAddr>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    parse_cpus(text).map(Cpus)
+}
+
+fn sources(text: &str) -> Result<Sources, String> {
+    parse_sources(text).map(Sources)
+}
+
+fn duration(text: &str) -> Result<Nanos, String> {
+    parse_duration(text).map_err(|e| e.to_string())
+}
+
+fn size(text: &str) -> Result<record::Bytes, String> {
+    record::parse_bytes(text).map_err(|e| e.to_string())
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    parse_count(text).map_err(|e| e.to_string())
+}
+
+fn count_u32(text: &str) -> Result<u32, String> {
+    match count(text)? {
+        0 => Err("must be at least 1".to_owned()),
+        n => u32::try_from(n).map_err(|_| format!("{n} is too large")),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if (0.0..=scale).contains(&value) => Ok(value / scale),
+        _ => Err(format!("`{text}` is not a share such as 1% or 0.01")),
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("`{text}` is not of the form `Name: value`")),
+    }
+}
+
+/// `127.0.0.1:8080` is what people type; every peer reads it as http.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") {
+        url.to_owned()
+    } else {
+        format!("http://{url}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(args: &[&str]) -> LoadSpec {
+        let args = ["prony", "load"].iter().chain(args);
+        match Cli::try_parse_from(args).unwrap().verb {
+            Verb::Load(load) => load.spec(),
+            other => panic!("not a load: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrk_habits_are_understood() {
+        let spec = load(&["-t2", "-c64", "-d30s", "--latency", "http://h/"]);
+        assert_eq!((spec.connections, spec.threads), (64, Some(2)));
+        assert_eq!(spec.duration, Some(Nanos::from_secs(30)));
+        assert_eq!(load(&["-z", "5s", "h:80/x"]).url, "http://h:80/x");
+        assert_eq!(
+            load(&["-R", "20k", "http://h/"]).arrival,
+            Arrival::Constant { per_s: 20_000.0 }
+        );
+        let counted = load(&["-n", "10k", "http://h/"]);
+        assert_eq!((counted.requests, counted.duration), (Some(10_000), None));
+    }
+
+    #[test]
+    fn bodies_and_headers() {
+        let spec = load(&["-H", "A: b:c", "--body", "@f", "http://h/"]);
+        assert_eq!(spec.headers, [("A".to_owned(), "b:c".to_owned())]);
+        assert_eq!(spec.body, Body::File("f".to_owned()));
+    }
+
+    #[test]
+    fn a_near_miss_is_suggested() {
+        let error =
+            Cli::try_parse_from(["prony", "load", "--conections", "3", "http://h/"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--connections"));
+    }
+}

@@ -1,0 +1,286 @@
+//! One trial: start targets, preflight, load and watch, stop, record. Always ends with a [`TrialRecord`];
+//! what went wrong is in its state, in the server's own words.
+
+use super::drive::{Driven, drive};
+use crate::terminal::Progress;
+use monitor::Watched;
+use plan::{Plan, TargetSpec, TrialPlan};
+use record::{Arrival, Nanos, TargetRecord, TrialRecord, TrialState, Warning};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use target::{Launcher, RunningTarget};
+use traffic::Load;
+
+/// Longest wait for a server's own counters.
+const STATUS_TIMEOUT: Nanos = Nanos::from_secs(2);
+
+/// A target of this trial that runs.
+struct Running {
+    spec: TargetSpec,
+    server: RunningTarget,
+}
+
+/// What stopped a trial before its load could run.
+struct Stopped {
+    error: String,
+    remedy: String,
+}
+
+/// Runs `trial`. `capacity_per_s` is what earlier closed-loop stages found; `interrupted` is asked often.
+pub fn run(
+    plan: &Plan,
+    trial: &TrialPlan,
+    capacity_per_s: Option<f64>,
+    launcher: &mut Launcher,
+    progress: &mut Progress,
+    interrupted: &dyn Fn() -> bool,
+) -> TrialRecord {
+    let mut record = TrialRecord {
+        id: trial.id,
+        stage: plan.stages[trial.stage].name.clone(),
+        block: trial.block,
+        levels: trial.levels.clone(),
+        load: trial.load.clone(),
+        state: TrialState::Complete,
+        outcome: None,
+        targets: Vec::new(),
+        unavailable: Vec::new(),
+        warnings: Vec::new(),
+        series: Vec::new(),
+        files: BTreeMap::new(),
+    };
+    let mut targets = Vec::new();
+    let result = resolve_rate(trial, capacity_per_s)
+        .and_then(|arrival| {
+            record.load.arrival = arrival;
+            start_targets(trial, launcher, &mut targets)
+        })
+        .and_then(|addresses| {
+            record.load.url = plan::resolve_url(&trial.load.url, &addresses);
+            measure(&mut record, &mut targets, progress, interrupted)
+        });
+    if let Err(Stopped { error, remedy }) = result {
+        record.state = TrialState::Failed { error, remedy };
+    }
+    stop_targets(targets, &mut record);
+    record
+}
+
+/// The arrival process with a relative rate made absolute.
+fn resolve_rate(trial: &TrialPlan, capacity_per_s: Option<f64>) -> Result<Arrival, Stopped> {
+    let Some(share) = trial.rate_of_capacity else {
+        return Ok(trial.load.arrival);
+    };
+    let Some(capacity) = capacity_per_s else {
+        return Err(Stopped {
+            error: format!(
+                "the rate is {:.0} % of the capacity, but no closed-loop trial before it was valid",
+                share * 100.0
+            ),
+            remedy: "see why the closed-loop trials are not valid, or give the rate as a number"
+                .to_owned(),
+        });
+    };
+    let rate = (capacity * share).round().max(1.0);
+    Ok(match trial.load.arrival {
+        Arrival::Poisson { seed, .. } => Arrival::Poisson { per_s: rate, seed },
+        Arrival::Constant { .. } | Arrival::Closed => Arrival::Constant { per_s: rate },
+    })
+}
+
+fn start_targets(
+    trial: &TrialPlan,
+    launcher: &mut Launcher,
+    targets: &mut Vec<Running>,
+) -> Result<BTreeMap<String, SocketAddr>, Stopped> {
+    let mut addresses = BTreeMap::new();
+    for spec in &trial.targets {
+        let running = launcher.start(spec, &addresses).map_err(|e| Stopped {
+            error: e.to_string(),
+            remedy: e.remedy(),
+        })?;
+        addresses.insert(spec.name.clone(), running.address());
+        targets.push(Running {
+            spec: spec.clone(),
+            server: running,
+        });
+    }
+    Ok(addresses)
+}
+
+fn measure(
+    record: &mut TrialRecord,
+    targets: &mut [Running],
+    progress: &mut Progress,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<(), Stopped> {
+    let load = Load::prepare(&record.load).map_err(|e| Stopped {
+        error: e.to_string(),
+        remedy: e.remedy(),
+    })?;
+    let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
+    let watched = targets.iter().map(watched).collect();
+    let mut died: BTreeMap<String, String> = BTreeMap::new();
+    let driven = drive(load, &record.load.clone(), watched, progress, &mut || {
+        for target in targets.iter_mut() {
+            if let Err(how) = target.server.check_alive() {
+                died.insert(target.spec.name.clone(), how);
+            }
+        }
+        !died.is_empty() || interrupted()
+    });
+    let Driven { outcome, watched } = driven.map_err(|e| Stopped {
+        error: e.to_string(),
+        remedy: e.remedy(),
+    })?;
+    record.series = watched.series;
+    record.unavailable = watched.unavailable;
+    for (target, before) in targets.iter().zip(before) {
+        let mut seen = target.server.record();
+        seen.died = died.remove(&seen.name);
+        count_requests(&mut seen, before, RequestCounter::read(target), record);
+        record.targets.push(seen);
+    }
+    record.state = end_state(outcome.interrupted, &record.targets);
+    record.outcome = Some(outcome);
+    Ok(())
+}
+
+fn watched(target: &Running) -> Watched {
+    Watched {
+        target: target.spec.name.clone(),
+        pids: target.server.processes().iter().map(|p| p.pid).collect(),
+    }
+}
+
+fn end_state(stopped: bool, targets: &[TargetRecord]) -> TrialState {
+    match targets.iter().find_map(|t| Some((t, t.died.as_ref()?))) {
+        Some((target, how)) => TrialState::Failed {
+            error: format!("target `{}` ended while the load ran: {how}", target.name),
+            remedy: "see its output in the trial's files".to_owned(),
+        },
+        None if stopped => TrialState::Interrupted,
+        None => TrialState::Complete,
+    }
+}
+
+/// What a server says that it has served.
+struct RequestCounter {
+    total: u64,
+    by_worker: BTreeMap<String, u64>,
+    /// Requests that reading the counter adds to it.
+    own: u64,
+}
+
+impl RequestCounter {
+    /// Asks the target; `None` when it keeps no counter, `Some(Err)` when it did not answer.
+    fn read(target: &Running) -> Reading {
+        let path = target.spec.status_path.as_deref()?;
+        let url = format!("http://{}{path}", plan::reachable(target.server.address()));
+        Some(
+            traffic::fetch(&url, STATUS_TIMEOUT)
+                .map_err(|e| e.to_string())
+                .and_then(|answer| {
+                    Self::parse(&String::from_utf8_lossy(&answer.body)).ok_or_else(|| {
+                        format!("{url} answered neither stub_status nor prony's /stats")
+                    })
+                }),
+        )
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse_stub_status(text).or_else(|| Self::parse_origin(text))
+    }
+
+    /// nginx `ngx_http_stub_status_module`: the third line holds accepts, handled and requests; the
+    /// request that asks is counted too.
+    fn parse_stub_status(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        lines.next()?.strip_prefix("Active connections:")?;
+        let numbers = lines.nth(1)?;
+        let total = numbers.split_whitespace().nth(2)?.parse().ok()?;
+        Some(Self {
+            total,
+            by_worker: BTreeMap::new(),
+            own: 1,
+        })
+    }
+
+    /// `/stats` of `prony origin`, which leaves itself out.
+    fn parse_origin(text: &str) -> Option<Self> {
+        let stats: traffic::origin::OriginStats = serde_json::from_str(text).ok()?;
+        Some(Self {
+            total: stats.total.requests,
+            by_worker: stats
+                .threads
+                .iter()
+                .map(|t| (t.tid.to_string(), t.counts.requests))
+                .collect(),
+            own: 0,
+        })
+    }
+}
+
+type Reading = Option<Result<RequestCounter, String>>;
+
+/// The difference of two readings, into the target's record.
+fn count_requests(
+    seen: &mut TargetRecord,
+    before: Reading,
+    after: Reading,
+    record: &mut TrialRecord,
+) {
+    match (before, after) {
+        (Some(Ok(before)), Some(Ok(after))) => {
+            seen.requests_counted = Some(
+                after
+                    .total
+                    .saturating_sub(before.total)
+                    .saturating_sub(after.own),
+            );
+            seen.requests_by_worker = after
+                .by_worker
+                .into_iter()
+                .map(|(worker, count)| {
+                    let earlier = before.by_worker.get(&worker).copied().unwrap_or(0);
+                    (worker, count.saturating_sub(earlier))
+                })
+                .collect();
+        }
+        (Some(Err(cause)), _) | (_, Some(Err(cause))) => record.warnings.push(Warning::new(
+            "no_request_counter",
+            format!(
+                "the request counter of `{}` could not be read: {cause}",
+                seen.name
+            ),
+            "check `status` in the experiment file and the location in the server's configuration",
+        )),
+        _ => {}
+    }
+}
+
+fn stop_targets(targets: Vec<Running>, record: &mut TrialRecord) {
+    for Running { spec, server } in targets.into_iter().rev() {
+        record.files.extend(server.files());
+        if let Err(e) = server.stop() {
+            record.warnings.push(Warning::new(
+                "target_not_stopped",
+                format!("stopping `{}`: {e}", spec.name),
+                e.remedy(),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stub_status_as_nginx_prints_it() {
+        let text = "Active connections: 1 \nserver accepts handled requests\n 12 12 345 \nReading: 0 Writing: 1 Waiting: 0 \n";
+        let counter = RequestCounter::parse(text).unwrap();
+        assert_eq!((counter.total, counter.own), (345, 1));
+        assert!(RequestCounter::parse("<html>").is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! What the host offers: CPUs that may be used, the journal's place, the clock on the wall.
+
+use crate::exit::{Exit, Failure};
+use std::path::PathBuf;
+
+/// CPUs that this process may run on, rising.
+pub fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: cpu_set_t is plain data for which all zero bytes are valid; the call writes at most its size.
+    let (set, result) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        (set, result)
+    };
+    if result != 0 {
+        return vec![0];
+    }
+    // SAFETY: CPU_ISSET only reads the set, and the index is below its size.
+    (0..libc::CPU_SETSIZE as u32)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
+        .collect()
+}
+
+/// Refuses CPUs that are not there, before anything is started.
+///
+/// # Errors
+/// A [`Failure`] of the environment that names them.
+pub fn check_cpus(asked: &[u32], what: &str) -> Result<(), Failure> {
+    let allowed = allowed_cpus();
+    let missing: Vec<String> = asked
+        .iter()
+        .filter(|cpu| !allowed.contains(cpu))
+        .map(u32::to_string)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Environment,
+        format!(
+            "cannot pin {what} to CPU {}: this process may run on {} CPUs: {}",
+            missing.join(", "),
+            allowed.len(),
+            allowed
+                .iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+        "change `cpus`, or run on a machine (or in a cgroup) with more CPUs",
+    ))
+}
+
+/// Now, RFC 3339 with seconds, in UTC.
+pub fn timestamp() -> String {
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
+/// Now, for a directory's name.
+pub fn timestamp_for_name() -> String {
+    jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+/// The running binary, which the built-in origin is started from.
+///
+/// # Errors
+/// A [`Failure`] when the system does not tell.
+pub fn own_binary() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::new(
+            Exit::Environment,
+            format!("finding prony's own binary, to start the built-in origin from: {e}"),
+            "mount /proc",
+        )
+    })
+}

@@ -1,0 +1,45 @@
+//! Ctrl-C and SIGTERM as a flag: the first asks for an orderly end that keeps partial results, a second
+//! ends the process at once.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once a person or a supervisor wants the end.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// The system's, when a handler cannot be installed.
+    pub fn install() -> std::io::Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // In this order: the second signal finds the flag set and ends the process with 130.
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                i32::from(crate::exit::Exit::Interrupted.code()),
+                Arc::clone(&flag),
+            )?;
+            signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        }
+        Ok(Self(flag))
+    }
+
+    /// Whether the end was asked for.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Interrupt {
+    /// Blocks until the end was asked for.
+    pub fn wait(&self) {
+        while !self.asked() {
+            // A signal ends the sleep early; the bound only covers one that came just before it.
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One module a verb: flags to work to output.
+
+mod load;
+mod origin;
+mod report;
+mod run;
+
+use crate::cli::Verb;
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use record::Warning;
+use serde::Serialize;
+use target::{Change, Journal};
+use traffic::LoadError;
+
+/// Does what the command line asks.
+///
+/// # Errors
+/// [`Failure`] when the work could not be done; a result that is not valid is not a failure but an [`Exit`].
+pub fn run(verb: &Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Load(args) => load::run(args),
+        Verb::Origin(args) => origin::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Report(args) => report::run(args),
+    }
+}
+
+/// Undoes what a killed prony left on this host, and says so.
+fn recover() {
+    for undone in Journal::recover(&target::state_dir()) {
+        let what = match &undone.change {
+            Change::Directory { path } => format!("directory {}", path.display()),
+            Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
+        };
+        match undone.failed {
+            None => terminal::note(&format!("removed what a killed prony left: {what}")),
+            Some(cause) => terminal::warning(&Warning::new(
+                "not_recovered",
+                format!("a killed prony left {what}, which cannot be removed: {cause}"),
+                "the next start tries again; run it as the user who ran the killed one",
+            )),
+        }
+    }
+}
+
+/// Pretty JSON of one of our documents.
+fn to_json(document: &impl Serialize) -> String {
+    serde_json::to_string_pretty(document)
+        .expect("our documents have string keys and finite numbers, so they serialise")
+}
+
+/// The exit code that an error of the load has.
+fn load_failure(error: &LoadError) -> Failure {
+    let exit = match error {
+        // Nothing answers under a name that has no address.
+        LoadError::Resolve { .. } => Exit::Invalid,
+        LoadError::Url { .. }
+        | LoadError::Scheme { .. }
+        | LoadError::Credentials { .. }
+        | LoadError::NoAddressOfFamily { .. }
+        | LoadError::SourceFamily { .. }
+        | LoadError::Method { .. }
+        | LoadError::Header { .. }
+        | LoadError::BodyFile { .. }
+        | LoadError::NotPositive { .. }
+        | LoadError::NoEnd => Exit::Usage,
+        _ => Exit::Environment,
+    };
+    Failure::new(exit, error.to_string(), error.remedy())
+}

@@ -1,0 +1,257 @@
+//! `prony run`: an experiment from its file to its report.
+
+use crate::cli::RunArgs;
+use crate::executor::run::{Ended, analyse, run as run_trials};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::store::DirStore;
+use crate::{host, terminal};
+use plan::Plan;
+use record::run::FORMAT;
+use record::{Manifest, RunRecord, Warning};
+use std::path::{Path, PathBuf};
+use target::{Journal, Launcher};
+
+/// The built-in evaluation.
+const QUICKSTART: &str = include_str!("../../../../experiments/quickstart.toml");
+const QUICKSTART_NAME: &str = "quickstart.toml";
+
+/// An experiment file as given.
+struct Experiment {
+    text: String,
+    /// Name for messages.
+    name: String,
+    /// Directory that its templates are relative to.
+    directory: PathBuf,
+    built_in: bool,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// [`Failure`] when the experiment is wrong or the environment lacks something.
+pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let experiment = read_experiment(args.file.as_deref())?;
+    let mut plan = parse(&experiment)?;
+    if args.dry_run {
+        let style = terminal::style();
+        terminal::result(&report::text::plan_text(&plan, style));
+        return Ok(Exit::Valid);
+    }
+    let mut warnings = fit_to_host(&mut plan, experiment.built_in)?;
+    let interrupt = Interrupt::install().map_err(|e| {
+        Failure::new(
+            Exit::Environment,
+            format!("installing the Ctrl-C handler: {e}"),
+            "",
+        )
+    })?;
+    super::recover();
+    let out = out_directory(args, &experiment);
+    let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
+    let mut launcher = launcher()?;
+    warnings.append(&mut plan.warnings);
+    warnings.iter().for_each(terminal::warning);
+    terminal::note(&format!(
+        "{}: {} trials, about {}; record in {}",
+        experiment.name,
+        plan.trials.len(),
+        plan.time(),
+        out.display()
+    ));
+    let ended = run_trials(&plan, record, &mut store, &mut launcher, &|| {
+        interrupt.asked()
+    })?;
+    finish(args, ended, &mut store)
+}
+
+fn read_experiment(file: Option<&Path>) -> Result<Experiment, Failure> {
+    let Some(path) = file else {
+        return Ok(Experiment {
+            text: QUICKSTART.to_owned(),
+            name: QUICKSTART_NAME.to_owned(),
+            directory: PathBuf::from("."),
+            built_in: true,
+        });
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::new(
+            Exit::Usage,
+            format!("reading the experiment file `{}`: {e}", path.display()),
+            "give the path of an experiment file; experiments/ holds examples",
+        )
+    })?;
+    Ok(Experiment {
+        text,
+        name: path.display().to_string(),
+        directory: path.parent().unwrap_or(Path::new(".")).to_owned(),
+        built_in: false,
+    })
+}
+
+fn parse(experiment: &Experiment) -> Result<Plan, Failure> {
+    let read = |name: &str| {
+        std::fs::read_to_string(experiment.directory.join(name)).map_err(|e| e.to_string())
+    };
+    Plan::parse(&experiment.text, &experiment.name, &read)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))
+}
+
+/// Checks the CPUs that the plan pins to. The built-in evaluation runs anywhere: it goes without pinning
+/// where the CPUs are not there, and says so.
+fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure> {
+    let mut asked: Vec<u32> = plan
+        .trials
+        .iter()
+        .flat_map(|t| {
+            t.load
+                .cpus
+                .iter()
+                .chain(t.targets.iter().flat_map(|s| &s.cpus))
+        })
+        .copied()
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let Err(missing) = host::check_cpus(&asked, "the experiment") else {
+        return Ok(Vec::new());
+    };
+    if !built_in {
+        return Err(missing);
+    }
+    for trial in &mut plan.trials {
+        trial.load.cpus.clear();
+        trial.targets.iter_mut().for_each(|t| t.cpus.clear());
+    }
+    Ok(vec![Warning::new(
+        "not_pinned",
+        format!("{}; server and generator share CPUs", missing.message),
+        "run it where two CPUs are free to see the server alone",
+    )])
+}
+
+fn out_directory(args: &RunArgs, experiment: &Experiment) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| {
+        let stem = Path::new(&experiment.name)
+            .file_stem()
+            .map_or_else(|| "run".to_owned(), |s| s.to_string_lossy().into_owned());
+        PathBuf::from("results").join(format!("{stem}-{}", host::timestamp_for_name()))
+    })
+}
+
+/// A new record, or the one to continue.
+fn open_record(
+    args: &RunArgs,
+    out: &Path,
+    experiment: &Experiment,
+    plan: &Plan,
+) -> Result<(DirStore, RunRecord), Failure> {
+    let existing = out.join("manifest.json").exists();
+    if existing && !args.resume {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("`{}` already holds a record", out.display()),
+            "give another directory, or --continue to run the trials that it lacks",
+        ));
+    }
+    let writing = |e: std::io::Error| {
+        Failure::new(
+            Exit::Environment,
+            format!("writing the record to `{}`: {e}", out.display()),
+            "give a directory on a disk with space with --out",
+        )
+    };
+    let mut store = DirStore::create(out).map_err(writing)?;
+    let record = if existing {
+        continued(&store, experiment)?
+    } else {
+        new_record(experiment, plan)
+    };
+    record
+        .save_head(&mut store)
+        .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
+    Ok((store, record))
+}
+
+fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
+    RunRecord {
+        manifest: Manifest {
+            format: FORMAT,
+            prony: env!("CARGO_PKG_VERSION").to_owned(),
+            question: plan.question.clone(),
+            command: std::env::args().collect(),
+            started: host::timestamp(),
+            ended: None,
+            interrupted: false,
+        },
+        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
+        experiment: experiment.text.clone(),
+        environment: monitor::environment::collect(&monitor::Root::default()),
+        trials: Vec::new(),
+    }
+}
+
+/// The record to go on with; refused when it belongs to another experiment.
+fn continued(store: &DirStore, experiment: &Experiment) -> Result<RunRecord, Failure> {
+    let record =
+        RunRecord::load(store).map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    if record.experiment != experiment.text {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "`{}` holds a record of another experiment file than `{}`",
+                store.root().display(),
+                experiment.name
+            ),
+            "continue with the file that started the record (its copy is experiment.toml there), or give another directory",
+        ));
+    }
+    Ok(record)
+}
+
+fn launcher() -> Result<Launcher, Failure> {
+    let failed =
+        |e: target::TargetError| Failure::new(Exit::Environment, e.to_string(), e.remedy());
+    Ok(Launcher {
+        journal: Journal::open(&target::state_dir()).map_err(failed)?,
+        prony: host::own_binary()?,
+        work_dir: std::env::temp_dir(),
+    })
+}
+
+/// Closes the record, writes the report, shows the result.
+fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Failure> {
+    let Ended {
+        mut record,
+        interrupted,
+        store_failed,
+    } = ended;
+    record.manifest.ended = Some(host::timestamp());
+    record.manifest.interrupted = interrupted;
+    store.give_up_reserve();
+    let closed = record.manifest.save(store);
+    let analysis = analyse(&record)?;
+    let reported = super::report::write_html(store, &record, &analysis);
+    super::report::show(
+        store.root(),
+        &record,
+        &analysis,
+        args.json,
+        reported.is_ok(),
+    );
+    if let Some(cause) = store_failed
+        .or(closed.err().map(|e| e.to_string()))
+        .or(reported.err())
+    {
+        return Err(Failure::new(
+            Exit::Environment,
+            format!("{cause}; the run was ended; the result above is what was measured"),
+            "free space, then go on with --continue",
+        ));
+    }
+    Ok(match (interrupted, analysis.verdict.valid) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Valid,
+        (false, false) => Exit::Invalid,
+    })
+}

@@ -1,0 +1,141 @@
+//! What the end-to-end tests share: the built binary, a running origin, and bounded waiting.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time that any command of a test may take before the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The binary under test, with a journal of its own so that tests do not see each other.
+pub fn prony(state: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+    command
+        .env("XDG_STATE_HOME", state)
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A finished command.
+pub struct Finished {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    fn from(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// Runs to the end; kills and fails the test when that takes too long.
+pub fn finish(command: &mut Command) -> Finished {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish_child(child)
+}
+
+/// The same for a command that runs already.
+pub fn finish_child(mut child: Child) -> Finished {
+    let out = drain(child.stdout.take().unwrap());
+    let err = drain(child.stderr.take().unwrap());
+    wait_until("a command ends", || child.try_wait().unwrap().is_some());
+    Finished::from(&Output {
+        status: child.wait().unwrap(),
+        stdout: out.join().unwrap(),
+        stderr: err.join().unwrap(),
+    })
+}
+
+fn drain(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// Waits for a condition, without a fixed sleep deciding anything.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// `prony origin` on a free port, ended on drop.
+pub struct Origin {
+    child: Child,
+    pub url: String,
+}
+
+impl Origin {
+    pub fn start(state: &Path, flags: &[&str]) -> Self {
+        let mut child = prony(state)
+            .args(["origin", "--listen", "127.0.0.1:0"])
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap())
+            .read_line(&mut first)
+            .unwrap();
+        let url = first
+            .split_whitespace()
+            .find(|word| word.starts_with("http://"))
+            .unwrap_or_else(|| panic!("no address in `{first}`"))
+            .to_owned();
+        Self { child, url }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to one process that the test started.
+pub fn signal(pid: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), &pid.to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+/// Neither the value nor anything in it is a number.
+pub fn holds_no_number(value: &Value) -> bool {
+    match value {
+        Value::Number(_) => false,
+        Value::Array(all) => all.iter().all(holds_no_number),
+        Value::Object(all) => all.values().all(holds_no_number),
+        _ => true,
+    }
+}

@@ -1,0 +1,343 @@
+//! `prony run` end to end: real nginx, faults in the middle, interruption, `kill -9`, a full disk.
+
+mod common;
+
+use common::{Finished, finish, finish_child, prony, signal, wait_until};
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A directory with an experiment, the record to be and the journal.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(experiment: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("experiment.toml"), experiment).unwrap();
+        Self { dir }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = prony(&self.file("state"));
+        command
+            .arg("run")
+            .arg(self.file("experiment.toml"))
+            .arg("--out")
+            .arg(self.file("out"))
+            .args(more);
+        command
+    }
+
+    fn run(&self, more: &[&str]) -> Finished {
+        finish(&mut self.command(more))
+    }
+
+    fn trials_saved(&self) -> usize {
+        fs::read_dir(self.file("out/trials")).map_or(0, |dirs| {
+            dirs.filter(|d| d.as_ref().unwrap().path().join("trial.json").exists())
+                .count()
+        })
+    }
+}
+
+const NGINX: &str = r#"
+question = "Does nginx count what prony counts?"
+[target.web]
+adapter = "nginx"
+status = "/stub_status"
+files = { "html/page" = { size = 2649 } }
+[factor]
+reuse = ["keepalive", "per_request"]
+[load]
+url = "http://web/page"
+connections = 8
+requests_per_connection = { keepalive = 0, per_request = 1 }
+[design]
+baseline = { reuse = "keepalive" }
+repeats = 2
+measure = "500ms"
+warmup = "100ms"
+"#;
+
+fn trials(document: &Value) -> &Vec<Value> {
+    document["trials"].as_array().unwrap()
+}
+
+#[test]
+fn nginx_counts_what_prony_counts() {
+    let bench = Bench::new(NGINX);
+    let finished = bench.run(&["--json"]);
+    // 3 is right too: on a busy machine the generator may be what limits.
+    assert!(matches!(finished.code, Some(0 | 3)), "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(trials(&document).len(), 4);
+    for trial in trials(&document) {
+        let counted = trial["counted_by_server"].as_f64().unwrap();
+        assert!(
+            (0.98..1.02).contains(&counted),
+            "counted x{counted}: {trial}"
+        );
+        assert!(trial["achieved_per_s"].as_f64().unwrap() > 0.0);
+    }
+    let page = fs::read_to_string(bench.file("out/report.html")).unwrap();
+    assert!(page.contains("Does nginx count what prony counts?"));
+    assert!(bench.file("out/manifest.json").exists());
+    assert!(!bench.file("out/.reserve").exists());
+    let again = finish(
+        prony(&bench.file("state"))
+            .args(["report", "--json"])
+            .arg(bench.file("out")),
+    );
+    assert_eq!(again.json()["trials"], document["trials"]);
+}
+
+const ORIGIN: &str = r#"
+question = "What stays when it is stopped?"
+[target.server]
+origin = { threads = 1, body = "1KiB" }
+[factor]
+connections = [1, 2, 4, 8]
+[load]
+url = "http://server/"
+[design]
+repeats = 3
+measure = "300ms"
+warmup = "0s"
+"#;
+
+#[test]
+fn an_interrupted_run_keeps_what_is_complete_and_goes_on() {
+    let bench = Bench::new(ORIGIN);
+    let child = bench
+        .command(&[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("two trials are saved", || bench.trials_saved() >= 2);
+    signal(child.id(), "INT");
+    let finished = finish_child(child);
+    assert_eq!(finished.code, Some(130), "{}", finished.stderr);
+    assert!(bench.file("out/report.html").exists());
+    let kept = bench.trials_saved();
+    assert!(kept < 12, "interrupted too late to show anything");
+
+    let refused = bench.run(&[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("--continue"), "{}", refused.stderr);
+
+    let continued = bench.run(&["--continue", "--json"]);
+    assert!(
+        matches!(continued.code, Some(0 | 3)),
+        "{}",
+        continued.stderr
+    );
+    assert_eq!(trials(&continued.json()).len(), 12);
+}
+
+#[test]
+fn a_record_of_another_experiment_is_not_continued() {
+    let bench = Bench::new(ORIGIN);
+    fs::write(
+        bench.file("experiment.toml"),
+        ORIGIN.replace("repeats = 3", "repeats = 1"),
+    )
+    .unwrap();
+    assert!(matches!(bench.run(&[]).code, Some(0 | 3)));
+    fs::write(bench.file("experiment.toml"), ORIGIN).unwrap();
+    let refused = bench.run(&["--continue"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("another experiment"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Processes whose environment holds the state directory of this test: prony's own and their children.
+fn ours(state: &Path) -> Vec<i32> {
+    let mark = format!("XDG_STATE_HOME={}", state.display());
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|&b| b == 0)
+                .any(|variable| variable == mark.as_bytes())
+        })
+        .filter(|pid| {
+            // A zombie has ended; only its parent has not yet looked.
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !stat
+                .rsplit(')')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .starts_with('Z')
+        })
+        .collect()
+}
+
+#[test]
+fn after_kill_9_the_next_start_leaves_nothing() {
+    let bench = Bench::new(NGINX);
+    let mut child = bench
+        .command(&[])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let state = bench.file("state");
+    wait_until("nginx runs with its worker", || ours(&state).len() >= 3);
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    let next = Bench::new(&ORIGIN.replace("repeats = 3", "repeats = 1"));
+    let finished = finish(
+        prony(&state)
+            .arg("run")
+            .arg(next.file("experiment.toml"))
+            .arg("--out")
+            .arg(next.file("out")),
+    );
+    assert!(matches!(finished.code, Some(0 | 3)), "{}", finished.stderr);
+    wait_until("no process of ours is left", || ours(&state).is_empty());
+    let journal = state.join("prony");
+    let left: Vec<_> = fs::read_dir(&journal)
+        .map(|entries| entries.map(|e| e.unwrap().path()).collect())
+        .unwrap_or_default();
+    assert!(left.is_empty(), "left in the journal: {left:?}");
+}
+
+#[test]
+fn a_level_that_the_server_refuses_is_shown_and_the_others_run() {
+    let bench = Bench::new(
+        r#"
+question = "Which level works?"
+[target.web]
+adapter = "nginx"
+template = "web.conf"
+[factor]
+buffers = ["8 4k", "no such number"]
+[load]
+url = "http://web/"
+connections = 2
+[design]
+repeats = 1
+measure = "300ms"
+warmup = "0s"
+"#,
+    );
+    fs::write(
+        bench.file("web.conf"),
+        "pid nginx.pid;\nevents {}\nhttp {\n  access_log off;\n  server {\n    listen {{listen}};\n    \
+         output_buffers {{buffers}};\n    return 200 ok;\n  }\n}\n",
+    )
+    .unwrap();
+    let finished = bench.run(&["--json"]);
+    assert!(
+        finished.stderr.contains("invalid number of arguments")
+            || finished.stderr.contains("invalid value"),
+        "nginx's own words: {}",
+        finished.stderr
+    );
+    let document = finished.json();
+    let achieved: Vec<bool> = trials(&document)
+        .iter()
+        .map(|t| t["achieved_per_s"].is_number())
+        .collect();
+    assert_eq!(achieved.iter().filter(|ok| **ok).count(), 1, "{document}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_its_holder() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let bench = Bench::new(
+        &ORIGIN
+            .replace(
+                "threads = 1,",
+                &format!("threads = 1, listen = \"{address}\","),
+            )
+            .replace("repeats = 3", "repeats = 1"),
+    );
+    let finished = bench.run(&[]);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert!(finished.stderr.contains(&address), "{}", finished.stderr);
+    let holder = std::process::id().to_string();
+    assert!(
+        finished.stderr.contains(&holder),
+        "pid {holder}: {}",
+        finished.stderr
+    );
+}
+
+#[test]
+fn a_wrong_experiment_exits_2_with_place_and_near_miss() {
+    let bench = Bench::new(&ORIGIN.replace("repeats", "repeat_s"));
+    let finished = bench.run(&[]);
+    assert_eq!(finished.code, Some(2));
+    assert!(
+        finished.stderr.contains("experiment.toml:10"),
+        "{}",
+        finished.stderr
+    );
+    assert!(finished.stderr.contains("`repeats`"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let bench = Bench::new(ORIGIN);
+    let finished = bench.run(&["--dry-run"]);
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert!(finished.stdout.contains("12 trials"), "{}", finished.stdout);
+    assert!(!bench.file("out").exists());
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_measured() {
+    let bench = Bench::new(ORIGIN);
+    fs::create_dir(bench.file("out")).unwrap();
+    // A disk of 12 MiB in a mount namespace of its own: it is gone with the last process in it.
+    let script = format!(
+        "mount -t tmpfs -o size=12m prony-test '{out}' && \
+         '{prony}' run '{file}' --out '{out}'; code=$?; \
+         ls '{out}/trials' | wc -l; exit $code",
+        out = bench.file("out").display(),
+        file = bench.file("experiment.toml").display(),
+        prony = env!("CARGO_BIN_EXE_prony"),
+    );
+    fs::write(
+        bench.file("experiment.toml"),
+        // Enough trials to fill what the reserve leaves.
+        ORIGIN
+            .replace("repeats = 3", "repeats = 200")
+            .replace("300ms", "50ms"),
+    )
+    .unwrap();
+    let finished = finish(
+        Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+            .env("XDG_STATE_HOME", bench.file("state")),
+    );
+    assert_eq!(finished.code, Some(4), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("No space left"),
+        "{}",
+        finished.stderr
+    );
+    // The table of what was measured is on standard output all the same.
+    assert!(
+        finished.stdout.contains("connections"),
+        "{}",
+        finished.stdout
+    );
+}

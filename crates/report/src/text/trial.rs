@@ -1,0 +1,42 @@
+//! One trial in one line: what a person watching a run wants to know when it ends.
+
+use analysis::words::{percent, rate};
+use analysis::{Limit, TrialAnalysis, Verdict};
+use record::Nanos;
+
+/// Levels, rate, latency, the limit or why the trial is not valid.
+pub fn trial_line(trial: &TrialAnalysis) -> String {
+    let levels: Vec<String> = trial
+        .levels
+        .iter()
+        .map(|(factor, level)| format!("{factor} {level}"))
+        .collect();
+    let figures = match (trial.achieved_per_s, &trial.response_ns) {
+        (Some(per_s), Some(latency)) => format!(
+            "{:>9}/s  p50 {:>6}  p99 {:>6}  generator {:>5}",
+            rate(per_s),
+            Nanos(latency.p50).to_string(),
+            Nanos(latency.p99).to_string(),
+            percent(trial.generator_utilization)
+        ),
+        _ => "no answer".to_owned(),
+    };
+    format!(
+        "{}: {:<24} {figures}  {}",
+        trial.stage,
+        levels.join(", "),
+        outcome(&trial.verdict)
+    )
+}
+
+fn outcome(verdict: &Verdict) -> String {
+    if !verdict.valid {
+        return format!("NOT VALID: {}", verdict.why);
+    }
+    match (verdict.limit, verdict.resource.as_str()) {
+        (Limit::OfferedLoad, _) => "limited by the offered load".to_owned(),
+        (Limit::Unknown, _) => "limit unknown".to_owned(),
+        (limit, "") => format!("limited by the {limit:?}").to_lowercase(),
+        (limit, resource) => format!("limited by the {limit:?} ({resource})").to_lowercase(),
+    }
+}
