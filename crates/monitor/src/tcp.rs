@@ -183,7 +183,8 @@ mod tests {
     use crate::fields::tests::{once, values};
 
     const SNMP_TEXT: &str = "Ip: Forwarding InReceives\nIp: 2 9291\n\
-        Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\n\
+        Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets \
+        CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\n\
         Tcp: 1 200 120000 -1 88 2 3 71 4 9117 6012 1 0 79 0\n";
 
     #[test]
