@@ -232,19 +232,23 @@ pub(crate) fn run(
         }
     }
     record::RunRecord {
-        manifest: record::Manifest {
-            format: 1,
-            prony: "0.1.0".into(),
-            question: plan.question.clone(),
-            command: vec!["prony".into(), "run".into()],
-            started: "2026-01-02T03:04:05Z".into(),
-            ended: Some("2026-01-02T03:05:05Z".into()),
-            interrupted: false,
-        },
+        manifest: manifest(&plan.question),
         plan: serde_json::to_value(&plan).expect("a plan has string keys"),
         experiment: String::new(),
         environment: vec![],
         trials,
+    }
+}
+
+fn manifest(question: &str) -> record::Manifest {
+    record::Manifest {
+        format: 1,
+        prony: "0.1.0".into(),
+        question: question.into(),
+        command: vec!["prony".into(), "run".into()],
+        started: "2026-01-02T03:04:05Z".into(),
+        ended: Some("2026-01-02T03:05:05Z".into()),
+        interrupted: false,
     }
 }
 
