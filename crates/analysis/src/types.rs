@@ -13,7 +13,8 @@ pub enum Limit {
     Server,
     /// prony's own load threads.
     Generator,
-    /// Nothing: the offered load was met with room to spare, or a closed loop with too few connections to saturate anything.
+    /// Nothing: the offered load was met with room to spare, or a closed loop with too few connections to
+    /// saturate anything.
     OfferedLoad,
     /// The path between the two.
     Network,
@@ -152,13 +153,15 @@ pub struct TrialAnalysis {
     pub target_cpu_us_per_request: Option<f64>,
     /// The generator's busiest thread, 0 to 1.
     pub generator_utilization: f64,
-    /// Requests that the server counted divided by those that the generator completed, warm-up included; `None` when the server does not count.
+    /// Requests that the server counted divided by those that the generator completed, warm-up included;
+    /// `None` when the server does not count.
     pub counted_by_server: Option<f64>,
     /// Cores, processes and threads that mattered.
     pub usage: Vec<Usage>,
     /// Steady state; `None` when the trial is too short to test.
     pub steady: Option<Steady>,
-    /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop); 1 when it closes.
+    /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop);
+    /// 1 when it closes.
     pub littles_law: Option<f64>,
 }
 

@@ -1,1 +1,26 @@
-//! target: filled in next.
+//! The system under test: start it, pin it, wait until it is ready, watch that it lives, stop it.
+//!
+//! In the flow this stands between a trial's plan and its load. [`Launcher::start`] turns a
+//! [`plan::TargetSpec`] into a [`RunningTarget`]; dropping that, or the death of prony, ends it. What is
+//! changed on the host is written to the [`Journal`] before the change, so that the next start can undo
+//! what a killed one left. The surprise: a target is tied to the *thread* that started it (see
+//! [`Launcher::start`]).
+
+pub mod affinity;
+mod error;
+mod filling;
+pub mod journal;
+mod launcher;
+mod listen;
+mod members;
+mod nginx;
+mod pidfd;
+mod process;
+mod procfs;
+mod ready;
+mod workdir;
+
+pub use error::{Holder, TargetError};
+pub use journal::{Change, ChangeId, Journal, Recovered, state_dir};
+pub use launcher::{Launcher, RunningTarget};
+pub use listen::holder_of;

@@ -1,0 +1,214 @@
+//! Why a target could not be started, watched or stopped, and what to do about it.
+
+use plan::template::TemplateError;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A process that holds something that a target needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id.
+    pub pid: i32,
+    /// Name as the kernel shows it.
+    pub name: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pid {} ({})", self.pid, self.name)
+    }
+}
+
+/// Why a target could not be started, watched or stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The server's program is not there.
+    #[error("cannot start target `{target}`: {program} is not installed")]
+    NoProgram {
+        /// The target.
+        target: String,
+        /// The program.
+        program: String,
+        /// The Debian package that holds it, when known.
+        package: Option<&'static str>,
+    },
+    /// The plan names an adapter that this version does not have.
+    #[error("cannot start target `{target}`: there is no adapter `{adapter}`")]
+    NoAdapter {
+        /// The target.
+        target: String,
+        /// The adapter.
+        adapter: String,
+    },
+    /// Something listens there already.
+    #[error("cannot start target `{target}`: {address} is in use{}", by(.holders))]
+    PortTaken {
+        /// The target.
+        target: String,
+        /// The address.
+        address: SocketAddr,
+        /// Who listens there; empty when this user may not see it.
+        holders: Vec<Holder>,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot start target `{target}`: listening on {address}: {cause}")]
+    Listen {
+        /// The target.
+        target: String,
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        cause: String,
+    },
+    /// CPUs that prony itself may not use.
+    #[error("cannot pin target `{target}` to CPU {cpu}: this process may use the CPUs {allowed:?}")]
+    NoSuchCpu {
+        /// The target.
+        target: String,
+        /// First CPU that is not allowed.
+        cpu: u32,
+        /// The allowed ones.
+        allowed: Vec<u32>,
+    },
+    /// A template could not be filled in.
+    #[error("filling in the configuration of target `{target}`: {cause}")]
+    Template {
+        /// The target.
+        target: String,
+        /// Which name, which line.
+        cause: Box<TemplateError>,
+    },
+    /// The server refuses its configuration.
+    #[error("target `{target}` refuses its configuration: {words}")]
+    Configuration {
+        /// The target.
+        target: String,
+        /// The server's own message.
+        words: String,
+    },
+    /// The system could not start the process.
+    #[error("cannot start target `{target}`: running {program}: {cause}")]
+    Spawn {
+        /// The target.
+        target: String,
+        /// The program.
+        program: String,
+        /// The system's words.
+        cause: String,
+    },
+    /// It ended before it was ready.
+    #[error("target `{target}` ended while it was starting ({how}){}", said(.words))]
+    Died {
+        /// The target.
+        target: String,
+        /// Exit status or signal.
+        how: String,
+        /// The end of its output.
+        words: String,
+    },
+    /// It runs but does not serve.
+    #[error("target `{target}` was not ready after {waited_ms} ms: {cause}{}", said(.words))]
+    NotReady {
+        /// The target.
+        target: String,
+        /// How long it was waited for.
+        waited_ms: u64,
+        /// What was missing at last.
+        cause: String,
+        /// The end of its output.
+        words: String,
+    },
+    /// Processes of a target that survive SIGKILL.
+    #[error("target `{target}` cannot be stopped: {pids:?} survive SIGKILL")]
+    Unstoppable {
+        /// The target.
+        target: String,
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// A file or directory of the target or of the journal.
+    #[error("{doing} {}: {cause}", .path.display())]
+    File {
+        /// "creating", "writing", ...
+        doing: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The system's words.
+        cause: String,
+    },
+}
+
+impl TargetError {
+    /// What to do about it; empty when the text says it all.
+    pub fn remedy(&self) -> String {
+        match self {
+            TargetError::NoProgram {
+                package: Some(package),
+                ..
+            } => format!("apt-get install {package}"),
+            TargetError::NoProgram { program, .. } => {
+                format!("install it, or give the full path of `{program}`")
+            }
+            TargetError::NoAdapter { .. } => {
+                let known: Vec<&str> = plan::adapters().collect();
+                format!("known adapters: {}", known.join(", "))
+            }
+            TargetError::PortTaken { .. } => {
+                "stop that process, or give the target another `listen` address (port 0: a free one)"
+                    .to_owned()
+            }
+            TargetError::Listen { address, .. } if address.port() != 0 && address.port() < 1024 => {
+                "use a port of 1024 or more, or run as root".to_owned()
+            }
+            TargetError::Listen { .. } => {
+                "give the target a `listen` address of this machine".to_owned()
+            }
+            TargetError::NoSuchCpu { .. } => {
+                "give the target `cpus` of this machine (see `nproc` and `taskset -p $$`)".to_owned()
+            }
+            TargetError::Template { cause, .. } => cause.remedy(),
+            TargetError::Configuration { .. } => "correct the target's template".to_owned(),
+            TargetError::Died { .. } => {
+                "run the command by hand; its output is above".to_owned()
+            }
+            TargetError::NotReady { .. } => {
+                "raise `ready_timeout`, or correct `listen` and `ready`".to_owned()
+            }
+            TargetError::Unstoppable { .. } => {
+                "they wait in the kernel (state D): look for a hung device or file system".to_owned()
+            }
+            TargetError::Spawn { .. } => "check that the program may be executed".to_owned(),
+            TargetError::File { .. } => "check the free space and the permissions".to_owned(),
+        }
+    }
+
+    /// A [`TargetError::File`] from an I/O error.
+    pub(crate) fn file(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+        cause: &std::io::Error,
+    ) -> Self {
+        Self::File {
+            doing,
+            path: path.into(),
+            cause: cause.to_string(),
+        }
+    }
+}
+
+fn by(holders: &[Holder]) -> String {
+    if holders.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = holders.iter().map(Holder::to_string).collect();
+    format!(" by {}", names.join(", "))
+}
+
+fn said(words: &str) -> String {
+    if words.is_empty() {
+        ", and it said nothing".to_owned()
+    } else {
+        format!("; it said: {words}")
+    }
+}

@@ -1,0 +1,115 @@
+//! Is the server ready? It accepts connections and, when a path is given, answers it below 400.
+//!
+//! A few lines of HTTP/1.0 of our own: the load's codec lives in `traffic`, on which this crate must not
+//! depend, and all that is wanted here is the status line.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// One try; `longest` bounds the connect, and each write and read.
+///
+/// # Errors
+/// What is missing, in words.
+pub(crate) fn try_once(
+    address: SocketAddr,
+    path: Option<&str>,
+    longest: Duration,
+) -> Result<(), String> {
+    let stream = TcpStream::connect_timeout(&address, longest)
+        .map_err(|e| format!("connecting to {address}: {e}"))?;
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let status = ask(stream, address, path, longest)
+        .map_err(|e| format!("asking {address} for {path}: {e}"))?;
+    match status {
+        Some(status) if status < 400 => Ok(()),
+        Some(status) => Err(format!("{path} answers with status {status}")),
+        None => Err(format!("the answer to {path} is not HTTP")),
+    }
+}
+
+fn ask(
+    mut stream: TcpStream,
+    address: SocketAddr,
+    path: &str,
+    longest: Duration,
+) -> std::io::Result<Option<u16>> {
+    stream.set_read_timeout(Some(longest))?;
+    stream.set_write_timeout(Some(longest))?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut head = Vec::new();
+    let mut buffer = [0; 64];
+    while head.len() < "HTTP/1.1 200".len() {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            n => head.extend_from_slice(&buffer[..n]),
+        }
+    }
+    Ok(status(&head))
+}
+
+/// The status of a response that begins with `head` (RFC 9112 section 4).
+fn status(head: &[u8]) -> Option<u16> {
+    let digits = head.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What is said of a server that gives `answer`.
+    fn said(answer: &'static str) -> Result<(), String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 512];
+            let n = stream.read(&mut request).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..n]).into_owned()
+        });
+        let result = try_once(address, Some("/up"), Duration::from_secs(5));
+        assert!(
+            server
+                .join()
+                .unwrap()
+                .starts_with("GET /up HTTP/1.0\r\nHost: 127.")
+        );
+        result
+    }
+
+    #[test]
+    fn a_status_below_400_is_ready() {
+        assert_eq!(said("HTTP/1.1 204 No Content\r\n\r\n"), Ok(()));
+        assert_eq!(said("HTTP/1.0 301\r\n\r\n"), Ok(()));
+        assert_eq!(
+            said("HTTP/1.1 503 Busy\r\n\r\n"),
+            Err("/up answers with status 503".to_owned())
+        );
+        for answer in ["", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1"] {
+            assert_eq!(
+                said(answer),
+                Err("the answer to /up is not HTTP".to_owned()),
+                "{answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_named() {
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let error = try_once(address, None, Duration::from_secs(5)).unwrap_err();
+        assert!(
+            error.starts_with(&format!("connecting to {address}: Connection refused")),
+            "{error}"
+        );
+    }
+}
