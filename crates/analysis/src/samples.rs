@@ -205,6 +205,7 @@ pub(crate) fn run(
         trials: vec![],
         seed: 1,
         error_limit: 0.01,
+        warnings: vec![],
     };
     let mut trials = vec![];
     for (stage, sample) in stages.iter().enumerate() {
