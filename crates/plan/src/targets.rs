@@ -336,7 +336,9 @@ fn content(field: Field<'_>) -> Result<FileContent, Found> {
 fn templates(spec: &TargetSpec) -> Vec<(Option<&str>, &str)> {
     let mut texts: Vec<(Option<&str>, &str)> = Vec::new();
     match &spec.kind {
-        TargetKind::Origin { .. } => {}
+        TargetKind::Origin { delay, freeze, .. } => {
+            texts.extend(delay.iter().chain(freeze).map(|t| (None, t.as_str())));
+        }
         TargetKind::Command { argv } => texts.extend(argv.iter().map(|a| (None, a.as_str()))),
         TargetKind::Adapter {
             template_name,

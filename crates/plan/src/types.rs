@@ -87,9 +87,10 @@ pub struct TargetSpec {
     pub listen: SocketAddr,
     /// CPUs to pin it to; empty does not pin.
     pub cpus: Vec<u32>,
-    /// Environment variables.
+    /// Environment variables; the values are templates.
     pub env: BTreeMap<String, String>,
-    /// Command put before the server's own, for example `["onload", "-p", "latency"]`.
+    /// Command put before the server's own, for example `["onload", "-p", "latency"]`. The words are
+    /// templates, split at white space once filled in: a level may hold a whole wrapper, or none.
     pub wrap: Vec<String>,
     /// Path that answers below 400 when the server is ready; `None`: a listening port is enough.
     pub ready_path: Option<String>,
@@ -121,9 +122,10 @@ pub enum TargetKind {
     Origin {
         /// Threads; each has its own listening socket.
         threads: u32,
-        /// Distribution of the delay before an answer, in the syntax of `prony origin --delay`.
+        /// Distribution of the delay before an answer, in the syntax of `prony origin --delay`; a
+        /// template, empty for none.
         delay: Option<String>,
-        /// In the syntax of `prony origin --freeze`.
+        /// In the syntax of `prony origin --freeze`; a template, empty for none.
         freeze: Option<String>,
         /// Size of the answer to `/`.
         body: Bytes,

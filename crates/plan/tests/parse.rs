@@ -20,7 +20,7 @@ fn parse(text: &str) -> Result<Plan, PlanError> {
     Plan::parse(text, "experiment.toml", &read)
 }
 
-/// The example of the design, with a `stage`-free proxy in front of the built-in server.
+/// The example of the design: a proxy in front of the built-in server.
 const PROXY: &str = r#"
 question = "Why does nginx halve the backend's throughput?"
 
@@ -238,6 +238,21 @@ errors = "2.5%"
         plan.stages[0].factors[0].levels,
         ["fast", "2", "1.5", "true"]
     );
+}
+
+#[test]
+fn a_freeze_may_be_a_factor() {
+    let plan = parse(
+        "question = \"?\"\ntarget.s.origin = { freeze = \"{{freeze}}\" }\nload.url = \"http://s/\"\n\
+         factor.freeze = [\"\", \"200ms/2s\"]\n",
+    )
+    .unwrap();
+    let levels: BTreeSet<&str> = plan
+        .trials
+        .iter()
+        .map(|t| t.targets[0].values["freeze"].as_str())
+        .collect();
+    assert_eq!(levels.into_iter().collect::<Vec<_>>(), ["", "200ms/2s"]);
 }
 
 #[test]
@@ -570,4 +585,18 @@ fn one_section_sets_a_field_once() {
             .contains("`factor.connections` and `load.connections` cannot both"),
         "{error}"
     );
+}
+
+/// A file that is cut off, or has a character changed, is refused or read, never a panic.
+#[test]
+fn no_file_is_a_panic() {
+    for (at, c) in PROXY.char_indices() {
+        let (before, after) = (&PROXY[..at], &PROXY[at + c.len_utf8()..]);
+        let _ = parse(before);
+        for other in ["", "\"", "{", "=", "0", "-", "%"] {
+            if let Err(error) = parse(&format!("{before}{other}{after}")) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 }

@@ -2,5 +2,6 @@
 //!
 //! Every format shows what `analysis` says and computes nothing of its own beyond sums and units.
 
+pub mod html;
 pub mod json;
 pub mod text;

@@ -18,9 +18,12 @@ mod pidfd;
 mod process;
 mod procfs;
 mod ready;
+mod running;
+mod server;
 mod workdir;
 
 pub use error::{Holder, TargetError};
 pub use journal::{Change, ChangeId, Journal, Recovered, state_dir};
-pub use launcher::{Launcher, RunningTarget};
+pub use launcher::Launcher;
 pub use listen::holder_of;
+pub use running::RunningTarget;

@@ -188,7 +188,7 @@ fn command(order: &Order<'_>) -> Result<Command, TargetError> {
     let (program, arguments) = order
         .argv
         .split_first()
-        .expect("a plan has no empty command, and a wrapper is put before one");
+        .expect("the launcher finds a program before it orders one");
     let mut command = Command::new(program);
     command
         .args(arguments)

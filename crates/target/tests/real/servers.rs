@@ -302,3 +302,26 @@ fn holders_are_found_by_their_address() {
     };
     assert_eq!(holders[0].to_string(), format!("pid {} (nginx)", pids[0]));
 }
+
+/// The flags are the contract with `prony origin`; here a script stands in for it and shows them.
+#[test]
+fn an_origin_is_our_own_binary_with_flags() {
+    let mut bench = Bench::new();
+    bench.launcher.prony = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/origin.sh");
+    let section = "origin = { body = \"1KiB\", threads = 2, delay = \"{{delay}}\", freeze = \"{{freeze}}\" }\n\
+        ready_timeout = \"60s\"\nvalues = { delay = \"5ms\", freeze = \"\" }";
+    let server = started(&bench, &spec(section, ""));
+    let want = format!(
+        "origin --listen {} --threads 2 --body 1024 --delay 5ms\n",
+        server.address()
+    );
+    assert!(
+        server.files()["s.stderr"].starts_with(&want),
+        "{:?}",
+        server.files()
+    );
+    let record = server.record();
+    assert_eq!(record.kind, "origin");
+    assert!(record.version.starts_with("prony/"), "{}", record.version);
+    server.stop().unwrap();
+}

@@ -1,0 +1,259 @@
+//! One self-contained HTML file for a run: record and analysis in, text out.
+//!
+//! All tables are plain HTML, so that the page can be read without scripts; the plots are drawn by uPlot
+//! from one JSON block. Nothing is loaded from anywhere: a content security policy forbids it. The page
+//! computes nothing that the analysis says; see [`number`] for how a number keeps its origin.
+
+mod context;
+mod curves;
+mod design;
+mod number;
+mod series;
+mod spectra;
+mod stages;
+mod trials;
+mod verdict;
+
+use analysis::RunAnalysis;
+use design::Design;
+use minijinja::{
+    AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
+};
+use number::{Number, Source, Unit};
+use record::{Manifest, RunRecord};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const TEMPLATES: [(&str, &str); 8] = [
+    ("report.html", include_str!("../../templates/report.html")),
+    ("macros.html", include_str!("../../templates/macros.html")),
+    ("verdict.html", include_str!("../../templates/verdict.html")),
+    ("stage.html", include_str!("../../templates/stage.html")),
+    ("spectra.html", include_str!("../../templates/spectra.html")),
+    ("trials.html", include_str!("../../templates/trials.html")),
+    ("context.html", include_str!("../../templates/context.html")),
+    ("method.html", include_str!("../../templates/method.html")),
+];
+
+/// What is laid into the page as it is: our own files and uPlot's, see `assets/uplot/README.md`.
+#[derive(Serialize)]
+struct Assets {
+    report_css: &'static str,
+    report_js: &'static str,
+    uplot_css: &'static str,
+    uplot_js: &'static str,
+}
+
+const ASSETS: Assets = Assets {
+    report_css: include_str!("../../assets/report.css"),
+    report_js: include_str!("../../assets/report.js"),
+    uplot_css: include_str!("../../assets/uplot/uPlot.min.css"),
+    uplot_js: include_str!("../../assets/uplot/uPlot.iife.min.js"),
+};
+
+/// Everything that the templates see.
+#[derive(Serialize)]
+struct Page<'a> {
+    assets: Assets,
+    /// Plot data as JSON that cannot end the script element it stands in.
+    data: String,
+    manifest: &'a Manifest,
+    command: String,
+    experiment: &'a str,
+    design_seed: Option<u64>,
+    error_limit: Option<f64>,
+    verdict: verdict::VerdictView,
+    capacity: Option<Number>,
+    knees: Vec<verdict::KneeView>,
+    trials_valid: usize,
+    stages: Vec<stages::StageView>,
+    spectra: Vec<SpectrumOption>,
+    latency_heads: Vec<&'static str>,
+    trials: Vec<trials::TrialView>,
+    cores: Vec<String>,
+    points_max: usize,
+    targets: Vec<context::TargetView>,
+    files: Vec<context::FileView>,
+    files_left_out: usize,
+    environment: Vec<context::EnvironmentGroup>,
+    unavailable: Vec<context::Noted>,
+    warnings: Vec<context::Noted>,
+}
+
+/// What the percentile plot can show.
+#[derive(Serialize)]
+struct SpectrumOption {
+    stage: String,
+    name: String,
+    trial: Option<u32>,
+}
+
+/// Data of all plots.
+#[derive(Serialize)]
+struct PlotData {
+    curves: Vec<curves::Curves>,
+    spectra: spectra::Spectra,
+    trials: Vec<series::TrialSeries>,
+    modes: Vec<&'static str>,
+}
+
+/// The page for a run.
+pub fn page(record: &RunRecord, analysis: &RunAnalysis) -> String {
+    let source = Source::new(paths::ANALYSIS, analysis);
+    let design = Design::of(&record.plan);
+    let cores = series::busiest_cores(record);
+    let data = PlotData {
+        curves: curves::curves(record, analysis),
+        spectra: spectra::spectra(record, analysis),
+        trials: series::series(record, &cores),
+        modes: series::MODES.map(|(mode, _)| mode).to_vec(),
+    };
+    let (files, files_left_out) = context::files(record);
+    render(&Page {
+        assets: ASSETS,
+        data: script_json(&data),
+        manifest: &record.manifest,
+        command: context::shell_words(&record.manifest.command),
+        experiment: &record.experiment,
+        design_seed: design.seed,
+        error_limit: design.error_limit,
+        verdict: verdict::VerdictView::new(&analysis.verdict, &source, "/verdict"),
+        capacity: source.number("/capacity_per_s", Unit::PerSecond),
+        knees: verdict::knees(analysis, &source),
+        trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
+        stages: stages::stages(analysis, &design, &data.curves, &source),
+        spectra: spectrum_options(&data.spectra),
+        latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),
+        trials: trials::trials(record, analysis, &source),
+        cores,
+        points_max: series::points_per_series(record.trials.len()),
+        targets: context::targets(record),
+        files,
+        files_left_out,
+        environment: context::environment(record),
+        unavailable: context::unavailable(record),
+        warnings: context::warnings(record, analysis),
+    })
+}
+
+fn spectrum_options(spectra: &spectra::Spectra) -> Vec<SpectrumOption> {
+    let option = |s: &spectra::Spectrum| SpectrumOption {
+        stage: s.stage.clone(),
+        name: s.name.clone(),
+        trial: s.trial,
+    };
+    spectra.items.iter().map(option).collect()
+}
+
+fn render(page: &Page) -> String {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    templates.set_trim_blocks(true);
+    templates.set_lstrip_blocks(true);
+    templates.set_auto_escape_callback(|_| AutoEscape::Html);
+    templates.set_formatter(write_escaped);
+    for (name, text) in TEMPLATES {
+        templates
+            .add_template(name, text)
+            .expect("the templates are part of the program and the tests parse them all");
+    }
+    templates
+        .get_template("report.html")
+        .and_then(|t| t.render(page))
+        .expect("the tests render every branch of the templates")
+}
+
+/// Escapes as minijinja does, but leaves `/` alone: it cannot end an element or an attribute, and the origin
+/// of every number is full of it.
+fn write_escaped(out: &mut Output, state: &State, value: &Value) -> Result<(), minijinja::Error> {
+    let Some(text) = value.as_str().filter(|_| !value.is_safe()) else {
+        return escape_formatter(out, state, value);
+    };
+    for c in text.chars() {
+        match c {
+            '&' => out.write_str("&amp;")?,
+            '<' => out.write_str("&lt;")?,
+            '>' => out.write_str("&gt;")?,
+            '"' => out.write_str("&quot;")?,
+            '\'' => out.write_str("&#39;")?,
+            _ => out.write_char(c)?,
+        }
+    }
+    Ok(())
+}
+
+/// JSON for a script element: `<` never appears, so that no text in it can end the element.
+fn script_json(data: &impl Serialize) -> String {
+    serde_json::to_string(data)
+        .expect("our types have string keys and finite numbers, so they serialise")
+        .replace('<', "\\u003c")
+}
+
+/// Levels in one line: `connections=64, path=direct`.
+fn levels_text(levels: &BTreeMap<String, String>) -> String {
+    let each = levels
+        .iter()
+        .map(|(factor, level)| format!("{factor}={level}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Rising numbers with runs drawn together: `0-3, 7`.
+fn ranges(numbers: &[u32]) -> String {
+    let mut text = String::new();
+    let mut rest = numbers;
+    while let Some(&first) = rest.first() {
+        let run = rest
+            .iter()
+            .zip(first..)
+            .take_while(|(n, want)| **n == *want);
+        let run = run.count();
+        let separator = if text.is_empty() { "" } else { ", " };
+        let written = match run {
+            1 => write!(text, "{separator}{first}"),
+            _ => write!(text, "{separator}{first}-{}", rest[run - 1]),
+        };
+        written.expect("writing to a string does not fail");
+        rest = &rest[run..];
+    }
+    text
+}
+
+/// Names of the places that numbers come from.
+mod paths {
+    use record::TrialRecord;
+
+    /// The analysis, as `prony report --json` prints it: no name, because most numbers are from there.
+    pub const ANALYSIS: &str = "";
+
+    /// A trial's file within the record.
+    pub fn trial(id: u32) -> String {
+        format!("{}/trial.json", TrialRecord::directory(id))
+    }
+
+    /// A target's file within the record.
+    pub fn file(id: u32, name: &str) -> String {
+        format!("{}/files/{name}", TrialRecord::directory(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_numbers_are_drawn_together() {
+        for (numbers, want) in [
+            (&[][..], ""),
+            (&[4], "4"),
+            (&[0, 1, 2, 3, 7, 9, 10], "0-3, 7, 9-10"),
+        ] {
+            assert_eq!(ranges(numbers), want);
+        }
+    }
+
+    #[test]
+    fn text_in_the_data_cannot_end_the_script() {
+        assert_eq!(script_json(&"</script><b>"), r#""\u003c/script>\u003cb>""#);
+    }
+}

@@ -1,0 +1,198 @@
+//! The one place where a number becomes text on the page.
+//!
+//! A view never formats a value that it holds: it names a JSON pointer into the analysis or into a
+//! trial's file, and [`Source::number`] reads, formats and labels it. So a number on the page is the
+//! record's by construction, and carries its raw value (`data-value`) and its origin (`data-from`).
+
+use record::{Bytes, Nanos};
+use serde::Serialize;
+use serde_json::Value;
+
+/// How a number is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things counted: `48,213`.
+    Count,
+    /// A rate in 1/s: `48,213`.
+    PerSecond,
+    /// A time in ns: `1.23 ms`.
+    Nanos,
+    /// A time in us: `20.7 us`.
+    Micros,
+    /// A time in s: `1.23 s`.
+    Seconds,
+    /// A share of 1, as per cent: `98.2 %`.
+    Share,
+    /// A ratio: `1.84`.
+    Ratio,
+    /// A size: `1.21 MiB`.
+    Bytes,
+    /// Anything else: four significant digits.
+    Plain,
+}
+
+/// A number as shown, with what it was made from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Number {
+    /// Text on the page.
+    pub text: String,
+    /// The value, exact.
+    pub value: String,
+    /// File and JSON pointer where the value stands.
+    pub from: String,
+}
+
+/// A JSON document whose numbers are shown.
+#[derive(Debug)]
+pub struct Source {
+    name: String,
+    root: Value,
+}
+
+impl Source {
+    /// `value` under the name `name`, the first part of the origin.
+    pub fn new(name: impl Into<String>, value: &impl Serialize) -> Self {
+        Self {
+            name: name.into(),
+            root: serde_json::to_value(value)
+                .expect("our types have string keys and finite numbers, so they serialise"),
+        }
+    }
+
+    /// Name of the document: a path within the record; empty for the analysis.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number at `pointer`; `None` when there is none, so that a gap never looks like a zero.
+    pub fn number(&self, pointer: &str, unit: Unit) -> Option<Number> {
+        let Value::Number(number) = self.root.pointer(pointer)? else {
+            return None;
+        };
+        Some(Number {
+            text: text(number.as_f64()?, unit),
+            value: number.to_string(),
+            from: format!("{}#{pointer}", self.name),
+        })
+    }
+}
+
+/// `value` in `unit`, with the unit where a column head cannot carry it.
+pub fn text(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Count => grouped(value, 0),
+        Unit::PerSecond => significant(value, 4),
+        Unit::Nanos => spaced(&Nanos(value.max(0.0).round() as u64).to_string()),
+        Unit::Micros => format!("{} us", significant(value, 3)),
+        Unit::Seconds => format!("{} s", significant(value, 3)),
+        Unit::Share => format!("{} %", percent(value * 100.0)),
+        Unit::Ratio => format!("{value:.3}"),
+        Unit::Bytes => spaced(&Bytes(value.max(0.0).round() as u64).to_string()),
+        Unit::Plain => significant(value, 4),
+    }
+}
+
+/// One decimal, more below a tenth.
+fn percent(value: f64) -> String {
+    if value == 0.0 || value.abs() >= 0.1 {
+        trimmed(value)
+    } else {
+        significant(value, 2)
+    }
+}
+
+/// One decimal, none when it is zero: for shares and for widths on the page.
+pub fn trimmed(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+/// The unit by the name that an [`analysis::Evidence`] carries, and the text to put behind the number.
+pub fn unit_named(name: &str) -> (Unit, &str) {
+    match name {
+        "1" | "share" => (Unit::Share, ""),
+        "ns" => (Unit::Nanos, ""),
+        "us" => (Unit::Micros, ""),
+        "s" => (Unit::Seconds, ""),
+        "bytes" => (Unit::Bytes, ""),
+        "1/s" | "per_s" => (Unit::PerSecond, "/s"),
+        other => (Unit::Plain, other),
+    }
+}
+
+/// `digits` significant digits, never fewer than the whole part has: `0.0123`, `12.3`, `48,213`.
+fn significant(value: f64, digits: i32) -> String {
+    let whole_and_short = value.fract() == 0.0 && value.abs() < 1e6;
+    if whole_and_short {
+        return grouped(value, 0);
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    grouped(value, (digits - 1 - magnitude).clamp(0, 6) as usize)
+}
+
+fn grouped(value: f64, decimals: usize) -> String {
+    let plain = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut text = String::new();
+    if value < 0.0 {
+        text.push('-');
+    }
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if !fraction.is_empty() {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+/// A space between the number and its unit: `1.23ms` reads `1.23 ms`.
+fn spaced(text: &str) -> String {
+    let end = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    format!("{} {}", &text[..end], &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_like_the_field_writes_them() {
+        for (value, unit, want) in [
+            (48_213.4, Unit::PerSecond, "48,213"),
+            (1_048_213.0, Unit::PerSecond, "1,048,213"),
+            (12.345, Unit::PerSecond, "12.35"),
+            (1_230_000.0, Unit::Nanos, "1.23 ms"),
+            (980.0, Unit::Nanos, "980 ns"),
+            (20.72, Unit::Micros, "20.7 us"),
+            (0.9823, Unit::Share, "98.2 %"),
+            (0.0, Unit::Share, "0 %"),
+            (1.0, Unit::Share, "100 %"),
+            (0.000_12, Unit::Share, "0.012 %"),
+            (0.410_000_000_3, Unit::Share, "41 %"),
+            (1.8412, Unit::Ratio, "1.841"),
+            (2_714.0, Unit::Bytes, "2.65 KiB"),
+            (-1_500.0, Unit::Count, "-1,500"),
+            (250.0, Unit::Count, "250"),
+        ] {
+            assert_eq!(text(value, unit), want);
+        }
+    }
+
+    #[test]
+    fn a_gap_is_not_a_zero() {
+        let source = Source::new(
+            "x.json",
+            &serde_json::json!({"a": 1.5, "b": null, "c": "1"}),
+        );
+        assert_eq!(source.number("/a", Unit::Plain).unwrap().value, "1.5");
+        assert_eq!(source.number("/a", Unit::Plain).unwrap().from, "x.json#/a");
+        assert_eq!(source.number("/b", Unit::Plain), None);
+        assert_eq!(source.number("/c", Unit::Plain), None);
+        assert_eq!(source.number("/d", Unit::Plain), None);
+    }
+}

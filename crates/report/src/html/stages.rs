@@ -1,0 +1,238 @@
+//! The summary table of each stage: one row for each cell, the median of its valid trials with its spread.
+
+use super::curves::Curves;
+use super::design::Design;
+use super::number::{Number, Source, Unit};
+use super::verdict::limit_name;
+use super::{levels_text, ranges};
+use analysis::{Cell, Ratio, RunAnalysis, Spread};
+use serde::Serialize;
+
+/// A stage.
+#[derive(Debug, Serialize)]
+pub struct StageView {
+    name: String,
+    factors: Vec<String>,
+    baseline: String,
+    repeats: Option<u32>,
+    /// Some cell has an offered rate, a ratio: the columns are shown only then.
+    offered: bool,
+    ratios: bool,
+    cpu: bool,
+    rows: Vec<Row>,
+    /// Indexes of the stage's curves in the plot data.
+    curves: Vec<CurvesView>,
+}
+
+#[derive(Debug, Serialize)]
+struct CurvesView {
+    index: usize,
+    axis_words: &'static str,
+    lines: usize,
+    knee: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    levels: Vec<String>,
+    baseline: bool,
+    planned: Option<Number>,
+    valid: usize,
+    trials: String,
+    offered: Option<SpreadView>,
+    rate: Option<SpreadView>,
+    p50: Option<SpreadView>,
+    p99: Option<SpreadView>,
+    cpu: Option<SpreadView>,
+    rate_ratio: Option<RatioView>,
+    p99_ratio: Option<RatioView>,
+    verdict: Option<RowVerdict>,
+}
+
+#[derive(Debug, Serialize)]
+struct RowVerdict {
+    valid: bool,
+    limit: &'static str,
+    resource: String,
+    why: String,
+}
+
+/// Median, smallest and largest, with their places on a bar from 0 to the column's largest value, per cent.
+#[derive(Debug, Serialize)]
+struct SpreadView {
+    median: Option<Number>,
+    min: Option<Number>,
+    max: Option<Number>,
+    bar: Option<Bar>,
+}
+
+#[derive(Debug, Serialize)]
+struct Bar {
+    median: String,
+    min: String,
+    width: String,
+}
+
+#[derive(Debug, Serialize)]
+struct RatioView {
+    ratio: Option<Number>,
+    low: Option<Number>,
+    high: Option<Number>,
+    pairs: u32,
+    /// What the interval allows to say.
+    word: &'static str,
+}
+
+/// Stages in the order in which they ran.
+pub fn stages(
+    analysis: &RunAnalysis,
+    design: &Design,
+    curves: &[Curves],
+    source: &Source,
+) -> Vec<StageView> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in &analysis.cells {
+        if !names.contains(&cell.stage.as_str()) {
+            names.push(&cell.stage);
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| stage(name, analysis, design, curves, source))
+        .collect()
+}
+
+fn stage(
+    name: &str,
+    analysis: &RunAnalysis,
+    design: &Design,
+    curves: &[Curves],
+    source: &Source,
+) -> StageView {
+    let cells: Vec<(usize, &Cell)> = analysis
+        .cells
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.stage == name)
+        .collect();
+    let planned = design.stage(name).cloned().unwrap_or_default();
+    let factors = factors(planned.factors(), &cells);
+    let scale = largest(cells.iter().filter_map(|(_, c)| c.achieved_per_s));
+    let some = |has: fn(&Cell) -> bool| cells.iter().any(|(_, c)| has(c));
+    StageView {
+        name: name.to_owned(),
+        baseline: levels_text(&planned.baseline),
+        repeats: planned.repeats,
+        offered: some(|c| c.offered_per_s.is_some()),
+        ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
+        cpu: some(|c| c.target_cpu_us_per_request.is_some()),
+        rows: cells
+            .iter()
+            .map(|&(i, cell)| Row {
+                baseline: planned.is_baseline(&cell.levels),
+                ..row(i, cell, &factors, scale, source)
+            })
+            .collect(),
+        factors,
+        curves: curves_views(name, curves),
+    }
+}
+
+fn curves_views(stage: &str, curves: &[Curves]) -> Vec<CurvesView> {
+    let of_stage = curves.iter().enumerate().filter(|(_, c)| c.stage == stage);
+    of_stage
+        .map(|(index, c)| CurvesView {
+            index,
+            axis_words: c.axis.words(),
+            lines: c.lines.len(),
+            knee: c.knee_at.is_some(),
+        })
+        .collect()
+}
+
+/// Factors in the order of the file; those that only the cells know, behind them.
+fn factors<'a>(planned: impl Iterator<Item = &'a str>, cells: &[(usize, &Cell)]) -> Vec<String> {
+    let mut names: Vec<String> = planned.map(str::to_owned).collect();
+    for factor in cells.iter().flat_map(|(_, c)| c.levels.keys()) {
+        if !names.contains(factor) {
+            names.push(factor.clone());
+        }
+    }
+    names
+}
+
+fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Source) -> Row {
+    let at = |field: &str| format!("/cells/{index}/{field}");
+    let spread = |field: &str, unit, of: Option<Spread>| {
+        of.map(|_| spread_view(source, &at(field), unit, None))
+    };
+    let ratio = |field: &str, of: Option<Ratio>| of.map(|r| ratio_view(source, &at(field), r));
+    let level = |factor: &String| cell.levels.get(factor).cloned().unwrap_or_default();
+    Row {
+        levels: factors.iter().map(level).collect(),
+        baseline: false,
+        planned: source.number(&at("planned"), Unit::Count),
+        valid: cell.valid.len(),
+        trials: ranges(&cell.trials),
+        offered: spread("offered_per_s", Unit::PerSecond, cell.offered_per_s),
+        rate: cell.achieved_per_s.map(|s| {
+            let bar = Some(bar(s, scale));
+            spread_view(source, &at("achieved_per_s"), Unit::PerSecond, bar)
+        }),
+        p50: spread("response_ns_p50", Unit::Nanos, cell.response_ns_p50),
+        p99: spread("response_ns_p99", Unit::Nanos, cell.response_ns_p99),
+        cpu: spread(
+            "target_cpu_us_per_request",
+            Unit::Micros,
+            cell.target_cpu_us_per_request,
+        ),
+        rate_ratio: ratio("rate_ratio", cell.rate_ratio),
+        p99_ratio: ratio("p99_ratio", cell.p99_ratio),
+        verdict: cell.verdict.as_ref().map(|v| RowVerdict {
+            valid: v.valid,
+            limit: limit_name(v.limit),
+            resource: v.resource.replace('_', " "),
+            why: v.why.clone(),
+        }),
+    }
+}
+
+fn spread_view(source: &Source, pointer: &str, unit: Unit, bar: Option<Bar>) -> SpreadView {
+    let number = |field: &str| source.number(&format!("{pointer}/{field}"), unit);
+    SpreadView {
+        median: number("median"),
+        min: number("min"),
+        max: number("max"),
+        bar,
+    }
+}
+
+fn ratio_view(source: &Source, pointer: &str, ratio: Ratio) -> RatioView {
+    let number = |field: &str| source.number(&format!("{pointer}/{field}"), Unit::Ratio);
+    RatioView {
+        ratio: number("ratio"),
+        low: number("low"),
+        high: number("high"),
+        pairs: ratio.pairs,
+        word: if ratio.low > 1.0 {
+            "higher"
+        } else if ratio.high < 1.0 {
+            "lower"
+        } else {
+            "no difference shown"
+        },
+    }
+}
+
+fn largest(spreads: impl Iterator<Item = Spread>) -> f64 {
+    spreads.map(|s| s.max).fold(0.0, f64::max)
+}
+
+fn bar(spread: Spread, scale: f64) -> Bar {
+    let percent = |value: f64| format!("{:.2}", 100.0 * value / scale.max(f64::MIN_POSITIVE));
+    Bar {
+        median: percent(spread.median),
+        min: percent(spread.min),
+        width: percent(spread.max - spread.min),
+    }
+}

@@ -1,0 +1,104 @@
+//! The verdict as the page shows it: what is valid, what limits, why, what to do, and the numbers behind it.
+
+use super::number::{Number, Source, Unit, unit_named};
+use analysis::{Knee, Limit, RunAnalysis, Verdict};
+use serde::Serialize;
+
+/// A verdict with its evidence.
+#[derive(Debug, Serialize)]
+pub struct VerdictView {
+    valid: bool,
+    limit: &'static str,
+    limit_words: &'static str,
+    resource: String,
+    why: String,
+    remedy: String,
+    evidence: Vec<EvidenceView>,
+}
+
+#[derive(Debug, Serialize)]
+struct EvidenceView {
+    signal: String,
+    value: Option<Number>,
+    threshold: Option<Number>,
+    unit: String,
+    source: String,
+}
+
+/// A knee in words and numbers.
+#[derive(Debug, Serialize)]
+pub struct KneeView {
+    stage: String,
+    axis_words: String,
+    at: Option<Number>,
+    achieved_per_s: Option<Number>,
+    response_ns_p99: Option<Number>,
+    method: String,
+}
+
+/// Name of a limit in JSON and in tables.
+pub fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Server => "server",
+        Limit::Generator => "generator",
+        Limit::OfferedLoad => "offered_load",
+        Limit::Network => "network",
+        Limit::Unknown => "unknown",
+    }
+}
+
+/// A limit in words that end the sentence "Limited by ...".
+fn limit_words(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Server => "the server",
+        Limit::Generator => "the load generator",
+        Limit::OfferedLoad => "the offered load",
+        Limit::Network => "the network",
+        Limit::Unknown => "something that no evidence names",
+    }
+}
+
+impl VerdictView {
+    /// `verdict`, which stands at `pointer` in the analysis.
+    pub fn new(verdict: &Verdict, source: &Source, pointer: &str) -> Self {
+        let evidence = verdict.evidence.iter().enumerate().map(|(i, e)| {
+            let (unit, rest) = unit_named(&e.unit);
+            let number =
+                |field: &str| source.number(&format!("{pointer}/evidence/{i}/{field}"), unit);
+            EvidenceView {
+                signal: e.signal.clone(),
+                value: number("value"),
+                threshold: number("threshold"),
+                unit: rest.to_owned(),
+                source: e.source.clone(),
+            }
+        });
+        Self {
+            valid: verdict.valid,
+            limit: limit_name(verdict.limit),
+            limit_words: limit_words(verdict.limit),
+            resource: verdict.resource.replace('_', " "),
+            why: verdict.why.clone(),
+            remedy: verdict.remedy.clone(),
+            evidence: evidence.collect(),
+        }
+    }
+}
+
+/// All knees of the run.
+pub fn knees(analysis: &RunAnalysis, source: &Source) -> Vec<KneeView> {
+    let view = |(i, knee): (usize, &Knee)| {
+        let number = |field: &str, unit| source.number(&format!("/knees/{i}/{field}"), unit);
+        KneeView {
+            stage: knee.stage.clone(),
+            axis_words: knee
+                .axis
+                .replace("offered_per_s", "requests per second offered"),
+            at: number("at", Unit::PerSecond),
+            achieved_per_s: number("achieved_per_s", Unit::PerSecond),
+            response_ns_p99: number("response_ns_p99", Unit::Nanos),
+            method: knee.method.clone(),
+        }
+    };
+    analysis.knees.iter().enumerate().map(view).collect()
+}

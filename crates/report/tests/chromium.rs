@@ -1,0 +1,178 @@
+//! The page in headless Chromium: it draws every plot, no script fails, and the numbers stay the record's.
+//!
+//! The browser prints the document after its scripts have run; `assets/report.js` leaves marks in it.
+
+mod fixture;
+mod reading;
+
+use reading::{assert_numbers_are_the_records, attributes};
+use report::html::page;
+use std::process::{Command, Output};
+
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// Longest that the browser may take, s; then it is ended.
+const LIMIT_S: &str = "120";
+
+/// A page as the browser leaves it.
+struct Shown {
+    dom: String,
+    /// What the page wrote to the console: errors, and loads that the policy refused.
+    console: Vec<String>,
+}
+
+fn browser() -> &'static str {
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    BROWSERS
+        .into_iter()
+        .find(runs)
+        .expect("no Chromium to test the page with; remedy: `make test` installs it, or `apt-get install chromium`")
+}
+
+/// Opens `html` at `#fragment` in a window of the given width.
+fn show(html: &str, fragment: &str, width: u32) -> Shown {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report.html");
+    std::fs::write(&file, html).unwrap();
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", LIMIT_S, browser()])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ])
+        .args([
+            "--enable-logging=stderr",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+        ])
+        .arg(format!("--window-size={width},1200"))
+        .arg(format!(
+            "--user-data-dir={}",
+            directory.path().join("profile").display()
+        ))
+        .arg(format!("file://{}#{fragment}", file.display()))
+        .output()
+        .expect("coreutils' `timeout` is on every system that has Chromium");
+    read(&output)
+}
+
+fn read(output: &Output) -> Shown {
+    let log = String::from_utf8_lossy(&output.stderr);
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && !dom.is_empty(),
+        "{}: {log}",
+        output.status
+    );
+    let console = log.lines().filter(|line| line.contains("CONSOLE"));
+    Shown {
+        dom,
+        console: console.map(str::to_owned).collect(),
+    }
+}
+
+impl Shown {
+    fn assert_no_error(&self) {
+        assert_eq!(self.console, Vec::<String>::new());
+        assert_eq!(attributes(&self.dom, "data-errors"), Vec::<String>::new());
+        assert_eq!(attributes(&self.dom, "data-ready"), ["true"]);
+    }
+
+    fn plots(&self) -> usize {
+        attributes(&self.dom, "data-plot").len()
+    }
+
+    fn drawn(&self) -> usize {
+        attributes(&self.dom, "data-drawn").len()
+    }
+
+    fn canvases(&self) -> usize {
+        self.dom.matches("<canvas").count()
+    }
+}
+
+#[test]
+fn every_plot_is_drawn_and_every_number_is_the_records() {
+    let (record, analysis) = fixture::run();
+    let html = page(&record, &analysis);
+    let shown = show(&html, "", 1280);
+    shown.assert_no_error();
+    // Two stages with two curves each, the percentiles, four series of the load, two cores.
+    assert_eq!(shown.plots(), 2 * 2 + 1 + 4 + 2);
+    assert_eq!(
+        (shown.drawn(), shown.canvases()),
+        (shown.plots(), shown.plots())
+    );
+    let numbers = assert_numbers_are_the_records(&shown.dom, &record, &analysis);
+    assert_eq!(numbers, attributes(&html, "data-value").len());
+}
+
+#[test]
+fn a_trial_without_a_load_says_so_in_place_of_its_plots() {
+    let (record, analysis) = fixture::run();
+    let fragment = format!("trial={}&theme=dark", fixture::FAILED);
+    let shown = show(&page(&record, &analysis), &fragment, 1280);
+    shown.assert_no_error();
+    assert_eq!(attributes(&shown.dom, "data-theme"), ["dark"]);
+    assert_eq!((shown.drawn(), shown.canvases()), (5, 5));
+    assert_eq!(
+        shown.dom.matches("No load ran in this trial.</p>").count(),
+        6
+    );
+}
+
+/// Chromium's window is at least 500 wide: a phone is a frame that tells the page around it its widths.
+#[test]
+fn a_phone_never_scrolls_the_page_sideways() {
+    let (record, analysis) = fixture::large_run();
+    let tell = "<script>addEventListener('load', () => { const e = document.documentElement; \
+                parent.postMessage({ ...e.dataset, width: e.clientWidth, scroll: e.scrollWidth, \
+                undrawn: document.querySelectorAll('.plot:not([data-drawn])').length }, '*'); })</script></body>";
+    let html = page(&record, &analysis).replace("</body>", tell);
+    let framed = html.replace('&', "&amp;").replace('"', "&quot;");
+    let phone = format!(
+        "<!doctype html><html><script>addEventListener('message', (m) => \
+         Object.assign(document.documentElement.dataset, m.data))</script>\
+         <iframe style=\"width:390px;height:800px;border:0\" srcdoc=\"{framed}\"></iframe></html>"
+    );
+    let shown = show(&phone, "", 800);
+    let root = shown.dom.split("<iframe").next().unwrap();
+    let mark = |name: &str| attributes(root, name).pop().unwrap_or_default();
+    assert_eq!(shown.console, Vec::<String>::new());
+    assert_eq!(
+        (mark("data-ready"), mark("data-errors")),
+        ("true".to_owned(), String::new())
+    );
+    let width = mark("data-width").parse::<u32>().unwrap();
+    assert!((360..=390).contains(&width), "{width}");
+    assert_eq!(mark("data-scroll"), mark("data-width"));
+    assert_eq!(mark("data-undrawn"), "0");
+}
+
+#[test]
+fn a_run_without_a_trial_draws_nothing_and_fails_nowhere() {
+    let (mut record, mut analysis) = fixture::run();
+    record.trials.clear();
+    analysis.cells.clear();
+    analysis.trials.clear();
+    let shown = show(&page(&record, &analysis), "", 1280);
+    shown.assert_no_error();
+    assert_eq!(shown.canvases(), 0);
+}
+
+/// The marks that the other tests rely on do appear when a script fails.
+#[test]
+fn a_broken_page_is_noticed() {
+    let (record, analysis) = fixture::run();
+    let broken = page(&record, &analysis).replace("{\"curves\":[", "{\"curves\":[}");
+    let shown = show(&broken, "", 1280);
+    assert_eq!(attributes(&shown.dom, "data-errors").len(), 1);
+    assert_ne!(shown.console, Vec::<String>::new());
+    assert_eq!(attributes(&shown.dom, "data-ready"), Vec::<String>::new());
+}

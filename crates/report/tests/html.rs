@@ -1,0 +1,222 @@
+//! The page's structure and numbers, without a browser.
+
+mod fixture;
+mod reading;
+
+use reading::{assert_numbers_are_the_records, attributes};
+use report::html::page;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+#[test]
+fn every_number_is_the_records() {
+    let (record, analysis) = fixture::run();
+    let html = page(&record, &analysis);
+    let numbers = assert_numbers_are_the_records(&html, &record, &analysis);
+    assert!(numbers > 1_000, "only {numbers} numbers");
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    let (record, analysis) = fixture::run();
+    let html = page(&record, &analysis);
+    assert!(html.contains("default-src 'none'"));
+    for name in ["src", "href", "action", "srcset", "poster"] {
+        for target in attributes(&html, name) {
+            assert!(target.starts_with('#'), "{name}={target}");
+        }
+    }
+    for load in [
+        "@import",
+        "url(",
+        "<link",
+        "<img",
+        "<iframe",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+    ] {
+        assert!(!html.contains(load), "{load}");
+    }
+}
+
+#[test]
+fn text_of_the_record_cannot_become_markup() {
+    let (mut record, mut analysis) = fixture::run();
+    let evil = "</script><script>alert(1)</script><b>\"'&";
+    record.manifest.question = evil.into();
+    record.manifest.command = vec![evil.into()];
+    record.trials[0].levels.insert("path".into(), evil.into());
+    record.trials[0].stage = evil.into();
+    analysis.cells[0].stage = evil.into();
+    analysis.cells[0].levels.insert("path".into(), evil.into());
+    analysis.verdict.why = evil.into();
+    let html = page(&record, &analysis);
+    assert!(!html.contains("<script>alert"));
+    // The three scripts and the data block end, and nothing else ends a script.
+    assert_eq!(html.matches("</script").count(), 3);
+    assert_eq!(html.matches("<script").count(), 3);
+}
+
+#[test]
+fn every_part_is_there() {
+    let (record, analysis) = fixture::run();
+    let html = page(&record, &analysis);
+    for want in [
+        "Why does nginx &lt;halve&gt; the backend&#39;s throughput?",
+        "Limited by the server: worker",
+        "nginx worker 4711 was busy",
+        "thread.utilization{name=nginx,pid=4711}",
+        "Baseline: path=direct",
+        "The load was not varied in this stage",
+        "Rate against connections",
+        "Rate against offered load",
+        "Address already in use",
+        "free the port, or give `listen` port 0",
+        "No request failed.",
+        "502 Bad Gateway",
+        "listen_overflow",
+        "Permission denied (os error 13)",
+        "not known: no cpufreq in ",
+        "prony run &#39;experiments",
+        "drawn from the seed 42",
+        "at most 0.1 % of its requests failed",
+        "<noscript>",
+    ] {
+        assert!(html.contains(want), "missing: {want}");
+    }
+    // Figures of a failed trial are gaps, never zeros.
+    let row = html
+        .split("<tr data-row=\"5\"")
+        .nth(1)
+        .unwrap()
+        .split("</tr>")
+        .next()
+        .unwrap();
+    assert!(row.contains("not valid") && row.contains("failed"));
+    assert_eq!(row.matches(">–<").count(), 6, "{row}");
+}
+
+#[test]
+fn plots_carry_the_analysis_numbers() {
+    let (record, analysis) = fixture::run();
+    let html = page(&record, &analysis);
+    let json = html
+        .split("id=\"data\">")
+        .nth(1)
+        .unwrap()
+        .split("</script>")
+        .next()
+        .unwrap();
+    let data: Value = serde_json::from_str(json).unwrap();
+    let curves = data["curves"].as_array().unwrap();
+    assert_eq!(
+        curves.len(),
+        2,
+        "the stage without a varied load has no curve"
+    );
+    assert_eq!(curves[0]["axis"], "connections");
+    assert_eq!(curves[0]["knee_at"], 50.0);
+    assert_eq!(curves[1]["axis"], "offered_per_s");
+    let direct = &curves[0]["lines"][0];
+    assert_eq!(direct["name"], "path=direct");
+    assert_eq!(
+        direct["load"],
+        serde_json::json!([10.0, 50.0, 100.0, 250.0])
+    );
+    assert_eq!(
+        direct["rate"][0],
+        serde_json::to_value(analysis.cells[0].achieved_per_s).unwrap()
+    );
+    // The percentile plot passes through the summary's p50 and p99.
+    let quantiles = data["spectra"]["quantiles"].as_array().unwrap();
+    let trial = data["spectra"]["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["trial"] == 0)
+        .unwrap();
+    let summary = analysis.trials[0].response_ns.unwrap();
+    for (q, want) in [
+        (0.5, summary.p50),
+        (0.99, summary.p99),
+        (0.999, summary.p999),
+    ] {
+        let i = quantiles
+            .iter()
+            .position(|x| (x.as_f64().unwrap() - q).abs() < 1e-9)
+            .unwrap();
+        assert_eq!(trial["response"][i], want, "{q}");
+    }
+    // The failed trial has no series.
+    assert_eq!(
+        data["trials"].as_array().unwrap().len(),
+        record.trials.len() - 1
+    );
+}
+
+#[test]
+fn a_large_run_stays_below_a_megabyte() {
+    let (record, analysis) = fixture::large_run();
+    let html = page(&record, &analysis);
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn a_run_that_measured_nothing_still_has_a_page() {
+    let (mut record, mut analysis) = fixture::run();
+    record.trials.clear();
+    record.environment.clear();
+    record.plan = Value::Null;
+    record.experiment.clear();
+    record.manifest.ended = None;
+    record.manifest.interrupted = true;
+    analysis.cells.clear();
+    analysis.trials.clear();
+    analysis.knees.clear();
+    analysis.warnings.clear();
+    analysis.capacity_per_s = None;
+    analysis.verdict.valid = false;
+    analysis.verdict.evidence.clear();
+    let html = page(&record, &analysis);
+    assert!(html.contains("not valid"));
+    assert!(html.contains("interrupted: partial results"));
+    assert!(html.contains("prony started no target in this run."));
+    assert!(!html.contains("NaN") && !html.contains("none</"));
+}
+
+#[test]
+fn the_charting_library_is_the_published_one() {
+    let readme = include_str!("../assets/uplot/README.md");
+    let published: [(&str, &[u8]); 2] = [
+        (
+            "uPlot.iife.min.js",
+            include_bytes!("../assets/uplot/uPlot.iife.min.js"),
+        ),
+        (
+            "uPlot.min.css",
+            include_bytes!("../assets/uplot/uPlot.min.css"),
+        ),
+    ];
+    for (name, bytes) in published {
+        let sum: String = Sha256::digest(bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        assert!(
+            readme.contains(&format!("| `{name}` | `{sum}` |")),
+            "{name} is {sum}"
+        );
+    }
+    assert!(page_has_version(readme));
+}
+
+/// The version that the README states is the one in the file's first line.
+fn page_has_version(readme: &str) -> bool {
+    let script = include_str!("../assets/uplot/uPlot.iife.min.js");
+    let version = script
+        .split("(v")
+        .nth(1)
+        .and_then(|rest| rest.split(')').next());
+    version.is_some_and(|v| readme.contains(&format!("`uplot` {v}")))
+}
