@@ -134,7 +134,7 @@ fn warnings(
     trials: &[TrialAnalysis],
     own: &[Vec<Warning>],
 ) -> Vec<Warning> {
-    let mut warnings = Vec::new();
+    let mut warnings = plan.warnings.clone();
     warnings.extend(not_run(record, plan, trials));
     warnings.extend(not_valid(trials));
     warnings.extend(unavailable(record));

@@ -205,6 +205,7 @@ pub(crate) fn run(
         trials: vec![],
         seed: 1,
         error_limit: 0.01,
+        warnings: vec![],
     };
     let mut trials = vec![];
     for (stage, sample) in stages.iter().enumerate() {
@@ -232,19 +233,23 @@ pub(crate) fn run(
         }
     }
     record::RunRecord {
-        manifest: record::Manifest {
-            format: 1,
-            prony: "0.1.0".into(),
-            question: plan.question.clone(),
-            command: vec!["prony".into(), "run".into()],
-            started: "2026-01-02T03:04:05Z".into(),
-            ended: Some("2026-01-02T03:05:05Z".into()),
-            interrupted: false,
-        },
+        manifest: manifest(&plan.question),
         plan: serde_json::to_value(&plan).expect("a plan has string keys"),
         experiment: String::new(),
         environment: vec![],
         trials,
+    }
+}
+
+fn manifest(question: &str) -> record::Manifest {
+    record::Manifest {
+        format: 1,
+        prony: "0.1.0".into(),
+        question: question.into(),
+        command: vec!["prony".into(), "run".into()],
+        started: "2026-01-02T03:04:05Z".into(),
+        ended: Some("2026-01-02T03:05:05Z".into()),
+        interrupted: false,
     }
 }
 

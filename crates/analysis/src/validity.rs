@@ -292,33 +292,9 @@ fn schedule_not_met(case: &Case<'_>, limits: &Limits, schedule: Schedule) -> Opt
 fn short(case: &Case<'_>, limits: &Limits, due: f64, answered: f64) -> Finding {
     let requests = &case.outcome.requests;
     let offered = case.spec.arrival.offered_per_s().unwrap_or(0.0);
-    let seconds = case.outcome.measured().as_secs_f64();
-    let achieved = share(answered, seconds).unwrap_or(0.0);
+    let achieved = share(answered, case.outcome.measured().as_secs_f64()).unwrap_or(0.0);
     let cause = &limits.finding;
-    let answered_share = share(answered, due).unwrap_or(0.0);
-    let mut evidence = vec![
-        Evidence::new(
-            "requests.answered_of_due",
-            answered_share,
-            "1",
-            Some(1.0 - UNMET),
-            "load",
-        ),
-        Evidence::new(
-            "requests.late",
-            requests.late as f64,
-            "requests",
-            None,
-            "load",
-        ),
-        Evidence::new(
-            "requests.dropped",
-            requests.dropped as f64,
-            "requests",
-            None,
-            "load",
-        ),
-    ];
+    let mut evidence = short_evidence(case, due, answered);
     evidence.extend(cause.evidence.iter().cloned());
     Finding {
         limit: cause.limit,
@@ -337,4 +313,21 @@ fn short(case: &Case<'_>, limits: &Limits, due: f64, answered: f64) -> Finding {
         },
         evidence,
     }
+}
+
+fn short_evidence(case: &Case<'_>, due: f64, answered: f64) -> Vec<Evidence> {
+    let requests = &case.outcome.requests;
+    let of_due = share(answered, due).unwrap_or(0.0);
+    let counted = |signal, n: u64| Evidence::new(signal, n as f64, "requests", None, "load");
+    vec![
+        Evidence::new(
+            "requests.answered_of_due",
+            of_due,
+            "1",
+            Some(1.0 - UNMET),
+            "load",
+        ),
+        counted("requests.late", requests.late),
+        counted("requests.dropped", requests.dropped),
+    ]
 }

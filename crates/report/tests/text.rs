@@ -44,6 +44,15 @@ fn a_load_without_a_success_has_no_rate() {
 }
 
 #[test]
+fn an_interrupted_load_says_so() {
+    let mut load = loads().remove(0);
+    load.outcome.interrupted = true;
+    load.outcome.measured_to = Nanos::from_millis(5_250);
+    let text = load_text(&load.spec, &load.outcome, &load.verdict(), Style::Plain);
+    assert!(text.contains("3.25s, interrupted"), "{text}");
+}
+
+#[test]
 fn colour_marks_the_verdict_and_changes_no_word() {
     let load = &loads()[0];
     let text = |style| load_text(&load.spec, &load.outcome, &load.verdict(), style);

@@ -46,7 +46,7 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
                 tls(outcome)
             ),
         ]),
-        row(&["duration", &duration(spec), &time(outcome.measured())]),
+        row(&["duration", &duration(spec), &measured(outcome)]),
     ];
     if let Some(n) = spec.requests {
         let succeeded = count(outcome.requests.completed);
@@ -61,6 +61,15 @@ fn time(span: Nanos) -> String {
     match span.0 {
         ns if ns > 0 && ns.is_multiple_of(Nanos::SECOND.0) => format!("{}s", ns / Nanos::SECOND.0),
         _ => span.to_string(),
+    }
+}
+
+fn measured(outcome: &LoadOutcome) -> String {
+    let time = time(outcome.measured());
+    if outcome.interrupted {
+        format!("{time}, interrupted")
+    } else {
+        time
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::style::Style;
 use super::table::{columns, names};
+use super::warnings_text;
 use analysis::words::{count, levels, percent, plural, rate};
 use analysis::{Plan, Stage, TrialPlan};
 use record::{Arrival, Nanos};
@@ -26,7 +27,10 @@ pub fn plan_text(plan: &Plan, style: Style) -> String {
     for (index, stage) in plan.stages.iter().enumerate() {
         text += &stage_text(plan, index, stage, style);
     }
-    text
+    match warnings_text(&plan.warnings, style) {
+        warnings if warnings.is_empty() => text,
+        warnings => text + "\n" + &warnings,
+    }
 }
 
 /// `45 s`, `3 min 20 s`.

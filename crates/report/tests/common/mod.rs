@@ -341,6 +341,11 @@ pub fn plan() -> Plan {
         trials,
         seed: 7,
         error_limit: 0.01,
+        warnings: vec![Warning::new(
+            "thin_budget",
+            "three repeats give no 95 % interval",
+            "repeat six times",
+        )],
     }
 }
 
