@@ -9,18 +9,20 @@
 //! any given file        by its path below the directory
 //! ```
 //! Each thread is a server of its own, with its own `SO_REUSEPORT` socket: the kernel deals the
-//! connections out. Bytes flow `connection` -> `talk` -> `content`, and nowhere are they waited
+//! connections out. Bytes flow `connection` -> `talk` -> `content`, `answer`, and nowhere are they waited
 //! for: `worker` comes back when the kernel or a timer says so.
 //!
 //! The surprise: every method is answered alike on every path, and a request's body is read and counted
 //! wherever it is sent to.
 
+mod answer;
 mod connection;
 mod content;
 mod delay;
 mod freeze;
 mod slots;
 mod stats;
+mod store;
 mod sys;
 mod talk;
 mod timers;
