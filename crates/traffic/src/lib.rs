@@ -16,6 +16,8 @@ pub mod clock;
 mod fetch;
 pub mod http;
 pub mod load;
+pub mod origin;
+mod random;
 mod sys;
 mod transport;
 

@@ -35,6 +35,8 @@ pub struct ResponseHead {
 pub struct RequestHead<'a> {
     /// Method, case-sensitive.
     pub method: &'a str,
+    /// 1 for HTTP/1.1, 0 for HTTP/1.0.
+    pub minor_version: u8,
     /// Request target as sent: mostly a path with its query.
     pub target: &'a str,
     /// The `Host` field; always there in HTTP/1.1.
@@ -106,6 +108,7 @@ pub fn parse_request(buf: &[u8]) -> Result<Option<RequestHead<'_>>, CodecError> 
     Ok(Some(RequestHead {
         method: request.method.unwrap_or_default(),
         target: request.path.unwrap_or_default(),
+        minor_version: request.version.unwrap_or(HTTP_1_1),
         host: fields.host(request.version)?,
         framing: fields.request_framing()?,
         keep_alive: fields.keep_alive(request.version),
@@ -585,6 +588,7 @@ mod tests {
             Ok(RequestHead {
                 method: "POST",
                 target: "/upload?x=1",
+                minor_version: 1,
                 host: Some("a.example:80"),
                 framing: Bytes(9),
                 keep_alive: true,
