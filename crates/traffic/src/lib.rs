@@ -1,5 +1,26 @@
-//! traffic: filled in next.
+//! Both ends of the wire: the load generator and, beside it, the origin server.
+//!
+//! The load generator takes a [`record::LoadSpec`], drives it over a transport from one or more threads,
+//! and returns a [`record::LoadOutcome`]:
+//!
+//! ```text
+//! LoadSpec -> Load::prepare (checks, name, bytes, TLS) -> Load::start -> Running -> LoadOutcome
+//!               each thread: arrival (when) x policy (which connection) x transport (how) -> one loop
+//! ```
+//!
+//! There is one loop, whatever the arrival process, the stop condition, the connection policy and the
+//! transport are, and one [`http`] codec for both ends. Nothing in this crate prints.
 
+pub mod arrival;
+pub mod clock;
+mod fetch;
 pub mod http;
+pub mod load;
 pub mod origin;
 mod random;
+mod sys;
+mod transport;
+
+pub use clock::MonotonicClock;
+pub use fetch::{FetchError, Fetched, fetch};
+pub use load::{Load, LoadError, Running, Stopper};

@@ -1,0 +1,211 @@
+//! Due times of one load thread: closed, constant or Poisson.
+
+use crate::random::Random;
+use record::Arrival;
+
+/// Which part of the load a thread carries: part `index` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// 0-based.
+    pub index: u32,
+    /// How many parts there are.
+    pub of: u32,
+}
+
+impl Share {
+    /// This part of a whole that is split as evenly as integers allow; the first parts get the rest.
+    pub fn of_count(self, whole: u64) -> u64 {
+        whole / u64::from(self.of) + u64::from(u64::from(self.index) < whole % u64::from(self.of))
+    }
+}
+
+/// The due times of one thread, in nanoseconds on the run's clock, ascending.
+#[derive(Clone, Debug)]
+pub enum Pacer {
+    /// No schedule: a request is due whenever a connection is free.
+    Closed,
+    /// Equal gaps.
+    Constant(Constant),
+    /// Exponential gaps.
+    Poisson(Poisson),
+}
+
+/// Equal gaps; see [`Pacer::new`].
+#[derive(Clone, Debug)]
+pub struct Constant {
+    start_ns: u64,
+    /// Gap between two requests of the whole load.
+    gap_ns: f64,
+    /// Number of the next request within the whole load; a thread has every `stride`-th one.
+    number: u64,
+    stride: u64,
+}
+
+/// Exponential gaps; see [`Pacer::new`].
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    start_ns: u64,
+    mean_gap_ns: f64,
+    /// Next due time from `start_ns`. An f64 holds nanoseconds exactly for 104 days.
+    offset_ns: f64,
+    random: Random,
+}
+
+impl Pacer {
+    /// The due times of part `share` of `arrival`, from `start_ns` on. Constant: the parts are
+    /// shifted against each other so that their union has equal gaps. Poisson: the parts are
+    /// independent processes, and the union of such is a Poisson process of the whole rate.
+    pub fn new(arrival: &Arrival, share: Share, start_ns: u64) -> Self {
+        match *arrival {
+            Arrival::Closed => Pacer::Closed,
+            Arrival::Constant { per_s } => Pacer::Constant(Constant {
+                start_ns,
+                gap_ns: 1e9 / per_s,
+                number: u64::from(share.index),
+                stride: u64::from(share.of),
+            }),
+            Arrival::Poisson { per_s, seed } => {
+                let mut poisson = Poisson {
+                    start_ns,
+                    mean_gap_ns: 1e9 / per_s * f64::from(share.of),
+                    offset_ns: 0.0,
+                    random: Random::seeded(seed.wrapping_add(u64::from(share.index))),
+                };
+                // A Poisson process does not begin with an event.
+                poisson.advance();
+                Pacer::Poisson(poisson)
+            }
+        }
+    }
+
+    /// When the next request is due; `None` for a closed loop.
+    #[inline]
+    pub fn next_due(&self) -> Option<u64> {
+        match self {
+            Pacer::Closed => None,
+            Pacer::Constant(c) => Some(c.start_ns + (c.number as f64 * c.gap_ns) as u64),
+            Pacer::Poisson(p) => Some(p.start_ns + p.offset_ns as u64),
+        }
+    }
+
+    /// Goes on to the request after the next.
+    #[inline]
+    pub fn advance(&mut self) {
+        match self {
+            Pacer::Closed => {}
+            Pacer::Constant(c) => c.number += c.stride,
+            Pacer::Poisson(p) => p.advance(),
+        }
+    }
+}
+
+impl Poisson {
+    fn advance(&mut self) {
+        self.offset_ns += self.random.exponential() * self.mean_gap_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn due_before(arrival: &Arrival, share: Share, start: u64, end: u64) -> Vec<u64> {
+        let mut pacer = Pacer::new(arrival, share, start);
+        let mut due = Vec::new();
+        while let Some(at) = pacer.next_due().filter(|&at| at < end) {
+            due.push(at);
+            pacer.advance();
+        }
+        due
+    }
+
+    fn union(arrival: &Arrival, parts: u32, end: u64) -> Vec<u64> {
+        let mut all: Vec<u64> = (0..parts)
+            .flat_map(|index| due_before(arrival, Share { index, of: parts }, 0, end))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn one_second_at_ten_per_second_is_exactly_ten() {
+        for start in [0, 7, 123_456_789] {
+            let due = due_before(
+                &Arrival::Constant { per_s: 10.0 },
+                Share { index: 0, of: 1 },
+                start,
+                start + SECOND,
+            );
+            assert_eq!(due.len(), 10);
+            assert_eq!((due[0], due[9]), (start, start + 900_000_000));
+        }
+    }
+
+    #[test]
+    fn threads_interleave_to_equal_gaps() {
+        for parts in [1, 2, 3, 7] {
+            let all = union(&Arrival::Constant { per_s: 1_000.0 }, parts, SECOND);
+            assert_eq!(all.len(), 1_000, "{parts} parts");
+            for pair in all.windows(2) {
+                assert!(pair[1].abs_diff(pair[0]).abs_diff(1_000_000) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_rate_does_not_drift() {
+        // 3 per second has no exact gap in nanoseconds; a day later the count must still be exact.
+        let day = 86_400 * SECOND;
+        let mut pacer = Pacer::new(
+            &Arrival::Constant { per_s: 3.0 },
+            Share { index: 0, of: 1 },
+            0,
+        );
+        for _ in 0..86_400 * 3 {
+            pacer.advance();
+        }
+        assert!(pacer.next_due().unwrap().abs_diff(day) <= 1_000);
+    }
+
+    #[test]
+    fn poisson_has_the_mean_and_the_variance_of_its_rate() {
+        for parts in [1, 4] {
+            let arrival = Arrival::Poisson {
+                per_s: 1_000.0,
+                seed: 7,
+            };
+            let all = union(&arrival, parts, 100 * SECOND);
+            // 100,000 expected with a standard deviation of 316: five of them.
+            assert!(all.len().abs_diff(100_000) < 1_600, "{}", all.len());
+            let gaps: Vec<f64> = all.windows(2).map(|p| (p[1] - p[0]) as f64).collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+            // An exponential gap's standard deviation equals its mean.
+            assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
+            let above_mean = gaps.iter().filter(|&&g| g > mean).count() as f64 / gaps.len() as f64;
+            assert!((above_mean - (-1.0_f64).exp()).abs() < 0.01, "{above_mean}");
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_its_schedule() {
+        let arrival = |seed| Arrival::Poisson { per_s: 100.0, seed };
+        let share = Share { index: 0, of: 1 };
+        let due = |seed| due_before(&arrival(seed), share, 0, SECOND);
+        assert_eq!(due(1), due(1));
+        assert_ne!(due(1), due(2));
+    }
+
+    #[test]
+    fn counts_are_split_without_loss() {
+        for (whole, parts) in [(20, 7), (3, 7), (0, 2), (10, 1)] {
+            let split: Vec<u64> = (0..parts)
+                .map(|index| Share { index, of: parts }.of_count(whole))
+                .collect();
+            assert_eq!(split.iter().sum::<u64>(), whole);
+            assert!(split.iter().max().unwrap() - split.iter().min().unwrap() <= 1);
+        }
+    }
+}

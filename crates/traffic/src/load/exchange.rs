@@ -1,0 +1,665 @@
+//! Requests and responses of one load thread: which request travels on which connection, and what comes
+//! of it. The bookkeeping half of the loop; it makes no system call and reads no clock.
+//!
+//! [`super::worker`] moves the bytes and tells this what happened; this says when a connection must end
+//! and why ([`Ending`]). What happens to the requests of a connection that ends is decided in one place,
+//! [`Exchange::ended`].
+
+use super::response::{Answer, HEAD_BYTES, HeadCache, ResponseReader};
+use super::slices::Slicer;
+use super::tally::{Request, Tally, Window, failure_of_status};
+use crate::arrival::Backlog;
+use crate::transport::{Failure, Slot, Want};
+use record::{FailureKind, Nanos};
+use std::collections::VecDeque;
+
+/// A known rest of a body is thrown away in the kernel from this size on; below, copying is cheaper than
+/// another call.
+const DISCARD_FROM: u64 = 4 * 1024;
+/// Most bytes thrown away at once.
+const DISCARD_AT_ONCE: u64 = 1 << 20;
+/// A response is expected to be large when the last one was larger than this: then only its head is read.
+const LARGE_BODY: u64 = 16 * 1024;
+/// What is read of a response that is expected to be large.
+const HEAD_READ: usize = 4 * 1024;
+const BACK_OFF_MIN_NS: u64 = 10_000_000;
+const BACK_OFF_MAX_NS: u64 = 1_000_000_000;
+
+/// How connections are used; the same for all threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    /// Requests are due by a schedule.
+    pub open_loop: bool,
+    /// Requests in flight on one connection.
+    pub depth: usize,
+    /// Requests that one connection carries.
+    pub per_connection: u64,
+    /// The requests themselves announce the end of the connection, so the server closing is not its idea.
+    pub announces_close: bool,
+    /// The method is HEAD.
+    pub head_requests: bool,
+    /// Length of one request.
+    pub request_bytes: usize,
+    /// After this long without a complete answer a request has failed.
+    pub timeout_ns: u64,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The server announced it with its last answer.
+    Announced,
+    /// The client wants it: the last request has been answered.
+    Policy,
+    /// The server ended it while no request was outstanding.
+    IdleEnd,
+    /// Bytes came that no request had asked for.
+    Stray,
+    /// Something failed, and the outstanding requests with it.
+    Failed(Failure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    /// Closed, and not to be opened before `since`.
+    Resting,
+    Opening,
+    Open,
+}
+
+/// One connection slot.
+#[derive(Debug)]
+struct Connection {
+    state: State,
+    /// Since when it is in this state; for `Resting`, until when.
+    since: u64,
+    free_since: u64,
+    /// When the first byte of the current response came; 0 before it.
+    first_byte_at: u64,
+    reader: ResponseReader,
+    /// Sent and not answered, oldest first.
+    outstanding: VecDeque<Request>,
+    /// Bytes of the outstanding requests that the transport has not taken yet.
+    unsent: usize,
+    /// Requests sent on this connection.
+    issued: u64,
+    /// Answers on this connection.
+    answered: u64,
+    /// It stands in the line of free connections.
+    in_line: bool,
+    /// Connections in a row that ended without one answer.
+    strikes: u32,
+    /// Measured successes of the slot.
+    successes: u64,
+}
+
+impl Connection {
+    fn new(depth: usize) -> Self {
+        Connection {
+            state: State::Closed,
+            since: 0,
+            free_since: 0,
+            first_byte_at: 0,
+            reader: ResponseReader::default(),
+            outstanding: VecDeque::with_capacity(depth),
+            unsent: 0,
+            issued: 0,
+            answered: 0,
+            in_line: false,
+            strikes: 0,
+            successes: 0,
+        }
+    }
+
+    fn room(&self, policy: &Policy) -> usize {
+        if self.state != State::Open || self.unsent > 0 {
+            return 0;
+        }
+        let left = policy.per_connection - self.issued;
+        (policy.depth - self.outstanding.len()).min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+}
+
+/// The bookkeeping; see the module.
+pub(crate) struct Exchange {
+    policy: Policy,
+    connections: Vec<Connection>,
+    /// One buffer for an incomplete head per slot. Untouched pages of it cost nothing.
+    heads: Vec<u8>,
+    cache: HeadCache,
+    /// Open connections with room, longest free first.
+    free: VecDeque<Slot>,
+    /// Closed connections that may be opened.
+    closed: VecDeque<Slot>,
+    opening: u64,
+    resting: u64,
+    /// Requests to send again.
+    retries: VecDeque<Request>,
+    /// The schedule.
+    pub backlog: Backlog,
+    /// The measured part.
+    pub window: Window,
+    /// Measured requests that were sent and have not met their fate.
+    pub in_flight: u64,
+    /// Counts.
+    pub tally: Tally,
+    /// Time series.
+    pub slicer: Slicer,
+}
+
+impl Exchange {
+    /// All slots closed, nothing scheduled.
+    pub fn new(policy: Policy, slots: u32, backlog: Backlog, slicer: Slicer) -> Self {
+        let n = slots as usize;
+        Exchange {
+            connections: (0..n).map(|_| Connection::new(policy.depth)).collect(),
+            heads: vec![0; n * HEAD_BYTES],
+            cache: HeadCache::new(policy.head_requests),
+            free: VecDeque::with_capacity(n),
+            closed: (0..slots).collect(),
+            opening: 0,
+            resting: 0,
+            retries: VecDeque::with_capacity(n * policy.depth),
+            backlog,
+            window: Window {
+                from: u64::MAX,
+                to: u64::MAX,
+            },
+            in_flight: 0,
+            tally: Tally::new(),
+            slicer,
+            policy,
+        }
+    }
+
+    // ---- Requests out ----
+
+    /// The connection that has been free for the longest.
+    #[inline]
+    pub fn next_free(&mut self) -> Option<Slot> {
+        while let Some(&slot) = self.free.front() {
+            if self.connections[slot as usize].room(&self.policy) > 0 {
+                return Some(slot);
+            }
+            self.leave_line(slot);
+        }
+        None
+    }
+
+    fn leave_line(&mut self, slot: Slot) {
+        self.free.pop_front();
+        self.connections[slot as usize].in_line = false;
+    }
+
+    fn join_line(&mut self, slot: Slot) {
+        let connection = &mut self.connections[slot as usize];
+        if !connection.in_line && connection.room(&self.policy) > 0 {
+            connection.in_line = true;
+            self.free.push_back(slot);
+        }
+    }
+
+    /// Puts what is due at `now` on the connection at the head of the line; false when nothing is due. A
+    /// closed loop fills the connection's pipeline; an open loop sends one and goes on to the next
+    /// connection, so that arrivals spread.
+    pub fn issue(&mut self, slot: Slot, now: u64) -> bool {
+        let room = self.connections[slot as usize].room(&self.policy);
+        let want = if self.policy.open_loop { 1 } else { room };
+        let mut issued = 0;
+        while issued < want {
+            let Some((request, is_retry)) = self.next_request(now) else {
+                break;
+            };
+            let connection = &mut self.connections[slot as usize];
+            connection.outstanding.push_back(request);
+            if self.window.contains(request.scheduled_at) && !is_retry {
+                self.in_flight += 1;
+                let free_since = connection.free_since;
+                self.tally
+                    .note_sent(request, free_since, self.policy.open_loop);
+            }
+            issued += 1;
+        }
+        let connection = &mut self.connections[slot as usize];
+        connection.issued += issued as u64;
+        connection.unsent += issued * self.policy.request_bytes;
+        self.slicer.current.sent += issued as u64;
+        if issued > 0 {
+            self.leave_line(slot);
+        }
+        issued > 0
+    }
+
+    /// The next request to send, and whether it was sent before.
+    fn next_request(&mut self, now: u64) -> Option<(Request, bool)> {
+        if let Some(mut request) = self.retries.pop_front() {
+            request.sent_at = now;
+            return Some((request, true));
+        }
+        let scheduled_at = self.backlog.take(now)?;
+        let request = Request {
+            scheduled_at,
+            sent_at: now,
+        };
+        Some((request, false))
+    }
+
+    /// Bytes of this connection's requests that wait to be sent.
+    #[inline]
+    pub fn unsent(&self, slot: Slot) -> usize {
+        self.connections[slot as usize].unsent
+    }
+
+    /// The transport took so many bytes.
+    #[inline]
+    pub fn on_sent(&mut self, slot: Slot, bytes: usize, at: u64) {
+        self.connections[slot as usize].unsent -= bytes;
+        if self.window.contains(at) {
+            self.tally.sent_bytes += bytes as u64;
+        }
+        self.join_line(slot);
+    }
+
+    // ---- Connections ----
+
+    /// A closed connection that should be opened now. A closed loop wants all of them; an open loop
+    /// opens one for each request that waits and has none on its way.
+    pub fn next_to_open(&mut self, now: u64) -> Option<Slot> {
+        if self.closed.is_empty() {
+            return None;
+        }
+        let wanted = if self.policy.open_loop {
+            self.waiting(now) > self.opening
+        } else {
+            !self.retries.is_empty() || !self.backlog.is_exhausted(now)
+        };
+        wanted.then(|| self.closed.pop_front()).flatten()
+    }
+
+    /// A closed connection, wanted or not: to have it open before the load starts.
+    pub fn any_closed(&mut self) -> Option<Slot> {
+        self.closed.pop_front()
+    }
+
+    /// Due requests that wait for a connection.
+    pub fn waiting(&mut self, now: u64) -> u64 {
+        self.backlog.waiting(now) + self.retries.len() as u64
+    }
+
+    /// The connection is being opened.
+    pub fn on_opening(&mut self, slot: Slot, at: u64) {
+        self.opening += 1;
+        self.set_state(slot, State::Opening, at);
+    }
+
+    fn set_state(&mut self, slot: Slot, state: State, since: u64) {
+        let connection = &mut self.connections[slot as usize];
+        connection.state = state;
+        connection.since = since;
+    }
+
+    /// Connections on their way to being open.
+    pub fn opening(&self) -> u64 {
+        self.opening
+    }
+
+    /// The connection can carry requests.
+    pub fn on_opened(&mut self, slot: Slot, at: u64) {
+        self.opening -= 1;
+        self.tally.opened += 1;
+        let connection = &mut self.connections[slot as usize];
+        let took = at.saturating_sub(connection.since);
+        self.tally.connect.record(Nanos(took));
+        connection.reader = ResponseReader::default();
+        connection.first_byte_at = 0;
+        connection.unsent = 0;
+        connection.issued = 0;
+        connection.answered = 0;
+        connection.free_since = at;
+        self.set_state(slot, State::Open, at);
+        self.join_line(slot);
+    }
+
+    /// The connection could not be opened: the request that it was for fails with it.
+    pub fn on_open_failed(&mut self, slot: Slot, failure: &Failure, at: u64) {
+        self.opening -= 1;
+        self.tally.keep_words(failure.kind, &failure.detail);
+        if let Some((request, is_retry)) = self.next_request(at) {
+            if self.window.contains(request.scheduled_at) && !is_retry {
+                self.in_flight += 1;
+                self.tally.sent += 1;
+            }
+            self.fail(request, failure);
+        }
+        self.rest(slot, at);
+    }
+
+    /// Closes the slot; a connection that ended without an answer is not opened again at once.
+    fn rest(&mut self, slot: Slot, at: u64) {
+        let connection = &mut self.connections[slot as usize];
+        if connection.state == State::Open && connection.answered > 0 {
+            connection.strikes = 0;
+            self.set_state(slot, State::Closed, at);
+            self.closed.push_back(slot);
+            return;
+        }
+        let doublings = connection.strikes.min(7);
+        connection.strikes += 1;
+        let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
+        self.resting += 1;
+        self.set_state(slot, State::Resting, at + pause_ns);
+    }
+
+    /// A request has failed; its words are kept even outside the measured part.
+    fn fail(&mut self, request: Request, failure: &Failure) {
+        self.slicer.current.failed += 1;
+        if self.window.contains(request.scheduled_at) {
+            self.in_flight -= 1;
+            self.tally.note_failure(failure);
+        }
+    }
+
+    /// The connection has been closed: decides the fate of its outstanding requests.
+    pub fn ended(&mut self, slot: Slot, ending: &Ending, at: u64) {
+        let by_server = match ending {
+            Ending::Announced => !self.policy.announces_close,
+            Ending::IdleEnd => true,
+            Ending::Failed(failure) => matches!(
+                failure.kind,
+                FailureKind::ClosedEarly | FailureKind::Truncated | FailureKind::Reset
+            ),
+            Ending::Policy | Ending::Stray => false,
+        };
+        self.tally.closed_by_server += u64::from(by_server);
+        self.tally.stray += u64::from(matches!(ending, Ending::Stray));
+        match ending {
+            Ending::Failed(failure) => self.fail_outstanding(slot, failure),
+            _ => self.retry_outstanding(slot),
+        }
+        self.rest(slot, at);
+    }
+
+    fn fail_outstanding(&mut self, slot: Slot, failure: &Failure) {
+        self.tally.keep_words(failure.kind, &failure.detail);
+        let mut failure = failure.clone();
+        while let Some(request) = self.connections[slot as usize].outstanding.pop_front() {
+            self.fail(request, &failure);
+            if failure.kind == FailureKind::Truncated {
+                // Only the first was being answered.
+                failure.kind = FailureKind::ClosedEarly;
+                self.tally.keep_words(failure.kind, &failure.detail);
+            }
+        }
+    }
+
+    /// RFC 9112 9.3.2: requests behind an announced close were not processed and may be sent again.
+    fn retry_outstanding(&mut self, slot: Slot) {
+        while let Some(request) = self.connections[slot as usize].outstanding.pop_front() {
+            if self.window.contains(request.scheduled_at) {
+                self.tally.retried += 1;
+            }
+            self.retries.push_back(request);
+        }
+    }
+
+    // ---- Responses in ----
+
+    /// What to receive next on a connection.
+    #[inline]
+    pub fn want(&self, slot: Slot) -> Want {
+        let connection = &self.connections[slot as usize];
+        let discardable = connection.reader.discardable();
+        if discardable >= DISCARD_FROM {
+            Want::Discard(discardable.min(DISCARD_AT_ONCE) as usize)
+        } else if connection.outstanding.len() == 1
+            && !connection.reader.is_mid_response()
+            && self.cache.expected_body() > LARGE_BODY
+        {
+            Want::Bytes(HEAD_READ)
+        } else {
+            Want::Bytes(usize::MAX)
+        }
+    }
+
+    /// A request is outstanding on this connection.
+    #[inline]
+    pub fn expects_more(&self, slot: Slot) -> bool {
+        !self.connections[slot as usize].outstanding.is_empty()
+    }
+
+    /// Bytes arrived.
+    #[inline]
+    pub fn on_bytes(&mut self, slot: Slot, bytes: &[u8], at: u64) -> Option<Ending> {
+        self.count_received(bytes.len(), at);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let connection = &mut self.connections[slot as usize];
+            if connection.outstanding.is_empty() {
+                return Some(Ending::Stray);
+            }
+            if connection.first_byte_at == 0 {
+                connection.first_byte_at = at;
+            }
+            let head = slot as usize * HEAD_BYTES;
+            let partial = &mut self.heads[head..head + HEAD_BYTES];
+            match connection.reader.feed(&mut rest, partial, &mut self.cache) {
+                Ok(None) => {}
+                Ok(Some(_)) if !rest.is_empty() && connection.outstanding.len() == 1 => {
+                    return Some(Ending::Failed(Failure::text(
+                        FailureKind::Malformed,
+                        "bytes follow a complete response although no further request was sent",
+                    )));
+                }
+                Ok(Some(answer)) => {
+                    if let Some(ending) = self.complete(slot, answer, at) {
+                        return Some(ending);
+                    }
+                }
+                Err(failure) => return Some(Ending::Failed(failure)),
+            }
+        }
+        None
+    }
+
+    fn count_received(&mut self, len: usize, at: u64) {
+        self.slicer.current.received_bytes += len as u64;
+        if self.window.contains(at) {
+            self.tally.received_bytes += len as u64;
+        }
+    }
+
+    /// Bytes arrived and were thrown away.
+    pub fn on_discarded(&mut self, slot: Slot, len: usize, at: u64) -> Option<Ending> {
+        self.count_received(len, at);
+        let reader = &mut self.connections[slot as usize].reader;
+        let answer = reader.discarded(len as u64)?;
+        self.complete(slot, answer, at)
+    }
+
+    /// The server ended the stream.
+    pub fn on_end(&mut self, slot: Slot, orderly: bool, at: u64) -> Ending {
+        let connection = &mut self.connections[slot as usize];
+        if connection.outstanding.is_empty() {
+            return Ending::IdleEnd;
+        }
+        match connection.reader.end(orderly) {
+            // A body that lasts until the close: its head announced the close.
+            Ok(answer) => {
+                let announced = Answer {
+                    keep_alive: false,
+                    ..answer
+                };
+                self.complete(slot, announced, at)
+                    .unwrap_or(Ending::Announced)
+            }
+            Err(failure) => Ending::Failed(failure),
+        }
+    }
+
+    /// The connection broke.
+    pub fn on_broken(&self, slot: Slot, failure: Failure) -> Ending {
+        if self.expects_more(slot) {
+            Ending::Failed(failure)
+        } else {
+            Ending::IdleEnd
+        }
+    }
+
+    /// The oldest outstanding request of a connection has its answer.
+    #[inline]
+    fn complete(&mut self, slot: Slot, answer: Answer, at: u64) -> Option<Ending> {
+        let connection = &mut self.connections[slot as usize];
+        let Some(request) = connection.outstanding.pop_front() else {
+            return Some(Ending::Stray);
+        };
+        let first_byte_at = std::mem::take(&mut connection.first_byte_at);
+        connection.answered += 1;
+        connection.free_since = at;
+        let failed = failure_of_status(answer.status);
+        let counts = self.window.contains(request.scheduled_at)
+            && (self.policy.open_loop || at < self.window.to);
+        if counts {
+            self.in_flight -= 1;
+            connection.successes += u64::from(failed.is_none());
+            self.tally
+                .note_answer(request, first_byte_at, at, answer.status);
+        }
+        self.count_in_slice(request, failed, at, answer.status);
+        self.after_answer(slot, answer)
+    }
+
+    fn count_in_slice(
+        &mut self,
+        request: Request,
+        failed: Option<FailureKind>,
+        at: u64,
+        status: u16,
+    ) {
+        let slice = &mut self.slicer.current;
+        if let Some(kind) = failed {
+            slice.failed += 1;
+            let words = crate::transport::Detail::Status(status);
+            self.tally.keep_words(kind, &words);
+        } else {
+            slice.succeeded += 1;
+            let response = at.saturating_sub(request.scheduled_at);
+            slice.response.record(Nanos(response));
+        }
+    }
+
+    fn after_answer(&mut self, slot: Slot, answer: Answer) -> Option<Ending> {
+        let connection = &self.connections[slot as usize];
+        let outstanding = connection.outstanding.len();
+        let carried_all = outstanding == 0 && connection.issued >= self.policy.per_connection;
+        // Answered before all of it was sent: the rest would be taken for the next request.
+        let answered_early = connection.unsent > outstanding * self.policy.request_bytes;
+        if !answer.keep_alive {
+            return Some(Ending::Announced);
+        }
+        if carried_all || answered_early {
+            return Some(Ending::Policy);
+        }
+        self.join_line(slot);
+        None
+    }
+
+    // ---- Time ----
+
+    /// The connection's time is up: its oldest request, or its opening, has waited for too long.
+    pub fn timed_out(&self, slot: Slot, now: u64) -> Option<TimedOut> {
+        let connection = &self.connections[slot as usize];
+        let limit = now.saturating_sub(self.policy.timeout_ns);
+        match connection.state {
+            State::Opening if connection.since <= limit => Some(TimedOut::Opening),
+            State::Open => {
+                let oldest = connection.outstanding.front()?;
+                (oldest.sent_at <= limit).then_some(TimedOut::Request)
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets a resting connection be opened again when its pause is over.
+    pub fn wake(&mut self, slot: Slot, now: u64) {
+        let connection = &self.connections[slot as usize];
+        if connection.state == State::Resting && connection.since <= now {
+            self.resting -= 1;
+            self.set_state(slot, State::Closed, now);
+            self.closed.push_back(slot);
+        }
+    }
+
+    /// Some connection is resting.
+    pub fn has_resting(&self) -> bool {
+        self.resting > 0
+    }
+
+    /// Gives up requests that have waited for a connection for longer than the timeout.
+    pub fn expire(&mut self, now: u64) {
+        let limit = now.saturating_sub(self.policy.timeout_ns);
+        self.drop_due_before(limit);
+        while self.retries.front().is_some_and(|r| r.sent_at <= limit) {
+            let Some(request) = self.retries.pop_front() else {
+                break;
+            };
+            let failure = Failure::text(
+                FailureKind::Timeout,
+                "no connection within the timeout to send the request again",
+            );
+            self.tally.keep_words(failure.kind, &failure.detail);
+            self.fail(request, &failure);
+        }
+    }
+
+    /// Gives up all requests that were due before a time and have not been sent.
+    pub fn drop_due_before(&mut self, limit: u64) {
+        while let Some(due) = self.backlog.take_expired(limit) {
+            if self.window.contains(due) {
+                self.tally.dropped += 1;
+            }
+        }
+    }
+
+    /// When the next request is due that could be sent or for which a connection could be opened.
+    #[inline]
+    pub fn wake_at(&mut self, now: u64) -> Option<u64> {
+        if !self.policy.open_loop || (self.next_free().is_none() && self.closed.is_empty()) {
+            return None;
+        }
+        self.backlog.next_due(now)
+    }
+
+    /// No request is left to send, and none to wait for.
+    #[inline]
+    pub fn is_settled(&self, now: u64) -> bool {
+        self.in_flight == 0 && self.retries.is_empty() && self.backlog.is_exhausted(now)
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> Slot {
+        self.connections.len() as Slot
+    }
+
+    /// Measured successes of each slot.
+    pub fn successes(&self) -> Vec<u64> {
+        self.connections.iter().map(|c| c.successes).collect()
+    }
+
+    /// Open since before the measurement, asked, and never answered.
+    pub fn unanswered(&self) -> u32 {
+        let silent = |c: &&Connection| {
+            c.state == State::Open && c.since <= self.window.from && c.issued > 0 && c.answered == 0
+        };
+        self.connections.iter().filter(silent).count() as u32
+    }
+}
+
+/// What has timed out; see [`Exchange::timed_out`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimedOut {
+    /// The opening of the connection.
+    Opening,
+    /// The oldest request.
+    Request,
+}

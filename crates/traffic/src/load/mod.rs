@@ -1,0 +1,550 @@
+//! The load generator: [`Load::prepare`] checks and builds everything, [`Load::start`] runs it,
+//! [`Running`] is watched and finished.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `request`, `limits` | the request's bytes; what the host must have |
+//! | `worker` | the one loop: phases, sends, receives, time |
+//! | `exchange`, `response` | its bookkeeping: requests on connections, answers in bytes |
+//! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
+//! | `outcome` | the threads' reports as one [`LoadOutcome`] |
+//!
+//! How a server is reached is a transport, when requests are due an arrival process; neither is here.
+
+mod cost;
+mod error;
+mod exchange;
+mod limits;
+mod outcome;
+mod request;
+mod response;
+mod shared;
+mod slices;
+mod tally;
+mod worker;
+
+pub use error::LoadError;
+
+use crate::arrival::{Backlog, Limits, Pacer, Share};
+use crate::clock::now_ns;
+use crate::sys;
+use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
+use exchange::{Exchange, Policy};
+use record::{Arrival, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use shared::{Shared, StopOnPanic};
+use slices::{Merger, Polled, Slicer};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use url::Url;
+use worker::{Report, Task, Worker};
+
+/// Below this a timeout could not be told from the loop's own rounds.
+const TIMEOUT_MIN_NS: u64 = 1_000_000;
+/// A request up to this size leaves in one segment on any path.
+const ONE_SEGMENT_BYTES: usize = 1_200;
+/// How long an address of a name with several may take to accept a connection.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// A load that can start: everything that can be checked has been.
+pub struct Load {
+    spec: LoadSpec,
+    threads: u32,
+    endpoint: Endpoint,
+    tls: Option<(ClientConfig, ServerName<'static>)>,
+    policy: Policy,
+    requests: Arc<[u8]>,
+    spin: bool,
+    warnings: Vec<Warning>,
+}
+
+impl Load {
+    /// Checks a load and prepares all of it: resolves the name, builds the request, reads the body and
+    /// the certificates, raises the limit of open files.
+    ///
+    /// # Errors
+    /// [`LoadError`], each variant before anything has been sent.
+    pub fn prepare(spec: &LoadSpec) -> Result<Load, LoadError> {
+        check_quantities(spec)?;
+        let url = request::parse_url(&spec.url)?;
+        let request = request::build(spec, &url)?;
+        let allowed = sys::allowed_cpus();
+        limits::check_cpus(&spec.cpus, &allowed)?;
+        limits::check_descriptors(spec.connections)?;
+        let server = resolve(&url, spec)?;
+        limits::check_sources(&spec.source, server)?;
+        let ports = limits::LocalPorts::read(Path::new("/proc"));
+        let mut warnings: Vec<Warning> = limits::check_ports(spec, server, ports)?
+            .into_iter()
+            .collect();
+        let tls = prepare_tls(&url, spec.insecure, &mut warnings)?;
+        let threads = thread_count(spec, allowed.len());
+        let policy = policy(spec, &request);
+        let reused = policy.per_connection > 1 || request.bytes.len() > ONE_SEGMENT_BYTES;
+        Ok(Load {
+            endpoint: Endpoint {
+                server,
+                sources: spec.source.clone(),
+                no_delay: reused || tls.is_some(),
+            },
+            requests: request.bytes.repeat(policy.depth).into(),
+            spin: spin_pays(spec, threads, allowed.len()),
+            spec: spec.clone(),
+            threads,
+            tls,
+            policy,
+            warnings,
+        })
+    }
+
+    /// Where the load will go.
+    pub fn address(&self) -> SocketAddr {
+        self.endpoint.server
+    }
+
+    /// Starts the load threads. They open the connections first, and begin together.
+    ///
+    /// # Errors
+    /// [`LoadError::Start`] when the system refuses a thread or an epoll instance, [`LoadError::Cpu`] when
+    /// a thread cannot be pinned.
+    pub fn start(self) -> Result<Running, LoadError> {
+        let duration = self.spec.duration.map(|duration| duration.0);
+        let shared = Arc::new(Shared::new(self.threads, self.spec.warmup.0, duration));
+        let (identify, identities) = mpsc::channel();
+        let mut lanes = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..self.threads {
+            let (slicer, lane) = slices::lane();
+            lanes.push(lane);
+            let spawned = self.spawn(index, slicer, &shared, identify.clone());
+            if spawned.is_err() {
+                shared.stop();
+                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready());
+            }
+            threads.push(spawned?);
+        }
+        drop(identify);
+        let mut thread_ids = vec![0; threads.len()];
+        for (index, identity) in identities {
+            match identity {
+                Ok(id) => thread_ids[index as usize] = id,
+                Err(cpu) => {
+                    shared.stop();
+                    let allowed = sys::allowed_cpus();
+                    return Err(LoadError::Cpu { cpu, allowed });
+                }
+            }
+        }
+        Ok(Running {
+            stopper: Stopper(shared),
+            thread_ids,
+            threads,
+            merger: Merger::new(lanes),
+            intervals: Vec::new(),
+            spec: self.spec,
+            warnings: self.warnings,
+        })
+    }
+
+    fn spawn(
+        &self,
+        index: u32,
+        slicer: Slicer,
+        shared: &Arc<Shared>,
+        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    ) -> Result<JoinHandle<Report>, LoadError> {
+        let share = Share {
+            index,
+            of: self.threads,
+        };
+        let slots = share.of_count(u64::from(self.spec.connections)) as u32;
+        let open_count = Arc::clone(&shared.open_count);
+        let transport =
+            Epoll::new(slots, &self.endpoint, index as usize, open_count).map_err(|errno| {
+                LoadError::Start {
+                    what: "epoll_create",
+                    cause: errno.to_io(),
+                }
+            })?;
+        let exchange = Exchange::new(self.policy.clone(), slots, nothing_due(), slicer);
+        let task = self.task(share);
+        let cpu = pick_cpu(&self.spec.cpus, index);
+        let shared = Arc::clone(shared);
+        match &self.tls {
+            None => spawn_thread(
+                cpu,
+                identify,
+                Worker::new(transport, exchange, task, shared),
+            ),
+            Some((config, name)) => {
+                let transport = Tls::new(transport, slots, config, name.clone());
+                spawn_thread(
+                    cpu,
+                    identify,
+                    Worker::new(transport, exchange, task, shared),
+                )
+            }
+        }
+    }
+
+    fn task(&self, share: Share) -> Task {
+        Task {
+            requests: Arc::clone(&self.requests),
+            arrival: self.spec.arrival,
+            share,
+            budget: self.spec.requests.map_or(u64::MAX, |n| share.of_count(n)),
+            close: self.spec.close,
+            open_first: self.policy.per_connection > 1,
+            timeout_ns: self.policy.timeout_ns,
+            spin: self.spin,
+        }
+    }
+}
+
+/// Before the start there is no schedule yet.
+fn nothing_due() -> Backlog {
+    let limits = Limits {
+        measured_from: 0,
+        until: 0,
+        budget: 0,
+    };
+    Backlog::new(Pacer::Closed, limits)
+}
+
+fn pick_cpu(cpus: &[u32], index: u32) -> Option<u32> {
+    (!cpus.is_empty()).then(|| cpus[index as usize % cpus.len()])
+}
+
+fn spawn_thread<T: Transport + 'static>(
+    cpu: Option<u32>,
+    identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    worker: Worker<T>,
+) -> Result<JoinHandle<Report>, LoadError> {
+    let index = worker.index();
+    std::thread::Builder::new()
+        .name(format!("load-{index}"))
+        .spawn(move || {
+            let _guard = StopOnPanic(worker.shared());
+            let pinned = cpu.map_or(Ok(()), |cpu| sys::pin_to(cpu).map_err(|_| cpu));
+            sys::set_precise_timers();
+            // Nobody listens any more when another thread could not start.
+            let _ = identify.send((index, pinned.map(|()| sys::thread_id())));
+            drop(identify);
+            worker.run()
+        })
+        .map_err(|cause| LoadError::Start {
+            what: "a load thread",
+            cause,
+        })
+}
+
+fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
+    let zero = |what| {
+        Err(LoadError::NotPositive {
+            what,
+            value: "0".to_owned(),
+        })
+    };
+    if let Some(per_s) = spec.arrival.offered_per_s()
+        && !(per_s > 0.0 && per_s.is_finite())
+    {
+        return Err(LoadError::NotPositive {
+            what: "the rate",
+            value: per_s.to_string(),
+        });
+    }
+    if spec.timeout.0 < TIMEOUT_MIN_NS {
+        return Err(LoadError::Timeout {
+            timeout: spec.timeout,
+        });
+    }
+    match spec {
+        LoadSpec { connections: 0, .. } => zero("the number of connections"),
+        LoadSpec { pipeline: 0, .. } => zero("the pipelining depth"),
+        LoadSpec {
+            threads: Some(0), ..
+        } => zero("the number of threads"),
+        LoadSpec {
+            requests: Some(0), ..
+        } => zero("the number of requests"),
+        LoadSpec {
+            duration: Some(Nanos(0)),
+            ..
+        } => zero("the duration"),
+        LoadSpec {
+            requests_per_connection: Some(0),
+            ..
+        } => zero("the number of requests per connection"),
+        LoadSpec {
+            duration: None,
+            requests: None,
+            ..
+        } => Err(LoadError::NoEnd),
+        LoadSpec {
+            engine: Engine::Uring,
+            ..
+        } => Err(LoadError::Engine { engine: "uring" }),
+        _ => Ok(()),
+    }
+}
+
+/// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
+/// the server does not listen on.
+fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
+    let host = url.host_str().unwrap_or_default().to_owned();
+    let found = url.socket_addrs(|| None);
+    let mut addresses = found.map_err(|cause| LoadError::Resolve {
+        host: host.clone(),
+        cause,
+    })?;
+    if let Some(source) = spec.source.first() {
+        addresses.retain(|address| address.is_ipv4() == source.is_ipv4());
+    }
+    match (addresses.as_slice(), spec.source.first()) {
+        ([], Some(&source_address)) => Err(LoadError::NoAddressOfFamily {
+            host,
+            source_address,
+        }),
+        ([], None) => Err(LoadError::Resolve {
+            host,
+            cause: std::io::Error::other("the name has no address"),
+        }),
+        ([only], _) => Ok(*only),
+        (several, _) => Ok(several
+            .iter()
+            .find(|address| TcpStream::connect_timeout(address, PROBE).is_ok())
+            .copied()
+            .unwrap_or(several[0])),
+    }
+}
+
+type PreparedTls = Option<(ClientConfig, ServerName<'static>)>;
+
+fn prepare_tls(
+    url: &Url,
+    insecure: bool,
+    warnings: &mut Vec<Warning>,
+) -> Result<PreparedTls, LoadError> {
+    if url.scheme() != "https" {
+        return Ok(None);
+    }
+    let host = url.host_str().unwrap_or_default();
+    let host = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| LoadError::ServerName { host: host.clone() })?;
+    let (config, roots) =
+        client_config(insecure).map_err(|cause| LoadError::Tls { host, cause })?;
+    if !insecure && roots.found == 0 {
+        return Err(LoadError::NoRoots {
+            complaints: roots.complaints,
+        });
+    }
+    if let Some(first) = roots.complaints.first() {
+        warnings.push(Warning::new(
+            "root_certificates_incomplete",
+            format!(
+                "{} of the system's root certificates could not be read, the first because: {first}",
+                roots.complaints.len()
+            ),
+            "repair the package ca-certificates, or set SSL_CERT_FILE",
+        ));
+    }
+    Ok(Some((config, name)))
+}
+
+fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
+    // A request that announces the close is the last on its connection, whatever was asked for.
+    let per_connection = if request.announces_close {
+        1
+    } else {
+        spec.requests_per_connection.unwrap_or(u64::MAX)
+    };
+    let depth = u64::from(spec.pipeline).min(per_connection);
+    Policy {
+        open_loop: spec.arrival != Arrival::Closed,
+        depth: depth as usize,
+        per_connection,
+        announces_close: request.announces_close,
+        head_requests: spec.method == "HEAD",
+        request_bytes: request.bytes.len(),
+        timeout_ns: spec.timeout.0,
+    }
+}
+
+/// As many as asked for or as pinned, else half of the CPUs: the other half is left to the server when
+/// it runs on the same host. Never more than there are connections or requests.
+fn thread_count(spec: &LoadSpec, allowed_cpus: usize) -> u32 {
+    let default = match spec.cpus.len() {
+        0 => (allowed_cpus / 2).max(1),
+        pinned => pinned,
+    };
+    let asked = spec.threads.unwrap_or(default as u32);
+    let requests = u32::try_from(spec.requests.unwrap_or(u64::MAX)).unwrap_or(u32::MAX);
+    asked.min(spec.connections).min(requests)
+}
+
+/// Spinning before each send is worth its CPU time as long as it leaves the core mostly idle; above, and
+/// without a second CPU, it would take the time away from the work itself.
+fn spin_pays(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> bool {
+    const MOSTLY_IDLE: f64 = 0.25;
+    spec.arrival.offered_per_s().is_some_and(|per_s| {
+        let share = per_s / f64::from(threads) * worker::SPIN_NS as f64 / 1e9;
+        allowed_cpus > 1 && share <= MOSTLY_IDLE
+    })
+}
+
+/// Ends a load early; what was measured is kept.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Ends the measurement within about a tenth of a second. A load that has ended is left alone.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// A load under way. Dropping it stops the load without waiting for it.
+pub struct Running {
+    stopper: Stopper,
+    thread_ids: Vec<i32>,
+    threads: Vec<JoinHandle<Report>>,
+    merger: Merger,
+    intervals: Vec<Interval>,
+    spec: LoadSpec,
+    warnings: Vec<Warning>,
+}
+
+impl Running {
+    /// A handle that stops this load, for a signal handler's thread.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Kernel ids of the load threads.
+    pub fn thread_ids(&self) -> Vec<i32> {
+        self.thread_ids.clone()
+    }
+
+    /// Start of the measured part on the run's clock; `None` while the connections are being opened.
+    pub fn measured_from(&self) -> Option<Nanos> {
+        let shared = &self.stopper.0;
+        shared.started_at().map(|_| Nanos(shared.window().from))
+    }
+
+    /// Waits for the next slice of the load; `None` when it is over. Warm-up included.
+    pub fn next_interval(&mut self) -> Option<Interval> {
+        loop {
+            match self.merger.poll() {
+                Polled::Ready(interval) => {
+                    self.intervals.push(interval);
+                    return Some(interval);
+                }
+                Polled::Over => return None,
+                // The load threads must not be slowed down by a wake-up call of theirs, nor by a
+                // reader that looks all the time.
+                Polled::Pending => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// Waits for the end of the load and returns what came of it.
+    ///
+    /// # Panics
+    /// When a load thread has panicked, with its panic.
+    pub fn finish(mut self) -> LoadOutcome {
+        while self.next_interval().is_some() {}
+        let threads = std::mem::take(&mut self.threads);
+        let reports: Vec<Report> = threads
+            .into_iter()
+            .map(|thread| match thread.join() {
+                Ok(report) => report,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect();
+        outcome::merge(outcome::Parts {
+            spec: &self.spec,
+            shared: &self.stopper.0,
+            thread_ids: &self.thread_ids,
+            reports,
+            intervals: std::mem::take(&mut self.intervals),
+            warnings: std::mem::take(&mut self.warnings),
+            finished_at: now_ns(),
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(change: impl FnOnce(&mut LoadSpec)) -> LoadSpec {
+        let mut spec = LoadSpec::new("http://127.0.0.1:1/");
+        change(&mut spec);
+        spec
+    }
+
+    #[test]
+    fn loads_that_are_none_are_refused() {
+        let refused = |change: fn(&mut LoadSpec)| {
+            Load::prepare(&spec(change))
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default()
+        };
+        assert!(refused(|s| s.connections = 0).contains("connections is 0"));
+        assert!(refused(|s| s.pipeline = 0).contains("depth is 0"));
+        assert!(refused(|s| s.duration = None).contains("never end"));
+        assert!(refused(|s| s.timeout = Nanos(10)).contains("timeout is 10ns"));
+        assert!(refused(|s| s.engine = Engine::Uring).contains("no io_uring engine"));
+        assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
+        assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
+        assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));
+    }
+
+    #[test]
+    fn threads_are_bounded_by_connections_and_requests() {
+        let count = |change: fn(&mut LoadSpec)| thread_count(&spec(change), 8);
+        assert_eq!(count(|_| {}), 4);
+        assert_eq!(count(|s| s.threads = Some(7)), 7);
+        assert_eq!(count(|s| s.connections = 2), 2);
+        assert_eq!(count(|s| s.requests = Some(3)), 3);
+        assert_eq!(count(|s| s.cpus = vec![1]), 1);
+        assert_eq!(thread_count(&spec(|_| {}), 1), 1);
+    }
+
+    #[test]
+    fn spinning_is_for_low_rates() {
+        let at = |per_s| spec(|s| s.arrival = Arrival::Constant { per_s });
+        assert!(spin_pays(&at(1_000.0), 1, 2));
+        assert!(!spin_pays(&at(1_000.0), 1, 1), "the only CPU");
+        assert!(!spin_pays(&at(20_000.0), 1, 2));
+        assert!(spin_pays(&at(20_000.0), 8, 16));
+        assert!(!spin_pays(&spec(|_| {}), 1, 2), "a closed loop");
+    }
+
+    #[test]
+    fn a_request_that_announces_the_close_is_the_last_of_its_connection() {
+        let spec = spec(|s| {
+            s.headers = vec![("Connection".to_owned(), "close".to_owned())];
+            s.pipeline = 4;
+        });
+        let url = request::parse_url(&spec.url).unwrap();
+        let request = request::build(&spec, &url).unwrap();
+        let policy = policy(&spec, &request);
+        assert_eq!((policy.per_connection, policy.depth), (1, 1));
+    }
+}

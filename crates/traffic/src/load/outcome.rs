@@ -1,0 +1,160 @@
+//! The threads' reports as one [`LoadOutcome`]: arithmetic after the load.
+
+use super::shared::Shared;
+use super::tally::Tally;
+use super::worker::Report;
+use crate::sys;
+use crate::transport::Handshakes;
+use record::{
+    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, RequestCounts,
+    ThreadCost, Warning,
+};
+
+/// What an outcome is made of.
+pub(crate) struct Parts<'a> {
+    /// What was asked for.
+    pub spec: &'a LoadSpec,
+    /// When it started, whether it was stopped.
+    pub shared: &'a Shared,
+    /// Kernel ids, by thread.
+    pub thread_ids: &'a [i32],
+    /// One per thread.
+    pub reports: Vec<Report>,
+    /// The slices so far.
+    pub intervals: Vec<Interval>,
+    /// From the preparation.
+    pub warnings: Vec<Warning>,
+    /// Now.
+    pub finished_at: u64,
+}
+
+/// Merges the threads' reports.
+pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
+    let mut tally = Tally::new();
+    for report in &parts.reports {
+        tally.merge(&report.tally);
+    }
+    let started_at = parts.shared.started_at().unwrap_or(parts.finished_at);
+    let ends = parts.reports.iter().map(|report| report.ended_at);
+    let measured_to = ends.max().unwrap_or(started_at);
+    let measured_from = parts.shared.window().from.min(measured_to);
+    let connections = connections(&parts, &tally);
+    let generator = generator_cost(&parts, &tally);
+    let successes = parts.reports.iter().flat_map(|r| r.successes.iter());
+    LoadOutcome {
+        started_at: Nanos(started_at),
+        measured_from: Nanos(measured_from),
+        measured_to: Nanos(measured_to),
+        interrupted: parts.shared.is_stopped(),
+        requests: request_counts(&tally),
+        status: by_status(&tally.status),
+        received_bytes: tally.received_bytes,
+        sent_bytes: tally.sent_bytes,
+        first_failure: first_failures(&tally),
+        warnings: warnings(parts.warnings, &tally),
+        successes_per_connection: successes.copied().collect(),
+        intervals: parts.intervals,
+        response: tally.response,
+        service: tally.service,
+        connect: tally.connect,
+        first_byte: tally.first_byte,
+        connections,
+        generator,
+    }
+}
+
+fn request_counts(tally: &Tally) -> RequestCounts {
+    let failed = FailureKind::ALL
+        .into_iter()
+        .map(|kind| (kind, tally.failed[kind as usize]))
+        .filter(|&(_, n)| n > 0)
+        .collect();
+    RequestCounts {
+        scheduled: tally.scheduled,
+        sent: tally.sent,
+        completed: tally.completed,
+        succeeded: tally.succeeded,
+        late: tally.late,
+        dropped: tally.dropped,
+        retried: tally.retried,
+        failed,
+    }
+}
+
+fn by_status(counts: &[u64]) -> std::collections::BTreeMap<u16, u64> {
+    let numbered = (0_u16..).zip(counts.iter().copied());
+    numbered.filter(|&(_, n)| n > 0).collect()
+}
+
+fn first_failures(tally: &Tally) -> std::collections::BTreeMap<FailureKind, String> {
+    FailureKind::ALL
+        .into_iter()
+        .filter_map(|kind| {
+            let words = tally.first_failure[kind as usize].as_ref()?;
+            Some((kind, words.to_string()))
+        })
+        .collect()
+}
+
+fn connections(parts: &Parts<'_>, tally: &Tally) -> Connections {
+    let mut handshakes = Handshakes::default();
+    for report in &parts.reports {
+        handshakes.full += report.handshakes.full;
+        handshakes.resumed += report.handshakes.resumed;
+        if handshakes.alpn.is_empty() {
+            handshakes.alpn.clone_from(&report.handshakes.alpn);
+        }
+    }
+    Connections {
+        asked: parts.spec.connections,
+        opened: tally.opened,
+        peak_open: parts.shared.open_count.peak(),
+        closed_by_server: tally.closed_by_server,
+        tls_full: handshakes.full,
+        tls_resumed: handshakes.resumed,
+        alpn: handshakes.alpn,
+        unanswered: parts.reports.iter().map(|r| r.unanswered).sum(),
+    }
+}
+
+fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
+    let cpus = &parts.spec.cpus;
+    let threads = parts
+        .reports
+        .iter()
+        .enumerate()
+        .map(|(i, report)| ThreadCost {
+            tid: parts.thread_ids[i],
+            cpu: (!cpus.is_empty()).then(|| cpus[i % cpus.len()]),
+            cpu_user_ns: report.cost.user_ns,
+            cpu_system_ns: report.cost.system_ns,
+            wall_ns: report.cost.wall_ns,
+            spin_ns: report.cost.spin_ns,
+            completed: report.tally.completed,
+        });
+    GeneratorCost {
+        engine: parts
+            .reports
+            .first()
+            .map(|report| report.engine.clone())
+            .unwrap_or_default(),
+        threads: threads.collect(),
+        syscalls: parts.reports.iter().map(|r| r.syscalls).sum(),
+        peak_rss_bytes: sys::process_usage().peak_rss_bytes,
+        schedule_lag: tally.schedule_lag.clone(),
+    }
+}
+
+fn warnings(mut warnings: Vec<Warning>, tally: &Tally) -> Vec<Warning> {
+    if tally.stray > 0 {
+        warnings.push(Warning::new(
+            "stray_bytes",
+            format!(
+                "{} connections carried bytes that no request had asked for and were closed; the server sends more than its responses announce",
+                tally.stray
+            ),
+            "compare Content-Length with what the server sends",
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,145 @@
+//! What the load threads and whoever stops them share: a few atomics, no lock.
+
+use super::tally::Window;
+use crate::clock::now_ns;
+use crate::transport::OpenCount;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// From the last thread's readiness to the start: all threads look more often than that.
+const START_AHEAD_NS: u64 = 3_000_000;
+/// From the wish to stop to the stop: longer than the threads' tick, so that all of them know of it
+/// before it comes and end their measurement at the same time.
+const STOP_AHEAD_NS: u64 = 120_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    threads: u32,
+    ready: AtomicU32,
+    /// 0 before it is known.
+    started_at: AtomicU64,
+    /// End of the measured part; `u64::MAX` when only the number of requests ends it.
+    stop_at: AtomicU64,
+    stopped: AtomicBool,
+    warmup_ns: u64,
+    duration_ns: Option<u64>,
+    /// Open connections.
+    pub open_count: Arc<OpenCount>,
+}
+
+impl Shared {
+    /// For so many threads.
+    pub fn new(threads: u32, warmup_ns: u64, duration_ns: Option<u64>) -> Self {
+        Shared {
+            threads,
+            ready: AtomicU32::new(0),
+            started_at: AtomicU64::new(0),
+            stop_at: AtomicU64::new(u64::MAX),
+            stopped: AtomicBool::new(false),
+            warmup_ns,
+            duration_ns,
+            open_count: Arc::default(),
+        }
+    }
+
+    /// One more thread is ready; the last one sets the time of the start.
+    pub fn thread_is_ready(&self) {
+        if self.ready.fetch_add(1, SeqCst) + 1 < self.threads {
+            return;
+        }
+        let started_at = now_ns() + START_AHEAD_NS;
+        if let Some(duration_ns) = self.duration_ns {
+            let end = started_at + self.warmup_ns + duration_ns;
+            self.stop_at.fetch_min(end, SeqCst);
+        }
+        // A thread that panics counts as ready, perhaps a second time: the first start stands.
+        let _ = self
+            .started_at
+            .compare_exchange(0, started_at, SeqCst, SeqCst);
+    }
+
+    /// Start of the load, warm-up included; `None` while threads are opening connections.
+    pub fn started_at(&self) -> Option<u64> {
+        Some(self.started_at.load(SeqCst)).filter(|&at| at > 0)
+    }
+
+    /// The measured part as it is known now. A stop during the warm-up leaves nothing measured.
+    pub fn window(&self) -> Window {
+        let started_at = self.started_at.load(SeqCst);
+        let to = self.stop_at.load(SeqCst).max(started_at);
+        Window {
+            from: (started_at + self.warmup_ns).min(to),
+            to,
+        }
+    }
+
+    /// Warm-up and measurement together, if their length is known.
+    pub fn total_ns(&self) -> Option<u64> {
+        self.duration_ns.map(|duration| self.warmup_ns + duration)
+    }
+
+    /// Ends the load before its end.
+    pub fn stop(&self) {
+        let at = now_ns() + STOP_AHEAD_NS;
+        let planned = self.stop_at.fetch_min(at, SeqCst);
+        if at < planned {
+            self.stopped.store(true, SeqCst);
+        }
+    }
+
+    /// Somebody ended the load before its end.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(SeqCst)
+    }
+}
+
+/// If a load thread panics, the others must not wait for it.
+pub(crate) struct StopOnPanic(pub Arc<Shared>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+            self.0.thread_is_ready();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_thread_sets_the_start_and_the_end() {
+        let shared = Shared::new(2, 10, Some(100));
+        shared.thread_is_ready();
+        assert_eq!(shared.started_at(), None);
+        shared.thread_is_ready();
+        let at = shared.started_at().unwrap();
+        let expected = Window {
+            from: at + 10,
+            to: at + 110,
+        };
+        assert_eq!(shared.window(), expected);
+    }
+
+    #[test]
+    fn a_stop_before_the_start_leaves_an_empty_window() {
+        let shared = Shared::new(1, 0, Some(3_600_000_000_000));
+        shared.stop();
+        assert!(shared.is_stopped());
+        shared.thread_is_ready();
+        let window = shared.window();
+        assert!(window.to < shared.started_at().unwrap() + 3_600_000_000_000);
+        assert!(window.from <= window.to);
+    }
+
+    #[test]
+    fn a_stop_after_the_end_interrupts_nothing() {
+        let shared = Shared::new(1, 0, Some(0));
+        shared.thread_is_ready();
+        shared.stop();
+        assert!(!shared.is_stopped());
+    }
+}

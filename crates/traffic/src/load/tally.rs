@@ -1,0 +1,247 @@
+//! What one load thread counts: requests by fate, latencies, bytes. Made before the load, merged after.
+//!
+//! **Which requests count.** A request belongs to the part of the load in which it was *scheduled*:
+//! warm-up or measurement. In an open loop its answer may come after the stop, within a short grace;
+//! leaving those out would cut the tail off the latencies. In a closed loop an answer after the stop
+//! does not count, because the rate is answers over time and the connections would otherwise add one
+//! each; such a request stays "in flight at the stop". So in both:
+//!
+//! ```text
+//! sent = completed + failures that are not a status + in flight at the stop
+//! ```
+//!
+//! A connection that cannot be opened is a failure of the request that was to travel on it: it counts as
+//! sent and failed. Bytes are counted when they pass within the measured part, whoever's they are.
+
+use crate::transport::{Detail, Failure};
+use record::{FailureKind, Histogram, Nanos};
+
+/// Statuses have three digits.
+const STATUSES: usize = 1000;
+/// Sent later than this after it was due, a request is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// The measured part of the load on the run's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// Its first nanosecond.
+    pub from: u64,
+    /// The first nanosecond behind it.
+    pub to: u64,
+}
+
+impl Window {
+    /// Does a time lie within?
+    #[inline]
+    pub fn contains(&self, at: u64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Request {
+    /// When it was due.
+    pub scheduled_at: u64,
+    /// When it was sent.
+    pub sent_at: u64,
+}
+
+/// One thread's counts; see the module.
+pub(crate) struct Tally {
+    /// Due within the measured part.
+    pub scheduled: u64,
+    /// Sent, or given up with the connection that was to carry them.
+    pub sent: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole with a status below 400.
+    pub succeeded: u64,
+    /// Sent more than 1 ms late.
+    pub late: u64,
+    /// Never sent.
+    pub dropped: u64,
+    /// Sent again on a new connection.
+    pub retried: u64,
+    /// Failures, by `FailureKind as usize`.
+    pub failed: [u64; FailureKind::ALL.len()],
+    /// The first of each kind, warm-up included.
+    pub first_failure: [Option<Detail>; FailureKind::ALL.len()],
+    /// Answers by status.
+    pub status: Box<[u64]>,
+    /// Within the measured part.
+    pub received_bytes: u64,
+    /// Likewise.
+    pub sent_bytes: u64,
+    /// From scheduled to done, successes.
+    pub response: Histogram,
+    /// From sent to done, successes.
+    pub service: Histogram,
+    /// From sent to the first byte, successes.
+    pub first_byte: Histogram,
+    /// Time to connect, the whole load.
+    pub connect: Histogram,
+    /// The generator's own lateness.
+    pub schedule_lag: Histogram,
+    /// Connections opened, the whole load.
+    pub opened: u64,
+    /// Connections that the server ended, the whole load.
+    pub closed_by_server: u64,
+    /// Connections that carried bytes nobody had asked for.
+    pub stray: u64,
+}
+
+impl Tally {
+    /// All zero.
+    pub fn new() -> Self {
+        Tally {
+            scheduled: 0,
+            sent: 0,
+            completed: 0,
+            succeeded: 0,
+            late: 0,
+            dropped: 0,
+            retried: 0,
+            failed: [0; FailureKind::ALL.len()],
+            first_failure: [const { None }; FailureKind::ALL.len()],
+            status: vec![0; STATUSES].into_boxed_slice(),
+            received_bytes: 0,
+            sent_bytes: 0,
+            response: Histogram::new(),
+            service: Histogram::new(),
+            first_byte: Histogram::new(),
+            connect: Histogram::new(),
+            schedule_lag: Histogram::new(),
+            opened: 0,
+            closed_by_server: 0,
+            stray: 0,
+        }
+    }
+
+    /// A measured request was sent for the first time; `free_at` is when a connection was free for it.
+    #[inline]
+    pub fn note_sent(&mut self, request: Request, free_at: u64, open_loop: bool) {
+        self.sent += 1;
+        if open_loop {
+            let possible = request.scheduled_at.max(free_at);
+            let lag = request.sent_at.saturating_sub(possible);
+            self.schedule_lag.record(Nanos(lag));
+            self.late += u64::from(request.sent_at > request.scheduled_at + LATE_NS);
+        }
+    }
+
+    /// A measured request was answered whole.
+    #[inline]
+    pub fn note_answer(&mut self, request: Request, first_byte_at: u64, done_at: u64, status: u16) {
+        self.completed += 1;
+        self.status[usize::from(status) % STATUSES] += 1;
+        match failure_of_status(status) {
+            Some(kind) => self.failed[kind as usize] += 1,
+            None => {
+                self.succeeded += 1;
+                let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
+                self.response.record(since(request.scheduled_at, done_at));
+                self.service.record(since(request.sent_at, done_at));
+                self.first_byte
+                    .record(since(request.sent_at, first_byte_at));
+            }
+        }
+    }
+
+    /// Keeps the words of the first failure of each kind.
+    pub fn keep_words(&mut self, kind: FailureKind, detail: &Detail) {
+        let first = &mut self.first_failure[kind as usize];
+        if first.is_none() {
+            *first = Some(detail.clone());
+        }
+    }
+
+    /// A measured request failed otherwise than by its status.
+    pub fn note_failure(&mut self, failure: &Failure) {
+        self.failed[failure.kind as usize] += 1;
+    }
+
+    /// Adds another thread's counts.
+    pub fn merge(&mut self, other: &Tally) {
+        self.scheduled += other.scheduled;
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.succeeded += other.succeeded;
+        self.late += other.late;
+        self.dropped += other.dropped;
+        self.retried += other.retried;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
+        self.opened += other.opened;
+        self.closed_by_server += other.closed_by_server;
+        self.stray += other.stray;
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.first_byte.merge(&other.first_byte);
+        self.connect.merge(&other.connect);
+        self.schedule_lag.merge(&other.schedule_lag);
+        let by_status = self.status.iter_mut().zip(&other.status);
+        by_status.for_each(|(ours, theirs)| *ours += theirs);
+        for kind in FailureKind::ALL {
+            self.failed[kind as usize] += other.failed[kind as usize];
+            if let Some(detail) = &other.first_failure[kind as usize] {
+                self.keep_words(kind, detail);
+            }
+        }
+    }
+}
+
+/// The failure that a status is; `None` below 400. Statuses above 599 do not exist and fail as 5xx.
+pub(crate) fn failure_of_status(status: u16) -> Option<FailureKind> {
+    match status {
+        0..400 => None,
+        400..500 => Some(FailureKind::Status4xx),
+        _ => Some(FailureKind::Status5xx),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(scheduled_at: u64, sent_at: u64) -> Request {
+        Request {
+            scheduled_at,
+            sent_at,
+        }
+    }
+
+    #[test]
+    fn response_counts_from_the_schedule_and_service_from_the_send() {
+        let mut tally = Tally::new();
+        tally.note_answer(request(100, 300), 400, 500, 200);
+        let exact = |h: &Histogram| h.max().map(|n| n.0);
+        assert_eq!(exact(&tally.response), Some(400));
+        assert_eq!(exact(&tally.service), Some(200));
+        assert_eq!(exact(&tally.first_byte), Some(100));
+    }
+
+    #[test]
+    fn a_bad_status_is_an_answer_and_a_failure_but_no_latency() {
+        let mut tally = Tally::new();
+        for status in [404, 500, 999] {
+            tally.note_answer(request(0, 0), 1, 2, status);
+        }
+        assert_eq!((tally.completed, tally.succeeded), (3, 0));
+        assert_eq!(tally.failed[FailureKind::Status4xx as usize], 1);
+        assert_eq!(tally.failed[FailureKind::Status5xx as usize], 2);
+        assert_eq!(tally.response.count(), 0);
+    }
+
+    #[test]
+    fn lag_is_the_generators_and_lateness_everybodys() {
+        let mut tally = Tally::new();
+        // Due at 0, the connection came free at 5 ms, sent 10 us later: late, but not our fault.
+        tally.note_sent(request(0, 5_010_000), 5_000_000, true);
+        assert_eq!(tally.late, 1);
+        assert!(tally.schedule_lag.max().unwrap().0 <= 10_100);
+        // A connection had been free all the time: the whole delay is ours.
+        tally.note_sent(request(0, 5_010_000), 0, true);
+        assert!(tally.schedule_lag.max().unwrap().0 >= 5_000_000);
+    }
+}

@@ -1,0 +1,483 @@
+//! The load loop: one thread, one transport, many connections. There is no other.
+//!
+//! Once around: send what is due on connections that are free, wait, receive everything that has come.
+//! All that came is read before anything new is sent, so that one wake-up serves many connections.
+//! Times are read from the clock once per send and once per receive.
+//!
+//! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
+//! grace for the answers that are still on their way. Everything is allocated before the first phase.
+
+use super::cost::{Cost, Snapshot};
+use super::exchange::{Ending, Exchange, TimedOut};
+use super::shared::Shared;
+use super::slices::Edges;
+use super::tally::{Tally, Window};
+use crate::arrival::{Backlog, Limits, Pacer, Share};
+use crate::clock::now_ns;
+use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
+use record::{Arrival, Close, FailureKind};
+use std::sync::Arc;
+
+/// The longest time between two looks at timeouts and at the stop; the stop is announced further ahead.
+const TICK_MAX_NS: u64 = 100_000_000;
+/// The shortest, and the one while connections rest before another attempt.
+const TICK_MIN_NS: u64 = 1_000_000;
+const RESTING_TICK_NS: u64 = 10_000_000;
+/// How long answers may come after the stop of an open loop, at most.
+const GRACE_MAX_NS: u64 = 2_000_000_000;
+/// Length of the deliberate spin before a scheduled send: waking from a sleep takes 20 to 30 us here.
+pub(crate) const SPIN_NS: u64 = 50_000;
+/// While spinning, look for answers this often.
+const SPIN_POLL_NS: u64 = 2_000;
+
+/// What a thread does, beyond the connection policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// As many copies of the request as one connection may have in flight.
+    pub requests: Arc<[u8]>,
+    /// When requests are due.
+    pub arrival: Arrival,
+    /// This thread's part.
+    pub share: Share,
+    /// This thread's part of the number of requests; `u64::MAX` without one.
+    pub budget: u64,
+    /// How connections are closed.
+    pub close: Close,
+    /// Open all connections before the load starts.
+    pub open_first: bool,
+    /// A request without an answer for this long has failed.
+    pub timeout_ns: u64,
+    /// Spin before scheduled sends.
+    pub spin: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    WarmUp,
+    Measured,
+    Grace,
+    Done,
+}
+
+/// What a thread leaves behind.
+pub(crate) struct Report {
+    /// Counts.
+    pub tally: Tally,
+    /// Cost of the measured part.
+    pub cost: Cost,
+    /// End of the measured part for this thread.
+    pub ended_at: u64,
+    /// System calls of the measured part.
+    pub syscalls: u64,
+    /// Measured successes of each connection slot.
+    pub successes: Vec<u64>,
+    /// See [`record::Connections::unanswered`].
+    pub unanswered: u32,
+    /// TLS handshakes.
+    pub handshakes: Handshakes,
+    /// The transport's name.
+    pub engine: String,
+}
+
+/// One load thread; see the module.
+pub(crate) struct Worker<T> {
+    transport: T,
+    exchange: Exchange,
+    task: Task,
+    shared: Arc<Shared>,
+    phase: Phase,
+    events: Vec<(Slot, Event)>,
+    edges: Edges,
+    slice_edge: u64,
+    tick_at: u64,
+    grace_until: u64,
+    /// The earliest of all times at which something other than an event must be done.
+    next_edge: u64,
+    spun_ns: u64,
+    /// CPU time and spin at the last cut.
+    cut_at: Snapshot,
+    from: Snapshot,
+    to: Option<Snapshot>,
+}
+
+impl<T: Transport> Worker<T> {
+    /// A worker that has allocated all it will need.
+    pub fn new(transport: T, exchange: Exchange, task: Task, shared: Arc<Shared>) -> Self {
+        Worker {
+            transport,
+            exchange,
+            task,
+            shared,
+            phase: Phase::WarmUp,
+            events: Vec::with_capacity(2048),
+            edges: Edges::new(0, None),
+            slice_edge: 0,
+            tick_at: 0,
+            grace_until: u64::MAX,
+            next_edge: 0,
+            spun_ns: 0,
+            cut_at: Snapshot::default(),
+            from: Snapshot::default(),
+            to: None,
+        }
+    }
+
+    /// 0-based number of the thread.
+    pub fn index(&self) -> u32 {
+        self.task.share.index
+    }
+
+    /// What the threads share.
+    pub fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Runs the load.
+    pub fn run(mut self) -> Report {
+        self.open_connections();
+        let started_at = self.await_start();
+        self.begin(started_at);
+        while self.phase != Phase::Done {
+            self.send_due();
+            if self.phase == Phase::Grace || self.task.budget != u64::MAX {
+                self.end_if_settled();
+            }
+            self.wait_for_events();
+            self.handle_events();
+            let now = now_ns();
+            if now >= self.next_edge {
+                self.cross_edges(now);
+            }
+        }
+        self.report()
+    }
+
+    // ---- Before the load ----
+
+    fn open_connections(&mut self) {
+        while self.task.open_first
+            && let Some(slot) = self.exchange.any_closed()
+        {
+            self.open(slot);
+        }
+        let give_up_at = now_ns().saturating_add(self.task.timeout_ns);
+        while self.exchange.opening() > 0 && now_ns() < give_up_at && !self.shared.is_stopped() {
+            self.wait(TICK_MAX_NS / 10);
+            self.handle_events();
+        }
+        self.shared.thread_is_ready();
+    }
+
+    fn await_start(&mut self) -> u64 {
+        loop {
+            let started_at = self.shared.started_at();
+            let now = now_ns();
+            match started_at {
+                Some(at) if now >= at => return at,
+                Some(at) => self.wait(at - now),
+                None => self.wait(TICK_MIN_NS),
+            }
+            self.handle_events();
+        }
+    }
+
+    fn begin(&mut self, started_at: u64) {
+        let window = self.shared.window();
+        self.exchange.window = window;
+        let limits = Limits {
+            measured_from: window.from,
+            until: window.to,
+            budget: self.task.budget,
+        };
+        let pacer = Pacer::new(&self.task.arrival, self.task.share, started_at);
+        self.exchange.backlog = Backlog::new(pacer, limits);
+        self.edges = Edges::new(started_at, self.shared.total_ns());
+        self.exchange.slicer.current.from = started_at;
+        self.slice_edge = self.edges.after(started_at);
+        self.cut_at = Snapshot::take(self.spun_ns, self.transport.syscalls());
+        self.cross_edges(now_ns());
+    }
+
+    // ---- Once around ----
+
+    /// Sends what is due on connections that are free, and opens connections for what has none.
+    #[inline]
+    fn send_due(&mut self) {
+        while let Some(slot) = self.exchange.next_free() {
+            let now = now_ns();
+            if !self.exchange.issue(slot, now) {
+                break;
+            }
+            self.transmit(slot, now);
+        }
+        let now = now_ns();
+        while let Some(slot) = self.exchange.next_to_open(now) {
+            self.open(slot);
+        }
+    }
+
+    /// Hands a connection's unsent bytes to the transport.
+    fn transmit(&mut self, slot: Slot, now: u64) {
+        // All requests are the same bytes, so what is unsent is always a tail of the copies.
+        let start = self.task.requests.len() - self.exchange.unsent(slot);
+        match self.transport.send(slot, &self.task.requests[start..]) {
+            Ok(taken) => self.exchange.on_sent(slot, taken, now),
+            Err(failure) => self.send_failed(slot, failure),
+        }
+    }
+
+    /// The server may have answered and closed before it had the whole request: look first.
+    fn send_failed(&mut self, slot: Slot, failure: Failure) {
+        if !self.receive(slot, true) {
+            let ending = self.exchange.on_broken(slot, failure);
+            self.end(slot, &ending);
+        }
+    }
+
+    fn open(&mut self, slot: Slot) {
+        let now = now_ns();
+        self.exchange.on_opening(slot, now);
+        if let Err(failure) = self.transport.open(slot) {
+            self.transport.close(slot, Close::Fin);
+            self.exchange.on_open_failed(slot, &failure, now);
+        }
+    }
+
+    fn end(&mut self, slot: Slot, ending: &Ending) {
+        self.transport.close(slot, self.task.close);
+        self.exchange.ended(slot, ending, now_ns());
+    }
+
+    fn wait_for_events(&mut self) {
+        let now = now_ns();
+        let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
+        let until = due.min(self.next_edge);
+        let left = until.saturating_sub(now);
+        if !self.task.spin || due > self.next_edge || left == 0 {
+            self.wait(left);
+        } else if left > SPIN_NS {
+            self.wait(left - SPIN_NS);
+        } else {
+            self.spin(now, until);
+        }
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        if let Err(failure) = self.transport.wait(&mut self.events, timeout_ns) {
+            // Without its events the thread would turn in circles until the end.
+            self.exchange
+                .tally
+                .keep_words(failure.kind, &failure.detail);
+            self.shared.stop();
+        }
+    }
+
+    /// Burns the last stretch before a scheduled send, for a send on time.
+    fn spin(&mut self, started_at: u64, until: u64) {
+        let mut now = started_at;
+        let mut poll_at = started_at;
+        while now < until && self.events.is_empty() {
+            if now >= poll_at {
+                self.wait(0);
+                poll_at = now + SPIN_POLL_NS;
+            }
+            std::hint::spin_loop();
+            now = now_ns();
+        }
+        self.spun_ns += now - started_at;
+    }
+
+    fn handle_events(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        for (slot, event) in events.drain(..) {
+            match event {
+                Event::Opened => self.exchange.on_opened(slot, now_ns()),
+                Event::OpenFailed(failure) => {
+                    self.exchange.on_open_failed(slot, &failure, now_ns());
+                }
+                Event::Ready {
+                    readable,
+                    writable,
+                    hangup,
+                } => {
+                    let ended = readable && self.receive(slot, hangup);
+                    if writable && !ended && self.exchange.unsent(slot) > 0 {
+                        self.transmit(slot, now_ns());
+                    }
+                }
+            }
+        }
+        self.events = events;
+    }
+
+    /// Receives until nothing is left; true when the connection ended with it.
+    #[inline]
+    fn receive(&mut self, slot: Slot, hangup: bool) -> bool {
+        loop {
+            let received = self.transport.recv(slot, self.exchange.want(slot));
+            let at = now_ns();
+            let (ending, more) = match received {
+                Ok(Received::Data { bytes, more }) => {
+                    (self.exchange.on_bytes(slot, bytes, at), more)
+                }
+                Ok(Received::Discarded { len, more }) => {
+                    (self.exchange.on_discarded(slot, len, at), more)
+                }
+                Ok(Received::Blocked) => return false,
+                Ok(Received::End { orderly }) => {
+                    (Some(self.exchange.on_end(slot, orderly, at)), false)
+                }
+                Err(failure) => (Some(self.exchange.on_broken(slot, failure)), false),
+            };
+            if let Some(ending) = ending {
+                self.end(slot, &ending);
+                return true;
+            }
+            // After the last answer nothing more is due; an end would be an edge of its own.
+            if !hangup && !(more && self.exchange.expects_more(slot)) {
+                return false;
+            }
+        }
+    }
+
+    // ---- Times other than events ----
+
+    fn cross_edges(&mut self, now: u64) {
+        if now >= self.tick_at {
+            self.tick(now);
+        }
+        let window = self.exchange.window;
+        if self.phase == Phase::WarmUp && now >= window.from {
+            self.phase = Phase::Measured;
+            self.from = self.snapshot();
+        }
+        if self.phase == Phase::Measured && now >= window.to {
+            self.stop_measuring();
+        }
+        if self.phase == Phase::Grace && now >= self.grace_until {
+            self.tick(now);
+            self.phase = Phase::Done;
+        }
+        if now >= self.slice_edge && self.slice_edge < window.to {
+            self.cut_slice(now);
+        }
+        let boundary = match self.phase {
+            Phase::WarmUp => window.from,
+            Phase::Measured => window.to,
+            Phase::Grace | Phase::Done => self.grace_until,
+        };
+        self.next_edge = boundary.min(self.tick_at);
+        if self.phase != Phase::Grace {
+            self.next_edge = self.next_edge.min(self.slice_edge);
+        }
+    }
+
+    /// Timeouts, pauses, and the stop, which may have been brought forward.
+    fn tick(&mut self, now: u64) {
+        for slot in 0..self.exchange.slots() {
+            match self.exchange.timed_out(slot, now) {
+                Some(TimedOut::Opening) => {
+                    self.transport.close(slot, Close::Fin);
+                    let failure = Failure::text(
+                        FailureKind::ConnectTimeout,
+                        "no connection within the timeout",
+                    );
+                    self.exchange.on_open_failed(slot, &failure, now);
+                }
+                Some(TimedOut::Request) => {
+                    let failure = Failure::text(
+                        FailureKind::Timeout,
+                        "no complete response within the timeout",
+                    );
+                    self.end(slot, &Ending::Failed(failure));
+                }
+                None => self.exchange.wake(slot, now),
+            }
+        }
+        self.exchange.expire(now);
+        if self.phase < Phase::Grace {
+            let window = self.shared.window();
+            self.exchange.window = window;
+            self.exchange.backlog.set_until(window.to);
+        }
+        let period = if self.exchange.has_resting() {
+            RESTING_TICK_NS
+        } else {
+            TICK_MAX_NS
+        };
+        self.tick_at = now + period.min(self.task.timeout_ns / 16).max(TICK_MIN_NS);
+    }
+
+    fn cut_slice(&mut self, now: u64) {
+        self.exchange.slicer.current.queued = self.exchange.waiting(now);
+        self.close_slice();
+        // Edges that were slept through are skipped by all threads alike.
+        let mut edge = self.slice_edge;
+        while self.edges.after(edge) <= now {
+            edge = self.edges.after(edge);
+        }
+        self.exchange.slicer.cut(edge);
+        self.slice_edge = self.edges.after(edge);
+    }
+
+    fn close_slice(&mut self) {
+        let now = self.snapshot();
+        self.exchange.slicer.current.busy_ns += now.busy_ns_since(&self.cut_at);
+        self.cut_at = now;
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::take(self.spun_ns, self.transport.syscalls())
+    }
+
+    // ---- The end ----
+
+    /// The stop: nothing more is scheduled. What is due and has a free connection still goes out.
+    fn stop_measuring(&mut self) {
+        self.send_due();
+        let to = self.exchange.window.to;
+        self.exchange.slicer.current.queued = self.exchange.waiting(to);
+        self.exchange.drop_due_before(to);
+        self.close_slice();
+        self.to = Some(self.snapshot());
+        let is_open_loop = self.task.arrival != Arrival::Closed;
+        self.phase = if is_open_loop {
+            Phase::Grace
+        } else {
+            Phase::Done
+        };
+        self.grace_until = to.saturating_add(self.task.timeout_ns.min(GRACE_MAX_NS));
+    }
+
+    /// With a number of requests, or after the stop, the end has come when all have met their fate.
+    fn end_if_settled(&mut self) {
+        let now = now_ns();
+        if self.phase != Phase::WarmUp && self.exchange.is_settled(now) {
+            if self.phase == Phase::Measured {
+                self.exchange.window.to = now;
+                self.exchange.waiting(now);
+                self.close_slice();
+                self.to = Some(self.snapshot());
+            }
+            self.phase = Phase::Done;
+        }
+    }
+
+    fn report(mut self) -> Report {
+        let Window { to: ended_at, .. } = self.exchange.window;
+        self.exchange.tally.scheduled = self.exchange.backlog.scheduled();
+        let to = self.to.unwrap_or_else(|| self.snapshot());
+        let report = Report {
+            cost: Cost::between(&self.from, &to),
+            ended_at,
+            syscalls: to.syscalls_since(&self.from),
+            successes: self.exchange.successes(),
+            unanswered: self.exchange.unanswered(),
+            handshakes: self.transport.handshakes(),
+            engine: self.transport.name(),
+            tally: self.exchange.tally,
+        };
+        self.exchange.slicer.finish(ended_at);
+        report
+    }
+}

@@ -1,0 +1,361 @@
+//! Thin wrappers of the system calls that the load generator makes; the crate's load side has its
+//! `unsafe` here and nowhere else.
+//!
+//! Each wrapper is one call, never retries, and reports the error number. Sockets are plain file
+//! descriptors because the transport keeps thousands of them in flat arrays; [`Descriptor`] closes one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+/// An error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub i32);
+
+impl Errno {
+    fn last() -> Self {
+        Errno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    /// The system's words for it.
+    pub fn to_io(self) -> io::Error {
+        io::Error::from_raw_os_error(self.0)
+    }
+}
+
+fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
+    if result < 0 {
+        Err(Errno::last())
+    } else {
+        Ok(result)
+    }
+}
+
+fn check_len(result: libc::ssize_t) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno::last())
+}
+
+/// A file descriptor that is closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Descriptor(RawFd);
+
+impl Descriptor {
+    /// The number.
+    pub fn raw(&self) -> RawFd {
+        self.0
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is owned by `self` and used by nobody after this.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// Reads a clock; the clocks used here exist on every Linux.
+#[inline]
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut at = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `at` is a valid, writable timespec for the length of the call.
+    unsafe { libc::clock_gettime(clock, &mut at) };
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
+}
+
+/// A socket address in the kernel's form.
+#[derive(Clone, Copy)]
+pub(crate) struct RawAddress {
+    storage: libc::sockaddr_storage,
+    len: libc::socklen_t,
+}
+
+impl RawAddress {
+    /// Its address family.
+    pub fn family(&self) -> libc::c_int {
+        libc::c_int::from(self.storage.ss_family)
+    }
+}
+
+impl From<SocketAddr> for RawAddress {
+    fn from(address: SocketAddr) -> Self {
+        // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
+        let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let at = &raw mut storage;
+        let len = match address {
+            SocketAddr::V4(v4) => {
+                let raw = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: sockaddr_storage is larger than sockaddr_in and aligned for it.
+                unsafe { at.cast::<libc::sockaddr_in>().write(raw) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                let raw = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: sockaddr_storage is larger than sockaddr_in6 and aligned for it.
+                unsafe { at.cast::<libc::sockaddr_in6>().write(raw) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        RawAddress {
+            storage,
+            len: len as libc::socklen_t,
+        }
+    }
+}
+
+/// A non-blocking, close-on-exec TCP socket.
+pub(crate) fn tcp_socket(family: libc::c_int) -> Result<Descriptor, Errno> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) }).map(Descriptor)
+}
+
+fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &T) -> Result<(), Errno> {
+    let at = std::ptr::from_ref(value).cast();
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `at` points to `len` readable bytes for the length of the call.
+    check(unsafe { libc::setsockopt(fd, level, name, at, len) }).map(drop)
+}
+
+/// Sends small writes at once instead of waiting for the acknowledgement of earlier ones.
+pub(crate) fn set_no_delay(fd: RawFd) -> Result<(), Errno> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
+}
+
+/// Makes `close` send a reset instead of a FIN.
+pub(crate) fn set_reset_on_close(fd: RawFd) -> Result<(), Errno> {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
+}
+
+/// Lets `bind` fix the address alone: the port is chosen by `connect`, so that one port can serve
+/// several destinations and sources (Linux 4.2).
+pub(crate) fn set_bind_address_no_port(fd: RawFd) -> Result<(), Errno> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1_i32)
+}
+
+/// Binds a socket.
+pub(crate) fn bind(fd: RawFd, address: &RawAddress) -> Result<(), Errno> {
+    let at = (&raw const address.storage).cast();
+    // SAFETY: `at` points to `len` readable bytes for the length of the call.
+    check(unsafe { libc::bind(fd, at, address.len) }).map(drop)
+}
+
+/// Starts to connect.
+pub(crate) fn connect(fd: RawFd, address: &RawAddress) -> Result<(), Errno> {
+    let at = (&raw const address.storage).cast();
+    // SAFETY: `at` points to `len` readable bytes for the length of the call.
+    check(unsafe { libc::connect(fd, at, address.len) }).map(drop)
+}
+
+/// Takes the pending error of a socket, 0 for none.
+pub(crate) fn take_error(fd: RawFd) -> Result<Errno, Errno> {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let at = (&raw mut error).cast();
+    // SAFETY: `at` points to `len` writable bytes for the length of the call.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, at, &mut len) })?;
+    Ok(Errno(error))
+}
+
+/// Writes to a socket without raising SIGPIPE.
+#[inline]
+pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the pointer and length are those of a live slice.
+    check_len(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+}
+
+/// Reads from a socket.
+#[inline]
+pub(crate) fn recv(fd: RawFd, into: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the pointer and length are those of a live, writable slice.
+    check_len(unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), 0) })
+}
+
+/// Throws away up to `at_most` received bytes without copying them: with `MSG_TRUNC` a TCP socket
+/// (and only that, see tcp(7)) writes nothing to the buffer.
+#[inline]
+pub(crate) fn recv_discard(fd: RawFd, at_most: usize) -> Result<usize, Errno> {
+    // SAFETY: the kernel does not touch the buffer of a TCP socket under MSG_TRUNC.
+    check_len(unsafe { libc::recv(fd, std::ptr::null_mut(), at_most, libc::MSG_TRUNC) })
+}
+
+/// A new epoll instance.
+pub(crate) fn epoll_create() -> Result<Descriptor, Errno> {
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Descriptor)
+}
+
+/// Registers a descriptor with an epoll instance.
+pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd, events: u32, data: u64) -> Result<(), Errno> {
+    let mut event = libc::epoll_event { events, u64: data };
+    // SAFETY: `event` is a valid epoll_event for the length of the call.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
+}
+
+/// Waits for events with a timeout in nanoseconds (Linux 5.11).
+pub(crate) fn epoll_pwait2(
+    epoll: RawFd,
+    events: &mut [libc::epoll_event],
+    timeout_ns: u64,
+) -> Result<usize, Errno> {
+    let timeout = timespec(timeout_ns);
+    // SAFETY: events is a live, writable slice of the given length, timeout a valid timespec, and a
+    // null signal mask means that the mask is left alone. Called by number: glibc has it from 2.35 on.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll,
+            events.as_mut_ptr(),
+            events.len() as libc::c_int,
+            &raw const timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    usize::try_from(n).map_err(|_| Errno::last())
+}
+
+/// Waits for events with a timeout in milliseconds; -1 waits forever, 0 only looks.
+pub(crate) fn epoll_wait(
+    epoll: RawFd,
+    events: &mut [libc::epoll_event],
+    timeout_ms: i32,
+) -> Result<usize, Errno> {
+    let len = events.len() as libc::c_int;
+    // SAFETY: events is a live, writable slice of the given length.
+    let n = check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), len, timeout_ms) })?;
+    Ok(n as usize)
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
+}
+
+/// A timer as a descriptor.
+pub(crate) fn timerfd_create() -> Result<Descriptor, Errno> {
+    let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) }).map(Descriptor)
+}
+
+/// Sets a timer to fire once, `after_ns` from now.
+pub(crate) fn timerfd_set(timer: RawFd, after_ns: u64) -> Result<(), Errno> {
+    let when = libc::itimerspec {
+        it_interval: timespec(0),
+        // A value of zero would disarm the timer.
+        it_value: timespec(after_ns.max(1)),
+    };
+    // SAFETY: `when` is a valid itimerspec, and a null old value is not written.
+    check(unsafe { libc::timerfd_settime(timer, 0, &when, std::ptr::null_mut()) }).map(drop)
+}
+
+/// Lets the calling thread's timers fire within a nanosecond of their time instead of 50 us.
+pub(crate) fn set_precise_timers() {
+    // SAFETY: no pointers are passed; a failure leaves the default slack, which is only less precise.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+}
+
+/// Kernel id of the calling thread.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: no pointers are passed; the call cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Binds the calling thread to one CPU.
+pub(crate) fn pin_to(cpu: u32) -> Result<(), Errno> {
+    // SAFETY: cpu_set_t is plain data for which all zeroes is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: CPU_SET checks the index against the set's size.
+    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    // SAFETY: `set` is a valid cpu_set_t of the given size; 0 is the calling thread.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
+}
+
+/// CPUs on which the calling thread may run, ascending.
+pub(crate) fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: cpu_set_t is plain data for which all zeroes is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a writable cpu_set_t of the given size; 0 is the calling thread.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    if got != 0 {
+        return Vec::new();
+    }
+    (0..libc::CPU_SETSIZE as u32)
+        // SAFETY: the index is below the set's size.
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
+        .collect()
+}
+
+/// Raises the soft limit of open files to the hard one; returns the limit in force.
+pub(crate) fn raise_descriptor_limit() -> Result<u64, Errno> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid, writable rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    let before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is a valid rlimit.
+    let raised = check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) });
+    Ok(raised.map_or(before, |_| limit.rlim_max))
+}
+
+/// User and system CPU time of a thread or process, in nanoseconds, and the peak resident set in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// CPU time in user mode.
+    pub user_ns: u64,
+    /// CPU time in the kernel.
+    pub system_ns: u64,
+    /// Peak resident set of the process.
+    pub peak_rss_bytes: u64,
+}
+
+/// What the calling thread has used.
+pub(crate) fn thread_usage() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// What the process has used.
+pub(crate) fn process_usage() -> Usage {
+    usage(libc::RUSAGE_SELF)
+}
+
+fn usage(who: libc::c_int) -> Usage {
+    // SAFETY: rusage is plain data for which all zeroes is a valid value.
+    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `raw` is a valid, writable rusage; `who` is one of the constants above.
+    unsafe { libc::getrusage(who, &mut raw) };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
+    Usage {
+        user_ns: ns(raw.ru_utime),
+        system_ns: ns(raw.ru_stime),
+        // getrusage(2): ru_maxrss is in KiB.
+        peak_rss_bytes: raw.ru_maxrss as u64 * 1024,
+    }
+}

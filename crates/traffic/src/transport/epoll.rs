@@ -1,0 +1,417 @@
+//! Kernel TCP sockets under one edge-triggered epoll instance per load thread.
+//!
+//! A socket is registered once, for everything, and never again touched by `epoll_ctl`: per request
+//! there is one `send`, one `recv` and a share of one wait. A read that comes back short has drained
+//! the socket (epoll(7)), so nobody reads on just to see EAGAIN. Closing the descriptor unregisters it.
+
+use super::{Event, Failure, Received, Slot, Transport, Want};
+use crate::sys::{self, Descriptor, Errno, RawAddress};
+use record::{Close, FailureKind};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// One receive buffer for all connections of a thread; larger ones saved nothing.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// `epoll_event.data` of the timer, which no slot can have: slots end far below.
+const TIMER: u64 = u64::MAX;
+const EVERYTHING: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+
+/// Where to and where from.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// The server.
+    pub server: SocketAddr,
+    /// Local addresses, used in turn; empty leaves the choice to the kernel.
+    pub sources: Vec<IpAddr>,
+    /// Set `TCP_NODELAY`. A connection that sends one small segment has nothing to be delayed behind,
+    /// and saves the call.
+    pub no_delay: bool,
+}
+
+/// Connections open over all threads, and the most there ever were.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCount {
+    now: AtomicU32,
+    peak: AtomicU32,
+}
+
+impl OpenCount {
+    fn add(&self) {
+        let open = self.now.fetch_add(1, Relaxed) + 1;
+        self.peak.fetch_max(open, Relaxed);
+    }
+
+    fn sub(&self) {
+        self.now.fetch_sub(1, Relaxed);
+    }
+
+    /// Most open at one time.
+    pub fn peak(&self) -> u32 {
+        self.peak.load(Relaxed)
+    }
+}
+
+#[derive(Debug)]
+enum Socket {
+    Closed,
+    Connecting(Descriptor),
+    Open(Descriptor),
+}
+
+/// The transport; see the module.
+pub(crate) struct Epoll {
+    epoll: Descriptor,
+    /// For kernels without `epoll_pwait2` (before 5.11), whose timeouts are whole milliseconds.
+    timer: Option<Descriptor>,
+    sockets: Vec<Socket>,
+    /// Counts the sockets of a slot, so that an event of an earlier one is recognised. A descriptor
+    /// inherited by a child between fork and exec would keep the old registration alive.
+    generations: Vec<u32>,
+    ready: Vec<libc::epoll_event>,
+    buffer: Box<[u8]>,
+    server: RawAddress,
+    sources: Vec<RawAddress>,
+    next_source: usize,
+    no_delay: bool,
+    open_count: Arc<OpenCount>,
+    syscalls: u64,
+}
+
+impl Epoll {
+    /// A transport of `slots` closed slots. `first_source` spreads the threads over the sources.
+    pub fn new(
+        slots: u32,
+        endpoint: &Endpoint,
+        first_source: usize,
+        open_count: Arc<OpenCount>,
+    ) -> Result<Self, Errno> {
+        let slots = slots as usize;
+        let empty = libc::epoll_event { events: 0, u64: 0 };
+        Ok(Epoll {
+            epoll: sys::epoll_create()?,
+            timer: None,
+            sockets: (0..slots).map(|_| Socket::Closed).collect(),
+            generations: vec![0; slots],
+            ready: vec![empty; (slots + 1).min(512)],
+            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            server: endpoint.server.into(),
+            sources: endpoint
+                .sources
+                .iter()
+                .map(|&ip| SocketAddr::new(ip, 0).into())
+                .collect(),
+            next_source: first_source,
+            no_delay: endpoint.no_delay,
+            open_count,
+            syscalls: 0,
+        })
+    }
+
+    fn call<T>(&mut self, result: T) -> T {
+        self.syscalls += 1;
+        result
+    }
+
+    fn descriptor(&self, slot: Slot) -> i32 {
+        match &self.sockets[slot as usize] {
+            Socket::Open(fd) | Socket::Connecting(fd) => fd.raw(),
+            // The kernel answers EBADF, which is then reported: the loop never does it.
+            Socket::Closed => -1,
+        }
+    }
+
+    /// Socket, options, local address and the start of the connection.
+    fn start(&mut self) -> Result<Descriptor, Failure> {
+        let failed = |call| move |errno| Failure::connect(call, errno);
+        let socket = self
+            .call(sys::tcp_socket(self.server.family()))
+            .map_err(failed("socket"))?;
+        if self.no_delay {
+            self.call(sys::set_no_delay(socket.raw()))
+                .map_err(failed("setsockopt TCP_NODELAY"))?;
+        }
+        if !self.sources.is_empty() {
+            let source = self.sources[self.next_source % self.sources.len()];
+            self.next_source += 1;
+            self.call(sys::set_bind_address_no_port(socket.raw()))
+                .map_err(failed("setsockopt IP_BIND_ADDRESS_NO_PORT"))?;
+            self.call(sys::bind(socket.raw(), &source))
+                .map_err(failed("bind"))?;
+        }
+        match self.call(sys::connect(socket.raw(), &self.server)) {
+            Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(socket),
+            Err(errno) => Err(Failure::connect("connect", errno)),
+        }
+    }
+
+    /// What an epoll event means for a slot; `None` for one of an earlier socket.
+    fn translate(&mut self, raw: libc::epoll_event) -> Option<(Slot, Event)> {
+        let (slot, generation) = (raw.u64 as u32, (raw.u64 >> 32) as u32);
+        if raw.u64 == TIMER || self.generations[slot as usize] != generation {
+            return None;
+        }
+        let has = |flag: libc::c_int| raw.events & flag as u32 != 0;
+        match std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed) {
+            Socket::Closed => None,
+            Socket::Connecting(socket) if has(libc::EPOLLERR) => {
+                let errno = self
+                    .call(sys::take_error(socket.raw()))
+                    .unwrap_or_else(|e| e);
+                Some((slot, Event::OpenFailed(Failure::connect("connect", errno))))
+            }
+            Socket::Connecting(socket) if !has(libc::EPOLLOUT) => {
+                self.sockets[slot as usize] = Socket::Connecting(socket);
+                None
+            }
+            Socket::Connecting(socket) => {
+                self.sockets[slot as usize] = Socket::Open(socket);
+                self.open_count.add();
+                Some((slot, Event::Opened))
+            }
+            Socket::Open(socket) => {
+                self.sockets[slot as usize] = Socket::Open(socket);
+                let hangup = has(libc::EPOLLRDHUP) || has(libc::EPOLLHUP) || has(libc::EPOLLERR);
+                Some((
+                    slot,
+                    Event::Ready {
+                        readable: has(libc::EPOLLIN) || hangup,
+                        writable: has(libc::EPOLLOUT),
+                        hangup,
+                    },
+                ))
+            }
+        }
+    }
+
+    fn poll(&mut self, timeout_ns: u64) -> Result<usize, Errno> {
+        self.syscalls += 1;
+        let epoll = self.epoll.raw();
+        if timeout_ns == 0 {
+            return sys::epoll_wait(epoll, &mut self.ready, 0);
+        }
+        let Some(timer) = &self.timer else {
+            return sys::epoll_pwait2(epoll, &mut self.ready, timeout_ns);
+        };
+        self.syscalls += 1;
+        sys::timerfd_set(timer.raw(), timeout_ns)?;
+        sys::epoll_wait(epoll, &mut self.ready, -1)
+    }
+
+    /// From now on waits with a timer descriptor.
+    fn use_timer(&mut self) -> Result<(), Errno> {
+        let timer = sys::timerfd_create()?;
+        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        sys::epoll_add(self.epoll.raw(), timer.raw(), events, TIMER)?;
+        self.timer = Some(timer);
+        Ok(())
+    }
+}
+
+impl Transport for Epoll {
+    fn open(&mut self, slot: Slot) -> Result<(), Failure> {
+        let socket = self.start()?;
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        let data = u64::from(*generation) << 32 | u64::from(slot);
+        self.call(sys::epoll_add(
+            self.epoll.raw(),
+            socket.raw(),
+            EVERYTHING,
+            data,
+        ))
+        .map_err(|errno| Failure::connect("epoll_ctl", errno))?;
+        self.sockets[slot as usize] = Socket::Connecting(socket);
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, slot: Slot, bytes: &[u8]) -> Result<usize, Failure> {
+        self.syscalls += 1;
+        match sys::send(self.descriptor(slot), bytes) {
+            Err(Errno(libc::EAGAIN | libc::EINTR)) => Ok(0),
+            sent => sent.map_err(|errno| Failure::io("send", errno)),
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, slot: Slot, want: Want) -> Result<Received<'_>, Failure> {
+        self.syscalls += 1;
+        let fd = self.descriptor(slot);
+        let (asked, got) = match want {
+            Want::Bytes(limit) => {
+                let limit = limit.min(self.buffer.len());
+                (limit, sys::recv(fd, &mut self.buffer[..limit]))
+            }
+            Want::Discard(limit) => (limit, sys::recv_discard(fd, limit)),
+        };
+        match (got, want) {
+            (Ok(0), _) => Ok(Received::End { orderly: true }),
+            (Ok(len), Want::Bytes(_)) => Ok(Received::Data {
+                bytes: &self.buffer[..len],
+                more: len == asked,
+            }),
+            (Ok(len), Want::Discard(_)) => Ok(Received::Discarded {
+                len,
+                more: len == asked,
+            }),
+            (Err(Errno(libc::EAGAIN)), _) => Ok(Received::Blocked),
+            (Err(errno), _) => Err(Failure::io("recv", errno)),
+        }
+    }
+
+    fn close(&mut self, slot: Slot, how: Close) {
+        let socket = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
+        match &socket {
+            Socket::Closed => return,
+            Socket::Connecting(_) => {}
+            Socket::Open(open) => {
+                self.open_count.sub();
+                if how == Close::Rst {
+                    self.syscalls += 1;
+                    // A failure leaves a FIN in place of the reset; the connection ends all the same.
+                    let _ = sys::set_reset_on_close(open.raw());
+                }
+            }
+        }
+        self.syscalls += 1;
+    }
+
+    fn wait(&mut self, events: &mut Vec<(Slot, Event)>, timeout_ns: u64) -> Result<(), Failure> {
+        let n = match self.poll(timeout_ns) {
+            Ok(n) => n,
+            Err(Errno(libc::EINTR)) => 0,
+            Err(Errno(libc::ENOSYS)) if self.timer.is_none() => {
+                self.use_timer()
+                    .map_err(|errno| Failure::io("timerfd", errno))?;
+                return self.wait(events, timeout_ns);
+            }
+            Err(errno) => {
+                return Err(Failure {
+                    kind: FailureKind::Io,
+                    detail: super::Detail::Call("epoll_pwait2", errno),
+                });
+            }
+        };
+        for i in 0..n {
+            let raw = self.ready[i];
+            let first = self.translate(raw);
+            let opened = matches!(first, Some((_, Event::Opened)));
+            events.extend(first);
+            // One edge may tell of the connection and of the peer's bytes or end at once.
+            if opened
+                && raw.events & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP) as u32 != 0
+            {
+                events.extend(self.translate(raw));
+            }
+        }
+        Ok(())
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.syscalls
+    }
+
+    fn name(&self) -> String {
+        "epoll".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// Opens one connection to `listener` and sends and receives five bytes.
+    fn exchange(listener: &TcpListener, with_timer: bool) {
+        let endpoint = Endpoint {
+            server: listener.local_addr().unwrap(),
+            sources: Vec::new(),
+            no_delay: true,
+        };
+        let count = Arc::new(OpenCount::default());
+        let mut transport = Epoll::new(1, &endpoint, 0, Arc::clone(&count)).unwrap();
+        if with_timer {
+            transport.use_timer().unwrap();
+        }
+        transport.open(0).unwrap();
+        let mut events = Vec::with_capacity(4);
+        while events.is_empty() {
+            transport.wait(&mut events, 1_000_000_000).unwrap();
+        }
+        assert!(matches!(events[0], (0, Event::Opened)));
+        assert_eq!(count.peak(), 1);
+        let (mut peer, _) = listener.accept().unwrap();
+        assert_eq!(transport.send(0, b"hello").unwrap(), 5);
+        let mut got = [0; 5];
+        peer.read_exact(&mut got).unwrap();
+        peer.write_all(&got).unwrap();
+        events.clear();
+        while !matches!(
+            events.last(),
+            Some((0, Event::Ready { readable: true, .. }))
+        ) {
+            transport.wait(&mut events, 1_000_000_000).unwrap();
+        }
+        match transport.recv(0, Want::Bytes(100)).unwrap() {
+            Received::Data { bytes, more } => assert_eq!((bytes, more), (&b"hello"[..], false)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn carries_bytes_with_either_way_to_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        exchange(&listener, false);
+        exchange(&listener, true);
+    }
+
+    #[test]
+    fn both_ways_to_wait_end_without_an_event() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for with_timer in [false, true] {
+            let endpoint = Endpoint {
+                server: listener.local_addr().unwrap(),
+                sources: Vec::new(),
+                no_delay: true,
+            };
+            let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
+            if with_timer {
+                transport.use_timer().unwrap();
+            }
+            let mut events = Vec::with_capacity(1);
+            transport.wait(&mut events, 1_000).unwrap();
+            assert!(events.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_closed_port_is_refused() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let endpoint = Endpoint {
+            server: free,
+            sources: Vec::new(),
+            no_delay: false,
+        };
+        let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
+        let failure = transport.open(0).err().unwrap_or_else(|| {
+            let mut events = Vec::with_capacity(4);
+            while events.is_empty() {
+                transport.wait(&mut events, 1_000_000_000).unwrap();
+            }
+            match events.remove(0) {
+                (0, Event::OpenFailed(failure)) => failure,
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(failure.kind, FailureKind::ConnectRefused);
+        assert_eq!(
+            failure.detail.to_string(),
+            "connect: Connection refused (os error 111)"
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! How bytes travel: the seam between the load loop and kernel sockets, TLS, and what comes later
+//! (io_uring, a user-space TCP stack).
+//!
+//! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
+//! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
+//! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
+//! transport over a transport.
+
+mod epoll;
+mod tls;
+
+pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
+pub(crate) use tls::{Tls, client_config};
+
+use crate::http::CodecError;
+use crate::sys::Errno;
+use record::{Close, FailureKind};
+use std::fmt;
+
+/// Number of a connection within one load thread.
+pub(crate) type Slot = u32;
+
+/// Why a request or connection failed: the kind to count and the words for the first of its kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// Under which name it is counted.
+    pub kind: FailureKind,
+    /// What happened.
+    pub detail: Detail,
+}
+
+/// The words of a [`Failure`], formatted only when somebody reads them: a load thread may not allocate.
+#[derive(Clone, Debug)]
+pub(crate) enum Detail {
+    /// A system call failed.
+    Call(&'static str, Errno),
+    /// A fixed text.
+    Text(&'static str),
+    /// The codec refused the response.
+    Codec(CodecError),
+    /// TLS failed. This one does allocate: the thread's connections are being refused anyway.
+    Tls(Box<rustls::Error>),
+    /// A complete response with this status.
+    Status(u16),
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Detail::Call(call, errno) => write!(f, "{call}: {}", errno.to_io()),
+            Detail::Text(text) => f.write_str(text),
+            Detail::Codec(error) => write!(f, "{error}"),
+            Detail::Tls(error) => write!(f, "TLS: {error}"),
+            Detail::Status(status) => write!(f, "the server answered with status {status}"),
+        }
+    }
+}
+
+impl Failure {
+    /// A failure with a fixed text.
+    pub fn text(kind: FailureKind, text: &'static str) -> Self {
+        Failure {
+            kind,
+            detail: Detail::Text(text),
+        }
+    }
+
+    /// A failed call on an established connection.
+    pub fn io(call: &'static str, errno: Errno) -> Self {
+        let kind = match errno.0 {
+            libc::ECONNRESET | libc::EPIPE => FailureKind::Reset,
+            _ => FailureKind::Io,
+        };
+        Failure {
+            kind,
+            detail: Detail::Call(call, errno),
+        }
+    }
+
+    /// A failed call on the way to a connection.
+    pub fn connect(call: &'static str, errno: Errno) -> Self {
+        let kind = match errno.0 {
+            libc::ECONNREFUSED => FailureKind::ConnectRefused,
+            libc::ETIMEDOUT => FailureKind::ConnectTimeout,
+            libc::EADDRNOTAVAIL => FailureKind::NoLocalPort,
+            libc::EMFILE | libc::ENFILE => FailureKind::NoDescriptor,
+            _ => FailureKind::ConnectFailed,
+        };
+        Failure {
+            kind,
+            detail: Detail::Call(call, errno),
+        }
+    }
+}
+
+/// What a transport reports about a slot.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The connection is ready for requests, TLS handshake included.
+    Opened,
+    /// The connection could not be opened; the slot is closed again.
+    OpenFailed(Failure),
+    /// Something can be done.
+    Ready {
+        /// There are bytes, an end or an error to receive.
+        readable: bool,
+        /// Bytes can be sent again.
+        writable: bool,
+        /// The peer has ended its side: after the bytes there is an end.
+        hangup: bool,
+    },
+}
+
+/// What the loop wants to receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Want {
+    /// Bytes, at most so many.
+    Bytes(usize),
+    /// To be rid of at most so many; the transport may hand them out all the same.
+    Discard(usize),
+}
+
+/// What was received.
+#[derive(Debug)]
+pub(crate) enum Received<'a> {
+    /// Bytes, in the transport's memory.
+    Data {
+        /// At least one.
+        bytes: &'a [u8],
+        /// More may be waiting.
+        more: bool,
+    },
+    /// So many bytes are gone unseen.
+    Discarded {
+        /// How many.
+        len: usize,
+        /// More may be waiting.
+        more: bool,
+    },
+    /// Nothing now; an event will tell.
+    Blocked,
+    /// The peer has ended the stream.
+    End {
+        /// In the orderly way of the transport: TLS has its own end mark.
+        orderly: bool,
+    },
+}
+
+/// TLS handshakes so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handshakes {
+    /// Full ones.
+    pub full: u64,
+    /// Resumed ones.
+    pub resumed: u64,
+    /// Protocol that the server chose by ALPN; empty for none.
+    pub alpn: String,
+}
+
+/// A way to carry byte streams, one per slot. No call blocks but [`Transport::wait`].
+pub(crate) trait Transport: Send {
+    /// Starts to open a closed slot; [`Event::Opened`] or [`Event::OpenFailed`] follows.
+    fn open(&mut self, slot: Slot) -> Result<(), Failure>;
+
+    /// Sends a prefix of `bytes` and returns its length; when it is shorter than `bytes`, an event says
+    /// when to go on.
+    fn send(&mut self, slot: Slot, bytes: &[u8]) -> Result<usize, Failure>;
+
+    /// Receives.
+    fn recv(&mut self, slot: Slot, want: Want) -> Result<Received<'_>, Failure>;
+
+    /// Closes a slot, whatever state it is in.
+    fn close(&mut self, slot: Slot, how: Close);
+
+    /// Appends what has happened to `events` (never beyond its capacity), waiting for at most
+    /// `timeout_ns` for the first.
+    fn wait(&mut self, events: &mut Vec<(Slot, Event)>, timeout_ns: u64) -> Result<(), Failure>;
+
+    /// System calls so far.
+    fn syscalls(&self) -> u64;
+
+    /// Name of the engine in the record.
+    fn name(&self) -> String;
+
+    /// TLS handshakes so far; none without TLS.
+    fn handshakes(&self) -> Handshakes {
+        Handshakes::default()
+    }
+}
