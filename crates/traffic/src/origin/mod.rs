@@ -337,12 +337,18 @@ impl Drop for Origin {
 fn prepare(worker: WorkerSpec, cpu: Option<u32>) -> Result<Worker, OriginError> {
     let thread = worker.service.thread;
     if let Some(cpu) = cpu {
-        sys::pin(cpu).map_err(|cause| OriginError::Pin { thread, cpu, cause })?;
+        crate::sys::pin_to(cpu).map_err(|errno| OriginError::Pin {
+            thread,
+            cpu,
+            cause: errno.to_io(),
+        })?;
     }
-    sys::exact_timeouts();
+    crate::sys::set_precise_timers();
     sys::ignore_broken_pipes();
     let counters = worker.service.counters();
-    counters.tid.store(sys::thread_id(), Ordering::Relaxed);
+    counters
+        .tid
+        .store(crate::sys::thread_id(), Ordering::Relaxed);
     Worker::new(worker).map_err(|cause| OriginError::Thread { thread, cause })
 }
 
