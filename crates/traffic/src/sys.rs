@@ -248,7 +248,8 @@ pub(crate) fn epoll_wait(
     Ok(n as usize)
 }
 
-fn timespec(ns: u64) -> libc::timespec {
+/// A time span in the kernel's form.
+pub(crate) fn timespec(ns: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
@@ -289,7 +290,11 @@ pub(crate) fn thread_id() -> i32 {
 pub(crate) fn pin_to(cpu: u32) -> Result<(), Errno> {
     // SAFETY: cpu_set_t is plain data for which all zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: CPU_SET checks the index against the set's size.
+    // CPU_SET panics on an index beyond the set.
+    if cpu >= libc::CPU_SETSIZE as u32 {
+        return Err(Errno(libc::EINVAL));
+    }
+    // SAFETY: the index is below the set's size.
     unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     // SAFETY: `set` is a valid cpu_set_t of the given size; 0 is the calling thread.
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)

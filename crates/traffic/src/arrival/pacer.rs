@@ -1,5 +1,6 @@
 //! Due times of one load thread: closed, constant or Poisson.
 
+use crate::random::Random;
 use record::Arrival;
 
 /// Which part of the load a thread carries: part `index` of `of`.
@@ -47,7 +48,7 @@ pub struct Poisson {
     mean_gap_ns: f64,
     /// Next due time from `start_ns`. An f64 holds nanoseconds exactly for 104 days.
     offset_ns: f64,
-    random: SplitMix64,
+    random: Random,
 }
 
 impl Pacer {
@@ -68,7 +69,7 @@ impl Pacer {
                     start_ns,
                     mean_gap_ns: 1e9 / per_s * f64::from(share.of),
                     offset_ns: 0.0,
-                    random: SplitMix64(seed.wrapping_add(u64::from(share.index))),
+                    random: Random::seeded(seed.wrapping_add(u64::from(share.index))),
                 };
                 // A Poisson process does not begin with an event.
                 poisson.advance();
@@ -100,23 +101,7 @@ impl Pacer {
 
 impl Poisson {
     fn advance(&mut self) {
-        // Inversion of the exponential distribution; 1 - u is in (0, 1], so the logarithm is finite.
-        self.offset_ns += -(1.0 - self.random.unit()).ln() * self.mean_gap_ns;
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): eight bytes of state, so that a cursor can be copied.
-#[derive(Clone, Debug)]
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// Uniform in [0, 1).
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.offset_ns += self.random.exponential() * self.mean_gap_ns;
     }
 }
 

@@ -9,18 +9,20 @@
 //! any given file        by its path below the directory
 //! ```
 //! Each thread is a server of its own, with its own `SO_REUSEPORT` socket: the kernel deals the
-//! connections out. Bytes flow `connection` -> `talk` -> `content`, and nowhere are they waited
+//! connections out. Bytes flow `connection` -> `talk` -> `content`, `answer`, and nowhere are they waited
 //! for: `worker` comes back when the kernel or a timer says so.
 //!
 //! The surprise: every method is answered alike on every path, and a request's body is read and counted
 //! wherever it is sent to.
 
+mod answer;
 mod connection;
 mod content;
 mod delay;
 mod freeze;
 mod slots;
 mod stats;
+mod store;
 mod sys;
 mod talk;
 mod timers;
@@ -335,12 +337,18 @@ impl Drop for Origin {
 fn prepare(worker: WorkerSpec, cpu: Option<u32>) -> Result<Worker, OriginError> {
     let thread = worker.service.thread;
     if let Some(cpu) = cpu {
-        sys::pin(cpu).map_err(|cause| OriginError::Pin { thread, cpu, cause })?;
+        crate::sys::pin_to(cpu).map_err(|errno| OriginError::Pin {
+            thread,
+            cpu,
+            cause: errno.to_io(),
+        })?;
     }
-    sys::exact_timeouts();
+    crate::sys::set_precise_timers();
     sys::ignore_broken_pipes();
     let counters = worker.service.counters();
-    counters.tid.store(sys::thread_id(), Ordering::Relaxed);
+    counters
+        .tid
+        .store(crate::sys::thread_id(), Ordering::Relaxed);
     Worker::new(worker).map_err(|cause| OriginError::Thread { thread, cause })
 }
 

@@ -1,9 +1,11 @@
-//! The system calls of a serving thread, each behind a safe function.
+//! The system calls of a serving thread that the load generator does not make, and the common ones
+//! (`crate::sys`) in the shape that a server wants.
 //!
 //! Everything that would block says so with `None` instead of an error, because for this server that
 //! is the ordinary case.
 
-use record::Nanos;
+use crate::sys::{self, Descriptor, Errno};
+use record::{Clock, Nanos};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -13,12 +15,21 @@ fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// `None` for "not now": would block, or interrupted before anything happened and to be tried later.
+/// `None` for "not now".
 fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(n) => Ok(Some(n)),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+/// The same, for a common call.
+fn transferred(result: Result<usize, Errno>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(Errno(libc::EAGAIN)) => Ok(None),
+        Err(errno) => Err(errno.to_io()),
     }
 }
 
@@ -40,44 +51,28 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
 
 /// Reads into `buffer`; `Some(0)` is the end of the stream, `None` that nothing is there.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // SAFETY: pointer and length are those of one exclusive slice.
-    let result = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            0,
-        )
-    };
-    unless_blocked(check(result))
+    transferred(sys::recv(socket.as_raw_fd(), buffer))
 }
 
-/// Drops up to `length` received bytes in the kernel, without a copy (tcp(7), `MSG_TRUNC`).
+/// Drops up to `length` received bytes in the kernel, without a copy.
 pub fn discard(socket: BorrowedFd<'_>, length: usize) -> io::Result<Option<usize>> {
-    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so it may be null.
-    let result =
-        unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), length, libc::MSG_TRUNC) };
-    unless_blocked(check(result))
+    transferred(sys::recv_discard(socket.as_raw_fd(), length))
 }
 
 /// Sends from a buffer; `None` when the socket takes nothing now.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    send_flagged(socket, bytes, 0)
+    transferred(sys::send(socket.as_raw_fd(), bytes))
 }
 
 /// The same, when the next send follows at once: what does not fill a segment waits for it.
 pub fn send_with_more_to_come(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    send_flagged(socket, bytes, libc::MSG_MORE)
-}
-
-fn send_flagged(socket: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<Option<usize>> {
     // SAFETY: pointer and length are those of one slice.
     let result = unsafe {
         libc::send(
             socket.as_raw_fd(),
             bytes.as_ptr().cast(),
             bytes.len(),
-            flags | libc::MSG_NOSIGNAL,
+            libc::MSG_MORE | libc::MSG_NOSIGNAL,
         )
     };
     unless_blocked(check(result))
@@ -124,22 +119,9 @@ pub fn shutdown_write(socket: BorrowedFd<'_>) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// The monotonic clock.
+/// The time on the clock of the run.
 pub fn monotonic() -> Nanos {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a timespec that the call may write.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    Nanos(now.tv_sec as u64 * Nanos::SECOND.0 + now.tv_nsec as u64)
-}
-
-fn timespec(span: Nanos) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (span.0 / Nanos::SECOND.0) as libc::time_t,
-        tv_nsec: (span.0 % Nanos::SECOND.0) as _,
-    }
+    crate::MonotonicClock.now()
 }
 
 /// Sleeps for `span`, or until `wake` is readable.
@@ -150,33 +132,7 @@ pub fn sleep_unless(wake: BorrowedFd<'_>, span: Nanos) {
         revents: 0,
     };
     // SAFETY: one pollfd and one timespec, both alive for the call; no signal mask.
-    unsafe { libc::ppoll(&mut watched, 1, &timespec(span), ptr::null()) };
-}
-
-/// Kernel id of this thread.
-pub fn thread_id() -> i32 {
-    // SAFETY: gettid has no argument and cannot fail.
-    unsafe { libc::gettid() }
-}
-
-/// Pins this thread to one CPU.
-pub fn pin(cpu: u32) -> io::Result<()> {
-    // SAFETY: a cpu_set_t is plain bits; zeros are the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu >= libc::CPU_SETSIZE as u32 {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: the index is below the size of the set.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: the set is valid for its size; thread 0 is the caller.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
-    check(result as isize).map(drop)
-}
-
-/// Makes this thread's timeouts exact: by default the kernel may add 50 us to save wake-ups.
-pub fn exact_timeouts() {
-    // SAFETY: PR_SET_TIMERSLACK takes a number; a failure leaves the default.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    unsafe { libc::ppoll(&mut watched, 1, &sys::timespec(span.0), ptr::null()) };
 }
 
 /// What [`Epoll::wait`] reports.
@@ -188,7 +144,7 @@ pub const NO_EVENT: Event = Event { events: 0, u64: 0 };
 /// An epoll instance.
 #[derive(Debug)]
 pub struct Epoll {
-    fd: OwnedFd,
+    descriptor: Descriptor,
     /// The kernel has no `epoll_pwait2` (before Linux 5.11).
     milliseconds_only: bool,
 }
@@ -196,90 +152,64 @@ pub struct Epoll {
 impl Epoll {
     /// A new instance.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no memory is involved.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)?;
         Ok(Self {
-            // SAFETY: the kernel has just given us this descriptor.
-            fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) },
+            descriptor: sys::epoll_create().map_err(Errno::to_io)?,
             milliseconds_only: false,
         })
     }
 
     /// Watches `fd` for `events` under the number `token`; it stops when the descriptor is closed.
     pub fn add(&self, fd: BorrowedFd<'_>, events: i32, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, events, token)
+        sys::epoll_add(self.descriptor.raw(), fd.as_raw_fd(), events as u32, token)
+            .map_err(Errno::to_io)
     }
 
     /// Changes what `fd` is watched for.
     pub fn modify(&self, fd: BorrowedFd<'_>, events: i32, token: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, events, token)
-    }
-
-    fn control(&self, what: i32, fd: BorrowedFd<'_>, events: i32, token: u64) -> io::Result<()> {
         let mut event = Event {
             events: events as u32,
             u64: token,
         };
         // SAFETY: both descriptors are open and the event lives for the call.
-        let result =
-            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd.as_raw_fd(), &mut event) };
+        let result = unsafe {
+            libc::epoll_ctl(
+                self.descriptor.raw(),
+                libc::EPOLL_CTL_MOD,
+                fd.as_raw_fd(),
+                &mut event,
+            )
+        };
         check(result as isize).map(drop)
     }
 
     /// Waits for events, at most for `timeout`; how many there are. A signal counts as none.
     pub fn wait(&mut self, events: &mut [Event], timeout: Option<Nanos>) -> usize {
         let result = match timeout {
-            None => self.wait_ms(events, -1),
-            Some(Nanos(0)) => self.wait_ms(events, 0),
+            None => sys::epoll_wait(self.descriptor.raw(), events, -1),
+            Some(Nanos(0)) => sys::epoll_wait(self.descriptor.raw(), events, 0),
             Some(span) => self.wait_ns(events, span),
         };
         match result {
             Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
-            Err(e) => unreachable!("epoll_wait on our own descriptor and buffer: {e}"),
+            Err(Errno(libc::EINTR)) => 0,
+            Err(e) => unreachable!("epoll_wait on our own descriptor and buffer: {}", e.to_io()),
         }
     }
 
-    fn wait_ms(&self, events: &mut [Event], timeout_ms: i32) -> io::Result<usize> {
-        // SAFETY: pointer and length are those of one exclusive slice.
-        let result = unsafe {
-            libc::epoll_wait(
-                self.fd.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as i32,
-                timeout_ms,
-            )
-        };
-        check(result as isize)
-    }
-
-    fn wait_ns(&mut self, events: &mut [Event], span: Nanos) -> io::Result<usize> {
-        if self.milliseconds_only {
-            // Rounded up: to wake early would mean to spin until the time has come.
-            let ms = span.0.div_ceil(Nanos::MILLI.0);
-            return self.wait_ms(events, i32::try_from(ms).unwrap_or(i32::MAX));
-        }
-        let timeout = timespec(span);
-        // SAFETY: as for epoll_wait; the timeout lives for the call and there is no signal mask. The raw
-        // number, because glibc has no wrapper before 2.35.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.fd.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as i32,
-                &raw const timeout,
-                ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        match check(result as isize) {
-            Err(e) if e.raw_os_error() == Some(libc::ENOSYS) => {
-                self.milliseconds_only = true;
-                self.wait_ns(events, span)
+    fn wait_ns(&mut self, events: &mut [Event], span: Nanos) -> Result<usize, Errno> {
+        if !self.milliseconds_only {
+            match sys::epoll_pwait2(self.descriptor.raw(), events, span.0) {
+                Err(Errno(libc::ENOSYS)) => self.milliseconds_only = true,
+                result => return result,
             }
-            result => result,
         }
+        // Rounded up: to wake early would mean to spin until the time has come.
+        let ms = span.0.div_ceil(Nanos::MILLI.0);
+        sys::epoll_wait(
+            self.descriptor.raw(),
+            events,
+            i32::try_from(ms).unwrap_or(i32::MAX),
+        )
     }
 }
 
@@ -341,10 +271,5 @@ mod tests {
             assert_eq!(epoll.wait(&mut [NO_EVENT; 1], Some(Nanos(1_300_000))), 0);
             assert!(monotonic().since(before) >= Nanos(1_300_000));
         }
-    }
-
-    #[test]
-    fn an_impossible_cpu_is_refused() {
-        assert!(pin(u32::MAX).is_err());
     }
 }

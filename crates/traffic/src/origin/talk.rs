@@ -4,8 +4,10 @@
 //! it says by a [`Verdict`] why it stopped. Pipelined requests are answered one behind the other in one
 //! output. The socket, the delay and the freeze are the worker's.
 
-use super::content::{Answer, ConnectionField, Content, Route, Tail};
+use super::answer::{Answer, ConnectionField};
+use super::content::{Content, Route};
 use super::stats::{Board, Counters};
+use super::store::Tail;
 use crate::http::{BodyDecoder, CodecError, Framing, RequestHead, parse_request};
 
 /// Largest request head.

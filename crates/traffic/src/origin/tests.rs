@@ -407,6 +407,13 @@ fn what_cannot_be_started_says_why() {
         ),
         (
             OriginSpec {
+                cpus: vec![u32::MAX],
+                ..spec()
+            },
+            "CPU 4294967295",
+        ),
+        (
+            OriginSpec {
                 files: Some("/nonexistent".into()),
                 ..spec()
             },
