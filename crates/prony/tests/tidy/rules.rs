@@ -372,6 +372,14 @@ mod tests {
     }
 
     #[test]
+    fn the_crate_named_target_is_no_build_output() {
+        let source = ["crates/target", "crates/target/src", ".ci"];
+        let other = ["target", "results", ".git"];
+        assert!(source.into_iter().all(crate::tree::is_source_directory));
+        assert!(!other.into_iter().any(crate::tree::is_source_directory));
+    }
+
+    #[test]
     fn canary_signals() {
         let signals =
             "## Signals\n\n| signal | kind |\n|---|---|\n| `cpu.user_s` `cpu.made_up` | x |\n";
