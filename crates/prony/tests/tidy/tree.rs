@@ -16,9 +16,11 @@ pub fn root() -> PathBuf {
         .expect("the workspace is where cargo found it")
 }
 
-/// Directories that are not source: build output, results, and whatever hides (save `.ci`).
-pub fn is_source_directory(name: &str) -> bool {
-    name == ".ci" || !(name.starts_with('.') || name == "target" || name == "results")
+/// Whether the directory at `path`, relative to the root, holds source: not what hides (save `.ci`), and neither
+/// the build's nor the runs' output. `crates/target` is a crate.
+pub fn is_source_directory(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == ".ci" || !(name.starts_with('.') || path == "target" || path == "results")
 }
 
 /// Adds the files below `directory` whose name has one of the `endings`, as path relative to `root` and text.
@@ -29,19 +31,18 @@ fn collect(
     found: &mut Vec<(String, String)>,
 ) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
+        let path = entry?.path();
+        let relative = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() {
-            if is_source_directory(&name) {
+            if is_source_directory(&relative) {
                 collect(root, &path, endings, found)?;
             }
-        } else if endings.iter().any(|ending| name.ends_with(ending)) {
-            let relative = path.strip_prefix(root).unwrap_or(&path);
-            found.push((
-                relative.to_string_lossy().into_owned(),
-                fs::read_to_string(&path)?,
-            ));
+        } else if endings.iter().any(|ending| relative.ends_with(ending)) {
+            found.push((relative, fs::read_to_string(&path)?));
         }
     }
     Ok(())
