@@ -1,14 +1,16 @@
 //! The journal after `kill -9`: the next start ends what the killed one had started, and nothing else.
 //!
-//! The test starts its own binary again as the process that is killed: that is the ignored test `hold`.
+//! The test starts its own binary again as the process that is killed.
 
 use crate::bench::{Bench, lives, spec};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use target::{Change, Journal, Launcher};
 
+/// Set, the test [`HOLDER`] is the process that is killed, with its state and work in this directory.
 const DIRECTORY: &str = "PRONY_TEST_DIRECTORY";
+const HOLDER: &str = "recover::a_killed_owner_leaves_nothing_after_the_next_start";
 
 /// Ignores SIGTERM, as the death signal is one: only the journal can end it.
 const DEAF: &str = "command = [\"python3\", \"-c\", \"import signal, http.server as h; \
@@ -16,22 +18,24 @@ const DEAF: &str = "command = [\"python3\", \"-c\", \"import signal, http.server
     h.HTTPServer(('{{address}}', {{port}}), h.BaseHTTPRequestHandler).serve_forever()\"]\n\
     ready_timeout = \"60s\"";
 
-#[test]
-#[ignore = "not a test: the process that `a_killed_owner` starts and kills"]
-fn hold() {
-    let dir = std::env::var(DIRECTORY).expect("started by a_killed_owner");
+/// What the killed process does: starts targets, says so, and waits for its end.
+fn hold(dir: &str) -> ! {
     let launcher = Launcher {
-        journal: Journal::open(&Path::new(&dir).join("state")).unwrap(),
+        journal: Journal::open(&Path::new(dir).join("state")).expect("a journal"),
         prony: "/nonexistent/prony".into(),
-        work_dir: Path::new(&dir).join("work"),
+        work_dir: Path::new(dir).join("work"),
     };
-    let start = |section| launcher.start(&spec(section, ""), &[].into()).unwrap();
+    let start = |section| {
+        launcher
+            .start(&spec(section, ""), &[].into())
+            .expect("it starts")
+    };
     let (deaf, nginx) = (start(DEAF), start("adapter = \"nginx\""));
     let mut pids: Vec<String> = Vec::new();
     for target in [&deaf, &nginx] {
         pids.extend(target.processes().iter().map(|p| p.pid.to_string()));
     }
-    println!("running {}", pids.join(" "));
+    writeln!(std::io::stdout(), "running {}", pids.join(" ")).expect("its starter listens");
     loop {
         std::thread::park();
     }
@@ -40,7 +44,7 @@ fn hold() {
 /// The holding process, and the pids of its targets: the deaf server, nginx's master, nginx's worker.
 fn holding(dir: &Path) -> (Child, Vec<i32>) {
     let mut child = Command::new(std::env::current_exe().expect("the path of this test"))
-        .args(["--ignored", "--exact", "recover::hold", "--nocapture"])
+        .args(["--exact", HOLDER, "--nocapture"])
         .env(DIRECTORY, dir)
         .stdout(Stdio::piped())
         .spawn()
@@ -70,6 +74,9 @@ fn entries(dir: &Path) -> usize {
 
 #[test]
 fn a_killed_owner_leaves_nothing_after_the_next_start() {
+    if let Ok(dir) = std::env::var(DIRECTORY) {
+        hold(&dir);
+    }
     let dir = tempfile::tempdir().unwrap();
     let (state, work) = (dir.path().join("state"), dir.path().join("work"));
     let (mut owner, pids) = holding(dir.path());
@@ -84,6 +91,9 @@ fn a_killed_owner_leaves_nothing_after_the_next_start() {
 
     // The hardest case: nginx's worker has neither its master nor the marker left.
     kill(master);
+    while lives(master) {
+        std::thread::yield_now();
+    }
     owner.kill().unwrap();
     owner.wait().unwrap();
     assert!(lives(deaf) && lives(worker));
