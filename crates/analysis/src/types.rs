@@ -13,12 +13,26 @@ pub enum Limit {
     Server,
     /// prony's own load threads.
     Generator,
-    /// Nothing: the offered load was met with room to spare, or a closed loop with too few connections to saturate anything.
+    /// Nothing: the offered load was met with room to spare, or a closed loop with too few connections to
+    /// saturate anything.
     OfferedLoad,
     /// The path between the two.
     Network,
     /// No evidence names one side.
     Unknown,
+}
+
+impl Limit {
+    /// Name in JSON, tables and the glossary.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Limit::Server => "server",
+            Limit::Generator => "generator",
+            Limit::OfferedLoad => "offered_load",
+            Limit::Network => "network",
+            Limit::Unknown => "unknown",
+        }
+    }
 }
 
 /// A number that carries a conclusion.
@@ -139,13 +153,15 @@ pub struct TrialAnalysis {
     pub target_cpu_us_per_request: Option<f64>,
     /// The generator's busiest thread, 0 to 1.
     pub generator_utilization: f64,
-    /// Requests that the server counted divided by those that the generator completed, warm-up included; `None` when the server does not count.
+    /// Requests that the server counted divided by those that the generator completed, warm-up included;
+    /// `None` when the server does not count.
     pub counted_by_server: Option<f64>,
     /// Cores, processes and threads that mattered.
     pub usage: Vec<Usage>,
     /// Steady state; `None` when the trial is too short to test.
     pub steady: Option<Steady>,
-    /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop); 1 when it closes.
+    /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop);
+    /// 1 when it closes.
     pub littles_law: Option<f64>,
 }
 
@@ -165,12 +181,15 @@ pub struct Spread {
 pub struct Ratio {
     /// Median of the pair ratios.
     pub ratio: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
     /// Pairs.
     pub pairs: u32,
+    /// Probability that the interval covers the true median ratio, whatever the distribution: at least 0.95
+    /// from six pairs on; below that the interval is the range of the pairs (five: 0.9375, one: 0).
+    pub coverage: f64,
 }
 
 /// All trials with the same stage and levels.
@@ -196,7 +215,8 @@ pub struct Cell {
     pub response_ns_p99: Option<Spread>,
     /// CPU of the targets per request, microseconds.
     pub target_cpu_us_per_request: Option<Spread>,
-    /// What limits the cell's trials: the verdict of the median trial (by rate) when they agree, else `unknown`;
+    /// What limits the cell's trials: the verdict of the median trial (by rate) among those that name the
+    /// limit on which at least four of five agree, else `unknown`;
     /// of the first invalid trial when none is valid.
     pub verdict: Option<Verdict>,
     /// Rate divided by the baseline's; `None` for the baseline itself and without one.
@@ -210,6 +230,8 @@ pub struct Cell {
 pub struct Knee {
     /// Stage's name.
     pub stage: String,
+    /// Levels of the factors that stay the same along the curve.
+    pub levels: Levels,
     /// `connections` (closed loop) or `offered_per_s` (open loop).
     pub axis: String,
     /// The last load at which more load still paid.

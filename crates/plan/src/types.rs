@@ -1,6 +1,6 @@
 //! The plan as every other crate sees it: plain data, stored as `plan.json` in the record.
 
-use record::{Bytes, LoadSpec, Nanos};
+use record::{Bytes, LoadSpec, Nanos, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,6 +21,9 @@ pub struct Plan {
     pub seed: u64,
     /// Largest share of failed requests (0 to 1) for a trial to be valid.
     pub error_limit: f64,
+    /// What a reader of the plan must know before it runs.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// Trials that belong together and are compared with each other.

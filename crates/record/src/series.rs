@@ -51,6 +51,8 @@ impl Series {
     }
 
     /// The same with one label more.
+    // By value so that a call reads `.with("core", 0)`, without a reference to a literal.
+    #[allow(clippy::needless_pass_by_value)]
     #[must_use]
     pub fn with(mut self, label: &str, value: impl ToString) -> Self {
         self.labels.insert(label.to_owned(), value.to_string());

@@ -1,3 +1,7 @@
 //! Record and analysis to text, JSON and one HTML file. Pure: returns strings, opens nothing.
+//!
+//! Every format shows what `analysis` says and computes nothing of its own beyond sums and units.
 
 pub mod html;
+pub mod json;
+pub mod text;

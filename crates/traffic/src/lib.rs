@@ -1,1 +1,5 @@
 //! traffic: filled in next.
+
+pub mod http;
+pub mod origin;
+mod random;

@@ -1,0 +1,56 @@
+# Every command that a person or the integration machine types. `make` alone lists them.
+
+CARGO ?= cargo
+PREFIX ?= $(HOME)/.local
+BUILD := $(or $(CARGO_TARGET_DIR),target)
+# rustup's place, for shells that have not read its profile yet, and the place of servers, which an
+# ordinary user's PATH leaves out.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
+
+.DEFAULT_GOAL := help
+# The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
+.NOTPARALLEL:
+.PHONY: help evaluate test check fmt deny lint doc cargo-test build install bench bless
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+evaluate: ## set up, build, run the built-in evaluation; prints the verdict and where the report lies
+	@scripts/setup.sh evaluate
+	@$(MAKE) --no-print-directory build
+	$(BUILD)/release/prony run
+
+test: ## set up, then everything that `make check` does
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory check
+
+# The tests come last, so that their summary is what remains on the screen.
+check: fmt deny lint doc cargo-test ## format, dependencies, lints, docs and tests: what CI runs
+
+fmt:
+	$(CARGO) fmt --all -- --check
+
+deny:
+	scripts/deny.sh
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+cargo-test:
+	$(CARGO) test --workspace --locked
+
+build: ## build the release binary
+	$(CARGO) build --release --locked --bin prony
+
+install: build ## copy the binary to PREFIX/bin (PREFIX is ~/.local)
+	install -D -m 755 $(BUILD)/release/prony $(DESTDIR)$(PREFIX)/bin/prony
+
+bench: build ## measure prony beside wrk, and a frozen server against its analytic latency
+	bench/peers.py --prony $(BUILD)/release/prony
+	bench/freeze.py --prony $(BUILD)/release/prony
+
+bless: ## rewrite the golden files from the present output; read the diff before you commit it
+	BLESS=1 $(CARGO) test --workspace --locked

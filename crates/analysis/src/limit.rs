@@ -1,0 +1,603 @@
+//! What is full: a server's worker, its cores, its listen queue, the generator, or nothing.
+//!
+//! The order matters and follows the field's first fork of every diagnosis: server saturated, queue
+//! overflowing, generator saturated, path losing segments, nobody saturated. In a closed loop with nobody
+//! saturated Little's law says the rest: so many connections times so long a service time make that rate.
+
+use crate::observed::{Case, GENERATOR, LoadThreadUse, Observed, TaskUse, Window, named};
+use crate::stats::share;
+use crate::words::{percent, plural, rate};
+use crate::{Evidence, Limit};
+use record::{Nanos, TargetRecord};
+
+/// A thread that ran, or waited to run, for this share of the time had no time off.
+const SATURATED: f64 = 0.95;
+/// A core this busy is full: the rest is the resolution of the kernel's ticks.
+const CORE_FULL: f64 = 0.97;
+/// Of full cores, the share that must be the server's own work (interrupts included) to call it the cause.
+const OWN_SHARE: f64 = 0.8;
+/// A closed-loop generator above this, with nothing else saturated, is what the next request waits for.
+const GENERATOR_BUSY: f64 = 0.85;
+/// Above this share of retransmitted segments the path shapes the result.
+const RETRANSMITTED: f64 = 0.01;
+/// Fewer retransmissions than this are chance.
+const FEWEST_RETRANSMITS: f64 = 10.0;
+/// Little's law closes when connections in use and connections asked differ by less.
+const LITTLE_TOLERANCE: f64 = 0.1;
+
+/// A limit with its reason; [`crate::Verdict`] without the question of validity.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub limit: Limit,
+    pub resource: &'static str,
+    pub why: String,
+    pub remedy: String,
+    pub evidence: Vec<Evidence>,
+}
+
+/// What was found, and the generator's saturation beside it: both may be full at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub finding: Finding,
+    pub generator: Option<Finding>,
+}
+
+impl Evidence {
+    pub(crate) fn new(
+        signal: impl Into<String>,
+        value: f64,
+        unit: &str,
+        threshold: Option<f64>,
+        source: &str,
+    ) -> Self {
+        Self {
+            signal: signal.into(),
+            value: if value.is_finite() { value } else { 0.0 },
+            unit: unit.to_owned(),
+            threshold,
+            source: source.to_owned(),
+        }
+    }
+}
+
+/// Names what limits the load. `schedule_met` is about an open loop; a closed one has no schedule.
+pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Limits {
+    let server = saturated_task(case, observed)
+        .or_else(|| full_cores(case, observed))
+        .or_else(|| crowded_task(case, observed));
+    let generator = generator_limit(case, observed);
+    let finding = server
+        .or_else(|| listen_queue_limit(case))
+        .or_else(|| generator.clone())
+        .or_else(|| network_limit(case))
+        .or_else(|| starved_task(observed))
+        .unwrap_or_else(|| nobody_saturated(case, observed, schedule_met));
+    Limits { finding, generator }
+}
+
+/// The target that the URL names, by name or by address; else the one that started last (a proxy starts
+/// after its backend).
+pub(crate) fn addressed<'a>(case: &Case<'a>) -> Option<&'a TargetRecord> {
+    let authority = authority(&case.spec.url);
+    let host = authority.rsplit_once(':').map_or(authority, |(h, _)| h);
+    case.targets
+        .iter()
+        .find(|t| t.name == host || t.name == authority || t.address == authority)
+        .or(case.targets.last())
+}
+
+/// `host:port` of a URL.
+pub(crate) fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or(rest)
+}
+
+fn resource_of(case: &Case<'_>, owner: &str) -> &'static str {
+    match addressed(case) {
+        Some(target) if target.name != owner && case.targets.len() > 1 => "backend",
+        _ => "worker",
+    }
+}
+
+fn saturated_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    let task = observed
+        .tasks
+        .iter()
+        .find(|t| t.threads <= 1.0 && t.busy >= SATURATED)?;
+    Some(server_finding(case, observed, task, ""))
+}
+
+/// A thread with work all the time that got the larger part of it done: its own siblings or interrupts
+/// took the rest.
+fn crowded_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    let task = observed
+        .tasks
+        .iter()
+        .find(|t| t.threads <= 1.0 && t.demand() >= SATURATED && t.busy >= t.wait.unwrap_or(0.0))?;
+    let wait = percent(task.wait.unwrap_or(0.0));
+    let note = format!(", and waited for a CPU another {wait}");
+    Some(server_finding(case, observed, task, &note))
+}
+
+/// All cores that a target may use are full, and of its own work: several threads share them, or softirq
+/// work fills what the threads leave.
+fn full_cores(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    observed.tasks.iter().find_map(|task| {
+        let cores = observed.cores_of(&task.cpus);
+        if cores.is_empty() || task.owner.is_empty() {
+            return None;
+        }
+        let n = cores.len() as f64;
+        let used: Vec<_> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
+        let threads = observed.tasks.iter().filter(|t| {
+            let theirs = observed.cores_of(&t.cpus);
+            theirs.iter().all(|core| cores.contains(core))
+        });
+        let own: f64 = threads.map(|t| t.busy).sum();
+        let interrupts: f64 = used.iter().map(|c| c.interrupts()).sum();
+        let full = used.len() == cores.len() && used.iter().all(|c| c.busy >= CORE_FULL);
+        let unseen = used.is_empty() && own >= SATURATED * n;
+        let theirs = own + interrupts >= OWN_SHARE * n;
+        if !(unseen || full && theirs) {
+            return None;
+        }
+        let softirq = percent(interrupts / n);
+        let note = format!(
+            "; the server's threads fill {} ({} of run time and {softirq} of softirq each)",
+            core_list(&cores),
+            percent(own / n)
+        );
+        let mut finding = server_finding(case, observed, task, &note);
+        finding
+            .evidence
+            .extend(used.iter().zip(&cores).map(|(use_, core)| {
+                let signal = format!("cpu.busy{{core={core}}}");
+                Evidence::new(signal, use_.busy, "1", Some(CORE_FULL), "/proc/stat")
+            }));
+        Some(finding)
+    })
+}
+
+fn core_list(cores: &[u32]) -> String {
+    let numbers: Vec<String> = cores.iter().map(u32::to_string).collect();
+    let s = if cores.len() == 1 { "" } else { "s" };
+    format!("core{s} {}", numbers.join(","))
+}
+
+fn server_finding(case: &Case<'_>, observed: &Observed, task: &TaskUse, note: &str) -> Finding {
+    let resource = resource_of(case, &task.owner);
+    let side = if resource == "backend" {
+        "the backend's "
+    } else {
+        ""
+    };
+    Finding {
+        limit: Limit::Server,
+        resource,
+        why: format!(
+            "{side}{} was busy {} of the time (user {}, system {}){note}; {}",
+            task.label(),
+            percent(task.busy),
+            percent(task.user),
+            percent(task.system),
+            head_room(observed),
+        ),
+        remedy: if resource == "backend" {
+            "give the backend more workers or CPU; what stands before it is not the limit"
+                .to_owned()
+        } else {
+            "this is what the server does with this CPU: add workers or cores, or make a request cheaper"
+                .to_owned()
+        },
+        evidence: task_evidence(task, observed),
+    }
+}
+
+fn task_evidence(task: &TaskUse, observed: &Observed) -> Vec<Evidence> {
+    let labels = format!("{{name={},pid={},tid={}}}", task.name, task.pid, task.tid);
+    let ticks = "/proc/PID/task/TID/stat";
+    let mut evidence = vec![
+        Evidence::new(
+            format!("thread.utilization{labels}"),
+            task.busy,
+            "1",
+            Some(SATURATED),
+            task.source,
+        ),
+        Evidence::new(
+            format!("thread.cpu_user{labels}"),
+            task.user,
+            "1",
+            None,
+            ticks,
+        ),
+        Evidence::new(
+            format!("thread.cpu_system{labels}"),
+            task.system,
+            "1",
+            None,
+            ticks,
+        ),
+    ];
+    if let Some(wait) = task.wait {
+        let signal = format!("thread.run_queue_wait{labels}");
+        evidence.push(Evidence::new(signal, wait, "1", None, task.source));
+    }
+    evidence.extend(generator_evidence(observed, None));
+    evidence
+}
+
+/// `the generator had 38 % head-room`.
+pub(crate) fn head_room(observed: &Observed) -> String {
+    match observed.busiest_load_thread() {
+        Some(thread) => format!(
+            "the generator had {} head-room",
+            percent((1.0 - thread.busy).max(0.0))
+        ),
+        None => "the generator's own CPU was not measured".to_owned(),
+    }
+}
+
+fn generator_evidence(observed: &Observed, threshold: Option<f64>) -> Option<Evidence> {
+    let thread = observed.busiest_load_thread()?;
+    Some(Evidence::new(
+        "generator.utilization",
+        thread.busy,
+        "1",
+        threshold,
+        "the load thread's CPU clock",
+    ))
+}
+
+/// How full a load thread is, and why. Spinning before a scheduled send is not work, so the wait for a CPU
+/// and the core count only in a closed loop, which does not spin.
+fn load_thread_full(
+    case: &Case<'_>,
+    observed: &Observed,
+    thread: &LoadThreadUse,
+) -> Option<String> {
+    let closed = case.spec.arrival.offered_per_s().is_none();
+    if thread.busy >= SATURATED {
+        return Some(String::new());
+    }
+    let wait = thread.wait.unwrap_or(0.0);
+    if closed && thread.busy + wait >= SATURATED {
+        return Some(format!(" and waited for a CPU another {}", percent(wait)));
+    }
+    let core = observed.cores.get(&thread.cpu?)?;
+    let own = thread.busy + core.interrupts();
+    (core.busy - thread.spin >= CORE_FULL && own >= GENERATOR_BUSY).then(|| {
+        format!(
+            ", which softirq work fills by another {}",
+            percent(core.interrupts())
+        )
+    })
+}
+
+fn generator_limit(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    let full = observed
+        .generator
+        .iter()
+        .find_map(|t| Some((t, load_thread_full(case, observed, t)?, SATURATED)));
+    let (thread, note, threshold) = full.or_else(|| {
+        let thread = observed.busiest_load_thread()?;
+        let server = observed.tasks.first().map_or(0.0, TaskUse::demand);
+        let closed = case.spec.arrival.offered_per_s().is_none();
+        (closed && thread.busy >= GENERATOR_BUSY && thread.busy > server)
+            .then(|| (thread, String::new(), GENERATOR_BUSY))
+    })?;
+    Some(Finding {
+        limit: Limit::Generator,
+        resource: GENERATOR,
+        why: format!(
+            "the generator was the limit: {} was busy {} of the time (user {}, system {}){note}; {}",
+            thread.label(),
+            percent(thread.busy),
+            percent(thread.user),
+            percent(thread.system),
+            busiest_server(observed),
+        ),
+        remedy:
+            "give the generator more threads and cores of its own (--threads, --cpus), or offer a \
+                 rate that it can hold (--rate)"
+                .to_owned(),
+        evidence: generator_evidence(observed, Some(threshold))
+            .into_iter()
+            .chain(observed.tasks.first().map(|task| {
+                let signal = format!("thread.utilization{{name={},pid={}}}", task.name, task.pid);
+                Evidence::new(signal, task.busy, "1", Some(SATURATED), task.source)
+            }))
+            .collect(),
+    })
+}
+
+fn busiest_server(observed: &Observed) -> String {
+    match observed.tasks.first() {
+        Some(task) => format!(
+            "the server had room (busiest: {} at {})",
+            task.label(),
+            percent(task.busy)
+        ),
+        None => "the server's side was not watched".to_owned(),
+    }
+}
+
+/// An overflow at the start only is the burst of the first connections; it must still grow in the second
+/// half of the window to be what limits.
+fn listen_queue_limit(case: &Case<'_>) -> Option<Finding> {
+    let window = Window::of(case.outcome);
+    let grown = |signal| window.grown(case.series, signal).unwrap_or(0.0);
+    let late = |signal| {
+        let grown = window.grown_in_second_half(case.series, signal);
+        grown.unwrap_or(0.0) >= 1.0
+    };
+    let (overflows, drops) = (grown("tcp.listen_overflows"), grown("tcp.listen_drops"));
+    let full = full_listen_queue(case, &window);
+    let lasting = late("tcp.listen_overflows") || late("tcp.listen_drops");
+    if !lasting && full.is_none() {
+        return None;
+    }
+    let mut evidence: Vec<Evidence> = [
+        ("tcp.listen_overflows", overflows),
+        ("tcp.listen_drops", drops),
+    ]
+    .map(|(signal, n)| Evidence::new(signal, n, "calls", Some(0.0), "/proc/net/netstat"))
+    .into();
+    let mut why = "the listen queue overflowed: ".to_owned();
+    why += &format!(
+        "{} of the queue and {} of connection requests",
+        plural(overflows.round() as u64, "overflow"),
+        plural(drops.round() as u64, "drop"),
+    );
+    if let Some((address, queue, backlog)) = full {
+        why += &format!("; the queue of {address} reached {queue} of {backlog}");
+        let signal = format!("listen.queue{{address={address}}}");
+        evidence.insert(
+            0,
+            Evidence::new(signal, queue, "connections", Some(backlog), "sock_diag"),
+        );
+    }
+    why += "; each drop costs its client a retransmission timeout of 1 s or more";
+    Some(Finding {
+        limit: Limit::Server,
+        resource: "listen_queue",
+        why,
+        remedy: "raise the server's backlog and net.core.somaxconn, or let it accept sooner (more workers)"
+            .to_owned(),
+        evidence,
+    })
+}
+
+/// Address, length and limit of a listen queue that was full in at least a tenth of the samples.
+fn full_listen_queue(case: &Case<'_>, window: &Window) -> Option<(String, f64, f64)> {
+    named(case.series, "listen.queue").find_map(|queue| {
+        let address = queue.label("address")?;
+        let backlog = named(case.series, "listen.backlog")
+            .find(|s| s.label("address") == Some(address))?
+            .max(window.from, window.to)
+            .filter(|b| *b > 0.0)?;
+        let inside = queue
+            .at_ns
+            .iter()
+            .zip(&queue.values)
+            .filter(|(t, _)| (window.from.0..=window.to.0).contains(t));
+        let lengths: Vec<f64> = inside.map(|(_, v)| *v).collect();
+        let full = lengths.iter().filter(|v| **v >= backlog).count();
+        let longest = lengths.iter().copied().reduce(f64::max)?;
+        (full > 0 && full * 10 >= lengths.len()).then(|| (address.to_owned(), longest, backlog))
+    })
+}
+
+fn network_limit(case: &Case<'_>) -> Option<Finding> {
+    let window = Window::of(case.outcome);
+    let resent = window.grown(case.series, "tcp.retrans_segs")?;
+    let sent = window.grown(case.series, "tcp.out_segs")?;
+    let lost = share(resent, sent)?;
+    if lost < RETRANSMITTED || resent < FEWEST_RETRANSMITS {
+        return None;
+    }
+    Some(Finding {
+        limit: Limit::Network,
+        resource: "retransmissions",
+        why: format!(
+            "the path lost segments: {} of those sent were sent again; nobody's CPU was saturated",
+            percent(lost)
+        ),
+        remedy: "look at drops on the path: interface counters, queues, the switch".to_owned(),
+        evidence: vec![Evidence::new(
+            "tcp.retransmitted_share",
+            lost,
+            "1",
+            Some(RETRANSMITTED),
+            "/proc/net/snmp",
+        )],
+    })
+}
+
+/// A thread with work all the time that mostly waited for a CPU: others took it.
+fn starved_task(observed: &Observed) -> Option<Finding> {
+    let task = observed
+        .tasks
+        .iter()
+        .find(|t| t.threads <= 1.0 && t.demand() >= SATURATED)?;
+    Some(Finding {
+        limit: Limit::Unknown,
+        resource: "host_cpu",
+        why: format!(
+            "{} had work all the time but ran only {} of it: others used its CPU",
+            task.label(),
+            percent(task.busy)
+        ),
+        remedy: "pin server and generator to cores of their own, and stop what else runs there"
+            .to_owned(),
+        evidence: task_evidence(task, observed),
+    })
+}
+
+fn nobody_saturated(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Finding {
+    match case.spec.arrival.offered_per_s() {
+        Some(offered) if schedule_met => offered_load(offered, observed),
+        offered => connections_limit(case, observed, offered),
+    }
+}
+
+fn offered_load(offered: f64, observed: &Observed) -> Finding {
+    let server = match observed.tasks.first() {
+        Some(task) => format!(
+            "the busiest server thread, {}, was at {}",
+            task.label(),
+            percent(task.busy)
+        ),
+        None => "the server's side was not watched".to_owned(),
+    };
+    Finding {
+        limit: Limit::OfferedLoad,
+        resource: "offered_load",
+        why: format!(
+            "the offered {}/s were met with room: {server}; {}",
+            rate(offered),
+            head_room(observed)
+        ),
+        remedy: "offer more (--rate) to find the capacity".to_owned(),
+        evidence: idle_evidence(observed),
+    }
+}
+
+fn idle_evidence(observed: &Observed) -> Vec<Evidence> {
+    let server = observed.tasks.first().map(|task| {
+        let signal = format!("thread.utilization{{name={},pid={}}}", task.name, task.pid);
+        Evidence::new(signal, task.busy, "1", Some(SATURATED), task.source)
+    });
+    let generator = generator_evidence(observed, Some(GENERATOR_BUSY));
+    server.into_iter().chain(generator).collect()
+}
+
+/// Connections in use by Little's law (N = X R, R from the actual send plus the time to connect, spread
+/// over the requests of a connection) divided by those asked. `None` without a success.
+pub(crate) fn littles_law(case: &Case<'_>) -> Option<f64> {
+    let service_s = case.outcome.service.mean_ns()? / 1e9;
+    let connect_s = case.spec.requests_per_connection.map_or(0.0, |n| {
+        case.outcome.connect.mean_ns().unwrap_or(0.0) / 1e9 / n.max(1) as f64
+    });
+    let in_use = case.outcome.achieved_per_s()? * (service_s + connect_s);
+    share(in_use, slots(case))
+}
+
+fn slots(case: &Case<'_>) -> f64 {
+    f64::from(case.spec.connections) * f64::from(case.spec.pipeline.max(1))
+}
+
+/// All connections were in use and nobody was saturated: their number and the service time make the rate.
+fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>) -> Finding {
+    let closes = littles_law(case).filter(|l| (l - 1.0).abs() <= LITTLE_TOLERANCE);
+    let (Some(little), true) = (closes, observed.server_watched()) else {
+        return unknown(case, observed);
+    };
+    let service = case.outcome.service.mean_ns().unwrap_or(0.0);
+    let slots = slots(case);
+    let mut evidence = idle_evidence(observed);
+    evidence.insert(
+        0,
+        Evidence::new(
+            "littles_law",
+            little,
+            "1",
+            Some(1.0),
+            "rate x service time / connections",
+        ),
+    );
+    evidence.insert(
+        1,
+        Evidence::new("service_ns.mean", service, "ns", None, "load"),
+    );
+    let more = if offered.is_some() {
+        "more connections would hold the schedule"
+    } else {
+        "more connections would raise the rate"
+    };
+    Finding {
+        limit: Limit::OfferedLoad,
+        resource: "connections",
+        why: format!(
+            "{} x {} service time make this rate, and nobody is saturated: {}; {more}{}",
+            plural(slots as u64, "connection"),
+            Nanos(service as u64),
+            where_time_goes(case, observed, service),
+            at_most(observed),
+        ),
+        remedy: "add connections (--connections) to find the capacity, or offer a rate (--rate)"
+            .to_owned(),
+        evidence,
+    }
+}
+
+/// The busiest station bounds what more connections can bring (asymptotic bound, Denning and Buzen 1978).
+fn at_most(observed: &Observed) -> String {
+    let server = observed.tasks.first().map_or(0.0, TaskUse::demand);
+    let generator = observed.busiest_load_thread().map_or(0.0, |t| t.busy);
+    match share(1.0, server.max(generator)) {
+        Some(bound) if (1.0..3.0).contains(&bound) => {
+            format!(", by {} at most", percent(bound - 1.0))
+        }
+        _ => String::new(),
+    }
+}
+
+fn where_time_goes(case: &Case<'_>, observed: &Observed, service_ns: f64) -> String {
+    let busiest = observed.tasks.first().map_or_else(String::new, |task| {
+        format!(
+            "the busiest server thread, {}, was at {}, ",
+            task.label(),
+            percent(task.busy)
+        )
+    });
+    let generator = observed.busiest_load_thread().map_or(0.0, |t| t.busy);
+    let completed = case.outcome.requests.completed as f64;
+    let server_s = observed.target_cpu_s.unwrap_or(0.0);
+    let load_s: f64 = case
+        .outcome
+        .generator
+        .threads
+        .iter()
+        .map(|t| t.utilization() * t.wall_ns as f64 / 1e9)
+        .sum();
+    let on_cpu = share((server_s + load_s) * 1e9, completed)
+        .and_then(|ns| share(ns, service_ns))
+        .unwrap_or(0.0);
+    let place = if on_cpu >= 0.5 {
+        "client and server take turns on their CPUs"
+    } else {
+        "a request spends its time waiting at the server, not on a CPU"
+    };
+    format!("{busiest}the generator at {}; {place}", percent(generator))
+}
+
+fn unknown(case: &Case<'_>, observed: &Observed) -> Finding {
+    let room = head_room(observed);
+    let (why, remedy) = if observed.server_watched() {
+        let little = littles_law(case).unwrap_or(0.0);
+        (
+            format!(
+                "nobody was saturated (the busiest server thread at {}; {room}), and rate x service time says \
+                 that only {} of the connections were in use",
+                percent(observed.tasks.first().map_or(0.0, |t| t.busy)),
+                percent(little)
+            ),
+            "look at connections without an answer, at errors and at the time to connect"
+                .to_owned(),
+        )
+    } else {
+        (
+            format!("the server's side was not watched; {room}"),
+            "run the load on the server's host or name its processes, to see what limits it"
+                .to_owned(),
+        )
+    };
+    Finding {
+        limit: Limit::Unknown,
+        resource: "",
+        why,
+        remedy,
+        evidence: idle_evidence(observed),
+    }
+}

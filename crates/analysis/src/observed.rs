@@ -1,0 +1,463 @@
+//! Who was busy in the measured part: cores by mode, threads of the targets, the generator's threads.
+//!
+//! Everything is a share of one core over the window `measured_from..measured_to`. One surprise: a
+//! kernel that accounts interrupt time takes softirq out of a thread's run time, and on loopback the
+//! sender's thread does the receiver's softirq work. So a thread at 60 % may own a full core, and the
+//! core's softirq share has to be looked at beside it.
+
+use crate::Usage;
+use crate::stats::share;
+use record::{LoadOutcome, LoadSpec, Nanos, Series, TargetRecord};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that a judgement may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub outcome: &'a LoadOutcome,
+    pub series: &'a [Series],
+    pub spec: &'a LoadSpec,
+    pub targets: &'a [TargetRecord],
+    pub error_limit: f64,
+}
+
+/// Label of prony's own threads.
+pub(crate) const GENERATOR: &str = "generator";
+/// A series that covers less of the window than this is divided by the window, not by what it covers:
+/// a worker that lived for a moment did not saturate the trial.
+const COVERED: f64 = 0.8;
+/// Modes of a core that are work, in the order of the signals.
+const BUSY_MODES: [&str; 6] = ["user", "nice", "system", "irq", "softirq", "steal"];
+const IDLE_MODES: [&str; 2] = ["idle", "iowait"];
+/// Threads below this share did not matter.
+const WORTH_SHOWING: f64 = 0.005;
+
+/// One core.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoreUse {
+    pub by_mode: BTreeMap<String, f64>,
+    pub busy: f64,
+}
+
+impl CoreUse {
+    pub(crate) fn mode(&self, mode: &str) -> f64 {
+        self.by_mode.get(mode).copied().unwrap_or(0.0)
+    }
+
+    /// Interrupt work, which no thread's run time holds.
+    pub(crate) fn interrupts(&self) -> f64 {
+        self.mode("softirq") + self.mode("irq")
+    }
+}
+
+/// One thread of a target (or a whole process, where its threads were not watched and it has one).
+#[derive(Clone, Debug)]
+pub(crate) struct TaskUse {
+    pub owner: String,
+    pub pid: i32,
+    pub tid: i32,
+    pub name: String,
+    pub busy: f64,
+    pub user: f64,
+    pub system: f64,
+    pub wait: Option<f64>,
+    /// CPUs that it may run on; empty: all.
+    pub cpus: Vec<u32>,
+    pub role: String,
+    /// Threads behind the figure: 1 but for a process whose threads were not watched.
+    pub threads: f64,
+    pub source: &'static str,
+}
+
+impl TaskUse {
+    /// Share of the time in which it had work: running or waiting for a CPU.
+    pub(crate) fn demand(&self) -> f64 {
+        self.busy + self.wait.unwrap_or(0.0)
+    }
+
+    /// `nginx worker 1234 on core 0`.
+    pub(crate) fn label(&self) -> String {
+        let mut label = self.name.clone();
+        if !self.role.is_empty() && !self.name.contains(&self.role) {
+            label = format!("{label} {}", self.role);
+        }
+        label = format!("{label} {}", self.pid);
+        if self.tid != self.pid {
+            label = format!("{label} thread {}", self.tid);
+        }
+        match self.cpus.as_slice() {
+            [core] => format!("{label} on core {core}"),
+            _ => label,
+        }
+    }
+
+    fn usage_name(&self) -> String {
+        if self.tid == self.pid {
+            format!("{} {}", self.name, self.pid)
+        } else {
+            format!("{} {}/{}", self.name, self.pid, self.tid)
+        }
+    }
+}
+
+/// One load thread.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadThreadUse {
+    pub tid: i32,
+    pub cpu: Option<u32>,
+    pub busy: f64,
+    pub user: f64,
+    pub system: f64,
+    pub spin: f64,
+    pub wait: Option<f64>,
+}
+
+impl LoadThreadUse {
+    pub(crate) fn label(&self) -> String {
+        match self.cpu {
+            Some(core) => format!("load thread {} on core {core}", self.tid),
+            None => format!("load thread {}", self.tid),
+        }
+    }
+}
+
+/// Who was busy.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    pub cores: BTreeMap<u32, CoreUse>,
+    /// Threads of the targets, busiest first.
+    pub tasks: Vec<TaskUse>,
+    pub generator: Vec<LoadThreadUse>,
+    /// CPU seconds of all watched target processes; `None` when none was watched.
+    pub target_cpu_s: Option<f64>,
+}
+
+impl Observed {
+    pub(crate) fn of(case: &Case<'_>) -> Self {
+        let window = Window::of(case.outcome);
+        let mut tasks = tasks(case, &window);
+        tasks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+        let target_cpu_s = (!tasks.is_empty())
+            .then(|| tasks.iter().map(|t| t.busy).sum::<f64>() * window.seconds());
+        Self {
+            cores: cores(case.series, &window),
+            tasks,
+            generator: load_threads(case, &window),
+            target_cpu_s,
+        }
+    }
+
+    /// A target's threads were watched.
+    pub(crate) fn server_watched(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// The cores that a task may use: those that it is pinned to, or all.
+    pub(crate) fn cores_of(&self, cpus: &[u32]) -> Vec<u32> {
+        if cpus.is_empty() {
+            self.cores.keys().copied().collect()
+        } else {
+            cpus.to_vec()
+        }
+    }
+
+    /// The busiest load thread.
+    pub(crate) fn busiest_load_thread(&self) -> Option<&LoadThreadUse> {
+        self.generator
+            .iter()
+            .max_by(|a, b| a.busy.total_cmp(&b.busy))
+    }
+
+    /// CPU that neither the targets nor prony used, in cores; `None` when cores were not watched.
+    pub(crate) fn foreign_cores(&self) -> Option<f64> {
+        if self.cores.is_empty() || !self.server_watched() {
+            return None;
+        }
+        let busy: f64 = self
+            .cores
+            .values()
+            .map(|c| c.busy - c.interrupts() - c.mode("steal"))
+            .sum();
+        let targets: f64 = self.tasks.iter().map(|t| t.busy).sum();
+        let ours: f64 = self.generator.iter().map(|t| t.busy + t.spin).sum();
+        Some((busy - targets - ours).max(0.0))
+    }
+
+    /// What the report lists: all cores, the generator's threads, and the target threads that mattered.
+    pub(crate) fn usage(&self, case: &Case<'_>) -> Vec<Usage> {
+        let cores = self.cores.iter().map(|(core, used)| Usage {
+            owner: "host".to_owned(),
+            name: format!("core {core}"),
+            utilization: used.busy,
+            by_mode: used.by_mode.clone(),
+            run_queue_wait: None,
+            requests: None,
+        });
+        let generator = self.generator.iter().map(|t| Usage {
+            owner: GENERATOR.to_owned(),
+            name: format!("load thread {}", t.tid),
+            utilization: t.busy,
+            by_mode: modes(t.user, t.system),
+            run_queue_wait: t.wait,
+            requests: case
+                .outcome
+                .generator
+                .threads
+                .iter()
+                .find(|cost| cost.tid == t.tid)
+                .map(|cost| cost.completed),
+        });
+        let tasks = self.tasks.iter().filter(|t| t.busy >= WORTH_SHOWING);
+        let tasks = tasks.map(|t| Usage {
+            owner: t.owner.clone(),
+            name: t.usage_name(),
+            utilization: t.busy,
+            by_mode: modes(t.user, t.system),
+            run_queue_wait: t.wait,
+            requests: requests_of(t, case.targets),
+        });
+        cores.chain(generator).chain(tasks).collect()
+    }
+}
+
+fn modes(user: f64, system: f64) -> BTreeMap<String, f64> {
+    BTreeMap::from([("user".to_owned(), user), ("system".to_owned(), system)])
+}
+
+/// Requests by worker are keyed by the worker's name or by its number.
+fn requests_of(task: &TaskUse, targets: &[TargetRecord]) -> Option<u64> {
+    let target = targets.iter().find(|t| t.name == task.owner)?;
+    let names = [task.name.clone(), task.tid.to_string(), task.usage_name()];
+    names
+        .iter()
+        .find_map(|name| target.requests_by_worker.get(name))
+        .copied()
+}
+
+/// The measured part.
+pub(crate) struct Window {
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
+impl Window {
+    pub(crate) fn of(outcome: &LoadOutcome) -> Self {
+        Self {
+            from: outcome.measured_from,
+            to: outcome.measured_to,
+        }
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.to.since(self.from).as_secs_f64()
+    }
+
+    /// A counter of seconds as a share of the window.
+    fn share(&self, series: &Series) -> Option<f64> {
+        let first = Nanos((*series.at_ns.first()?).max(self.from.0));
+        let last = Nanos((*series.at_ns.last()?).min(self.to.0));
+        let covered = last.since(first).as_secs_f64();
+        let grown = series.delta(first, last)?.max(0.0);
+        let whole = self.seconds();
+        if covered >= COVERED * whole {
+            share(grown, covered)
+        } else {
+            share(grown, whole)
+        }
+    }
+
+    /// Growth of all series of a counter; `None` when none was sampled twice.
+    pub(crate) fn grown(&self, all: &[Series], signal: &str) -> Option<f64> {
+        self.part(all, signal, self.from, self.to)
+    }
+
+    /// The same over the second half of the window.
+    pub(crate) fn grown_in_second_half(&self, all: &[Series], signal: &str) -> Option<f64> {
+        let middle = self.from + Nanos(self.to.since(self.from).0 / 2);
+        self.part(all, signal, middle, self.to)
+    }
+
+    fn part(&self, all: &[Series], signal: &str, from: Nanos, to: Nanos) -> Option<f64> {
+        let grown = named(all, signal).filter_map(|s| s.delta(from, to));
+        grown.fold(None, |sum, g| Some(sum.unwrap_or(0.0) + g.max(0.0)))
+    }
+}
+
+/// The series of a signal.
+pub(crate) fn named<'a>(all: &'a [Series], signal: &'a str) -> impl Iterator<Item = &'a Series> {
+    all.iter().filter(move |s| s.signal == signal)
+}
+
+fn cores(all: &[Series], window: &Window) -> BTreeMap<u32, CoreUse> {
+    let mut cores: BTreeMap<u32, CoreUse> = BTreeMap::new();
+    for mode in BUSY_MODES.iter().chain(&IDLE_MODES) {
+        for series in named(all, &format!("cpu.{mode}_s")) {
+            let core = series.label("core").and_then(|c| c.parse().ok());
+            if let (Some(core), Some(share)) = (core, window.share(series)) {
+                let used = cores.entry(core).or_default();
+                used.by_mode.insert((*mode).to_owned(), share);
+            }
+        }
+    }
+    cores.values_mut().for_each(normalise);
+    cores
+}
+
+/// The kernel's ticks and our clock disagree by a few per cent over a short window; the modes of a core
+/// sum to one by definition.
+fn normalise(core: &mut CoreUse) {
+    let total: f64 = core.by_mode.values().sum();
+    for value in core.by_mode.values_mut() {
+        *value = share(*value, total).unwrap_or(0.0);
+    }
+    core.busy = BUSY_MODES.iter().map(|m| core.mode(m)).sum();
+}
+
+type TaskKey = (String, i32, i32);
+
+fn key(series: &Series) -> Option<TaskKey> {
+    let number = |label: &str| series.label(label)?.parse().ok();
+    let pid: i32 = number("pid")?;
+    Some((
+        series.label("target")?.to_owned(),
+        pid,
+        number("tid").unwrap_or(pid),
+    ))
+}
+
+/// Shares by task and signal, with the task's name.
+#[derive(Default)]
+struct TaskSignals {
+    name: String,
+    shares: BTreeMap<&'static str, f64>,
+}
+
+const THREAD_SIGNALS: [&str; 4] = [
+    "thread.run_s",
+    "thread.cpu_user_s",
+    "thread.cpu_system_s",
+    "thread.run_queue_wait_s",
+];
+const PROCESS_SIGNALS: [&str; 2] = ["process.cpu_user_s", "process.cpu_system_s"];
+
+fn signals(
+    all: &[Series],
+    names: &[&'static str],
+    window: &Window,
+) -> BTreeMap<TaskKey, TaskSignals> {
+    let mut found: BTreeMap<TaskKey, TaskSignals> = BTreeMap::new();
+    for &signal in names {
+        for series in named(all, signal) {
+            if let (Some(key), Some(share)) = (key(series), window.share(series)) {
+                let task = found.entry(key).or_default();
+                task.name = series.label("name").unwrap_or_default().to_owned();
+                task.shares.insert(signal, share);
+            }
+        }
+    }
+    found
+}
+
+fn tasks(case: &Case<'_>, window: &Window) -> Vec<TaskUse> {
+    let threads = signals(case.series, &THREAD_SIGNALS, window);
+    let with_threads: BTreeSet<i32> = threads.keys().map(|(_, pid, _)| *pid).collect();
+    let processes = signals(case.series, &PROCESS_SIGNALS, window)
+        .into_iter()
+        .filter(|((_, pid, _), _)| !with_threads.contains(pid));
+    threads
+        .iter()
+        .map(|(key, found)| thread_use(key, found, case.targets))
+        .chain(processes.map(|(key, found)| process_use(&key, &found, case)))
+        .filter(|task| task.owner != GENERATOR)
+        .collect()
+}
+
+fn thread_use(key: &TaskKey, found: &TaskSignals, targets: &[TargetRecord]) -> TaskUse {
+    let get = |signal: &str| found.shares.get(signal).copied();
+    let (user, system) = (
+        get("thread.cpu_user_s").unwrap_or(0.0),
+        get("thread.cpu_system_s").unwrap_or(0.0),
+    );
+    // schedstat counts nanoseconds, stat counts ticks of 10 ms: the exact one where there is one.
+    let run = get("thread.run_s");
+    TaskUse {
+        busy: run.unwrap_or(user + system),
+        user,
+        system,
+        wait: get("thread.run_queue_wait_s"),
+        source: match run {
+            Some(_) => "/proc/PID/task/TID/schedstat",
+            None => "/proc/PID/task/TID/stat",
+        },
+        ..idle_task(key, &found.name, targets)
+    }
+}
+
+fn process_use(key: &TaskKey, found: &TaskSignals, case: &Case<'_>) -> TaskUse {
+    let get = |signal: &str| found.shares.get(signal).copied().unwrap_or(0.0);
+    let (from, to) = (case.outcome.measured_from, case.outcome.measured_to);
+    let mut threads = named(case.series, "process.threads");
+    let threads = threads.find(|s| s.label("pid") == Some(&key.1.to_string()));
+    let (user, system) = (get("process.cpu_user_s"), get("process.cpu_system_s"));
+    TaskUse {
+        busy: user + system,
+        user,
+        system,
+        threads: threads.and_then(|s| s.max(from, to)).unwrap_or(1.0),
+        source: "/proc/PID/stat",
+        ..idle_task(key, &found.name, case.targets)
+    }
+}
+
+fn idle_task((owner, pid, tid): &TaskKey, name: &str, targets: &[TargetRecord]) -> TaskUse {
+    let target = targets.iter().find(|t| t.name == *owner);
+    let process = target.and_then(|t| t.processes.iter().find(|p| p.pid == *pid));
+    let cpus = match process {
+        Some(process) if !process.cpus.is_empty() => process.cpus.clone(),
+        _ => target.map(|t| t.cpus.clone()).unwrap_or_default(),
+    };
+    TaskUse {
+        owner: owner.clone(),
+        pid: *pid,
+        tid: *tid,
+        name: match process {
+            _ if !name.is_empty() => name.to_owned(),
+            Some(process) => process.name.clone(),
+            None => owner.clone(),
+        },
+        busy: 0.0,
+        user: 0.0,
+        system: 0.0,
+        wait: None,
+        cpus,
+        role: process.map(|p| p.role.clone()).unwrap_or_default(),
+        threads: 1.0,
+        source: "",
+    }
+}
+
+fn load_threads(case: &Case<'_>, window: &Window) -> Vec<LoadThreadUse> {
+    let waits = signals(case.series, &["thread.run_queue_wait_s"], window);
+    let wait_of = |tid: i32| {
+        waits
+            .iter()
+            .find(|((owner, _, found), _)| owner == GENERATOR && *found == tid)
+            .and_then(|(_, task)| task.shares.values().next().copied())
+    };
+    case.outcome
+        .generator
+        .threads
+        .iter()
+        .map(|cost| {
+            let of_wall = |ns: u64| share(ns as f64, cost.wall_ns as f64).unwrap_or(0.0);
+            LoadThreadUse {
+                tid: cost.tid,
+                cpu: cost.cpu,
+                busy: cost.utilization(),
+                user: of_wall(cost.cpu_user_ns),
+                system: of_wall(cost.cpu_system_ns),
+                spin: of_wall(cost.spin_ns),
+                wait: wait_of(cost.tid),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,598 @@
+//! A whole run: its trials, cells and knees, and one verdict over all of them.
+
+use crate::cells::cells;
+use crate::knee::knees;
+use crate::trial::analyse_trial;
+use crate::words::{levels, plural, rate};
+use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict};
+use plan::Plan;
+use record::{RunRecord, Warning};
+use std::collections::BTreeMap;
+
+/// Trials that a warning names by number before it says "and more".
+const NAMED_TRIALS: usize = 5;
+
+/// Analyses a run from nothing but its record.
+///
+/// # Errors
+/// [`AnalysisError::Plan`] when the stored plan cannot be read.
+pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
+    let plan: Plan =
+        serde_json::from_value(record.plan.clone()).map_err(|e| AnalysisError::Plan {
+            cause: e.to_string(),
+        })?;
+    let (trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = record
+        .trials
+        .iter()
+        .map(|t| analyse_trial(t, plan.error_limit))
+        .unzip();
+    let cells = cells(&plan, &trials);
+    Ok(RunAnalysis {
+        verdict: run_verdict(&cells, &trials),
+        capacity_per_s: best(&cells, true).and_then(rate_of),
+        knees: knees(&plan, &cells),
+        warnings: warnings(record, &plan, &trials, &own),
+        cells,
+        trials,
+    })
+}
+
+fn rate_of(cell: &Cell) -> Option<f64> {
+    cell.achieved_per_s.map(|s| s.median)
+}
+
+/// The cell with the highest valid rate, of the closed loops or of the open ones.
+fn best(cells: &[Cell], closed: bool) -> Option<&Cell> {
+    cells
+        .iter()
+        .filter(|c| c.offered_per_s.is_none() == closed && rate_of(c).is_some())
+        .max_by(|a, b| {
+            let rate = |c: &Cell| rate_of(c).unwrap_or(0.0);
+            rate(a).total_cmp(&rate(b))
+        })
+}
+
+/// What limits the server at its best. A closed-loop sweep searches the capacity; without one the highest
+/// open-loop rate speaks.
+fn run_verdict(cells: &[Cell], trials: &[TrialAnalysis]) -> Verdict {
+    let Some(best) = best(cells, true).or_else(|| best(cells, false)) else {
+        return no_valid_trial(trials);
+    };
+    let verdict = best
+        .verdict
+        .clone()
+        .unwrap_or_else(|| Verdict::invalid("the best cell has no verdict", ""));
+    if let Some(faster) = faster_but_limited(best, &verdict, trials) {
+        return capacity_not_found(best, faster);
+    }
+    Verdict {
+        why: format!("{}: {}", at_its_best(best), verdict.why),
+        ..verdict
+    }
+}
+
+fn at_its_best(cell: &Cell) -> String {
+    let rate = rate(rate_of(cell).unwrap_or(0.0));
+    match cell.levels.is_empty() {
+        true => format!("{rate}/s"),
+        false => format!("{rate}/s at {}", levels(&cell.levels)),
+    }
+}
+
+/// A closed-loop trial that the generator limited and that was faster than the best valid cell, when the
+/// server did not limit that cell: the server can do more, and this run cannot say how much.
+fn faster_but_limited<'a>(
+    best: &Cell,
+    verdict: &Verdict,
+    trials: &'a [TrialAnalysis],
+) -> Option<&'a TrialAnalysis> {
+    if verdict.limit == Limit::Server || best.offered_per_s.is_some() {
+        return None;
+    }
+    let limited = trials
+        .iter()
+        .filter(|t| !t.verdict.valid && t.verdict.limit == Limit::Generator);
+    limited
+        .filter(|t| t.offered_per_s.is_none() && t.achieved_per_s > rate_of(best))
+        .max_by(|a, b| {
+            let rate = |t: &TrialAnalysis| t.achieved_per_s.unwrap_or(0.0);
+            rate(a).total_cmp(&rate(b))
+        })
+}
+
+fn capacity_not_found(best: &Cell, faster: &TrialAnalysis) -> Verdict {
+    Verdict {
+        valid: false,
+        why: format!(
+            "the capacity was not found: the highest valid rate is {}, and at {} {}",
+            at_its_best(best),
+            levels(&faster.levels),
+            faster.verdict.why
+        ),
+        ..faster.verdict.clone()
+    }
+}
+
+fn no_valid_trial(trials: &[TrialAnalysis]) -> Verdict {
+    let Some(first) = trials.first() else {
+        return Verdict::invalid("no trial ended", "run it again, or continue it");
+    };
+    Verdict {
+        valid: false,
+        why: format!(
+            "none of {} is valid; the first: {}",
+            plural(trials.len() as u64, "trial"),
+            first.verdict.why
+        ),
+        ..first.verdict.clone()
+    }
+}
+
+fn warnings(
+    record: &RunRecord,
+    plan: &Plan,
+    trials: &[TrialAnalysis],
+    own: &[Vec<Warning>],
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(not_run(record, plan, trials));
+    warnings.extend(not_valid(trials));
+    warnings.extend(unavailable(record));
+    warnings.extend(merged(trials, own));
+    warnings
+}
+
+fn not_run(record: &RunRecord, plan: &Plan, trials: &[TrialAnalysis]) -> Option<Warning> {
+    let missing = plan.trials.len().saturating_sub(trials.len());
+    let stopped = if record.manifest.interrupted {
+        ": a person stopped the run"
+    } else {
+        ""
+    };
+    (missing > 0 || record.manifest.interrupted).then(|| {
+        Warning::new(
+            "trials_not_run",
+            format!(
+                "{missing} of {} did not run{stopped}",
+                plural(plan.trials.len() as u64, "planned trial")
+            ),
+            "continue the run",
+        )
+    })
+}
+
+/// One warning a limit, so that forty trials with the same fault read as one line.
+fn not_valid(trials: &[TrialAnalysis]) -> Vec<Warning> {
+    let mut by_reason: BTreeMap<String, Vec<&TrialAnalysis>> = BTreeMap::new();
+    for trial in trials.iter().filter(|t| !t.verdict.valid) {
+        by_reason
+            .entry(reason(&trial.verdict))
+            .or_default()
+            .push(trial);
+    }
+    by_reason
+        .into_values()
+        .map(|group| {
+            Warning::new(
+                "trials_not_valid",
+                format!(
+                    "{} of {} not valid and left out ({}): {}",
+                    group.len(),
+                    match trials.len() {
+                        1 => "1 trial is".to_owned(),
+                        n => format!("{n} trials are"),
+                    },
+                    numbers(group.iter().map(|t| t.id)),
+                    group[0].verdict.why
+                ),
+                group[0].verdict.remedy.clone(),
+            )
+        })
+        .collect()
+}
+
+/// The first clause of a reason without its numbers.
+fn reason(verdict: &Verdict) -> String {
+    let clause = verdict
+        .why
+        .split([':', ';', '('])
+        .next()
+        .unwrap_or_default();
+    let words = clause.chars().filter(|c| !c.is_ascii_digit());
+    format!("{}/{}", verdict.limit.name(), words.collect::<String>())
+}
+
+fn numbers(ids: impl Iterator<Item = u32>) -> String {
+    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+    let shown = ids[..ids.len().min(NAMED_TRIALS)].join(", ");
+    let noun = if ids.len() == 1 { "trial" } else { "trials" };
+    match ids.len().saturating_sub(NAMED_TRIALS) {
+        0 => format!("{noun} {shown}"),
+        more => format!("{noun} {shown} and {more} more"),
+    }
+}
+
+/// What could not be watched in any trial, once each.
+fn unavailable(record: &RunRecord) -> Vec<Warning> {
+    let mut seen: BTreeMap<&str, Warning> = BTreeMap::new();
+    for gap in record.trials.iter().flat_map(|t| &t.unavailable) {
+        seen.entry(&gap.what).or_insert_with(|| {
+            Warning::new(
+                "not_watched",
+                format!("{} could not be watched: {}", gap.what, gap.reason),
+                gap.remedy.clone(),
+            )
+        });
+    }
+    seen.into_values().collect()
+}
+
+/// The trials' own warnings, those of one name merged.
+fn merged(trials: &[TrialAnalysis], own: &[Vec<Warning>]) -> Vec<Warning> {
+    let mut by_name: BTreeMap<&str, Vec<(u32, &Warning)>> = BTreeMap::new();
+    for (trial, warnings) in trials.iter().zip(own) {
+        for warning in warnings {
+            by_name
+                .entry(&warning.name)
+                .or_default()
+                .push((trial.id, warning));
+        }
+    }
+    by_name
+        .into_values()
+        .map(|group| {
+            let (_, first) = group[0];
+            let at = numbers(group.iter().map(|(id, _)| *id));
+            Warning {
+                seen: format!("{} ({at})", first.seen),
+                ..first.clone()
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{Figures, StageSample, nothing, run};
+    use plan::Levels;
+    use record::{Nanos, TrialState, Unavailable};
+
+    fn number(levels: &Levels, factor: &str) -> f64 {
+        levels[factor].parse().unwrap()
+    }
+
+    /// A closed-loop sweep: 1,000/s a connection up to 60 of them, then the worker is full; through the proxy
+    /// half of that; every block has its own speed, as a shared host does.
+    fn sweep(repeats: u32) -> (Vec<StageSample>, impl Fn(&Levels, u32) -> Figures) {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![
+                ("path", vec!["direct", "proxied"]),
+                ("connections", vec!["10", "30", "60", "100", "200"]),
+            ],
+            baseline: vec![("path", "direct")],
+            repeats,
+        };
+        let figures = |levels: &Levels, block: u32| {
+            let slower = if levels["path"] == "direct" { 1.0 } else { 2.0 };
+            let speed = [1.0, 0.8, 1.1, 0.9, 1.05, 0.95, 1.2][block as usize % 7];
+            let connections = number(levels, "connections");
+            let per_s = connections.min(60.0) * 1_000.0 * speed / slower;
+            Figures {
+                answers: (per_s * 10.0) as u64,
+                service: Nanos((connections / per_s * 1e9) as u64),
+                server: if connections < 60.0 { 0.5 } else { 0.99 },
+                generator: 0.4,
+            }
+        };
+        (vec![stage], figures)
+    }
+
+    fn cell<'a>(analysis: &'a RunAnalysis, levels: &[(&str, &str)]) -> &'a Cell {
+        let matches = |c: &&Cell| levels.iter().all(|(k, v)| c.levels[*k] == *v);
+        analysis.cells.iter().find(matches).unwrap()
+    }
+
+    fn warning<'a>(analysis: &'a RunAnalysis, name: &str) -> &'a Warning {
+        let found = analysis.warnings.iter().find(|w| w.name == name);
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", analysis.warnings))
+    }
+
+    fn has_only_numbers(analysis: &RunAnalysis) {
+        let text = format!("{analysis:?}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn a_sweep_has_cells_in_the_order_of_the_file() {
+        let (stages, figures) = sweep(5);
+        let analysis = analyse(&run(&stages, figures)).unwrap();
+        let order: Vec<String> = analysis.cells.iter().map(|c| levels(&c.levels)).collect();
+        assert_eq!(order[0], "connections=10 path=direct");
+        assert_eq!(order[4], "connections=200 path=direct");
+        assert_eq!(order[5], "connections=10 path=proxied");
+        let best = cell(&analysis, &[("path", "direct"), ("connections", "100")]);
+        assert_eq!((best.planned, best.valid.len()), (5, 5));
+        let rate = best.achieved_per_s.unwrap();
+        assert_eq!(
+            (rate.median, rate.min, rate.max),
+            (60_000.0, 48_000.0, 66_000.0)
+        );
+        assert_eq!(best.verdict.as_ref().unwrap().limit, Limit::Server);
+        assert_eq!(analysis.capacity_per_s, Some(60_000.0));
+        has_only_numbers(&analysis);
+    }
+
+    #[test]
+    fn ratios_pair_the_blocks() {
+        // The speeds of the blocks differ by 30 %; within a block the proxy costs exactly half.
+        for (repeats, coverage) in [(5, 0.9375), (7, 0.984_375)] {
+            let (stages, figures) = sweep(repeats);
+            let analysis = analyse(&run(&stages, figures)).unwrap();
+            let proxied = cell(&analysis, &[("path", "proxied"), ("connections", "100")]);
+            let ratio = proxied.rate_ratio.unwrap();
+            assert_eq!((ratio.ratio, ratio.low, ratio.high), (0.5, 0.5, 0.5));
+            assert_eq!((ratio.pairs, ratio.coverage), (repeats, coverage));
+            assert!((proxied.p99_ratio.unwrap().ratio - 2.0).abs() < 0.01);
+            let direct = cell(&analysis, &[("path", "direct"), ("connections", "100")]);
+            assert_eq!(direct.rate_ratio, None);
+        }
+    }
+
+    #[test]
+    fn the_run_says_what_limits_the_server_at_its_best() {
+        let (stages, figures) = sweep(3);
+        let verdict = analyse(&run(&stages, figures)).unwrap().verdict;
+        assert!(verdict.valid);
+        assert_eq!(
+            (verdict.limit, verdict.resource.as_str()),
+            (Limit::Server, "worker")
+        );
+        assert!(
+            verdict.why.starts_with("60,000/s at connections="),
+            "{}",
+            verdict.why
+        );
+        assert!(
+            verdict.why.contains("nginx worker 7 on core 0"),
+            "{}",
+            verdict.why
+        );
+    }
+
+    #[test]
+    fn each_path_has_its_own_knee() {
+        let (stages, figures) = sweep(3);
+        let knees = analyse(&run(&stages, figures)).unwrap().knees;
+        let found: Vec<_> = knees
+            .iter()
+            .map(|k| {
+                (
+                    k.levels["path"].as_str(),
+                    k.axis.as_str(),
+                    k.at,
+                    k.achieved_per_s,
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("direct", "connections", 60.0, 60_000.0),
+                ("proxied", "connections", 60.0, 30_000.0)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_has_no_knee() {
+        let (mut stages, figures) = sweep(3);
+        stages[0].factors[1].1 = vec!["10", "30", "60"];
+        assert_eq!(analyse(&run(&stages, figures)).unwrap().knees, []);
+    }
+
+    /// Open loop: 2 ms at first, 5 ms at 3,000/s, 50 ms at 4,000/s; 5,000/s are not met.
+    fn open_loop(rates: Vec<&'static str>) -> RunAnalysis {
+        let stage = StageSample {
+            name: "open",
+            factors: vec![("rate", rates)],
+            baseline: vec![],
+            repeats: 3,
+        };
+        let figures = |levels: &Levels, _| {
+            let offered = number(levels, "rate");
+            Figures {
+                answers: (offered.min(4_500.0) * 10.0) as u64,
+                service: match offered {
+                    r if r < 3_000.0 => Nanos::from_millis(2),
+                    r if r < 4_000.0 => Nanos::from_millis(5),
+                    _ => Nanos::from_millis(50),
+                },
+                server: offered / 5_000.0,
+                generator: 0.2,
+            }
+        };
+        analyse(&run(&[stage], figures)).unwrap()
+    }
+
+    #[test]
+    fn an_open_loop_bends_where_its_p99_grows() {
+        let analysis = open_loop(vec!["1000", "2000", "3000", "4000", "5000"]);
+        let knee = &analysis.knees[0];
+        assert_eq!((knee.axis.as_str(), knee.at), ("offered_per_s", 3_000.0));
+        assert_eq!(analysis.capacity_per_s, None);
+        assert!(analysis.verdict.valid);
+        assert_eq!(analysis.verdict.limit, Limit::OfferedLoad);
+        let unmet = cell(&analysis, &[("rate", "5000")]);
+        assert_eq!((unmet.valid.len(), unmet.achieved_per_s), (0, None));
+        assert!(
+            warning(&analysis, "trials_not_valid")
+                .seen
+                .contains("3 of 15 trials are not valid")
+        );
+        assert_eq!(open_loop(vec!["1000", "2000", "3000"]).knees, []);
+        has_only_numbers(&analysis);
+    }
+
+    /// One connection is the sweep's only valid cell; from eight on the generator is the limit.
+    #[test]
+    fn a_capacity_hidden_by_the_generator_is_not_claimed() {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![("connections", vec!["1", "8", "64"])],
+            baseline: vec![],
+            repeats: 2,
+        };
+        let figures = |levels: &Levels, _| {
+            let connections = number(levels, "connections");
+            let per_s = connections.min(4.0) * 10_000.0;
+            Figures {
+                answers: (per_s * 10.0) as u64,
+                service: Nanos((connections / per_s * 1e9) as u64),
+                server: 0.4,
+                generator: if connections > 4.0 { 0.99 } else { 0.4 },
+            }
+        };
+        let analysis = analyse(&run(&[stage], figures)).unwrap();
+        assert!(!analysis.verdict.valid);
+        assert_eq!(analysis.verdict.limit, Limit::Generator);
+        assert!(
+            analysis
+                .verdict
+                .why
+                .starts_with("the capacity was not found"),
+            "{}",
+            analysis.verdict.why
+        );
+        let left_out = warning(&analysis, "trials_not_valid");
+        assert!(
+            left_out.seen.contains("4 of 6 trials are not valid"),
+            "{}",
+            left_out.seen
+        );
+    }
+
+    #[test]
+    fn trials_that_disagree_leave_the_limit_unknown() {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![],
+            baseline: vec![],
+            repeats: 5,
+        };
+        let verdict = |saturated: u32| {
+            let stage = StageSample {
+                factors: vec![],
+                baseline: vec![],
+                ..stage
+            };
+            let figures = move |_: &Levels, block| Figures {
+                answers: 10_000,
+                service: Nanos::from_millis(10),
+                server: if block < saturated { 0.99 } else { 0.5 },
+                generator: 0.2,
+            };
+            analyse(&run(&[stage], figures)).unwrap().cells[0]
+                .verdict
+                .clone()
+                .unwrap()
+        };
+        assert_eq!(verdict(4).limit, Limit::Server);
+        let split = verdict(3);
+        assert_eq!((split.valid, split.limit), (true, Limit::Unknown));
+        assert!(
+            split.why.contains("server in 3, offered_load in 2"),
+            "{}",
+            split.why
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_valid_trial_is_not_valid() {
+        let (stages, figures) = sweep(2);
+        let mut record = run(&stages, figures);
+        record.manifest.interrupted = true;
+        record.trials.truncate(3);
+        record.trials[0].state = TrialState::Failed {
+            error: "port 8080 is taken".into(),
+            remedy: "free it".into(),
+        };
+        record.trials[0].outcome = None;
+        record.trials[1].state = TrialState::Interrupted;
+        record.trials[2].outcome = Some(nothing());
+        record.trials[2].unavailable = vec![Unavailable {
+            what: "tcp".into(),
+            reason: "no permission".into(),
+            remedy: "run as root".into(),
+        }];
+        let analysis = analyse(&record).unwrap();
+        assert!(!analysis.verdict.valid);
+        assert!(
+            analysis
+                .verdict
+                .why
+                .contains("none of 3 trials is valid; the first: port 8080 is taken")
+        );
+        assert_eq!(analysis.capacity_per_s, None);
+        assert!(
+            warning(&analysis, "trials_not_run")
+                .seen
+                .contains("17 of 20 planned trials did not run")
+        );
+        assert_eq!(
+            warning(&analysis, "not_watched").seen,
+            "tcp could not be watched: no permission"
+        );
+        has_only_numbers(&analysis);
+        record.trials.clear();
+        let empty = analyse(&record).unwrap();
+        assert_eq!(empty.verdict.why, "no trial ended");
+        assert_eq!(empty.cells.len(), 10);
+        has_only_numbers(&empty);
+    }
+
+    #[test]
+    fn a_trial_states_costs_and_counts() {
+        let (stages, figures) = sweep(1);
+        let mut record = run(&stages, figures);
+        let trial = &mut record.trials[2];
+        trial.targets[0].requests_counted = Some(720_000);
+        trial.targets[0]
+            .requests_by_worker
+            .insert("nginx 7".into(), 720_000);
+        let outcome = trial.outcome.as_mut().unwrap();
+        outcome.intervals = (0..12)
+            .map(|s| record::Interval {
+                from: Nanos::from_secs(s),
+                to: Nanos::from_secs(s + 1),
+                succeeded: 60_000,
+                ..Default::default()
+            })
+            .collect();
+        let analysis = analyse(&record).unwrap();
+        let trial = &analysis.trials[2];
+        assert_eq!(trial.achieved_per_s, Some(60_000.0));
+        assert_eq!(trial.counted_by_server, Some(1.0));
+        let close = |found: Option<f64>, want: f64| (found.unwrap() / want - 1.0).abs() < 1e-3;
+        assert!(close(trial.target_cpu_us_per_request, 9.9e6 / 600_000.0));
+        assert!(close(trial.generator_cpu_us_per_request, 4e6 / 600_000.0));
+        assert!(close(trial.littles_law, 1.0));
+        assert!(trial.steady.as_ref().unwrap().steady);
+        let worker = trial.usage.iter().find(|u| u.owner == "web").unwrap();
+        assert_eq!(
+            (worker.name.as_str(), worker.requests),
+            ("nginx 7", Some(720_000))
+        );
+    }
+
+    #[test]
+    fn a_plan_of_another_shape_is_refused() {
+        let (stages, figures) = sweep(1);
+        let mut record = run(&stages, figures);
+        record.plan = serde_json::json!({ "stages": 3 });
+        let error = analyse(&record).unwrap_err();
+        assert!(error.to_string().contains("plan.json"), "{error}");
+        assert!(!error.remedy().is_empty());
+    }
+}

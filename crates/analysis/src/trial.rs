@@ -1,0 +1,116 @@
+//! One trial's figures and verdict, from its record.
+
+use crate::observed::{Case, Observed};
+use crate::stats::share;
+use crate::{
+    LatencySummary, TrialAnalysis, Usage, Verdict, limit, steady, validity, verdict, warn,
+};
+use record::{
+    FailureKind, LoadOutcome, TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
+};
+
+/// Figures, verdict and warnings of a trial; its own stored warnings come first.
+pub(crate) fn analyse_trial(
+    record: &TrialRecord,
+    error_limit: f64,
+) -> (TrialAnalysis, Vec<Warning>) {
+    let mut warnings = record.warnings.clone();
+    let Some(outcome) = &record.outcome else {
+        return (without_outcome(record), warnings);
+    };
+    let case = Case {
+        outcome,
+        series: &record.series,
+        spec: &record.load,
+        targets: &record.targets,
+        error_limit,
+    };
+    let observed = Observed::of(&case);
+    warnings.extend(outcome.warnings.iter().cloned());
+    warnings.extend(warn::warnings(&case, &observed));
+    (with_outcome(record, &case, &observed), warnings)
+}
+
+fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
+    TrialAnalysis {
+        id: record.id,
+        stage: record.stage.clone(),
+        block: record.block,
+        levels: record.levels.clone(),
+        verdict: ended_early(&record.state)
+            .unwrap_or_else(|| Verdict::invalid("the trial has no load", "run it again")),
+        offered_per_s: None,
+        achieved_per_s: None,
+        response_ns: None,
+        service_ns: None,
+        error_share: 0.0,
+        generator_cpu_us_per_request: None,
+        target_cpu_us_per_request: None,
+        generator_utilization: 0.0,
+        counted_by_server: None,
+        usage: Vec::<Usage>::new(),
+        steady: None,
+        littles_law: None,
+    }
+}
+
+/// The verdict of a trial that did not come to its end.
+fn ended_early(state: &TrialState) -> Option<Verdict> {
+    match state {
+        TrialState::Complete => None,
+        TrialState::Interrupted => Some(Verdict::invalid(
+            "a person stopped the trial before its end",
+            "continue the run",
+        )),
+        TrialState::Failed { error, remedy } => Some(Verdict::invalid(error, remedy)),
+    }
+}
+
+fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> TrialAnalysis {
+    let outcome = case.outcome;
+    let completed = outcome.requests.completed as f64;
+    TrialAnalysis {
+        verdict: ended_early(&record.state).unwrap_or_else(|| verdict::judge(case, observed)),
+        offered_per_s: record.load.arrival.offered_per_s(),
+        achieved_per_s: outcome.achieved_per_s(),
+        response_ns: LatencySummary::of(&outcome.response),
+        service_ns: LatencySummary::of(&outcome.service),
+        error_share: validity::error_share(outcome),
+        generator_cpu_us_per_request: share(generator_cpu_us(outcome), completed),
+        target_cpu_us_per_request: observed
+            .target_cpu_s
+            .and_then(|s| share(s * 1e6, completed)),
+        generator_utilization: outcome.generator.utilization(),
+        counted_by_server: counted_by_server(outcome, limit::addressed(case)),
+        usage: observed.usage(case),
+        steady: steady::steady(outcome),
+        littles_law: match record.load.arrival.offered_per_s() {
+            None => limit::littles_law(case),
+            Some(_) => None,
+        },
+        ..without_outcome(record)
+    }
+}
+
+fn generator_cpu_us(outcome: &LoadOutcome) -> f64 {
+    let work = |t: &ThreadCost| (t.cpu_user_ns + t.cpu_system_ns).saturating_sub(t.spin_ns);
+    outcome.generator.threads.iter().map(work).sum::<u64>() as f64 / 1e3
+}
+
+/// What the server counted over what the generator saw answered, warm-up included. The intervals cover the
+/// warm-up but know failures only as one number; of those, the share that were answers is taken
+/// from the measured part.
+fn counted_by_server(outcome: &LoadOutcome, target: Option<&TargetRecord>) -> Option<f64> {
+    let counted = target?.requests_counted? as f64;
+    let failed = &outcome.requests.failed;
+    let statuses: u64 = [FailureKind::Status4xx, FailureKind::Status5xx]
+        .iter()
+        .filter_map(|kind| failed.get(kind))
+        .sum();
+    let answers = share(statuses as f64, outcome.requests.failures() as f64).unwrap_or(0.0);
+    let intervals = outcome.intervals.iter();
+    let seen: f64 = intervals
+        .map(|i| i.succeeded as f64 + i.failed as f64 * answers)
+        .sum();
+    share(counted, seen)
+}

@@ -1,0 +1,756 @@
+//! One load's verdict: what limits it, and before that whether its figures may be used at all.
+
+use crate::limit::{self, Finding};
+use crate::observed::{Case, Observed};
+use crate::validity::{self, Schedule};
+use crate::{Limit, Verdict};
+use record::{LoadOutcome, LoadSpec, Series, TargetRecord};
+
+/// Judges one load from its outcome and from whatever was watched beside it.
+///
+/// `series` may hold anything from nothing to a full set of monitors; `targets` is empty for a server that
+/// is not on this host or was not found. `error_limit` is the largest share of failed requests, 0 to 1.
+pub fn judge_load(
+    outcome: &LoadOutcome,
+    series: &[Series],
+    spec: &LoadSpec,
+    targets: &[TargetRecord],
+    error_limit: f64,
+) -> Verdict {
+    let case = Case {
+        outcome,
+        series,
+        spec,
+        targets,
+        error_limit,
+    };
+    judge(&case, &Observed::of(&case))
+}
+
+pub(crate) fn judge(case: &Case<'_>, observed: &Observed) -> Verdict {
+    let schedule = validity::schedule(case);
+    let met = matches!(schedule, Schedule::Met | Schedule::None);
+    let limits = limit::limits(case, observed, met);
+    match validity::refusal(case, &limits, schedule) {
+        Some(refusal) => verdict(refusal, false),
+        None => verdict(limits.finding, true),
+    }
+}
+
+fn verdict(finding: Finding, valid: bool) -> Verdict {
+    Verdict {
+        valid,
+        limit: finding.limit,
+        why: finding.why,
+        remedy: finding.remedy,
+        resource: finding.resource.to_owned(),
+        evidence: finding.evidence,
+    }
+}
+
+impl Verdict {
+    /// A verdict on something that has no figures.
+    pub(crate) fn invalid(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            valid: false,
+            limit: Limit::Unknown,
+            why: why.into(),
+            remedy: remedy.into(),
+            resource: String::new(),
+            evidence: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load_warnings;
+    use crate::samples::{core, counter, nginx, nothing, spec, target, thread, with_rate};
+    use record::{Arrival, FailureKind, Kind, Nanos};
+
+    /// A load with everything that was watched beside it.
+    struct Load {
+        outcome: LoadOutcome,
+        series: Vec<Series>,
+        spec: LoadSpec,
+        targets: Vec<TargetRecord>,
+    }
+
+    impl Load {
+        /// 10 connections, closed loop, nginx with one worker (pid 7) on core 0 at `server`, the generator on
+        /// core 1 at `generator`. Little's law closes.
+        fn closed(server: f64, generator: f64) -> Self {
+            Self {
+                outcome: with_rate(10_000, Nanos::from_millis(10), generator),
+                series: thread("web", 7, 7, server, 0.0),
+                spec: spec(),
+                targets: vec![nginx()],
+            }
+        }
+
+        /// The same at 1,000/s constant.
+        fn open(server: f64, generator: f64) -> Self {
+            let mut load = Self::closed(server, generator);
+            load.spec.arrival = Arrival::Constant { per_s: 1_000.0 };
+            load
+        }
+
+        fn remote(mut self) -> Self {
+            self.series.clear();
+            self.targets.clear();
+            self
+        }
+
+        fn with(mut self, series: Vec<Series>) -> Self {
+            self.series.extend(series);
+            self
+        }
+
+        fn change(mut self, change: impl Fn(&mut Self)) -> Self {
+            change(&mut self);
+            self
+        }
+
+        fn failing(mut self, kind: FailureKind, failed: u64, succeeded: u64, words: &str) -> Self {
+            let requests = &mut self.outcome.requests;
+            requests.failed.insert(kind, failed);
+            requests.succeeded = succeeded;
+            requests.completed = succeeded;
+            self.outcome.first_failure.insert(kind, words.into());
+            self
+        }
+
+        fn verdict(&self) -> Verdict {
+            judge_load(&self.outcome, &self.series, &self.spec, &self.targets, 0.01)
+        }
+
+        fn warnings(&self) -> Vec<String> {
+            load_warnings(&self.outcome, &self.series, &self.spec, &self.targets, 0.01)
+                .into_iter()
+                .map(|w| w.name)
+                .collect()
+        }
+    }
+
+    /// Validity, limit and resource, and words that the reason must contain.
+    fn check(load: &Load, valid: bool, limit: Limit, resource: &str, words: &[&str]) {
+        let verdict = load.verdict();
+        let found = (verdict.valid, verdict.limit, verdict.resource.as_str());
+        assert_eq!(found, (valid, limit, resource), "{verdict:#?}");
+        for word in words {
+            assert!(verdict.why.contains(word), "`{word}` in {}", verdict.why);
+        }
+        assert!(!verdict.remedy.is_empty(), "{verdict:#?}");
+        let numbers = format!("{verdict:?}");
+        assert!(
+            !numbers.contains("NaN") && !numbers.contains("inf"),
+            "{numbers}"
+        );
+    }
+
+    #[test]
+    fn a_saturated_worker_is_named() {
+        let load = Load::closed(0.99, 0.62);
+        let words = [
+            "nginx worker 7 on core 0",
+            "99 %",
+            "user 33 %",
+            "system 66 %",
+            "38 % head-room",
+        ];
+        check(&load, true, Limit::Server, "worker", &words);
+        assert_eq!(load.warnings(), Vec::<String>::new());
+        let first = &load.verdict().evidence[0];
+        assert_eq!(first.signal, "thread.utilization{name=nginx,pid=7,tid=7}");
+        assert_eq!(first.threshold, Some(0.95));
+    }
+
+    #[test]
+    fn a_saturated_generator_is_not_valid() {
+        let words = [
+            "the generator was the limit",
+            "load thread 901 on core 1",
+            "nginx worker 7 on core 0 at 60 %",
+        ];
+        check(
+            &Load::closed(0.6, 0.97),
+            false,
+            Limit::Generator,
+            "generator",
+            &words,
+        );
+        // Not quite full, but in a closed loop nothing else is waited for.
+        check(
+            &Load::closed(0.5, 0.88),
+            false,
+            Limit::Generator,
+            "generator",
+            &["88 %"],
+        );
+        // In an open loop 88 % is head-room, as long as the schedule was met.
+        check(
+            &Load::open(0.5, 0.88),
+            true,
+            Limit::OfferedLoad,
+            "offered_load",
+            &["12 % head-room"],
+        );
+        // The server is the busier of two that are not full: the generator is not the limit.
+        check(
+            &Load::closed(0.93, 0.88),
+            true,
+            Limit::OfferedLoad,
+            "connections",
+            &["by 7.5 % at most"],
+        );
+    }
+
+    #[test]
+    fn a_generator_whose_core_softirq_fills_is_saturated() {
+        let load = Load::closed(0.5, 0.6).with(core(1, 0.6, 0.39, 0.0));
+        check(
+            &load,
+            false,
+            Limit::Generator,
+            "generator",
+            &["softirq work fills"],
+        );
+        // The same full core, filled by somebody else.
+        let load = Load::closed(0.5, 0.6).with(core(1, 0.99, 0.0, 0.0));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+        // Waiting for its CPU.
+        let wait = counter("thread.run_queue_wait_s", 0.4);
+        let wait = wait
+            .with("target", "generator")
+            .with("pid", 900)
+            .with("tid", 901);
+        let load = Load::closed(0.5, 0.6).with(vec![wait]);
+        check(
+            &load,
+            false,
+            Limit::Generator,
+            "generator",
+            &["waited for a CPU another 40 %"],
+        );
+    }
+
+    #[test]
+    fn both_saturated_is_the_server_with_a_warning() {
+        let load = Load::closed(0.98, 0.97);
+        check(&load, true, Limit::Server, "worker", &["nginx worker 7"]);
+        assert_eq!(load.warnings(), ["generator_without_head_room"]);
+    }
+
+    #[test]
+    fn spinning_is_head_room() {
+        let load = Load::open(0.2, 0.98)
+            .with(core(1, 0.98, 0.0, 0.0))
+            .change(|l| {
+                l.outcome.generator.threads[0].spin_ns = 8_000_000_000;
+            });
+        check(
+            &load,
+            true,
+            Limit::OfferedLoad,
+            "offered_load",
+            &["82 % head-room"],
+        );
+    }
+
+    #[test]
+    fn an_idle_open_loop_is_the_offered_load() {
+        let words = [
+            "1,000/s",
+            "met with room",
+            "nginx worker 7 on core 0, was at 12 %",
+            "92 % head-room",
+        ];
+        check(
+            &Load::open(0.12, 0.08),
+            true,
+            Limit::OfferedLoad,
+            "offered_load",
+            &words,
+        );
+        check(&Load::open(0.97, 0.08), true, Limit::Server, "worker", &[]);
+    }
+
+    #[test]
+    fn a_sleeping_backend_is_not_a_busy_one() {
+        let words = [
+            "10 connections x 10.00ms",
+            "waiting at the server, not on a CPU",
+            "more connections",
+        ];
+        check(
+            &Load::closed(0.05, 0.08),
+            true,
+            Limit::OfferedLoad,
+            "connections",
+            &words,
+        );
+        // One connection, answered at once: the time goes to the CPUs in turn.
+        let ping_pong = Load::closed(0.5, 0.45).change(|l| {
+            l.spec.connections = 1;
+            l.outcome = with_rate(100_000, Nanos(100_000), 0.45);
+        });
+        check(
+            &ping_pong,
+            true,
+            Limit::OfferedLoad,
+            "connections",
+            &["1 connection x 100us", "take turns"],
+        );
+        // Little's law does not close: half of the connections' time is unaccounted for.
+        let lost = Load::closed(0.05, 0.08).change(|l| l.spec.connections = 20);
+        check(
+            &lost,
+            true,
+            Limit::Unknown,
+            "",
+            &["only 50 % of the connections"],
+        );
+        assert_eq!(lost.warnings(), ["littles_law_open"]);
+    }
+
+    #[test]
+    fn a_connection_per_request_closes_with_its_connect_time() {
+        let load = Load::closed(0.05, 0.08).change(|l| {
+            l.spec.connections = 20;
+            l.spec.requests_per_connection = Some(1);
+            l.outcome.connect.record(Nanos::from_millis(10));
+        });
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    fn proxied(proxy: f64, backend: f64, url: &str) -> Load {
+        let mut load = Load::closed(0.0, 0.4);
+        load.spec.url = url.into();
+        let mut behind = target("backend", 8, "127.0.0.1:9000");
+        behind.cpus = vec![2];
+        behind.processes[0].cpus = vec![2];
+        load.targets = vec![behind, target("proxy", 7, "127.0.0.1:8080")];
+        load.series = thread("proxy", 7, 7, proxy, 0.0);
+        load.series.extend(thread("backend", 8, 8, backend, 0.0));
+        load
+    }
+
+    #[test]
+    fn proxy_and_backend_are_told_apart() {
+        for (proxy, backend, url, resource, words) in [
+            (
+                0.99,
+                0.5,
+                "http://127.0.0.1:8080/x",
+                "worker",
+                "nginx worker 7 on core 0",
+            ),
+            (
+                0.5,
+                0.99,
+                "http://127.0.0.1:8080/x",
+                "backend",
+                "the backend's nginx worker 8 on core 2",
+            ),
+            (
+                0.5,
+                0.99,
+                "http://proxy/",
+                "backend",
+                "the backend's nginx worker 8",
+            ),
+            // Asked directly, the backend is the server.
+            (
+                0.0,
+                0.99,
+                "http://backend/",
+                "worker",
+                "nginx worker 8 on core 2",
+            ),
+        ] {
+            let load = proxied(proxy, backend, url);
+            check(&load, true, Limit::Server, resource, &[words]);
+        }
+    }
+
+    #[test]
+    fn proxy_and_backend_fill_one_core_together() {
+        let load = proxied(0.6, 0.39, "http://proxy/").change(|l| {
+            l.targets[0].processes[0].cpus = vec![0];
+            l.series.extend(core(0, 0.99, 0.0, 0.0));
+        });
+        check(
+            &load,
+            true,
+            Limit::Server,
+            "worker",
+            &["nginx worker 7", "fill core 0"],
+        );
+    }
+
+    #[test]
+    fn softirq_fills_the_core_of_a_worker() {
+        let load = Load::closed(0.6, 0.5).with(core(0, 0.6, 0.39, 0.0));
+        check(
+            &load,
+            true,
+            Limit::Server,
+            "worker",
+            &["fill core 0", "39 % of softirq"],
+        );
+        // The same core full of somebody else's work, the worker waiting for it.
+        let load = Load {
+            series: thread("web", 7, 7, 0.3, 0.69),
+            ..Load::closed(0.0, 0.3)
+        };
+        let load = load.with(core(0, 1.0, 0.0, 0.0));
+        check(&load, true, Limit::Unknown, "host_cpu", &["ran only 30 %"]);
+        assert_eq!(load.warnings(), ["foreign_cpu"]);
+    }
+
+    #[test]
+    fn four_threads_fill_two_cores() {
+        let mut web = nginx();
+        web.cpus = vec![0, 1];
+        web.processes[0].cpus = vec![0, 1];
+        let mut load = Load::closed(0.0, 0.3);
+        load.targets = vec![web];
+        load.series = (7..11)
+            .flat_map(|tid| thread("web", 7, tid, 0.49, 0.3))
+            .collect();
+        check(&load, true, Limit::Server, "worker", &["fill cores 0,1"]);
+        // Two threads of four busy half the time each fill nothing.
+        load.series.truncate(8);
+        load.series
+            .retain(|s| s.signal != "thread.run_queue_wait_s");
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
+    fn a_process_of_two_half_busy_threads_is_not_a_saturated_worker() {
+        let process = |signal, share| {
+            counter(signal, share)
+                .with("target", "web")
+                .with("pid", 7)
+                .with("name", "java")
+        };
+        let mut threads = counter("process.threads", 0.0).with("pid", 7);
+        threads.kind = Kind::Gauge;
+        let mut load = Load::closed(0.0, 0.3);
+        load.targets[0].cpus = vec![0, 1];
+        load.targets[0].processes[0].cpus = vec![0, 1];
+        load.series = vec![
+            process("process.cpu_user_s", 0.6),
+            process("process.cpu_system_s", 0.4),
+            threads,
+        ];
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+        // Without word of its threads, a process is taken for one.
+        load.series.pop();
+        check(&load, true, Limit::Server, "worker", &["java worker 7"]);
+    }
+
+    fn queue(length: f64) -> Vec<Series> {
+        [("listen.queue", length), ("listen.backlog", 128.0)]
+            .map(|(signal, value)| {
+                let mut s = Series::new(signal, "connections", "sock_diag", Kind::Gauge);
+                (2..12).for_each(|t| s.push(Nanos::from_secs(t), value));
+                s.with("address", "127.0.0.1:8080")
+            })
+            .into()
+    }
+
+    #[test]
+    fn a_listen_queue_that_overflows_is_named() {
+        let overflow = || {
+            vec![
+                counter("tcp.listen_overflows", 16.0),
+                counter("tcp.listen_drops", 16.0),
+            ]
+        };
+        let load = Load::closed(0.2, 0.2).with(overflow());
+        check(
+            &load,
+            true,
+            Limit::Server,
+            "listen_queue",
+            &["160 overflows", "160 drops"],
+        );
+        let load = Load::closed(0.2, 0.2).with(queue(129.0));
+        check(
+            &load,
+            true,
+            Limit::Server,
+            "listen_queue",
+            &["127.0.0.1:8080 reached 129 of 128"],
+        );
+        let load = Load::closed(0.2, 0.2).with(queue(5.0));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+        // Behind a saturated worker the queue only tells that it is saturated.
+        let load = Load::closed(0.99, 0.2).with(overflow());
+        check(&load, true, Limit::Server, "worker", &[]);
+        assert_eq!(load.warnings(), ["listen_overflows"]);
+    }
+
+    #[test]
+    fn the_burst_of_first_connections_is_not_an_overflowing_queue() {
+        let mut burst = counter("tcp.listen_overflows", 0.0);
+        burst.values[4..].iter_mut().for_each(|v| *v += 50.0);
+        let load = Load::closed(0.2, 0.2).with(vec![burst]);
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+        assert_eq!(load.warnings(), ["listen_overflows"]);
+    }
+
+    #[test]
+    fn lost_segments_are_the_network() {
+        let segments = |resent| {
+            vec![
+                counter("tcp.retrans_segs", resent),
+                counter("tcp.out_segs", 1_000.0),
+            ]
+        };
+        let load = Load::closed(0.2, 0.2).with(segments(30.0));
+        check(&load, true, Limit::Network, "retransmissions", &["3.0 %"]);
+        let load = Load::closed(0.2, 0.2).with(segments(1.0));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
+    fn a_server_that_was_not_watched_is_not_guessed_at() {
+        let words = ["was not watched", "58 % head-room"];
+        check(
+            &Load::closed(0.0, 0.42).remote(),
+            true,
+            Limit::Unknown,
+            "",
+            &words,
+        );
+        check(
+            &Load::open(0.0, 0.42).remote(),
+            true,
+            Limit::OfferedLoad,
+            "offered_load",
+            &words,
+        );
+        check(
+            &Load::closed(0.0, 0.96).remote(),
+            false,
+            Limit::Generator,
+            "generator",
+            &words[..1],
+        );
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_met_is_not_valid() {
+        let short = |l: &mut Load| {
+            l.spec.arrival = Arrival::Constant { per_s: 2_000.0 };
+            l.outcome.requests.scheduled = 20_000;
+            l.outcome.requests.late = 9_000;
+            l.outcome.requests.dropped = 8_000;
+        };
+        let words = [
+            "the schedule was not met",
+            "2,000/s offered 1,000/s",
+            "9,000 late, 8,000 dropped",
+            "nginx worker 7",
+        ];
+        check(
+            &Load::closed(0.99, 0.2).change(short),
+            false,
+            Limit::Server,
+            "worker",
+            &words,
+        );
+        check(
+            &Load::closed(0.2, 0.2).change(short),
+            false,
+            Limit::OfferedLoad,
+            "connections",
+            &["hold the schedule"],
+        );
+        check(
+            &Load::closed(0.2, 0.99).change(short),
+            false,
+            Limit::Generator,
+            "generator",
+            &["the generator was the limit"],
+        );
+    }
+
+    #[test]
+    fn a_schedule_met_within_chance_is_met() {
+        // 9,800 of 10,000 is chance for Poisson arrivals, but not for constant ones.
+        let fewer = |arrival| {
+            Load::open(0.1, 0.1).change(|l| {
+                l.spec.arrival = arrival;
+                l.outcome = with_rate(9_800, Nanos::from_millis(1), 0.1);
+            })
+        };
+        let poisson = fewer(Arrival::Poisson {
+            per_s: 1_000.0,
+            seed: 1,
+        });
+        check(&poisson, true, Limit::OfferedLoad, "offered_load", &[]);
+        let constant = fewer(Arrival::Constant { per_s: 1_000.0 });
+        check(
+            &constant,
+            false,
+            Limit::Unknown,
+            "",
+            &["schedule was not met"],
+        );
+    }
+
+    #[test]
+    fn a_generator_that_sends_late_by_itself_is_not_valid() {
+        let load = Load::open(0.1, 0.1).change(|l| {
+            l.outcome
+                .generator
+                .schedule_lag
+                .record(Nanos::from_millis(5));
+        });
+        check(
+            &load,
+            false,
+            Limit::Generator,
+            "generator",
+            &["schedule lag has a p99 of 5.00ms", "1.00ms"],
+        );
+        let load = Load::open(0.1, 0.1)
+            .change(|l| l.outcome.generator.schedule_lag.record(Nanos(900_000)));
+        check(&load, true, Limit::OfferedLoad, "offered_load", &[]);
+    }
+
+    #[test]
+    fn nothing_answered_gives_the_cause_first() {
+        let refused = Load::closed(0.0, 0.0).change(|l| l.spec.url = "http://127.0.0.1:1/".into());
+        let refused = refused.failing(
+            FailureKind::ConnectRefused,
+            10,
+            0,
+            "Connection refused (os error 111)",
+        );
+        let words =
+            ["no request succeeded: 127.0.0.1:1 refused all 10 connections (Connection refused"];
+        check(&refused, false, Limit::Unknown, "", &words);
+        let only_500 = Load::closed(0.99, 0.2).failing(FailureKind::Status5xx, 900, 0, "500");
+        check(
+            &only_500,
+            false,
+            Limit::Unknown,
+            "",
+            &["all 900 answers of 127.0.0.1:8080 had a status of 500 to 599"],
+        );
+        let ports = Load::closed(0.2, 0.2).failing(FailureKind::NoLocalPort, 5, 0, "");
+        check(
+            &ports,
+            false,
+            Limit::Generator,
+            "local_ports",
+            &["no local port was free"],
+        );
+        let silent = Load::closed(0.0, 0.0).failing(FailureKind::Timeout, 10, 0, "");
+        check(
+            &silent,
+            false,
+            Limit::Unknown,
+            "",
+            &["left all 10 requests without an answer for 2.00s"],
+        );
+        let short = Load::closed(0.0, 0.0).change(|l| {
+            l.outcome.requests = record::RequestCounts {
+                sent: 10,
+                ..Default::default()
+            };
+        });
+        check(
+            &short,
+            false,
+            Limit::Unknown,
+            "",
+            &["answered none of 10 requests within 10.0s"],
+        );
+        assert_eq!(silent.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn errors_over_the_limit_come_before_the_generator() {
+        let load =
+            Load::closed(0.2, 0.99).failing(FailureKind::Reset, 300, 9_700, "Connection reset");
+        check(
+            &load,
+            false,
+            Limit::Unknown,
+            "",
+            &[
+                "3.0 % of the requests failed",
+                "more than the 1.0 % allowed",
+                "reset 300 connections",
+            ],
+        );
+        let load = Load::closed(0.99, 0.2).failing(FailureKind::Reset, 50, 9_950, "");
+        check(&load, true, Limit::Server, "worker", &[]);
+    }
+
+    #[test]
+    fn a_target_that_died_makes_it_invalid() {
+        let died = |l: &mut Load| l.targets[0].died = Some("signal 9".into());
+        check(
+            &Load::closed(0.5, 0.2).change(died),
+            false,
+            Limit::Unknown,
+            "",
+            &["web ended while the load ran: signal 9"],
+        );
+        let refused = Load::closed(0.0, 0.0)
+            .failing(FailureKind::ConnectRefused, 3, 0, "")
+            .change(died);
+        check(
+            &refused,
+            false,
+            Limit::Unknown,
+            "",
+            &["refused all 3 connections", "signal 9"],
+        );
+    }
+
+    #[test]
+    fn what_colours_a_result_is_warned_about() {
+        let load = Load::closed(0.99, 0.2).with(core(0, 0.9, 0.0, 0.1));
+        assert_eq!(load.warnings(), ["steal"]);
+        let few =
+            Load::closed(0.99, 0.2).change(|l| l.outcome = with_rate(50, Nanos::from_secs(2), 0.2));
+        assert_eq!(few.warnings(), ["few_successes"]);
+        let starved = Load::closed(0.99, 0.2).change(|l| l.outcome.connections.unanswered = 3);
+        assert_eq!(starved.warnings(), ["connections_without_an_answer"]);
+    }
+
+    #[test]
+    fn nothing_at_all_gives_no_number() {
+        for arrival in [
+            Arrival::Closed,
+            Arrival::Constant { per_s: 0.0 },
+            Arrival::Constant { per_s: 1e9 },
+        ] {
+            for mut load in [Load::closed(0.0, 0.0), Load::closed(1.0, 1.0).remote()] {
+                load.spec.arrival = arrival;
+                load.spec.connections = 0;
+                load.outcome = nothing();
+                check(
+                    &load,
+                    false,
+                    Limit::Unknown,
+                    "",
+                    &["no request succeeded: none was sent"],
+                );
+                // A success in no time.
+                load.outcome.requests.succeeded = 1;
+                load.outcome.requests.completed = 1;
+                let said = format!("{:?}", load.verdict());
+                assert!(!said.contains("NaN") && !said.contains("inf"), "{said}");
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Numbers as people read them, the same in a verdict, on the terminal and in the page.
+
+/// `0.4236` as `42 %`; one decimal below 10 %, so that a small share does not read as zero.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = usize::from(percent.abs() < 9.95 && percent != 0.0);
+    format!("{percent:.digits$} %")
+}
+
+/// A count with thousands separators: `61,234`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate per second: thousands separators from 100 on, three significant digits below.
+pub fn rate(per_s: f64) -> String {
+    if per_s >= 100.0 {
+        count(per_s.round() as u64)
+    } else if per_s >= 10.0 {
+        format!("{per_s:.1}")
+    } else {
+        format!("{per_s:.2}")
+    }
+}
+
+/// `1 connection`, `2 connections`.
+pub fn plural(n: u64, noun: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", count(n))
+}
+
+/// Levels as `connections=64 path=direct`; `all` when there is no factor.
+pub fn levels(levels: &plan::Levels) -> String {
+    if levels.is_empty() {
+        return "all".to_owned();
+    }
+    let pairs: Vec<String> = levels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    pairs.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.004, "0.4 %"),
+            (0.0996, "10 %"),
+            (0.42, "42 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+        for (per_s, text) in [(0.5, "0.50"), (12.34, "12.3"), (61_234.4, "61,234")] {
+            assert_eq!(rate(per_s), text);
+        }
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(plural(1, "trial"), "1 trial");
+        assert_eq!(plural(1_000, "trial"), "1,000 trials");
+    }
+}

@@ -1,0 +1,148 @@
+//! Why something could not be watched, in the system's own words.
+//!
+//! Every variant ends up as the reason of a [`record::Unavailable`]; none of them stops a run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a source, or one of its signals, cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    /// The file could not be opened or read.
+    #[error("reading `{}`: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        cause: io::Error,
+        /// What makes the file exist, for the case that it does not; may be empty.
+        needs: &'static str,
+    },
+    /// The file does not have the form that the kernel documents.
+    #[error("reading `{}`: no {expected} in it", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        expected: &'static str,
+    },
+    /// The file is fine, but this kernel does not have the counter.
+    #[error("reading `{}`: this kernel does not count `{field}`", path.display())]
+    NoField {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's name of the counter.
+        field: &'static str,
+    },
+    /// The kernel writes zeros because the accounting is switched off.
+    #[error("reading `{}`: all zero for a thread that has run, so the accounting is off", path.display())]
+    AccountingOff {
+        /// The file.
+        path: PathBuf,
+    },
+    /// More things of one kind exist than are worth watching.
+    #[error("{found} {what} exist, only the first {watched} are watched")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are watched.
+        watched: usize,
+    },
+    /// The sock_diag conversation with the kernel failed.
+    #[error("{doing}: {cause}")]
+    Netlink {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// No socket listened on the address in any sample.
+    #[error("no socket listens on {address} in this network namespace")]
+    NotListening {
+        /// The address of interest.
+        address: SocketAddr,
+    },
+    /// The sampling thread could not be started.
+    #[error("starting the sampling thread: {cause}")]
+    Thread {
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// The sampling thread panicked.
+    #[error("the sampling thread ended early: {cause}")]
+    Panicked {
+        /// The panic's message.
+        cause: String,
+    },
+}
+
+impl MonitorError {
+    /// What would make it available; empty when nothing would.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Read { cause, needs, .. } => match cause.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "run prony as root or as the owner of the process, or give it CAP_SYS_PTRACE"
+                }
+                io::ErrorKind::NotFound | io::ErrorKind::Unsupported => needs,
+                _ => "",
+            },
+            Self::AccountingOff { .. } => {
+                "use a kernel with CONFIG_SCHED_INFO and sched accounting on"
+            }
+            Self::TooMany { .. } => "name the ones of interest",
+            Self::Netlink { .. } => "use a kernel with CONFIG_INET_DIAG (module tcp_diag)",
+            Self::NotListening { .. } => "start prony in the network namespace of the server",
+            Self::Thread { .. } => "raise the limit of processes (ulimit -u) or free some memory",
+            Self::Panicked { .. } => "report this as a bug of prony",
+            Self::Malformed { .. } | Self::NoField { .. } => "",
+        }
+    }
+
+    /// Whether the process or thread behind the file has ended, as far as the error alone can tell:
+    /// opening says "no such file", reading a file kept open says "no such process".
+    pub fn says_gone(&self) -> bool {
+        matches!(self, Self::Read { cause, .. }
+            if cause.kind() == io::ErrorKind::NotFound
+                || cause.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: io::ErrorKind) -> MonitorError {
+        MonitorError::Read {
+            path: PathBuf::from("/proc/pressure/cpu"),
+            cause: io::Error::from(kind),
+            needs: "boot with psi=1",
+        }
+    }
+
+    #[test]
+    fn the_remedy_follows_the_cause() {
+        for (kind, remedy) in [
+            (io::ErrorKind::NotFound, "boot with psi=1"),
+            (io::ErrorKind::PermissionDenied, "CAP_SYS_PTRACE"),
+        ] {
+            let error = read(kind);
+            assert!(error.remedy().contains(remedy), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("reading `/proc/pressure/cpu`: ")
+            );
+        }
+        assert_eq!(read(io::ErrorKind::IsADirectory).remedy(), "");
+    }
+
+    #[test]
+    fn a_process_that_ended_is_told_from_one_that_is_hidden() {
+        assert!(read(io::ErrorKind::NotFound).says_gone());
+        assert!(!read(io::ErrorKind::PermissionDenied).says_gone());
+    }
+}

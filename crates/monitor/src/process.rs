@@ -1,0 +1,287 @@
+//! `/proc/PID/{stat,io,fd}`: CPU, faults, threads, memory, reads and writes, open files of one process.
+//!
+//! The surprise: `process.read_bytes` and `process.write_bytes` are the kernel's fields of that name, which
+//! count what reached the *storage*, while `read_calls` and `write_calls` count every read or write system
+//! call (`syscr`, `syscw`; not recv, send or sendfile). So bytes per call cannot be formed from them.
+
+use crate::root::Reread;
+use crate::task::{Task, TaskFile, TaskSeries};
+use crate::{MonitorError, Pass, Recorder, Root, Signal};
+use record::Nanos;
+
+const STAT_FILE: &str = "/proc/PID/stat";
+const IO_FILE: &str = "/proc/PID/io";
+
+/// From `stat`.
+pub const STAT: [Signal; 6] = [
+    Signal::counter("process.cpu_user_s", "s", STAT_FILE),
+    Signal::counter("process.cpu_system_s", "s", STAT_FILE),
+    Signal::counter("process.minor_faults", "calls", STAT_FILE),
+    Signal::counter("process.major_faults", "calls", STAT_FILE),
+    Signal::gauge("process.threads", "threads", STAT_FILE),
+    Signal::gauge("process.rss_bytes", "bytes", STAT_FILE),
+];
+
+/// From `io`.
+pub const IO: [Signal; 4] = [
+    Signal::counter("process.read_bytes", "bytes", IO_FILE),
+    Signal::counter("process.write_bytes", "bytes", IO_FILE),
+    Signal::counter("process.read_calls", "calls", IO_FILE),
+    Signal::counter("process.write_calls", "calls", IO_FILE),
+];
+
+/// The kernel's names of [`IO`], in the same order.
+const IO_KEYS: [&str; 4] = ["read_bytes", "write_bytes", "syscr", "syscw"];
+
+/// From the directory `fd`.
+pub const OPEN_FILES: Signal = Signal::gauge("process.open_files", "files", "/proc/PID/fd");
+
+/// What `stat` says of a process, or of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStat {
+    /// Name, up to 15 bytes.
+    pub name: String,
+    /// `R`, `S`, `D`, `Z`, ...
+    pub state: char,
+    /// The parent's process id.
+    pub parent: i32,
+    /// Minor faults.
+    pub minor_faults: u64,
+    /// Major faults.
+    pub major_faults: u64,
+    /// Ticks in user mode.
+    pub user_ticks: u64,
+    /// Ticks in the kernel.
+    pub system_ticks: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Resident pages.
+    pub rss_pages: u64,
+}
+
+impl TaskStat {
+    /// It has ended, and only waits for its parent to take note.
+    pub fn ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Time in user mode, s.
+    pub fn user_s(&self) -> f64 {
+        self.user_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Time in the kernel, s.
+    pub fn system_s(&self) -> f64 {
+        self.system_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+}
+
+/// Reads the text of `stat`; `None` when it is cut. The name may hold blanks and brackets, so the fields
+/// count from the last bracket (proc_pid_stat(5)).
+pub fn parse_stat(text: &str) -> Option<TaskStat> {
+    let (_, rest) = text.split_once('(')?;
+    let (name, rest) = rest.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // proc_pid_stat(5) numbers from 1 and starts with the id and the name: its field 3 is our 0.
+    let field = |number: usize| fields.get(number - 3);
+    let count = |number: usize| field(number)?.parse().ok();
+    Some(TaskStat {
+        name: name.to_owned(),
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        minor_faults: count(10)?,
+        major_faults: count(12)?,
+        user_ticks: count(14)?,
+        system_ticks: count(15)?,
+        threads: count(20)?,
+        rss_pages: count(24)?,
+    })
+}
+
+/// Reads the text of `io`, in the order of [`IO`]; `None` when a number is missing.
+pub fn parse_io(text: &str) -> Option<[f64; 4]> {
+    let mut values = [0.0; 4];
+    for (value, key) in values.iter_mut().zip(IO_KEYS) {
+        *value = text.lines().find_map(|line| {
+            let (name, number) = line.split_once(':')?;
+            (name == key).then(|| number.trim().parse().ok())?
+        })?;
+    }
+    Some(values)
+}
+
+/// A process that is watched.
+#[derive(Debug)]
+pub struct Process {
+    root: Root,
+    pid: i32,
+    task: Task,
+    stat: Reread,
+    stat_series: TaskSeries<6>,
+    io: TaskFile<4>,
+    open_files: TaskSeries<1>,
+    slow_at: Option<Nanos>,
+}
+
+impl Process {
+    /// A process under `root`; nothing is read yet.
+    pub fn new(root: &Root, target: &str, pid: i32) -> Self {
+        let task = Task::process(root, target, pid);
+        let io = task.file("io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING");
+        Self {
+            root: root.clone(),
+            pid,
+            stat: task.file("stat", ""),
+            stat_series: TaskSeries::new(STAT),
+            io: TaskFile::new(io, parse_io, IO),
+            open_files: TaskSeries::new([OPEN_FILES]),
+            slow_at: None,
+            task,
+        }
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Who it is.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Takes a sample; reads, writes and open files only when `slow_interval` has passed since they were
+    /// last read, or at an edge. Returns what `stat` said, `None` for a process that has ended and waits
+    /// for its parent.
+    ///
+    /// # Errors
+    /// [`MonitorError`] when `stat` cannot be read, also because the process has ended.
+    pub fn sample(
+        &mut self,
+        at: Nanos,
+        pass: Pass,
+        slow_interval: Nanos,
+        out: &mut Recorder,
+    ) -> Result<Option<TaskStat>, MonitorError> {
+        let stat = self.stat.try_parse("fields of a process", parse_stat)?;
+        if stat.ended() {
+            return Ok(None);
+        }
+        self.follow_name(&stat.name, out);
+        self.stat_series.push(&self.task, at, in_units(&stat), out);
+        if pass == Pass::Edge
+            || self
+                .slow_at
+                .is_none_or(|last| at.since(last) >= slow_interval)
+        {
+            self.slow_at = Some(at);
+            self.io.sample(&self.task, at, |_| false, out);
+            self.sample_open_files(at, out);
+        }
+        Ok(Some(stat))
+    }
+
+    fn follow_name(&mut self, name: &str, out: &mut Recorder) {
+        if self.task.set_name(name) {
+            self.stat_series.rename(&self.task, out);
+            self.io.series().rename(&self.task, out);
+            self.open_files.rename(&self.task, out);
+        }
+    }
+
+    fn sample_open_files(&mut self, at: Nanos, out: &mut Recorder) {
+        match open_files(&self.root, self.pid) {
+            Ok(count) => self.open_files.push(&self.task, at, [count as f64], out),
+            Err(error) if self.task.has_ended(&error) => {}
+            Err(error) => self.open_files.unavailable(&self.task, &error, out),
+        }
+    }
+}
+
+/// The values of [`STAT`].
+fn in_units(stat: &TaskStat) -> [f64; 6] {
+    [
+        stat.user_s(),
+        stat.system_s(),
+        stat.minor_faults as f64,
+        stat.major_faults as f64,
+        stat.threads as f64,
+        stat.rss_pages as f64 * rustix::param::page_size() as f64,
+    ]
+}
+
+/// Open files of a process. Since Linux 6.2 the size of the directory is their number (fs/proc/fd.c),
+/// which spares listing 10,000 connections and needs no permission; before, the size is 0.
+fn open_files(root: &Root, pid: i32) -> Result<u64, MonitorError> {
+    let relative = format!("proc/{pid}/fd");
+    // Only the running kernel's /proc has that meaning of the size; a copy's directory has a size of its own.
+    if root.is_live()
+        && let Ok(metadata) = std::fs::metadata(root.path(&relative))
+        && metadata.len() > 0
+    {
+        return Ok(metadata.len());
+    }
+    Ok(root.list(&relative)?.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT_TEXT: &str = "4711 (ng (x) inx: w) S 4700 4711 4700 0 -1 4194624 \
+        1234 0 5 0 700 300 0 0 20 0 3 0 99 12345678 2500 18446744073709551615 0 0\n";
+
+    #[test]
+    fn stat_with_brackets_in_the_name() {
+        let stat = parse_stat(STAT_TEXT).unwrap();
+        assert_eq!(
+            stat,
+            TaskStat {
+                name: "ng (x) inx: w".to_owned(),
+                state: 'S',
+                parent: 4700,
+                minor_faults: 1234,
+                major_faults: 5,
+                user_ticks: 700,
+                system_ticks: 300,
+                threads: 3,
+                rss_pages: 2500,
+            }
+        );
+    }
+
+    #[test]
+    fn cut_texts_are_refused() {
+        for text in ["", "4711", "4711 (nginx", "4711 (nginx) S 1 2 3"] {
+            assert_eq!(parse_stat(text), None, "{text:?}");
+        }
+        assert_eq!(parse_io("rchar: 5\nsyscr: 1\n"), None);
+    }
+
+    #[test]
+    fn io_takes_storage_bytes_and_all_calls() {
+        let text = "rchar: 6976\nwchar: 11\nsyscr: 10\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n";
+        assert_eq!(parse_io(text), Some([4096.0, 8192.0, 10.0, 4.0]));
+    }
+
+    #[test]
+    fn open_files_of_a_copied_root_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        for fd in ["0", "1", "17"] {
+            std::fs::create_dir_all(dir.path().join("proc/9/fd")).unwrap();
+            std::fs::write(dir.path().join("proc/9/fd").join(fd), "").unwrap();
+        }
+        assert_eq!(open_files(&Root::new(dir.path()), 9).unwrap(), 3);
+    }
+
+    #[test]
+    fn own_open_files_by_either_way_agree() {
+        let pid = std::process::id() as i32;
+        let held: Vec<_> = (0..50)
+            .map(|_| std::fs::File::open("/dev/null").unwrap())
+            .collect();
+        let counted = open_files(&Root::default(), pid).unwrap();
+        // Other tests of this process open and close files meanwhile.
+        assert!(counted >= held.len() as u64, "{counted}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Which process belongs to which target: the targets' own processes and all their descendants.
+//!
+//! The surprise: prony itself starts the targets, so they are descendants of the generator. A process
+//! belongs to the *nearest* ancestor that is watched, and the generator's descendants to nobody.
+//! `/proc/PID/task/TID/children` needs a kernel option (CONFIG_PROC_CHILDREN) that many kernels lack, so the
+//! parents are read from `stat`, once for each process that appears.
+
+use crate::process::parse_stat;
+use crate::{MonitorError, Root};
+use std::collections::BTreeMap;
+
+/// The parent of each process on the host.
+#[derive(Debug, Default)]
+pub struct Tree {
+    parents: BTreeMap<i32, i32>,
+}
+
+impl Tree {
+    /// Takes note of processes that appeared and that ended. A process that ends while it is looked at
+    /// is left out.
+    ///
+    /// # Errors
+    /// [`MonitorError::Read`] when `/proc` cannot be listed.
+    pub fn refresh(&mut self, root: &Root) -> Result<(), MonitorError> {
+        let pids = root.list_ids("proc")?;
+        self.parents
+            .retain(|pid, _| pids.binary_search(pid).is_ok());
+        for pid in pids {
+            if self.parents.contains_key(&pid) {
+                continue;
+            }
+            let stat = root.read(&format!("proc/{pid}/stat")).ok();
+            if let Some(stat) = stat.as_deref().and_then(parse_stat) {
+                self.parents.insert(pid, stat.parent);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process existed at the last [`Tree::refresh`].
+    pub fn holds(&self, pid: i32) -> bool {
+        self.parents.contains_key(&pid)
+    }
+
+    /// Pairs of each process that has an owner and that owner, by rising id. `watched` has the owner of
+    /// each process that is watched by its id: `Some` owns its descendants too, `None` owns nothing.
+    pub fn owned<T: Copy>(&self, watched: &BTreeMap<i32, Option<T>>) -> Vec<(i32, T)> {
+        let owned = |&pid: &i32| Some((pid, self.owner(pid, watched)?));
+        self.parents.keys().filter_map(owned).collect()
+    }
+
+    fn owner<T: Copy>(&self, pid: i32, watched: &BTreeMap<i32, Option<T>>) -> Option<T> {
+        let mut ancestor = pid;
+        // Bounded by the number of processes: a snapshot taken while ids are reused could hold a cycle.
+        for _ in 0..self.parents.len() {
+            if let Some(owner) = watched.get(&ancestor) {
+                return *owner;
+            }
+            ancestor = *self.parents.get(&ancestor)?;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(parents: &[(i32, i32)]) -> Tree {
+        Tree {
+            parents: parents.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn the_nearest_watched_ancestor_owns() {
+        // 1 init, 10 prony, 20 proxy (master) with workers 21 22, 30 backend with 31, 40 a child of prony.
+        let tree = tree(&[
+            (1, 0),
+            (10, 1),
+            (20, 10),
+            (21, 20),
+            (22, 20),
+            (30, 10),
+            (31, 30),
+            (40, 10),
+        ]);
+        let watched = BTreeMap::from([(10, None), (20, Some("proxy")), (30, Some("backend"))]);
+        let owned = [
+            (20, "proxy"),
+            (21, "proxy"),
+            (22, "proxy"),
+            (30, "backend"),
+            (31, "backend"),
+        ];
+        assert_eq!(tree.owned(&watched), owned);
+    }
+
+    #[test]
+    fn a_cycle_ends() {
+        let watched = BTreeMap::from([(9, Some(()))]);
+        assert_eq!(tree(&[(2, 3), (3, 2)]).owned(&watched), []);
+    }
+
+    #[test]
+    fn processes_that_ended_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let mut tree = Tree::default();
+        for (pid, parent) in [(5, 1), (6, 5)] {
+            let stat = format!("{pid} (x) S {parent} {}", "0 ".repeat(25));
+            std::fs::create_dir_all(root.path(&format!("proc/{pid}"))).unwrap();
+            std::fs::write(root.path(&format!("proc/{pid}/stat")), stat).unwrap();
+        }
+        tree.refresh(&root).unwrap();
+        assert_eq!(tree.parents, BTreeMap::from([(5, 1), (6, 5)]));
+        std::fs::remove_dir_all(root.path("proc/6")).unwrap();
+        tree.refresh(&root).unwrap();
+        assert_eq!(tree.parents, BTreeMap::from([(5, 1)]));
+    }
+}

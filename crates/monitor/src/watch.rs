@@ -1,0 +1,237 @@
+//! The thread that samples while a load runs.
+//!
+//! [`Watch::start`] takes the first sample before it returns, and [`Watch::stop`] takes the last one, both
+//! complete: growth between them is exact whatever the rhythm. In between the thread wakes on an absolute
+//! schedule; a sample that comes too late is left out, not made up for. The surprise: nothing here fails.
+//! A thread that cannot start, or that panics, becomes a gap beside whatever was measured.
+
+use crate::{MonitorError, Pass, Root, RunClock, Sampler};
+use record::{Nanos, Series, Unavailable};
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Label `target` of prony's own process.
+pub const GENERATOR: &str = "generator";
+
+/// A target's processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The target's name in the experiment.
+    pub target: String,
+    /// Its processes that are known; their descendants, present and future, are found.
+    pub pids: Vec<i32>,
+}
+
+/// What is to be watched.
+#[derive(Clone, Debug)]
+pub struct WatchConfig {
+    /// Where /proc is.
+    pub root: Root,
+    /// Time between samples.
+    pub interval: Nanos,
+    /// Time between samples of what is expensive or changes slowly, and between looks for new processes.
+    pub slow_interval: Nanos,
+    /// The targets.
+    pub targets: Vec<Watched>,
+    /// prony's own process, watched without its descendants; `None` does not watch it.
+    pub generator: Option<i32>,
+    /// Addresses whose listen queues are of interest.
+    pub listen: Vec<SocketAddr>,
+    /// Network devices of interest; empty: all, up to [`crate::nic::MOST_DEVICES`].
+    pub devices: Vec<String>,
+}
+
+impl Default for WatchConfig {
+    /// The host and prony's own process, every 100 ms; no target.
+    fn default() -> Self {
+        Self {
+            root: Root::default(),
+            interval: Nanos::from_millis(100),
+            slow_interval: Nanos::SECOND,
+            targets: Vec::new(),
+            generator: i32::try_from(std::process::id()).ok(),
+            listen: Vec::new(),
+            devices: Vec::new(),
+        }
+    }
+}
+
+/// What the watching itself took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// CPU time of the sampling thread, s.
+    pub cpu_s: f64,
+    /// Samples taken.
+    pub samples: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// The samples.
+    pub series: Vec<Series>,
+    /// What could not be read, each with its reason.
+    pub unavailable: Vec<Unavailable>,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// A running observation.
+pub struct Watch {
+    sampler: Arc<Mutex<Sampler>>,
+    /// Dropped to end the thread.
+    alive: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Takes the first sample and starts the thread that takes the others.
+    pub fn start(config: &WatchConfig, clock: RunClock) -> Self {
+        let mut sampler = Sampler::new(config, clock);
+        sampler.sample_now(Pass::Edge);
+        let sampler = Arc::new(Mutex::new(sampler));
+        let (alive, ended) = mpsc::channel();
+        let schedule = Schedule::new(config.interval, config.slow_interval);
+        let shared = Arc::clone(&sampler);
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || sample_until(&ended, &schedule, &shared))
+            .map_err(|cause| {
+                let error = MonitorError::Thread { cause };
+                lock(&sampler).unavailable("samples between the first and the last", &error);
+            })
+            .ok();
+        Self {
+            sampler,
+            alive: Some(alive),
+            thread,
+        }
+    }
+
+    /// Ends the thread, takes the last sample, and returns what was seen.
+    pub fn stop(mut self) -> Observation {
+        self.alive = None;
+        let panic = self.thread.take().and_then(|thread| thread.join().err());
+        let mut sampler = Arc::into_inner(self.sampler)
+            .expect("the thread, the only other owner, has ended")
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        match panic {
+            None => sampler.sample_now(Pass::Edge),
+            Some(cause) => {
+                let cause = panic_text(cause.as_ref());
+                sampler.unavailable("samples up to the end", &MonitorError::Panicked { cause });
+            }
+        }
+        sampler.finish()
+    }
+}
+
+/// A panic while the sampler was locked leaves whole samples behind, perhaps with the last one cut.
+fn lock(sampler: &Mutex<Sampler>) -> MutexGuard<'_, Sampler> {
+    sampler.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without a message").to_owned()
+}
+
+/// Samples by the schedule until the other end of `ended` is dropped.
+fn sample_until(ended: &mpsc::Receiver<()>, schedule: &Schedule, sampler: &Mutex<Sampler>) {
+    let began = Instant::now();
+    let mut tick = 0;
+    loop {
+        tick = schedule.next_after(tick, began.elapsed());
+        let wait = schedule.time_of(tick).saturating_sub(began.elapsed());
+        match ended.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => lock(sampler).sample_now(schedule.pass(tick)),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Which ticks there are, counted from the start.
+#[derive(Debug)]
+struct Schedule {
+    interval: Duration,
+    /// Every so many ticks is a slow one.
+    slow_every: u32,
+}
+
+impl Schedule {
+    fn new(interval: Nanos, slow_interval: Nanos) -> Self {
+        // An interval of zero would keep a core busy with nothing but sampling.
+        let interval_ns = interval.0.max(Nanos::MILLI.0);
+        let slow_every = slow_interval.0.div_ceil(interval_ns).max(1);
+        Self {
+            interval: Duration::from_nanos(interval_ns),
+            slow_every: u32::try_from(slow_every).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn time_of(&self, tick: u32) -> Duration {
+        self.interval.saturating_mul(tick)
+    }
+
+    /// The first tick after `tick` that is not yet over at `elapsed`.
+    fn next_after(&self, tick: u32, elapsed: Duration) -> u32 {
+        let passed = elapsed.as_nanos() / self.interval.as_nanos();
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX - 1);
+        tick.max(passed).saturating_add(1)
+    }
+
+    fn pass(&self, tick: u32) -> Pass {
+        if tick.is_multiple_of(self.slow_every) {
+            Pass::Slow
+        } else {
+            Pass::Fast
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_keep_to_the_schedule_and_late_ones_are_left_out() {
+        let schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND);
+        let ms = Duration::from_millis;
+        for (tick, elapsed, next) in [
+            (0, ms(0), 1),
+            (0, ms(99), 1),
+            (1, ms(101), 2),
+            // The sample of tick 1 took until 350 ms: 2 and 3 are over, 4 is next.
+            (1, ms(350), 4),
+            // A wait that ended a little early must not repeat its tick.
+            (4, ms(399), 5),
+        ] {
+            assert_eq!(
+                schedule.next_after(tick, elapsed),
+                next,
+                "{tick} {elapsed:?}"
+            );
+        }
+        assert_eq!(schedule.time_of(4), ms(400));
+    }
+
+    #[test]
+    fn one_tick_a_slow_interval_is_slow() {
+        let passes = |interval_ms, slow_ms| {
+            let schedule =
+                Schedule::new(Nanos::from_millis(interval_ms), Nanos::from_millis(slow_ms));
+            (1..=20)
+                .filter(|tick| schedule.pass(*tick) == Pass::Slow)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(passes(100, 1000), [10, 20]);
+        assert_eq!(passes(300, 1000), [4, 8, 12, 16, 20]);
+        assert_eq!(passes(2000, 1000).len(), 20);
+        assert_eq!(passes(0, 0).len(), 20);
+    }
+}

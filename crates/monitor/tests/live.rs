@@ -1,0 +1,218 @@
+//! On the running kernel: what is read is there, rises, and fits the time that passed.
+
+use monitor::{Observation, Pass, RunClock, Sampler, Watch, WatchConfig, Watched};
+use record::{Nanos, Series};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+fn monotonic() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+fn sampler(targets: Vec<Watched>) -> Sampler {
+    let config = WatchConfig {
+        targets,
+        ..WatchConfig::default()
+    };
+    Sampler::new(&config, Arc::new(monotonic))
+}
+
+fn target(name: &str, pid: u32) -> Watched {
+    Watched {
+        target: name.to_owned(),
+        pids: vec![pid as i32],
+    }
+}
+
+fn of<'a>(seen: &'a Observation, signal: &str) -> Vec<&'a Series> {
+    seen.series.iter().filter(|s| s.signal == signal).collect()
+}
+
+fn growth(series: &Series) -> f64 {
+    series.values[series.values.len() - 1] - series.values[0]
+}
+
+/// Watches this process until the clock was read `reads` times, busy all the while.
+fn watch_busily(reads: usize) -> Observation {
+    let (tell, told) = mpsc::channel();
+    let clock: RunClock = Arc::new(move || {
+        // The receiver is gone once enough was seen.
+        let _ = tell.send(());
+        monotonic()
+    });
+    let config = WatchConfig {
+        interval: Nanos::from_millis(20),
+        slow_interval: Nanos::from_millis(100),
+        ..WatchConfig::default()
+    };
+    let watch = Watch::start(&config, clock);
+    for _ in 0..reads {
+        told.recv_timeout(Duration::from_secs(60))
+            .expect("the monitor's thread samples");
+        std::hint::black_box((0..10_000u64).fold(0, u64::wrapping_add));
+    }
+    watch.stop()
+}
+
+#[test]
+fn cores_account_for_the_time_that_passed() {
+    let seen = watch_busily(300);
+    assert!(seen.cost.samples >= 10, "{:?}", seen.cost);
+    assert!(seen.cost.cpu_s > 0.0);
+    let idle = of(&seen, "cpu.idle_s");
+    assert!(!idle.is_empty());
+    for core in idle {
+        assert_eq!(core.at_ns.len() as u64, seen.cost.samples);
+        let label = core.label("core");
+        let modes = seen
+            .series
+            .iter()
+            .filter(|s| s.signal.starts_with("cpu.") && s.label("core") == label);
+        let accounted_s: f64 = modes.map(growth).sum();
+        let passed_s = (core.at_ns[core.at_ns.len() - 1] - core.at_ns[0]) as f64 / 1e9;
+        // Wide: ticks are 10 ms, and a guest that the host suspends loses time.
+        assert!(
+            accounted_s > 0.2 * passed_s,
+            "{accounted_s} s of {passed_s} s"
+        );
+        assert!(
+            accounted_s < 3.0 * passed_s + 0.5,
+            "{accounted_s} s of {passed_s} s"
+        );
+    }
+}
+
+#[test]
+fn counters_of_this_process_rise() {
+    let seen = watch_busily(200);
+    let run: f64 = of(&seen, "thread.run_s").into_iter().map(growth).sum();
+    assert!(
+        run > 0.0
+            || seen
+                .unavailable
+                .iter()
+                .any(|u| u.what.contains("thread.run_s"))
+    );
+    for signal in [
+        "process.cpu_user_s",
+        "process.minor_faults",
+        "host.context_switches",
+    ] {
+        let series = of(&seen, signal);
+        assert_eq!(series.len(), 1, "{signal}");
+        assert!(series[0].values.is_sorted(), "{signal}");
+        assert!(series[0].at_ns.is_sorted_by(|a, b| a < b), "{signal}");
+    }
+    assert!(growth(of(&seen, "host.context_switches")[0]) > 0.0);
+    assert!(of(&seen, "process.cpu_user_s")[0].label("target") == Some("generator"));
+    let names: BTreeSet<&str> = of(&seen, "thread.cpu_user_s")
+        .iter()
+        .filter_map(|s| s.label("name"))
+        .collect();
+    assert!(names.contains("monitor"), "{names:?}");
+}
+
+#[test]
+fn a_targets_child_is_watched_until_it_ends() {
+    // A shell that runs `cat` as its child; an echoed line proves that it runs.
+    let mut shell = Command::new("sh")
+        .args(["-c", "cat; true"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = shell.stdin.take().unwrap();
+    input.write_all(b"here\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "here\n");
+
+    let mut sampler = sampler(vec![target("proxy", shell.id())]);
+    sampler.sample_now(Pass::Edge);
+    drop(input);
+    shell.wait().unwrap();
+    sampler.sample_now(Pass::Edge);
+
+    let seen = sampler.finish();
+    let mut watched: Vec<(&str, &str, usize)> = of(&seen, "process.threads")
+        .into_iter()
+        .map(|s| {
+            (
+                s.label("target").unwrap(),
+                s.label("name").unwrap(),
+                s.values.len(),
+            )
+        })
+        .filter(|(target, ..)| *target != "generator")
+        .collect();
+    watched.sort_unstable();
+    assert_eq!(watched, [("proxy", "cat", 1), ("proxy", "sh", 1)]);
+    let gaps = seen.unavailable.iter().filter(|u| u.what.contains("proxy"));
+    assert_eq!(gaps.count(), 0, "{:?}", seen.unavailable);
+}
+
+#[test]
+fn what_an_ordinary_user_may_not_read_is_a_gap_and_the_rest_is_there() {
+    let mut sampler = sampler(vec![target("init", 1)]);
+    sampler.sample_now(Pass::Edge);
+    let seen = sampler.finish();
+    let has = |signal: &str| {
+        of(&seen, signal)
+            .iter()
+            .any(|s| s.label("target") == Some("init") && s.label("pid") == Some("1"))
+    };
+    let gap = |signal: &str| {
+        seen.unavailable
+            .iter()
+            .any(|u| u.what.contains(signal) && u.what.ends_with("of init"))
+    };
+    assert!(has("process.cpu_user_s") && has("thread.cpu_user_s"));
+    for signal in ["process.read_calls", "process.open_files", "thread.run_s"] {
+        assert!(
+            has(signal) != gap(signal),
+            "{signal}: {:?}",
+            seen.unavailable
+        );
+    }
+    assert!(rustix::process::geteuid().is_root() || gap("process.read_calls"));
+    for gap in &seen.unavailable {
+        assert!(!gap.reason.is_empty(), "{gap:?}");
+    }
+}
+
+#[test]
+fn an_empty_root_is_nothing_but_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = WatchConfig {
+        root: monitor::Root::new(dir.path()),
+        targets: vec![target("proxy", 7)],
+        ..WatchConfig::default()
+    };
+    let mut sampler = Sampler::new(&config, Arc::new(monotonic));
+    sampler.sample_now(Pass::Edge);
+    sampler.sample_now(Pass::Edge);
+    let seen = sampler.finish();
+    assert_eq!(seen.series, []);
+    let what: BTreeSet<&str> = seen.unavailable.iter().map(|u| u.what.as_str()).collect();
+    assert_eq!(what.len(), seen.unavailable.len(), "each once");
+    for source in [
+        "cpu",
+        "softirq",
+        "softnet",
+        "nic",
+        "memory",
+        "vm",
+        "children of the targets",
+    ] {
+        assert!(what.contains(source), "{source} in {what:?}");
+    }
+    for gap in &seen.unavailable {
+        assert!(gap.reason.contains("No such file or directory"), "{gap:?}");
+    }
+}

@@ -1,0 +1,357 @@
+//! Sections -> trials: every cell of every stage resolved to one load and the targets that it needs.
+//!
+//! A cell is resolved once and repeated in every block. Faults found on the way are met once a cell and
+//! reported once; the surprise is that a stage with a fault still lets the others be checked.
+
+use crate::address::{self, Parts};
+use crate::error::{Fault, Found, Place, Report, unknown, unknown_name};
+use crate::experiment::{Experiment, Section, baseline_levels};
+use crate::load::{Draft, Load, pick};
+use crate::order::{SplitMix, cells};
+use crate::targets::{TEMPLATE_NAMES, Target, start_order};
+use crate::{Factor, Levels, MOST_TRIALS, Plan, Stage, TargetSpec, TrialPlan, template};
+use record::{Arrival, Nanos, Warning};
+use std::collections::{BTreeMap, BTreeSet};
+
+const DEFAULT_SEED: u64 = 1;
+const DEFAULT_REPEATS: u32 = 5;
+const DEFAULT_MEASURE: Nanos = Nanos::from_secs(10);
+const DEFAULT_WARMUP: Nanos = Nanos::SECOND;
+const DEFAULT_ERROR_LIMIT: f64 = 0.01;
+
+/// Turns an experiment into a plan; what is wrong goes to the report, and the plan is then of no use.
+pub(crate) fn plan(experiment: &Experiment, report: &mut Report) -> Plan {
+    let top = &experiment.top;
+    let sections = if experiment.stages.is_empty() {
+        vec![top.clone()]
+    } else {
+        experiment.stages.iter().map(|s| s.over(top)).collect()
+    };
+    let mut plan = Plan {
+        question: experiment.question.clone(),
+        stages: Vec::new(),
+        trials: Vec::new(),
+        seed: experiment.seed.unwrap_or(DEFAULT_SEED),
+        error_limit: top.design.errors.unwrap_or(DEFAULT_ERROR_LIMIT),
+        warnings: Vec::new(),
+    };
+    check_baseline_factors(&sections, report);
+    let mut random = SplitMix::new(plan.seed);
+    for section in &sections {
+        add_stage(&mut plan, section, experiment, &mut random, report);
+    }
+    check_used(&plan, experiment, report);
+    check_budget(&plan, top, report);
+    plan.warnings = shared_cores(&plan.trials);
+    plan
+}
+
+/// A baseline of the top level may name a factor that only some stages have, but not one that none has.
+fn check_baseline_factors(sections: &[Section], report: &mut Report) {
+    let known: BTreeSet<&str> = sections
+        .iter()
+        .flat_map(|s| &s.factors)
+        .map(|f| f.factor.name.as_str())
+        .collect();
+    for b in sections.iter().flat_map(|s| &s.design.baseline).flatten() {
+        if !known.contains(b.factor.as_str()) {
+            let known = known.iter().copied();
+            report.push(unknown(
+                b.factor_at,
+                "factor",
+                &b.factor,
+                "`baseline`",
+                known,
+            ));
+        }
+    }
+}
+
+fn add_stage(
+    plan: &mut Plan,
+    section: &Section,
+    experiment: &Experiment,
+    random: &mut SplitMix,
+    report: &mut Report,
+) {
+    let factors = section.plain_factors();
+    let repeats = section.design.repeats.unwrap_or(DEFAULT_REPEATS);
+    let stage = plan.stages.len();
+    let baseline = section.design.baseline.as_deref().unwrap_or_default();
+    let baseline = report.take(baseline_levels(baseline, &factors));
+    plan.stages.push(Stage {
+        name: section.name.clone(),
+        baseline: baseline.unwrap_or_default(),
+        factors: factors.clone(),
+        repeats,
+    });
+    if report
+        .take(check_size(section, &factors, repeats))
+        .is_none()
+    {
+        return;
+    }
+    report.take(check_names(section, experiment));
+    let has_capacity = plan
+        .trials
+        .iter()
+        .any(|t| t.load.arrival == Arrival::Closed);
+    let cell = |levels| Cell {
+        section,
+        experiment,
+        factors: &factors,
+        levels,
+        has_capacity,
+    };
+    let mut trials: Vec<TrialPlan> = cells(&factors)
+        .into_iter()
+        .filter_map(|levels| report.take(cell(levels).trial(stage)))
+        .collect();
+    for block in 0..repeats {
+        random.shuffle(&mut trials);
+        for trial in &trials {
+            plan.trials
+                .push(placed(trial, plan.trials.len(), block, random));
+        }
+    }
+}
+
+/// A cell's trial at its place in the plan. Every trial has arrivals of its own: repeats with the same
+/// gaps would agree with each other better than with the truth.
+fn placed(cell: &TrialPlan, id: usize, block: u32, random: &mut SplitMix) -> TrialPlan {
+    let mut trial = cell.clone();
+    trial.id = u32::try_from(id).expect("fewer than MOST_TRIALS a stage");
+    trial.block = block;
+    if let Arrival::Poisson { seed, .. } = &mut trial.load.arrival {
+        *seed = random.next();
+    }
+    trial
+}
+
+fn check_size(section: &Section, factors: &[Factor], repeats: u32) -> Result<(), Found> {
+    let trials = factors
+        .iter()
+        .map(|f| f.levels.len() as u64)
+        .fold(u64::from(repeats), u64::saturating_mul);
+    if trials <= MOST_TRIALS {
+        return Ok(());
+    }
+    let stage = section.name.clone();
+    Err(Found::at(
+        section.at,
+        Fault::TooManyTrials { stage, trials },
+    ))
+}
+
+/// A template must not find two meanings under one name.
+fn check_names(section: &Section, experiment: &Experiment) -> Result<(), Found> {
+    for typed in &section.factors {
+        let name = &typed.factor.name;
+        let why = if experiment.targets.contains_key(name) {
+            "a target has it".to_owned()
+        } else if let Some(target) = experiment
+            .targets
+            .values()
+            .find(|t| t.spec.values.contains_key(name))
+        {
+            format!("it is among the `values` of target `{}`", target.spec.name)
+        } else {
+            continue;
+        };
+        let fault = Fault::Name {
+            kind: "factor",
+            name: name.clone(),
+            why,
+        };
+        return Err(Found::at(typed.at, fault));
+    }
+    Ok(())
+}
+
+/// One combination of levels in one stage.
+struct Cell<'a> {
+    section: &'a Section,
+    experiment: &'a Experiment,
+    factors: &'a [Factor],
+    levels: Levels,
+    /// An earlier stage measures the capacity.
+    has_capacity: bool,
+}
+
+impl Cell<'_> {
+    fn trial(self, stage: usize) -> Result<TrialPlan, Found> {
+        let (url_at, load) = self.load()?;
+        let targets = self.targets(url_at, &load.spec.url)?;
+        Ok(TrialPlan {
+            id: 0,
+            stage,
+            block: 0,
+            levels: self.levels,
+            targets,
+            load: load.spec,
+            rate_of_capacity: load.rate_of_capacity,
+        })
+    }
+
+    /// The load, and where its URL stands.
+    fn load(&self) -> Result<(usize, Load), Found> {
+        let mut draft = Draft::new();
+        for entry in &self.section.load {
+            draft.set(pick(entry.field(), self.factors, &self.levels)?, "[load]")?;
+        }
+        for factor in &self.section.factors {
+            if let Some(field) = factor.as_load_field(&self.levels) {
+                draft.set(field, "[factor]")?;
+            }
+        }
+        let design = &self.section.design;
+        draft.spec.duration = Some(design.measure.unwrap_or(DEFAULT_MEASURE));
+        draft.spec.warmup = design.warmup.unwrap_or(DEFAULT_WARMUP);
+        draft.spec.url = self.url(&draft)?;
+        let url_at = draft.url_at;
+        let load = draft.finish()?;
+        match load.rate_of_capacity {
+            Some(share) if !self.has_capacity => {
+                let percent = share * 100.0;
+                Err(Found::at(load.rate_at, Fault::NoCapacity { percent }))
+            }
+            _ => Ok((url_at, load)),
+        }
+    }
+
+    /// The URL with the levels filled in, so that `http://server/bytes/{{size}}` is a sweep over sizes.
+    fn url(&self, draft: &Draft) -> Result<String, Found> {
+        let url = &draft.spec.url;
+        if url.is_empty() {
+            let fault = Fault::Missing {
+                what: "url".to_owned(),
+                inside: "[load]".to_owned(),
+                example: "url = \"http://server/\", where [target.server] is a target".to_owned(),
+            };
+            return Err(Found::at(self.section.at, fault));
+        }
+        template::render("url", url, &self.levels).map_err(|e| {
+            let cause = e.cause();
+            Found::at(draft.url_at, Fault::Template { cause })
+        })
+    }
+
+    /// The targets that the URL needs, in the order in which they start; none for an outside address.
+    fn targets(&self, url_at: usize, url: &str) -> Result<Vec<TargetSpec>, Found> {
+        let bad_url = |cause: &str| {
+            let fault = Fault::Url {
+                url: url.to_owned(),
+                cause: cause.to_owned(),
+            };
+            Found::at(url_at, fault)
+        };
+        let Parts { host, port, .. } = address::parts(url).map_err(|cause| bad_url(&cause))?;
+        let all = &self.experiment.targets;
+        let Some(first) = all.get(host) else {
+            // Other machines have names too; only what looks like a slip is refused.
+            let fault = unknown_name("target", host, "the URL", all.keys().map(String::as_str));
+            let is_slip = matches!(fault, Fault::UnknownName { near: Some(_), .. });
+            return if is_slip && !host.contains('.') {
+                Err(Found::at(url_at, fault))
+            } else {
+                Ok(Vec::new())
+            };
+        };
+        if port.is_some() {
+            return Err(bad_url("the port of a target is set by its `listen`"));
+        }
+        let order = start_order(first, all)?;
+        order.into_iter().map(|t| self.target(t)).collect()
+    }
+
+    /// A target with the levels of the cell among its values.
+    fn target(&self, target: &Target) -> Result<TargetSpec, Found> {
+        let mut spec = target.spec.clone();
+        spec.values.extend(self.levels.clone());
+        let targets = self.experiment.targets.keys();
+        let known = || {
+            TEMPLATE_NAMES
+                .into_iter()
+                .chain(spec.values.keys().map(String::as_str))
+                .chain(targets.clone().map(String::as_str))
+        };
+        for (name, place) in &target.names {
+            if !known().any(|k| k == name) {
+                let fault = unknown_name("name", name, &inside(place, target), known());
+                return Err(Found::new(place.clone(), fault));
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn inside(place: &Place, target: &Target) -> String {
+    match place {
+        Place::Line(..) => format!("the template of target `{}`", target.spec.name),
+        Place::Offset(_) => format!("the templates of [target.{}]", target.spec.name),
+    }
+}
+
+/// A target that no trial starts is a mistake, usually in the URL.
+fn check_used(plan: &Plan, experiment: &Experiment, report: &mut Report) {
+    if !report.is_empty() {
+        return; // A trial that could not be resolved may be the one that uses it.
+    }
+    let used: BTreeSet<&str> = plan
+        .trials
+        .iter()
+        .flat_map(|t| &t.targets)
+        .map(|t| t.name.as_str())
+        .collect();
+    for (name, target) in &experiment.targets {
+        if !used.contains(name.as_str()) {
+            let target_name = name.clone();
+            report.push(Found::at(
+                target.at,
+                Fault::Unused {
+                    target: target_name,
+                },
+            ));
+        }
+    }
+}
+
+fn check_budget(plan: &Plan, top: &Section, report: &mut Report) {
+    let planned = plan.time();
+    match top.design.budget {
+        Some((at, budget)) if planned > budget => {
+            report.push(Found::at(at, Fault::OverBudget { planned, budget }));
+        }
+        _ => {}
+    }
+}
+
+/// One warning for each target that has a core in common with the generator.
+fn shared_cores(trials: &[TrialPlan]) -> Vec<Warning> {
+    let mut shared: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for trial in trials {
+        for target in &trial.targets {
+            let cores = target.cpus.iter().filter(|c| trial.load.cpus.contains(c));
+            shared.entry(&target.name).or_default().extend(cores);
+        }
+    }
+    shared.retain(|_, cores| !cores.is_empty());
+    shared
+        .into_iter()
+        .map(|(target, cores)| shared_core(target, &cores))
+        .collect()
+}
+
+fn shared_core(target: &str, cores: &BTreeSet<u32>) -> Warning {
+    let plural = if cores.len() == 1 { "core" } else { "cores" };
+    let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+    Warning::new(
+        "shared_core",
+        format!(
+            "the generator and target `{target}` share {plural} {}: the figures say nothing about \
+             the server alone",
+            cores.join(", ")
+        ),
+        "give [load] and the target different `cpus`",
+    )
+}

@@ -1,0 +1,369 @@
+//! The experiment file, section by section: what was written, before factors meet levels.
+//!
+//! The top level and each `[[stage]]` have the same three sections (`factor`, `load`, `design`), so both
+//! are a [`Section`]; [`Section::over`] lays a stage over the top level. The surprise: a stage that fixes
+//! `load.X` drops a factor `X` of the top level, and the reverse.
+
+use crate::error::{Fault, Found, Report, unknown, unknown_name};
+use crate::load::FIELDS;
+use crate::node::{Entry, Field, Node};
+use crate::targets::{self, Read, TEMPLATE_NAMES, Target};
+use crate::{Factor, Levels};
+use record::Nanos;
+use std::collections::BTreeMap;
+
+const KEYS: [&str; 7] = [
+    "question", "seed", "target", "factor", "load", "design", "stage",
+];
+const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
+const DESIGN_KEYS: [&str; 6] = [
+    "baseline", "repeats", "measure", "warmup", "budget", "errors",
+];
+const STAGE_DESIGN_KEYS: [&str; 4] = ["baseline", "repeats", "measure", "warmup"];
+
+/// The whole file.
+#[derive(Default)]
+pub(crate) struct Experiment {
+    pub question: String,
+    pub seed: Option<u64>,
+    pub targets: BTreeMap<String, Target>,
+    pub top: Section,
+    pub stages: Vec<Section>,
+}
+
+/// The top level, or a stage.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Section {
+    /// Where it begins in the file.
+    pub at: usize,
+    pub name: String,
+    pub factors: Vec<TypedFactor>,
+    pub load: Vec<Entry>,
+    pub design: Design,
+}
+
+/// A factor whose levels still know their types and places.
+#[derive(Clone, Debug)]
+pub(crate) struct TypedFactor {
+    pub at: usize,
+    pub factor: Factor,
+    /// As long as the factor's levels.
+    pub levels: Vec<Node>,
+}
+
+/// `[design]`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Design {
+    pub baseline: Option<Vec<BaselineLevel>>,
+    pub repeats: Option<u32>,
+    pub measure: Option<Nanos>,
+    pub warmup: Option<Nanos>,
+    /// With its place.
+    pub budget: Option<(usize, Nanos)>,
+    pub errors: Option<f64>,
+}
+
+/// One entry of a baseline.
+#[derive(Clone, Debug)]
+pub(crate) struct BaselineLevel {
+    pub factor: String,
+    pub factor_at: usize,
+    pub level: String,
+    pub level_at: usize,
+}
+
+/// Reads the file's entries; what is wrong goes to the report.
+pub(crate) fn read(entries: &[Entry], read: Read<'_>, report: &mut Report) -> Experiment {
+    let mut experiment = Experiment::default();
+    experiment.top.name = "main".to_owned();
+    for field in entries.iter().map(Entry::field) {
+        let result = experiment.set(field, read, report);
+        report.take(result);
+    }
+    if experiment.question.trim().is_empty() {
+        let fault = Fault::Missing {
+            what: "question".to_owned(),
+            inside: "the experiment".to_owned(),
+            example: "question = \"Do fewer workers serve faster?\"".to_owned(),
+        };
+        report.push(Found::at(0, fault));
+    }
+    report.take(different_names(&experiment.stages));
+    experiment
+}
+
+impl Experiment {
+    fn set(&mut self, field: Field<'_>, read: Read<'_>, report: &mut Report) -> Result<(), Found> {
+        match field.name {
+            "question" => self.question = field.text()?.to_owned(),
+            "seed" => self.seed = Some(field.count(0)?),
+            "target" => {
+                for entry in field.table()? {
+                    if let Some(target) = targets::read(entry, read, report) {
+                        self.targets.insert(entry.name.clone(), target);
+                    }
+                }
+            }
+            "stage" => {
+                for (i, field) in field.list()?.enumerate() {
+                    let result = stage(field, i, report);
+                    self.stages.extend(report.take(result));
+                }
+            }
+            _ if KEYS.contains(&field.name) => {
+                self.top.set(field, &DESIGN_KEYS, report)?;
+            }
+            _ => return Err(field.unknown_key("the experiment", &KEYS)),
+        }
+        Ok(())
+    }
+}
+
+fn stage(field: Field<'_>, index: usize, report: &mut Report) -> Result<Section, Found> {
+    let mut section = Section {
+        at: field.node.at,
+        name: format!("stage {}", index + 1),
+        ..Section::default()
+    };
+    for f in field.table()?.iter().map(Entry::field) {
+        let result = match f.name {
+            "name" => f.text().map(|name| section.name = name.to_owned()),
+            _ if STAGE_KEYS.contains(&f.name) => section.set(f, &STAGE_DESIGN_KEYS, report),
+            _ => Err(f.unknown_key("[[stage]]", &STAGE_KEYS)),
+        };
+        report.take(result);
+    }
+    Ok(section)
+}
+
+fn different_names(stages: &[Section]) -> Result<(), Found> {
+    for (i, stage) in stages.iter().enumerate() {
+        if stages[..i].iter().any(|s| s.name == stage.name) {
+            let fault = Fault::Name {
+                kind: "stage",
+                name: stage.name.clone(),
+                why: "an earlier stage has it".to_owned(),
+            };
+            return Err(Found::at(stage.at, fault));
+        }
+    }
+    Ok(())
+}
+
+impl Section {
+    /// Reads `factor`, `load` or `design`.
+    fn set(
+        &mut self,
+        field: Field<'_>,
+        design_keys: &[&str],
+        report: &mut Report,
+    ) -> Result<(), Found> {
+        match field.name {
+            "factor" => {
+                for entry in field.table()? {
+                    let result = factor(entry);
+                    self.factors.extend(report.take(result));
+                }
+            }
+            "load" => {
+                for entry in field.table()? {
+                    let result = check_load_key(entry);
+                    if report.take(result).is_some() {
+                        self.load.push(entry.clone());
+                    }
+                }
+            }
+            _ => {
+                for f in field.table()?.iter().map(Entry::field) {
+                    let result = self.design.set(f, design_keys);
+                    report.take(result);
+                }
+            }
+        }
+        report.take(self.set_once());
+        Ok(())
+    }
+
+    /// A load field and a factor of the same name in one section: which of them is meant?
+    fn set_once(&self) -> Result<(), Found> {
+        let is_factor = |e: &&Entry| self.factors.iter().any(|f| f.factor.name == e.name);
+        self.load.iter().find(is_factor).map_or(Ok(()), |entry| {
+            let fault = Fault::Conflict {
+                first: format!("factor.{}", entry.name),
+                second: format!("load.{}", entry.name),
+                inside: "one section".to_owned(),
+                why: "the factor already sets this field of the load",
+            };
+            Err(Found::at(entry.at, fault))
+        })
+    }
+
+    /// This stage laid over the top level.
+    pub fn over(&self, top: &Section) -> Section {
+        let factor_here = |name: &str| self.factors.iter().find(|f| f.factor.name == name);
+        let load_here = |name: &str| self.load.iter().any(|e| e.name == name);
+        let kept = top.factors.iter().filter(|f| !load_here(&f.factor.name));
+        let mut factors: Vec<TypedFactor> = kept
+            .map(|f| factor_here(&f.factor.name).unwrap_or(f).clone())
+            .collect();
+        let is_new = |f: &&TypedFactor| top.factors.iter().all(|t| t.factor.name != f.factor.name);
+        factors.extend(self.factors.iter().filter(is_new).cloned());
+        let kept = top
+            .load
+            .iter()
+            .filter(|e| !load_here(&e.name) && factor_here(&e.name).is_none());
+        Section {
+            at: self.at,
+            name: self.name.clone(),
+            load: kept.chain(&self.load).cloned().collect(),
+            design: self.design.over(&top.design),
+            factors,
+        }
+    }
+
+    /// The factors as plain data.
+    pub fn plain_factors(&self) -> Vec<Factor> {
+        self.factors.iter().map(|f| f.factor.clone()).collect()
+    }
+}
+
+impl TypedFactor {
+    /// The level of a cell as a load field, when the factor is one.
+    pub fn as_load_field(&self, levels: &Levels) -> Option<Field<'_>> {
+        let level = levels.get(&self.factor.name)?;
+        let index = self.factor.levels.iter().position(|l| l == level)?;
+        FIELDS.contains(&self.factor.name.as_str()).then(|| Field {
+            name: &self.factor.name,
+            name_at: self.at,
+            node: &self.levels[index],
+        })
+    }
+}
+
+fn check_load_key(entry: &Entry) -> Result<(), Found> {
+    let name = entry.name.as_str();
+    if FIELDS.contains(&name) {
+        return Ok(());
+    }
+    let instead = match name {
+        // What other tools call it.
+        "duration" => "measure",
+        _ => name,
+    };
+    let fault = if STAGE_DESIGN_KEYS.contains(&instead) {
+        Fault::Misplaced {
+            name: name.to_owned(),
+            inside: "[load]".to_owned(),
+            instead: format!("`{instead}` in [design]"),
+        }
+    } else {
+        unknown_name("key", name, "[load]", FIELDS)
+    };
+    Err(Found::at(entry.at, fault))
+}
+
+fn factor(entry: &Entry) -> Result<TypedFactor, Found> {
+    let field = entry.field();
+    check_factor_name(entry)?;
+    let mut levels: Vec<String> = Vec::new();
+    let mut nodes = Vec::new();
+    for item in field.list()? {
+        let level = item.plain()?;
+        if levels.contains(&level) {
+            return Err(item.must_be("different levels"));
+        }
+        levels.push(level);
+        nodes.push(item.node.clone());
+    }
+    if levels.is_empty() {
+        return Err(field.must_be("at least one level"));
+    }
+    Ok(TypedFactor {
+        at: entry.at,
+        factor: Factor {
+            name: entry.name.clone(),
+            levels,
+        },
+        levels: nodes,
+    })
+}
+
+fn check_factor_name(entry: &Entry) -> Result<(), Found> {
+    let is_taken = TEMPLATE_NAMES.contains(&entry.name.as_str()) && entry.name != "workers";
+    let why = if !targets::is_word(&entry.name) {
+        "it must consist of letters, digits and `_`, and not start with a digit"
+    } else if is_taken {
+        "templates have another value under this name"
+    } else {
+        return Ok(());
+    };
+    let fault = Fault::Name {
+        kind: "factor",
+        name: entry.name.clone(),
+        why: why.to_owned(),
+    };
+    Err(Found::at(entry.at, fault))
+}
+
+impl Design {
+    fn set(&mut self, field: Field<'_>, known: &[&str]) -> Result<(), Found> {
+        if !known.contains(&field.name) {
+            return Err(field.unknown_key("[design]", known));
+        }
+        match field.name {
+            "baseline" => self.baseline = Some(baseline(field)?),
+            "repeats" => self.repeats = Some(field.count32(1)?),
+            "measure" => self.measure = Some(field.duration_above_zero()?),
+            "warmup" => self.warmup = Some(field.duration()?),
+            "budget" => self.budget = Some((field.node.at, field.duration_above_zero()?)),
+            _ => self.errors = Some(field.share()?),
+        }
+        Ok(())
+    }
+
+    fn over(&self, top: &Design) -> Design {
+        Design {
+            baseline: self.baseline.clone().or_else(|| top.baseline.clone()),
+            repeats: self.repeats.or(top.repeats),
+            measure: self.measure.or(top.measure),
+            warmup: self.warmup.or(top.warmup),
+            budget: top.budget,
+            errors: top.errors,
+        }
+    }
+}
+
+fn baseline(field: Field<'_>) -> Result<Vec<BaselineLevel>, Found> {
+    let level = |e: &Entry| {
+        Ok(BaselineLevel {
+            factor: e.name.clone(),
+            factor_at: e.at,
+            level: e.field().plain()?,
+            level_at: e.node.at,
+        })
+    };
+    field.table()?.iter().map(level).collect()
+}
+
+/// The entries of a baseline whose factors the stage has.
+///
+/// # Errors
+/// A level that its factor does not have, with the near miss.
+pub(crate) fn baseline_levels(
+    baseline: &[BaselineLevel],
+    factors: &[Factor],
+) -> Result<Levels, Found> {
+    let mut levels = Levels::new();
+    for b in baseline {
+        let Some(factor) = factors.iter().find(|f| f.name == b.factor) else {
+            continue;
+        };
+        if !factor.levels.contains(&b.level) {
+            let known = factor.levels.iter().map(String::as_str);
+            let inside = format!("factor `{}`", b.factor);
+            return Err(unknown(b.level_at, "level", &b.level, &inside, known));
+        }
+        levels.insert(b.factor.clone(), b.level.clone());
+    }
+    Ok(levels)
+}

@@ -1,0 +1,411 @@
+//! `[load]`: the fields of a load, their short forms, and fields that depend on a factor's level.
+//!
+//! A field is set by `[load]`, by a stage's `load.X`, or by a factor of the same name. Any field may be
+//! a table with one value for each level of one factor: `url = { direct = "...", proxied = "..." }`.
+//! The surprise: such a table names no factor; the factor is the one whose levels are the table's keys.
+
+use crate::error::{Fault, Found};
+use crate::node::{Entry, Field, Value, percent};
+use crate::{Factor, Levels};
+use record::{Arrival, Body, Close, Engine, LoadSpec};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Names of the fields of `[load]`, and so of the factors that set one.
+pub(crate) const FIELDS: [&str; 17] = [
+    "url",
+    "connections",
+    "threads",
+    "rate",
+    "arrival",
+    "requests_per_connection",
+    "close",
+    "pipeline",
+    "engine",
+    "source",
+    "cpus",
+    "timeout",
+    "method",
+    "headers",
+    "body",
+    "body_file",
+    "insecure",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rate {
+    PerSecond(f64),
+    OfCapacity(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Process {
+    Closed,
+    Constant,
+    Poisson,
+}
+
+/// A load under construction.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub spec: LoadSpec,
+    /// Where the URL stands in the file.
+    pub url_at: usize,
+    rate: Option<(usize, Rate)>,
+    process: Option<(usize, Process)>,
+}
+
+/// What a draft becomes.
+pub(crate) struct Load {
+    pub spec: LoadSpec,
+    pub rate_of_capacity: Option<f64>,
+    /// Where the rate stands in the file.
+    pub rate_at: usize,
+}
+
+impl Draft {
+    pub fn new() -> Self {
+        Self {
+            spec: LoadSpec::new(String::new()),
+            url_at: 0,
+            rate: None,
+            process: None,
+        }
+    }
+
+    /// Sets one field; `inside` is the section for messages.
+    pub fn set(&mut self, field: Field<'_>, inside: &str) -> Result<(), Found> {
+        let spec = &mut self.spec;
+        match field.name {
+            "url" => {
+                self.url_at = field.node.at;
+                spec.url = field.text()?.to_owned();
+            }
+            "connections" => spec.connections = field.count32(1)?,
+            "threads" => spec.threads = Some(field.count32(1)?),
+            "rate" => self.rate = Some((field.node.at, rate(field)?)),
+            "arrival" => {
+                let process = field.choice(&[
+                    ("constant", Process::Constant),
+                    ("poisson", Process::Poisson),
+                    ("closed", Process::Closed),
+                ])?;
+                self.process = Some((field.node.at, process));
+            }
+            "requests_per_connection" => {
+                spec.requests_per_connection = Some(field.count(0)?).filter(|n| *n > 0);
+            }
+            "close" => spec.close = field.choice(&[("fin", Close::Fin), ("rst", Close::Rst)])?,
+            "pipeline" => spec.pipeline = field.count32(1)?,
+            "engine" => {
+                spec.engine = field.choice(&[
+                    ("auto", Engine::Auto),
+                    ("uring", Engine::Uring),
+                    ("epoll", Engine::Epoll),
+                ])?;
+            }
+            "source" => spec.source = sources(field)?,
+            "cpus" => spec.cpus = field.cpus()?,
+            "timeout" => spec.timeout = field.duration_above_zero()?,
+            "method" => spec.method = method(field)?,
+            "headers" => spec.headers = headers(field)?,
+            "body" => self.set_body(Body::Text(field.text()?.to_owned()), field, inside)?,
+            "body_file" => self.set_body(Body::File(field.text()?.to_owned()), field, inside)?,
+            "insecure" => spec.insecure = field.boolean()?,
+            _ => return Err(field.unknown_key(inside, &FIELDS)),
+        }
+        Ok(())
+    }
+
+    fn set_body(&mut self, body: Body, field: Field<'_>, inside: &str) -> Result<(), Found> {
+        if self.spec.body != Body::None {
+            let fault = Fault::Conflict {
+                first: "body".to_owned(),
+                second: "body_file".to_owned(),
+                inside: inside.to_owned(),
+                why: "a request has one body",
+            };
+            return Err(Found::at(field.name_at, fault));
+        }
+        self.spec.body = body;
+        Ok(())
+    }
+
+    /// Brings rate and arrival process together. A rate that is a share of the capacity stands in
+    /// [`LoadSpec::arrival`] as 0 until the capacity is known; Poisson's seed is set by the caller.
+    pub fn finish(mut self) -> Result<Load, Found> {
+        let process = self.process.map(|(_, process)| process);
+        let Some((rate_at, rate)) = self.rate else {
+            return match self.process {
+                Some((at, Process::Constant)) => Err(no_rate(at, "constant")),
+                Some((at, Process::Poisson)) => Err(no_rate(at, "poisson")),
+                None | Some((_, Process::Closed)) => Ok(Load {
+                    spec: self.spec,
+                    rate_of_capacity: None,
+                    rate_at: 0,
+                }),
+            };
+        };
+        let (per_s, rate_of_capacity) = match rate {
+            Rate::PerSecond(per_s) => (per_s, None),
+            Rate::OfCapacity(share) => (0.0, Some(share)),
+        };
+        self.spec.arrival = match process {
+            None | Some(Process::Constant) => Arrival::Constant { per_s },
+            Some(Process::Poisson) => Arrival::Poisson { per_s, seed: 0 },
+            Some(Process::Closed) => return Err(closed_with_rate(rate_at)),
+        };
+        Ok(Load {
+            spec: self.spec,
+            rate_of_capacity,
+            rate_at,
+        })
+    }
+}
+
+fn no_rate(at: usize, arrival: &str) -> Found {
+    let arrival = arrival.to_owned();
+    Found::at(at, Fault::NoRate { arrival })
+}
+
+fn closed_with_rate(at: usize) -> Found {
+    let fault = Fault::Conflict {
+        first: "rate".to_owned(),
+        second: "arrival = \"closed\"".to_owned(),
+        inside: "one load".to_owned(),
+        why: "a closed loop sends when an answer has come, not at a rate",
+    };
+    Found::at(at, fault)
+}
+
+fn rate(field: Field<'_>) -> Result<Rate, Found> {
+    let expected = || {
+        field.must_be("above 0: requests per second (\"10k\") or a share of the capacity (\"80%\")")
+    };
+    let rate = match &field.node.value {
+        Value::Float(per_s) => Rate::PerSecond(*per_s),
+        Value::Text(text) if text.trim_end().ends_with('%') => {
+            Rate::OfCapacity(percent(text).ok_or_else(expected)?)
+        }
+        _ => Rate::PerSecond(field.count(1)? as f64),
+    };
+    match rate {
+        Rate::PerSecond(x) | Rate::OfCapacity(x) if x.is_finite() && x > 0.0 => Ok(rate),
+        _ => Err(expected()),
+    }
+}
+
+/// A method is a token of RFC 9110 5.6.2; only the letters and the hyphen of real methods are taken.
+fn method(field: Field<'_>) -> Result<String, Found> {
+    let text = field.text()?;
+    let is_method = |c: char| c.is_ascii_alphabetic() || c == '-';
+    if text.is_empty() || !text.chars().all(is_method) {
+        return Err(field.must_be("a method such as \"GET\""));
+    }
+    Ok(text.to_owned())
+}
+
+fn headers(field: Field<'_>) -> Result<Vec<(String, String)>, Found> {
+    let header = |e: &Entry| {
+        let value = e.field().plain()?;
+        // A line end in a header would let an experiment send a request that it does not count.
+        if value.contains(['\r', '\n']) || e.name.contains(['\r', '\n', ':', ' ']) {
+            return Err(e.field().must_be("one header line"));
+        }
+        Ok((e.name.clone(), value))
+    };
+    field.table()?.iter().map(header).collect()
+}
+
+/// `"127.0.0.2"`, `"127.0.0.2-127.0.0.9"`, or a list of those.
+fn sources(field: Field<'_>) -> Result<Vec<IpAddr>, Found> {
+    let one = |f: Field<'_>| {
+        addresses(f.text()?).ok_or_else(|| f.must_be("addresses such as \"127.0.0.2-127.0.0.9\""))
+    };
+    match field.node.value {
+        Value::List(_) => {
+            let lists: Result<Vec<_>, _> = field.list()?.map(one).collect();
+            Ok(lists?.concat())
+        }
+        _ => one(field),
+    }
+}
+
+fn addresses(text: &str) -> Option<Vec<IpAddr>> {
+    let Some((first, last)) = text.split_once('-') else {
+        return Some(vec![text.trim().parse().ok()?]);
+    };
+    let first: Ipv4Addr = first.trim().parse().ok()?;
+    let last: Ipv4Addr = last.trim().parse().ok()?;
+    let (first, last) = (u32::from(first), u32::from(last));
+    // 65536 addresses of 28232 ports each are beyond any load of one machine.
+    (first <= last && last - first < 65_536)
+        .then(|| (first..=last).map(|a| Ipv4Addr::from(a).into()).collect())
+}
+
+/// The value of `field` for a cell: itself, or the entry of a keyed table for the cell's level.
+pub(crate) fn pick<'a>(
+    field: Field<'a>,
+    factors: &[Factor],
+    levels: &Levels,
+) -> Result<Field<'a>, Found> {
+    let Some(entries) = keyed_table(field) else {
+        return Ok(field);
+    };
+    let same = |factor: &&Factor| {
+        factor.levels.len() == entries.len()
+            && entries.iter().all(|e| factor.levels.contains(&e.name))
+    };
+    let matching: Vec<&Factor> = factors.iter().filter(same).collect();
+    let factor = match matching.as_slice() {
+        [factor] => factor,
+        [] => return Err(keyed_by_none(field, entries, factors)),
+        several => return Err(keyed_by_several(field, several)),
+    };
+    let level = levels.get(&factor.name);
+    let entry = entries.iter().find(|e| Some(&e.name) == level);
+    let entry = entry.expect("every cell has a level of each factor, and every level has an entry");
+    Ok(Field {
+        node: &entry.node,
+        ..field
+    })
+}
+
+/// The entries of a table that chooses by level. `headers` is a table itself: it is keyed when its values are tables.
+fn keyed_table(field: Field<'_>) -> Option<&[Entry]> {
+    let entries = field.table().ok()?;
+    let nested = |e: &Entry| matches!(e.node.value, Value::Table(_));
+    (field.name != "headers" || (!entries.is_empty() && entries.iter().all(nested)))
+        .then_some(entries)
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names
+        .map(|n| format!("`{n}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn keyed_by_none(field: Field<'_>, entries: &[Entry], factors: &[Factor]) -> Found {
+    let shared = |f: &&Factor| {
+        entries
+            .iter()
+            .filter(|e| f.levels.contains(&e.name))
+            .count()
+    };
+    let closest = factors.iter().max_by_key(shared).filter(|f| shared(f) > 0);
+    let fault = Fault::Keyed {
+        field: field.name.to_owned(),
+        keys: quoted(entries.iter().map(|e| e.name.as_str())),
+        factor: closest.map(|f| (f.name.clone(), quoted(f.levels.iter().map(String::as_str)))),
+    };
+    Found::at(field.node.at, fault)
+}
+
+fn keyed_by_several(field: Field<'_>, factors: &[&Factor]) -> Found {
+    let fault = Fault::KeyedBySeveral {
+        field: field.name.to_owned(),
+        factors: quoted(factors.iter().map(|f| f.name.as_str())),
+    };
+    Found::at(field.node.at, fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::parse;
+
+    fn draft(text: &str) -> Result<Load, Found> {
+        let mut draft = Draft::new();
+        for entry in parse(text).unwrap() {
+            draft.set(entry.field(), "[load]")?;
+        }
+        draft.finish()
+    }
+
+    /// One valid value for every field: none is listed without being understood.
+    #[test]
+    fn every_listed_field_is_understood() {
+        let values = [
+            "\"http://a/\"",
+            "10",
+            "2",
+            "\"10k\"",
+            "\"poisson\"",
+            "1",
+            "\"rst\"",
+            "4",
+            "\"epoll\"",
+            "\"127.0.0.2-127.0.0.4\"",
+            "\"0-1\"",
+            "\"500ms\"",
+            "\"POST\"",
+            "{ Host = \"x\", N = 1 }",
+            "\"text\"",
+            "\"file\"",
+            "true",
+        ];
+        for (name, value) in FIELDS.iter().zip(values) {
+            let mut draft = Draft::new();
+            let entries = parse(&format!("{name} = {value}")).unwrap();
+            assert_eq!(draft.set(entries[0].field(), "[load]"), Ok(()), "{name}");
+            let unchanged = Draft::new();
+            assert!(
+                draft.spec != unchanged.spec
+                    || draft.rate != unchanged.rate
+                    || draft.process != unchanged.process
+                    || *name == "connections",
+                "{name} = {value} changed nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn rates() {
+        for (text, arrival, share) in [
+            ("rate = 5000", Arrival::Constant { per_s: 5e3 }, None),
+            ("rate = \"10k\"", Arrival::Constant { per_s: 1e4 }, None),
+            ("rate = 0.5", Arrival::Constant { per_s: 0.5 }, None),
+            (
+                "rate = \"80%\"",
+                Arrival::Constant { per_s: 0.0 },
+                Some(0.8),
+            ),
+            (
+                "rate = 7\narrival = \"poisson\"",
+                Arrival::Poisson {
+                    per_s: 7.0,
+                    seed: 0,
+                },
+                None,
+            ),
+        ] {
+            let load = draft(text).ok().unwrap();
+            assert_eq!(
+                (load.spec.arrival, load.rate_of_capacity),
+                (arrival, share),
+                "{text}"
+            );
+        }
+        for text in [
+            "rate = 0",
+            "rate = -1",
+            "rate = \"0%\"",
+            "rate = \"fast\"",
+            "rate = nan",
+            "arrival = \"poisson\"",
+            "rate = 1\narrival = \"closed\"",
+            "body = \"x\"\nbody_file = \"y\"",
+            "method = \"GET /\"",
+            "headers = { A = \"x\\r\\ny\" }",
+        ] {
+            assert!(draft(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_limit_is_zero_requests_per_connection() {
+        let limit = |text| draft(text).ok().unwrap().spec.requests_per_connection;
+        assert_eq!(limit("requests_per_connection = 0"), None);
+        assert_eq!(limit("requests_per_connection = 1"), Some(1));
+    }
+}

@@ -1,0 +1,347 @@
+//! The TOML document as a tree that keeps places and the order of the file.
+//!
+//! The `toml` crate's own tree sorts its keys; the order of factors and levels is meaningful here, so
+//! tables become lists of entries in the order in which they were written.
+
+use crate::error::{Fault, Found, unknown};
+use record::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
+use std::collections::BTreeMap;
+use toml::de::{DeTable, DeValue};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    /// Byte offset in the file.
+    pub at: usize,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Date(String),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub name: String,
+    /// Byte offset of the name.
+    pub at: usize,
+    pub node: Node,
+}
+
+/// A value and the name under which messages speak of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    pub name: &'a str,
+    /// Byte offset of the name (of the value, for an item of a list).
+    pub name_at: usize,
+    pub node: &'a Node,
+}
+
+/// The file's entries, or the parser's first complaint.
+pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Found> {
+    let table = DeTable::parse(text).map_err(|e| {
+        let at = e.span().map_or(0, |s| s.start);
+        let cause = e.message().to_owned();
+        Found::at(at, Fault::Syntax { cause })
+    })?;
+    entries(table.into_inner())
+}
+
+fn entries(table: DeTable<'_>) -> Result<Vec<Entry>, Found> {
+    let mut entries = Vec::with_capacity(table.len());
+    for (key, value) in table {
+        entries.push(Entry {
+            at: key.span().start,
+            name: key.into_inner().into_owned(),
+            node: node(value.span().start, value.into_inner())?,
+        });
+    }
+    entries.sort_by_key(|e| e.at);
+    Ok(entries)
+}
+
+fn node(at: usize, value: DeValue<'_>) -> Result<Node, Found> {
+    let number = |text: &str, cause: &dyn ToString| {
+        let cause = format!("the number `{text}`: {}", cause.to_string());
+        Found::at(at, Fault::Syntax { cause })
+    };
+    let value = match value {
+        DeValue::String(s) => Value::Text(s.into_owned()),
+        DeValue::Integer(i) => Value::Integer(
+            i64::from_str_radix(i.as_str(), i.radix()).map_err(|e| number(i.as_str(), &e))?,
+        ),
+        DeValue::Float(x) => Value::Float(x.as_str().parse().map_err(|e| number(x.as_str(), &e))?),
+        DeValue::Boolean(b) => Value::Boolean(b),
+        DeValue::Datetime(d) => Value::Date(d.to_string()),
+        DeValue::Array(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| node(item.span().start, item.into_inner()))
+                .collect::<Result<_, _>>()?,
+        ),
+        DeValue::Table(table) => Value::Table(entries(table)?),
+    };
+    Ok(Node { at, value })
+}
+
+impl Entry {
+    pub fn field(&self) -> Field<'_> {
+        Field {
+            name: &self.name,
+            name_at: self.at,
+            node: &self.node,
+        }
+    }
+}
+
+impl Node {
+    /// The value in words, for "must be ..., not ...".
+    fn in_words(&self) -> String {
+        match &self.value {
+            Value::Text(s) => format!("\"{s}\""),
+            Value::Integer(i) => i.to_string(),
+            Value::Float(x) => x.to_string(),
+            Value::Boolean(b) => b.to_string(),
+            Value::Date(d) => format!("the date {d}"),
+            Value::List(_) => "a list".to_owned(),
+            Value::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    /// "`name` must be EXPECTED, not what it is".
+    pub fn must_be(&self, expected: impl Into<String>) -> Found {
+        let fault = Fault::Unexpected {
+            what: self.name.to_owned(),
+            expected: expected.into(),
+            found: self.node.in_words(),
+        };
+        Found::at(self.node.at, fault)
+    }
+
+    pub fn unknown_key(&self, inside: &str, known: &[&str]) -> Found {
+        unknown(
+            self.name_at,
+            "key",
+            self.name,
+            inside,
+            known.iter().copied(),
+        )
+    }
+
+    pub fn text(&self) -> Result<&'a str, Found> {
+        match &self.node.value {
+            Value::Text(s) => Ok(s),
+            _ => Err(self.must_be("text in quotes")),
+        }
+    }
+
+    pub fn boolean(&self) -> Result<bool, Found> {
+        match self.node.value {
+            Value::Boolean(b) => Ok(b),
+            _ => Err(self.must_be("true or false")),
+        }
+    }
+
+    /// The entries of a table.
+    pub fn table(&self) -> Result<&'a [Entry], Found> {
+        match &self.node.value {
+            Value::Table(entries) => Ok(entries),
+            _ => Err(self.must_be("a table")),
+        }
+    }
+
+    /// The items of a list, each under the list's name.
+    pub fn list(&self) -> Result<impl Iterator<Item = Field<'a>> + use<'a>, Found> {
+        let name = self.name;
+        match &self.node.value {
+            Value::List(items) => Ok(items.iter().map(move |node| Field {
+                name,
+                name_at: node.at,
+                node,
+            })),
+            _ => Err(self.must_be("a list in brackets")),
+        }
+    }
+
+    /// A list of texts.
+    pub fn words(&self) -> Result<Vec<String>, Found> {
+        self.list()?.map(|f| f.text().map(str::to_owned)).collect()
+    }
+
+    /// A text, number or boolean as it is shown in tables and filled into templates.
+    pub fn plain(&self) -> Result<String, Found> {
+        match &self.node.value {
+            Value::Text(s) => Ok(s.clone()),
+            Value::Integer(i) => Ok(i.to_string()),
+            Value::Float(x) if x.is_finite() => Ok(x.to_string()),
+            Value::Boolean(b) => Ok(b.to_string()),
+            _ => Err(self.must_be("text, a number, true or false")),
+        }
+    }
+
+    /// A table of plain values.
+    pub fn plain_table(&self) -> Result<BTreeMap<String, String>, Found> {
+        self.table()?
+            .iter()
+            .map(|e| Ok((e.name.clone(), e.field().plain()?)))
+            .collect()
+    }
+
+    /// A number of at least `least`, typed as a number or with an SI suffix.
+    pub fn count(&self, least: u64) -> Result<u64, Found> {
+        let expected = || self.must_be(format!("a whole number of at least {least}"));
+        let value = match &self.node.value {
+            Value::Integer(i) => u64::try_from(*i).map_err(|_| expected())?,
+            Value::Text(s) => self.unit(parse_count(s))?,
+            _ => return Err(expected()),
+        };
+        if value < least {
+            return Err(expected());
+        }
+        Ok(value)
+    }
+
+    /// Like [`Field::count`], for what is counted in 32 bits.
+    pub fn count32(&self, least: u64) -> Result<u32, Found> {
+        u32::try_from(self.count(least)?).map_err(|_| self.must_be(format!("at most {}", u32::MAX)))
+    }
+
+    /// A duration: text with a unit, or a number of seconds.
+    pub fn duration(&self) -> Result<Nanos, Found> {
+        match &self.node.value {
+            Value::Text(s) => self.unit(parse_duration(s)),
+            Value::Integer(s) if *s >= 0 => self.unit(parse_duration(&s.to_string())),
+            Value::Float(s) if s.is_finite() && *s >= 0.0 => {
+                self.unit(parse_duration(&s.to_string()))
+            }
+            _ => Err(self.must_be("a duration such as \"10s\"")),
+        }
+    }
+
+    pub fn duration_above_zero(&self) -> Result<Nanos, Found> {
+        match self.duration()? {
+            Nanos(0) => Err(self.must_be("longer than nothing")),
+            duration => Ok(duration),
+        }
+    }
+
+    pub fn bytes(&self) -> Result<Bytes, Found> {
+        match &self.node.value {
+            Value::Text(s) => self.unit(parse_bytes(s)),
+            Value::Integer(i) => u64::try_from(*i)
+                .map(Bytes)
+                .map_err(|_| self.must_be("a size such as \"91KiB\"")),
+            _ => Err(self.must_be("a size such as \"91KiB\"")),
+        }
+    }
+
+    /// A share of one: `"1%"` or `0.01`.
+    pub fn share(&self) -> Result<f64, Found> {
+        let share = match &self.node.value {
+            Value::Text(s) => percent(s),
+            Value::Float(x) => Some(*x),
+            Value::Integer(i) => Some(*i as f64),
+            _ => None,
+        };
+        share
+            .filter(|s| (0.0..=1.0).contains(s))
+            .ok_or_else(|| self.must_be("a share such as \"1%\", from 0 to 100 %"))
+    }
+
+    /// CPU numbers: `[0, 2]` or `"0-3,6"`, as taskset writes them.
+    pub fn cpus(&self) -> Result<Vec<u32>, Found> {
+        let mut cpus = match &self.node.value {
+            Value::Text(s) => cpu_list(s).ok_or_else(|| self.must_be("CPUs such as \"0-3,6\""))?,
+            Value::List(_) => self
+                .list()?
+                .map(|f| f.count32(0))
+                .collect::<Result<_, _>>()?,
+            _ => return Err(self.must_be("CPUs such as [0, 2] or \"0-3,6\"")),
+        };
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(cpus)
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Found> {
+        let typed = self.text()?;
+        let known = || choices.iter().map(|(name, _)| *name);
+        choices
+            .iter()
+            .find(|(name, _)| *name == typed)
+            .map(|(_, value)| *value)
+            .ok_or_else(|| unknown(self.node.at, "value", typed, self.name, known()))
+    }
+
+    fn unit<T>(&self, parsed: Result<T, UnitError>) -> Result<T, Found> {
+        parsed.map_err(|e| {
+            let fault = Fault::Unexpected {
+                what: self.name.to_owned(),
+                expected: match e {
+                    UnitError::NoNumber { what, example, .. } => {
+                        format!("a {what} such as \"{example}\"")
+                    }
+                    UnitError::UnknownUnit { what, known, .. } => {
+                        format!("a {what} in one of the units {known}")
+                    }
+                },
+                found: self.node.in_words(),
+            };
+            Found::at(self.node.at, fault)
+        })
+    }
+}
+
+/// `"80%"` -> 0.8.
+pub(crate) fn percent(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number / 100.0)
+}
+
+/// The kernel's list format; at most 4096 CPUs so that a typing error does not fill the memory.
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last >= 4096 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_as_taskset_writes_them() {
+        for (text, want) in [
+            ("0", Some(vec![0])),
+            ("0-2,5", Some(vec![0, 1, 2, 5])),
+            ("3-1", None),
+            ("0-99999999", None),
+            ("a", None),
+        ] {
+            assert_eq!(cpu_list(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn entries_keep_the_order_of_the_file() {
+        let names =
+            |text| -> Vec<String> { parse(text).unwrap().into_iter().map(|e| e.name).collect() };
+        assert_eq!(names("b = 1\na = 2\n[z]\n[c]\n"), ["b", "a", "z", "c"]);
+    }
+}

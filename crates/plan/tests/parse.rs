@@ -1,0 +1,573 @@
+//! Whole experiment files: those that parse, what they become, and what is said of those that do not.
+
+use plan::{FileContent, Plan, PlanError, TargetKind, TrialPlan};
+use record::{Arrival, Bytes, Nanos};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The files that an experiment may name in these tests.
+fn read(path: &str) -> Result<String, String> {
+    match path {
+        "proxy.conf" => Ok("listen {{listen}};\nproxy_pass http://{{backend}};\n\
+                            proxy_buffers {{proxy_buffers}};\n"
+            .to_owned()),
+        "typo.conf" => Ok("listen {{listen}};\nbuffers {{proxy_bufers}};\n".to_owned()),
+        "broken.conf" => Ok("a;\nb;\n{% if x %}\n".to_owned()),
+        _ => Err("No such file or directory".to_owned()),
+    }
+}
+
+fn parse(text: &str) -> Result<Plan, PlanError> {
+    Plan::parse(text, "experiment.toml", &read)
+}
+
+/// The example of the design, with a `stage`-free proxy in front of the built-in server.
+const PROXY: &str = r#"
+question = "Why does nginx halve the backend's throughput?"
+
+[target.backend]
+origin = { listen = "127.0.0.1:9000", body = "91KiB" }      # or command = [...], adapter = "tomcat"
+cpus = [0]
+
+[target.proxy]
+adapter = "nginx"
+template = "proxy.conf"                                     # {{factors}} are filled in
+cpus = [0]
+
+[factor]
+path = ["direct", "proxied"]
+proxy_buffers = ["8 4k", "128 4k", "4 128k"]
+
+[load]
+url = { direct = "http://backend/", proxied = "http://proxy/" }
+connections = 500
+cpus = [1]
+
+[design]
+baseline = { path = "direct" }
+repeats = 5
+measure = "10s"
+"#;
+
+fn names(trial: &TrialPlan) -> Vec<&str> {
+    trial.targets.iter().map(|t| t.name.as_str()).collect()
+}
+
+#[test]
+fn the_proxy_example() {
+    let plan = parse(PROXY).unwrap();
+    assert_eq!(plan.trials.len(), 2 * 3 * 5);
+    assert_eq!(plan.time(), Nanos::from_secs(30 * (1 + 10 + 1)));
+    assert_eq!(plan.stages[0].name, "main");
+    assert_eq!(plan.stages[0].baseline["path"], "direct");
+    let factors: Vec<&str> = plan.stages[0]
+        .factors
+        .iter()
+        .map(|f| f.name.as_str())
+        .collect();
+    assert_eq!(factors, ["path", "proxy_buffers"]);
+    assert_eq!(
+        (plan.error_limit, plan.warnings.as_slice()),
+        (0.01, [].as_slice())
+    );
+    for trial in &plan.trials {
+        let load = &trial.load;
+        assert_eq!(
+            (load.connections, load.cpus.as_slice()),
+            (500, [1].as_slice())
+        );
+        assert_eq!(
+            (load.duration, load.warmup),
+            (Some(Nanos::from_secs(10)), Nanos::SECOND)
+        );
+        match trial.levels["path"].as_str() {
+            "direct" => {
+                assert_eq!(load.url, "http://backend/");
+                assert_eq!(names(trial), ["backend"]);
+            }
+            _ => {
+                assert_eq!(load.url, "http://proxy/");
+                assert_eq!(
+                    names(trial),
+                    ["backend", "proxy"],
+                    "the backend starts first"
+                );
+                let values = &trial.targets[1].values;
+                assert_eq!(values["proxy_buffers"], trial.levels["proxy_buffers"]);
+            }
+        }
+        assert_eq!(
+            trial.targets[0].kind,
+            TargetKind::Origin {
+                threads: 1,
+                delay: None,
+                freeze: None,
+                body: Bytes(93_184)
+            }
+        );
+        assert_eq!(trial.targets[0].listen, "127.0.0.1:9000".parse().unwrap());
+        assert_eq!(trial.targets[0].status_path.as_deref(), Some("/stats"));
+    }
+}
+
+#[test]
+fn blocks_hold_every_cell_once_in_an_order_of_the_seed() {
+    let order = |seed: u64| -> Vec<BTreeMap<String, String>> {
+        let plan = parse(&format!("seed = {seed}\n{PROXY}")).unwrap();
+        for (i, trial) in plan.trials.iter().enumerate() {
+            assert_eq!((trial.id as usize, trial.block as usize), (i, i / 6));
+        }
+        for block in plan.trials.chunks(6) {
+            let cells: BTreeSet<_> = block.iter().map(|t| t.levels.clone()).collect();
+            assert_eq!(cells.len(), 6);
+        }
+        plan.trials.into_iter().map(|t| t.levels).collect()
+    };
+    assert_eq!(order(7), order(7));
+    assert_ne!(order(7), order(8));
+    let first = order(7);
+    assert_ne!(first[..6], first[6..12], "blocks differ in their order");
+}
+
+fn experiment(name: &str) -> Plan {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let text = std::fs::read_to_string(dir.join(name)).expect(name);
+    let read = |path: &str| std::fs::read_to_string(dir.join(path)).map_err(|e| e.to_string());
+    Plan::parse(&text, name, &read).expect(name)
+}
+
+#[test]
+fn quickstart_is_a_sweep_and_then_shares_of_its_capacity() {
+    let plan = experiment("quickstart.toml");
+    assert!(plan.time() <= Nanos::from_secs(45), "{}", plan.time());
+    assert_eq!(plan.stages.len(), 2);
+    let (closed, open): (Vec<_>, Vec<_>) = plan.trials.iter().partition(|t| t.stage == 0);
+    assert_eq!((closed.len(), open.len()), (8, 6));
+    assert!(closed.iter().all(|t| t.load.arrival == Arrival::Closed));
+    let shares: BTreeSet<u32> = open
+        .iter()
+        .map(|t| (t.rate_of_capacity.unwrap() * 100.0).round() as u32)
+        .collect();
+    assert_eq!(
+        shares.into_iter().collect::<Vec<_>>(),
+        [25, 50, 75, 90, 100, 110]
+    );
+    let seeds: BTreeSet<u64> = open
+        .iter()
+        .map(|t| match t.load.arrival {
+            Arrival::Poisson { seed, .. } => seed,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        seeds.len(),
+        open.len(),
+        "every trial has arrivals of its own"
+    );
+}
+
+#[test]
+fn nginx_static_compares_keep_alive_with_a_connection_per_request() {
+    let plan = experiment("nginx-static.toml");
+    assert!(plan.time() <= Nanos::from_secs(180), "{}", plan.time());
+    assert_eq!(plan.trials.len(), 2 * 4 * 5);
+    for trial in &plan.trials {
+        let want = (trial.levels["reuse"] == "per_request").then_some(1);
+        assert_eq!(trial.load.requests_per_connection, want);
+        assert_eq!(
+            trial.load.connections.to_string(),
+            trial.levels["connections"]
+        );
+        let server = &trial.targets[0];
+        assert_eq!(
+            server.files["html/index.html"],
+            FileContent::Size(Bytes(2649))
+        );
+        assert_eq!(server.status_path.as_deref(), Some("/stub_status"));
+        assert_eq!(
+            (server.cpus.as_slice(), trial.load.cpus.as_slice()),
+            ([0].as_slice(), [1].as_slice())
+        );
+    }
+}
+
+/// Everything that a target may say.
+#[test]
+fn every_key_of_a_target() {
+    let plan = parse(
+        r#"
+question = "?"
+[target.s]
+command = ["serve", "--port", "{{port}}", "--mode={{mode}}", "{{greeting}}"]
+listen = "[::1]:8080"
+cpus = "0-2"
+env = { LD_PRELOAD = "{{allocator}}", N = 1 }
+wrap = ["numactl", "--cpunodebind=0"]
+ready = "/ready"
+ready_timeout = "3s"
+status = "/status"
+files = { "a/b" = { text = "hello" } }
+values = { greeting = "hi" }
+[factor]
+mode = ["fast", 2, 1.5, true]
+allocator = ["", "libjemalloc.so.2"]
+size = ["1k", "91k"]
+[load]
+url = "http://s/bytes/{{size}}"
+[design]
+repeats = 1
+errors = "2.5%"
+"#,
+    )
+    .unwrap();
+    assert_eq!((plan.trials.len(), plan.error_limit), (16, 0.025));
+    let target = &plan.trials[0].targets[0];
+    assert_eq!(target.listen, "[::1]:8080".parse().unwrap());
+    assert_eq!(target.cpus, [0, 1, 2]);
+    assert_eq!(target.env["N"], "1");
+    assert_eq!(target.wrap, ["numactl", "--cpunodebind=0"]);
+    assert_eq!(target.ready_timeout, Nanos::from_secs(3));
+    assert_eq!(target.ready_path.as_deref(), Some("/ready"));
+    assert_eq!(target.files["a/b"], FileContent::Text("hello".to_owned()));
+    assert_eq!(target.values["greeting"], "hi");
+    let urls: BTreeSet<&str> = plan.trials.iter().map(|t| t.load.url.as_str()).collect();
+    assert_eq!(
+        urls.into_iter().collect::<Vec<_>>(),
+        ["http://s/bytes/1k", "http://s/bytes/91k"]
+    );
+    assert_eq!(
+        plan.stages[0].factors[0].levels,
+        ["fast", "2", "1.5", "true"]
+    );
+}
+
+#[test]
+fn an_outside_address_has_no_targets() {
+    let plan = parse("question = \"?\"\nload.url = \"https://www.example.org:8443/x\"\n").unwrap();
+    assert_eq!((plan.trials.len(), plan.trials[0].targets.len()), (5, 0));
+}
+
+#[test]
+fn an_adapter_without_a_template_has_a_built_in_one() {
+    let plan = parse("question = \"?\"\ntarget.s.adapter = \"nginx\"\nload.url = \"http://s/\"\n");
+    let target = &plan.unwrap().trials[0].targets[0];
+    let TargetKind::Adapter {
+        template_name,
+        template,
+        ..
+    } = &target.kind
+    else {
+        panic!("{target:?}")
+    };
+    assert_eq!(template_name, "built-in nginx.conf");
+    assert!(template.contains("listen {{listen}};"));
+}
+
+#[test]
+fn a_stage_overrides_the_top_level() {
+    let plan = parse(
+        r#"
+question = "?"
+target.s.origin = {}
+factor.connections = [1, 2]
+load = { url = "http://s/", timeout = "1s" }
+design = { repeats = 1, baseline = { connections = 1 } }
+[[stage]]
+[[stage]]
+name = "fixed"
+load = { connections = 7, rate = "50%" }
+[[stage]]
+name = "more"
+factor = { connections = [1, 3, 4], timeout = ["5ms", "6ms"] }
+design = { measure = "3s" }
+"#,
+    )
+    .unwrap();
+    let seen: BTreeSet<(&str, u32, Nanos)> = plan
+        .trials
+        .iter()
+        .map(|t| {
+            (
+                plan.stages[t.stage].name.as_str(),
+                t.load.connections,
+                t.load.timeout,
+            )
+        })
+        .collect();
+    let (second, five, six) = (Nanos::SECOND, Nanos::from_millis(5), Nanos::from_millis(6));
+    assert_eq!(
+        seen.into_iter().collect::<Vec<_>>(),
+        [
+            ("fixed", 7, second),
+            ("more", 1, five),
+            ("more", 1, six),
+            ("more", 3, five),
+            ("more", 3, six),
+            ("more", 4, five),
+            ("more", 4, six),
+            ("stage 1", 1, second),
+            ("stage 1", 2, second),
+        ]
+    );
+    assert!(plan.stages[1].baseline.is_empty(), "it has no such factor");
+    assert_eq!(plan.stages[2].baseline["connections"], "1");
+    assert_eq!(
+        plan.trials.last().unwrap().load.duration,
+        Some(Nanos::from_secs(3))
+    );
+}
+
+#[test]
+fn a_shared_core_is_a_warning() {
+    let plan = parse(&PROXY.replace("cpus = [1]", "cpus = \"0-1\"")).unwrap();
+    let seen: Vec<&str> = plan.warnings.iter().map(|w| w.seen.as_str()).collect();
+    assert_eq!(
+        seen[0],
+        "the generator and target `backend` share core 0: the figures say nothing about the server alone"
+    );
+    assert_eq!(
+        (seen.len(), plan.warnings[0].name.as_str()),
+        (2, "shared_core")
+    );
+}
+
+/// First line of the error, and its remedy, after one replacement in the proxy example.
+fn complaint(from: &str, to: &str) -> (String, String) {
+    assert!(PROXY.contains(from), "{from}");
+    let error = parse(&PROXY.replacen(from, to, 1)).expect_err(to);
+    let first = error
+        .to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    (first, error.remedy())
+}
+
+#[test]
+fn what_is_said_of_a_wrong_file() {
+    for (from, to, want) in [
+        (
+            "connections = 500",
+            "conections = 500",
+            "experiment.toml:19:1: unknown key `conections` in [load]; did you mean `connections`?",
+        ),
+        (
+            "connections = 500",
+            "connections = 0",
+            "experiment.toml:19:15: `connections` must be a whole number of at least 1, not 0",
+        ),
+        (
+            "connections = 500",
+            "connections = \"5 lots\"",
+            "experiment.toml:19:15: `connections` must be a count in one of the units k, M, G, not \"5 lots\"",
+        ),
+        (
+            "connections = 500",
+            "duration = \"3s\"",
+            "experiment.toml:19:1: `duration` does not belong in [load]; use `measure` in [design]",
+        ),
+        (
+            "connections = 500",
+            "arrival = \"poison\"\nrate = 1",
+            "experiment.toml:19:11: unknown value `poison` in arrival; did you mean `poisson`?",
+        ),
+        (
+            "connections = 500",
+            "arrival = \"poisson\"",
+            "experiment.toml:19:11: arrival `poisson` needs a `rate`",
+        ),
+        (
+            "connections = 500",
+            "rate = \"80%\"",
+            "experiment.toml:19:8: a `rate` of 80 % is a share of the capacity, but no earlier stage measures the capacity",
+        ),
+        (
+            "repeats = 5",
+            "repeats = 5.5",
+            "experiment.toml:24:11: `repeats` must be a whole number of at least 1, not 5.5",
+        ),
+        (
+            "measure = \"10s\"",
+            "measure = \"10 weeks\"",
+            "experiment.toml:25:11: `measure` must be a duration in one of the units ns, us, ms, s, m, h, not \"10 weeks\"",
+        ),
+        (
+            "measure = \"10s\"",
+            "budget = \"1m\"",
+            "experiment.toml:25:10: the plan takes 360s, longer than the budget of 60.0s",
+        ),
+        (
+            "baseline = { path",
+            "baseline = { paht",
+            "experiment.toml:23:14: unknown factor `paht` in `baseline`; did you mean `path`?",
+        ),
+        (
+            "path = \"direct\" }",
+            "path = \"dirct\" }",
+            "experiment.toml:23:21: unknown level `dirct` in factor `path`; did you mean `direct`?",
+        ),
+        (
+            "adapter = \"nginx\"",
+            "adapter = \"ngnix\"",
+            "experiment.toml:9:11: unknown adapter `ngnix` in `adapter`; did you mean `nginx`?",
+        ),
+        (
+            "adapter = \"nginx\"",
+            "adapter = \"nginx\"\ncommand = [\"x\"]",
+            "experiment.toml:8:9: `adapter` and `command` cannot both be given in [target.proxy]: a target is one server",
+        ),
+        (
+            "adapter = \"nginx\"",
+            "",
+            "experiment.toml:8:9: [target.proxy] has no `adapter`",
+        ),
+        (
+            "proxied = \"http://proxy/\"",
+            "proxid = \"http://proxy/\"",
+            "experiment.toml:18:7: `url` has a value for each of `direct`, `proxid`, but the levels of factor `path` are `direct`, `proxied`",
+        ),
+        (
+            "http://proxy/",
+            "http://proxi/",
+            "experiment.toml:18:47: unknown target `proxi` in the URL; did you mean `proxy`?",
+        ),
+        (
+            "http://proxy/",
+            "http://www.example.org/",
+            "experiment.toml:8:9: target `proxy` is never used: no URL names it and no used target's template does",
+        ),
+        (
+            "http://proxy/",
+            "http://proxy:80/",
+            "experiment.toml:18:47: `http://proxy:80/` cannot be loaded: the port of a target is set by its `listen`",
+        ),
+        (
+            "http://proxy/",
+            "ftp://proxy/",
+            "experiment.toml:18:47: `ftp://proxy/` cannot be loaded: it must start with http:// or https://",
+        ),
+        (
+            "proxy.conf",
+            "prxy.conf",
+            "experiment.toml:10:12: cannot read `prxy.conf`: No such file or directory",
+        ),
+        (
+            "proxy.conf",
+            "typo.conf",
+            "typo.conf:2: unknown name `proxy_bufers` in the template of target `proxy`; did you mean `proxy_buffers`?",
+        ),
+        (
+            "proxy.conf",
+            "broken.conf",
+            "broken.conf:3: the template is malformed: syntax error: unexpected end of input, expected end of block",
+        ),
+        (
+            "proxy_buffers = [\"8 4k\", \"128 4k\", \"4 128k\"]",
+            "proxy_buffers = [\"8 4k\", \"8 4k\"]",
+            "experiment.toml:15:26: `proxy_buffers` must be different levels, not \"8 4k\"",
+        ),
+        (
+            "path = [",
+            "proxy = [",
+            "experiment.toml:14:1: the factor `proxy` cannot have this name: a target has it",
+        ),
+        (
+            "[target.backend]",
+            "[target.listen]",
+            "experiment.toml:4:9: the target `listen` cannot have this name: templates have another value under this name",
+        ),
+        (
+            "question = ",
+            "qestion = ",
+            "experiment.toml:1:1: the experiment has no `question`",
+        ),
+        (
+            "[load]",
+            "[load",
+            "experiment.toml:17:6: this is not TOML: unclosed table, expected `]`",
+        ),
+        (
+            "[design]",
+            "[desing]",
+            "experiment.toml:22:2: unknown key `desing` in the experiment; did you mean `design`?",
+        ),
+    ] {
+        assert_eq!(complaint(from, to).0, want);
+    }
+}
+
+#[test]
+fn a_remedy_names_what_is_known() {
+    assert_eq!(
+        complaint("adapter = \"nginx\"", "adapter = \"x\"").1,
+        "known here: nginx"
+    );
+    assert!(
+        complaint("connections = 500", "zebra = 1")
+            .1
+            .contains("connections, threads")
+    );
+}
+
+#[test]
+fn all_problems_are_reported_once_and_in_the_order_of_the_file() {
+    let text = PROXY
+        .replace("connections = 500", "conections = 500")
+        .replace("cpus = [0]", "cpus = [-1]")
+        .replace("repeats = 5", "repeats = 0");
+    let lines: Vec<usize> = parse(&text)
+        .unwrap_err()
+        .problems
+        .iter()
+        .map(|p| p.line)
+        .collect();
+    assert_eq!(lines, [6, 11, 19, 24]);
+    let cells = PROXY.replace("http://proxy/", "nowhere");
+    assert_eq!(
+        parse(&cells).unwrap_err().problems.len(),
+        1,
+        "not once per cell"
+    );
+}
+
+#[test]
+fn targets_that_need_each_other_are_refused() {
+    let error = parse(
+        "question = \"?\"\nload.url = \"http://a/\"\n[target]\na.command = [\"x\", \"{{b}}\"]\n\
+         b.command = [\"x\", \"{{a}}\", \"{{port}}\"]\n",
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "experiment.toml:4:1: the targets a -> b -> a need each other's address: none of them can be started first"
+    );
+}
+
+#[test]
+fn a_field_keyed_by_two_equal_factors_is_ambiguous() {
+    let error = parse(
+        "question = \"?\"\nfactor = { a = [1, 2], b = [1, 2] }\n[load]\nurl = \"http://x.y/\"\n\
+         pipeline = { 1 = 4, 2 = 8 }\n",
+    )
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("could be keyed by any of the factors `a`, `b`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_section_sets_a_field_once() {
+    let error = parse(
+        "question = \"?\"\nfactor.connections = [1, 2]\nload = { url = \"http://x.y/\", connections = 4 }\n",
+    )
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`factor.connections` and `load.connections` cannot both"),
+        "{error}"
+    );
+}

@@ -1,0 +1,318 @@
+//! The documents behind `--json`: names that scripts rely on, `null` where there is no value.
+//!
+//! `schema/load.schema.json` and `schema/run.schema.json` are derived from these types; a test holds them
+//! together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
+
+use analysis::{Cell, Knee, LatencySummary, RunAnalysis, TrialAnalysis, Verdict};
+use record::{
+    Arrival, Connections, FailureKind, GeneratorCost, Histogram, LoadOutcome, LoadSpec, RunRecord,
+    ThreadCost, Warning,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of both documents; it rises when a name changes its meaning or goes.
+pub const FORMAT: u32 = 1;
+
+/// What `prony load --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadDocument {
+    /// Version of this document.
+    pub format: u32,
+    /// Whether the figures may be used, what limits the load, and why.
+    pub verdict: Verdict,
+    /// What was asked for.
+    pub asked: LoadAsked,
+    /// Length of the measured part, s.
+    pub measured_s: f64,
+    /// A person stopped it before its end.
+    pub interrupted: bool,
+    /// Requests of the measured part, by fate.
+    pub requests: Requests,
+    /// Complete answers by status.
+    pub status: BTreeMap<String, u64>,
+    /// Rates over the measured part.
+    pub rate_per_s: Rates,
+    /// Payload over the measured part.
+    pub bytes: ByteCounts,
+    /// Latencies of the successes, ns.
+    pub latency_ns: Latencies,
+    /// Connections over the whole load, warm-up included.
+    pub connections: Connections,
+    /// What the generator itself cost.
+    pub generator: Generator,
+    /// Response times as HdrHistogram V2 compressed, base64: mergeable with those of other loads.
+    pub histogram: String,
+    /// What a reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// The load that was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadAsked {
+    /// URL.
+    pub url: String,
+    /// Method.
+    pub method: String,
+    /// Connections in total.
+    pub connections: u32,
+    /// Load threads; `null` leaves it to the generator.
+    pub threads: Option<u32>,
+    /// Length of the measured part, s; `null` without a limit.
+    pub duration_s: Option<f64>,
+    /// Number of requests; `null` without a limit.
+    pub requests: Option<u64>,
+    /// Warm-up before the measured part, s.
+    pub warmup_s: f64,
+    /// `closed`, `constant` or `poisson`.
+    pub arrival: String,
+    /// Requests that a connection carries; `null` without a limit.
+    pub requests_per_connection: Option<u64>,
+    /// Requests in flight on one connection.
+    pub pipeline: u32,
+    /// A request without an answer for this long has failed, s.
+    pub timeout_s: f64,
+}
+
+/// Requests by fate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Requests {
+    /// Due within the measured part.
+    pub scheduled: u64,
+    /// Written to a connection.
+    pub sent: u64,
+    /// Answered whole, whatever the status.
+    pub completed: u64,
+    /// Answered whole with a status below 400.
+    pub succeeded: u64,
+    /// Sent more than 1 ms after they were due (open loop).
+    pub late: u64,
+    /// Due, but never sent (open loop).
+    pub dropped: u64,
+    /// Sent again because the server had announced the close of the connection.
+    pub retried: u64,
+    /// Failures by kind; kinds that did not occur are left out.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// Requests per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rates {
+    /// Asked for; `null` in a closed loop.
+    pub offered: Option<f64>,
+    /// Successes; `null` without one.
+    pub achieved: Option<f64>,
+}
+
+/// Payload in bytes (TCP payload, or TLS plaintext).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ByteCounts {
+    /// Received.
+    pub received: u64,
+    /// Sent.
+    pub sent: u64,
+}
+
+/// Latencies in ns; each is `null` when nothing was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latencies {
+    /// From the scheduled send to the end of the answer.
+    pub response: Option<LatencySummary>,
+    /// From the actual send to the end of the answer.
+    pub service: Option<LatencySummary>,
+    /// To open a connection, TLS included; warm-up included.
+    pub connect: Option<LatencySummary>,
+    /// From the actual send to the first byte of the answer.
+    pub first_byte: Option<LatencySummary>,
+}
+
+/// The generator's own cost over the measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Generator {
+    /// `epoll`, `uring`, with `+tls` behind it for HTTPS.
+    pub engine: String,
+    /// Load threads.
+    pub threads: u32,
+    /// CPU time in user mode over all threads, s; spinning before a scheduled send included.
+    pub cpu_user_s: f64,
+    /// CPU time in the kernel, s. On loopback this contains the peer's receive work.
+    pub cpu_system_s: f64,
+    /// CPU time spent spinning before a scheduled send, s: part of the two above, but not work.
+    pub spin_s: f64,
+    /// Share of the time that the busiest thread worked, 0 to 1.
+    pub utilization: f64,
+    /// System calls of the load loop per completed request; `null` without one.
+    pub syscalls_per_request: Option<f64>,
+    /// CPU time (spinning left out) per completed request, microseconds; `null` without one.
+    pub cpu_us_per_request: Option<f64>,
+    /// Peak resident set of the process, bytes.
+    pub peak_rss_bytes: u64,
+    /// How late the generator itself was with due requests, ns; `null` in a closed loop.
+    pub schedule_lag_ns: Option<ScheduleLag>,
+}
+
+/// The generator's own lateness, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleLag {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// What `prony run --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDocument {
+    /// Version of this document.
+    pub format: u32,
+    /// What the experiment was to answer.
+    pub question: String,
+    /// What limits the server at its best, and whether the run answers its question.
+    pub verdict: Verdict,
+    /// Highest valid closed-loop rate, per second; `null` when none was found.
+    pub capacity_per_s: Option<f64>,
+    /// Every trial that ended.
+    pub trials: Vec<TrialAnalysis>,
+    /// One entry per stage and combination of levels: medians, spread, ratio to the baseline.
+    pub comparisons: Vec<Cell>,
+    /// Where the curves bend.
+    pub knees: Vec<Knee>,
+    /// What a reader must know.
+    pub warnings: Vec<Warning>,
+    /// Directory of the record.
+    pub record: String,
+    /// A person stopped the run before its end.
+    pub interrupted: bool,
+}
+
+/// The document of one load.
+pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) -> LoadDocument {
+    LoadDocument {
+        format: FORMAT,
+        verdict: verdict.clone(),
+        asked: asked(spec),
+        measured_s: outcome.measured().as_secs_f64(),
+        interrupted: outcome.interrupted,
+        requests: requests(outcome),
+        status: outcome
+            .status
+            .iter()
+            .map(|(code, n)| (code.to_string(), *n))
+            .collect(),
+        rate_per_s: Rates {
+            offered: spec.arrival.offered_per_s(),
+            achieved: outcome.achieved_per_s(),
+        },
+        bytes: ByteCounts {
+            received: outcome.received_bytes,
+            sent: outcome.sent_bytes,
+        },
+        latency_ns: Latencies {
+            response: LatencySummary::of(&outcome.response),
+            service: LatencySummary::of(&outcome.service),
+            connect: LatencySummary::of(&outcome.connect),
+            first_byte: LatencySummary::of(&outcome.first_byte),
+        },
+        connections: outcome.connections.clone(),
+        generator: generator(&outcome.generator, outcome.requests.completed),
+        histogram: outcome.response.to_base64(),
+        warnings: outcome.warnings.clone(),
+    }
+}
+
+fn asked(spec: &LoadSpec) -> LoadAsked {
+    LoadAsked {
+        url: spec.url.clone(),
+        method: spec.method.clone(),
+        connections: spec.connections,
+        threads: spec.threads,
+        duration_s: spec.duration.map(|d| d.as_secs_f64()),
+        requests: spec.requests,
+        warmup_s: spec.warmup.as_secs_f64(),
+        arrival: match spec.arrival {
+            Arrival::Closed => "closed",
+            Arrival::Constant { .. } => "constant",
+            Arrival::Poisson { .. } => "poisson",
+        }
+        .to_owned(),
+        requests_per_connection: spec.requests_per_connection,
+        pipeline: spec.pipeline,
+        timeout_s: spec.timeout.as_secs_f64(),
+    }
+}
+
+fn requests(outcome: &LoadOutcome) -> Requests {
+    let counts = &outcome.requests;
+    let failed = counts.failed.iter().filter(|(_, n)| **n > 0);
+    Requests {
+        scheduled: counts.scheduled,
+        sent: counts.sent,
+        completed: counts.completed,
+        succeeded: counts.succeeded,
+        late: counts.late,
+        dropped: counts.dropped,
+        retried: counts.retried,
+        failed: failed
+            .map(|(kind, n)| (FailureKind::name(*kind).to_owned(), *n))
+            .collect(),
+    }
+}
+
+fn generator(cost: &GeneratorCost, completed: u64) -> Generator {
+    let sum = |part: fn(&ThreadCost) -> u64| cost.threads.iter().map(part).sum::<u64>();
+    let (user, system, spin) = (
+        sum(|t| t.cpu_user_ns),
+        sum(|t| t.cpu_system_ns),
+        sum(|t| t.spin_ns),
+    );
+    let per_request = |n: f64| (completed > 0).then(|| n / completed as f64);
+    Generator {
+        engine: cost.engine.clone(),
+        threads: u32::try_from(cost.threads.len()).unwrap_or(u32::MAX),
+        cpu_user_s: user as f64 / 1e9,
+        cpu_system_s: system as f64 / 1e9,
+        spin_s: spin as f64 / 1e9,
+        utilization: cost.utilization(),
+        syscalls_per_request: per_request(cost.syscalls as f64),
+        cpu_us_per_request: per_request((user + system).saturating_sub(spin) as f64 / 1e3),
+        peak_rss_bytes: cost.peak_rss_bytes,
+        schedule_lag_ns: schedule_lag(&cost.schedule_lag),
+    }
+}
+
+fn schedule_lag(lag: &Histogram) -> Option<ScheduleLag> {
+    Some(ScheduleLag {
+        p50: lag.quantile(0.5)?.0,
+        p99: lag.quantile(0.99)?.0,
+        max: lag.max()?.0,
+    })
+}
+
+/// The document of a run; `directory` is where its record lies.
+pub fn run_document(record: &RunRecord, analysis: &RunAnalysis, directory: &str) -> RunDocument {
+    RunDocument {
+        format: FORMAT,
+        question: record.manifest.question.clone(),
+        verdict: analysis.verdict.clone(),
+        capacity_per_s: analysis.capacity_per_s,
+        trials: analysis.trials.clone(),
+        comparisons: analysis.cells.clone(),
+        knees: analysis.knees.clone(),
+        warnings: analysis.warnings.clone(),
+        record: directory.to_owned(),
+        interrupted: record.manifest.interrupted,
+    }
+}
+
+/// The published schema of [`LoadDocument`].
+pub fn load_schema() -> serde_json::Value {
+    schemars::schema_for!(LoadDocument).to_value()
+}
+
+/// The published schema of [`RunDocument`].
+pub fn run_schema() -> serde_json::Value {
+    schemars::schema_for!(RunDocument).to_value()
+}

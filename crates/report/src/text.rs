@@ -1,0 +1,56 @@
+//! Text for a terminal: one load, live progress, a run, a plan. Returned as strings, never printed here.
+//!
+//! The verdict always comes first, and nothing is shown that was not measured: a load without a success has
+//! no rate and no latencies, not zeros.
+
+mod load;
+mod plan;
+mod run;
+mod style;
+mod table;
+
+pub use load::{load_text, progress_line};
+pub use plan::plan_text;
+pub use run::run_text;
+pub use style::Style;
+
+use analysis::{Limit, Verdict};
+use record::Warning;
+
+/// The verdict's lines: validity, limit and reason on the first, the remedy on the next.
+pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
+    let first = if verdict.valid {
+        let limit = match verdict.limit {
+            Limit::Server => "limited by the server",
+            Limit::Generator => "limited by the generator",
+            Limit::OfferedLoad => "limited by the offered load",
+            Limit::Network => "limited by the network",
+            Limit::Unknown => "limit unknown",
+        };
+        format!("{}, {limit}: {}", style.good("valid"), verdict.why)
+    } else {
+        format!("{}: {}", style.bad("NOT VALID"), verdict.why)
+    };
+    format!("{first}\n{}", remedy_text(&verdict.remedy))
+}
+
+fn remedy_text(remedy: &str) -> String {
+    match remedy {
+        "" => String::new(),
+        remedy => format!("remedy: {remedy}\n"),
+    }
+}
+
+/// Warnings, each with its remedy; empty without one.
+pub fn warnings_text(warnings: &[Warning], style: Style) -> String {
+    warnings
+        .iter()
+        .map(|w| {
+            let first = format!("{} {}\n", style.doubtful("warning:"), w.seen);
+            match w.remedy.as_str() {
+                "" => first,
+                remedy => format!("{first}  remedy: {remedy}\n"),
+            }
+        })
+        .collect()
+}

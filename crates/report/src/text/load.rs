@@ -1,0 +1,280 @@
+//! One load for a terminal: what a wrk user expects, with asked beside actual and response beside service.
+
+use super::style::Style;
+use super::table::columns;
+use super::{verdict_text, warnings_text};
+use analysis::words::{count, percent, plural, rate};
+use analysis::{LatencySummary, Verdict};
+use record::{Bytes, FailureKind, Histogram, Interval, LoadOutcome, LoadSpec, Nanos, ThreadCost};
+
+/// The result of one load. The verdict is on the first line, then asked and actual, latencies, errors, bytes,
+/// the generator's own cost, warnings.
+pub fn load_text(
+    spec: &LoadSpec,
+    outcome: &LoadOutcome,
+    verdict: &Verdict,
+    style: Style,
+) -> String {
+    let sections = [
+        verdict_text(verdict, style),
+        format!("{} {}\n", spec.method, spec.url) + &columns(&asked_and_actual(spec, outcome), 3),
+        columns(&latencies(spec, outcome), 1),
+        columns(&counts(outcome), 2),
+        columns(&generator(outcome), 2),
+        warnings_text(&outcome.warnings, style),
+    ];
+    let shown: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
+    shown.join("\n")
+}
+
+fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|&cell| cell.to_owned()).collect()
+}
+
+fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    let connections = &outcome.connections;
+    let mut rows = vec![
+        row(&["", "asked", "actual"]),
+        row(&[
+            "connections",
+            &count(u64::from(spec.connections)),
+            &format!(
+                "{} at most, {} opened{}",
+                count(u64::from(connections.peak_open)),
+                count(connections.opened),
+                tls(outcome)
+            ),
+        ]),
+        row(&["duration", &duration(spec), &time(outcome.measured())]),
+    ];
+    if let Some(n) = spec.requests {
+        let succeeded = count(outcome.requests.completed);
+        rows.push(row(&["requests", &count(n), &succeeded]));
+    }
+    rows.extend(rate_row(spec, outcome));
+    rows
+}
+
+/// A span for people who typed it: whole seconds as `10s`.
+fn time(span: Nanos) -> String {
+    match span.0 {
+        ns if ns > 0 && ns.is_multiple_of(Nanos::SECOND.0) => format!("{}s", ns / Nanos::SECOND.0),
+        _ => span.to_string(),
+    }
+}
+
+fn duration(spec: &LoadSpec) -> String {
+    let asked = spec.duration.map_or_else(|| "-".to_owned(), time);
+    match spec.warmup {
+        Nanos(0) => asked,
+        warmup => format!("{asked} after {} of warm-up", time(warmup)),
+    }
+}
+
+fn tls(outcome: &LoadOutcome) -> String {
+    let connections = &outcome.connections;
+    let mut text = match connections.tls_full + connections.tls_resumed {
+        0 => return String::new(),
+        _ => format!(
+            ", TLS handshakes {} full, {} resumed",
+            count(connections.tls_full),
+            count(connections.tls_resumed)
+        ),
+    };
+    if !connections.alpn.is_empty() {
+        text += &format!(", ALPN {}", connections.alpn);
+    }
+    text
+}
+
+/// A closed loop without a success has no line; an open one says what was offered.
+fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
+    let offered = spec.arrival.offered_per_s();
+    let achieved = outcome.achieved_per_s();
+    if offered.is_none() && achieved.is_none() {
+        return None;
+    }
+    let asked = offered.map_or_else(|| "closed loop".to_owned(), |r| format!("{}/s", rate(r)));
+    let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
+    Some(row(&["rate", &asked, &actual]))
+}
+
+fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    if outcome.response.count() == 0 {
+        return Vec::new();
+    }
+    let per_request = spec.requests_per_connection.is_some();
+    let connect = per_request || outcome.connections.tls_full > 0;
+    let mut rows = vec![row(&[
+        "", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "stddev",
+    ])];
+    rows.extend(latency_row("response time", &outcome.response));
+    rows.extend(latency_row("service time", &outcome.service));
+    rows.extend(latency_row("first byte", &outcome.first_byte));
+    rows.extend(
+        connect
+            .then(|| latency_row("connect", &outcome.connect))
+            .flatten(),
+    );
+    rows
+}
+
+fn latency_row(name: &str, histogram: &Histogram) -> Option<Vec<String>> {
+    let s = LatencySummary::of(histogram)?;
+    let times = [
+        s.min,
+        s.mean.round() as u64,
+        s.p50,
+        s.p90,
+        s.p99,
+        s.p999,
+        s.max,
+        s.stddev.round() as u64,
+    ];
+    let times = times.into_iter().map(|ns| Nanos(ns).to_string());
+    Some(std::iter::once(name.to_owned()).chain(times).collect())
+}
+
+fn counts(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    let requests = &outcome.requests;
+    let mut fates = format!(
+        "{} sent, {} answered, {} succeeded",
+        count(requests.sent),
+        count(requests.completed),
+        count(requests.succeeded)
+    );
+    for (n, fate) in [
+        (requests.late, "late"),
+        (requests.dropped, "dropped"),
+        (requests.retried, "sent again"),
+    ] {
+        if n > 0 {
+            fates += &format!(", {} {fate}", count(n));
+        }
+    }
+    let mut rows = vec![row(&["requests", &fates])];
+    let failed = requests.failed.iter().filter(|(_, n)| **n > 0);
+    rows.extend(failed.map(|(kind, n)| failure(outcome, *kind, *n)));
+    if !outcome.status.is_empty() {
+        let statuses = outcome.status.iter();
+        let statuses: Vec<String> = statuses
+            .map(|(s, n)| format!("{s}: {}", count(*n)))
+            .collect();
+        rows.push(row(&["status", &statuses.join(", ")]));
+    }
+    rows.push(row(&["bytes", &bytes(outcome)]));
+    rows
+}
+
+fn failure(outcome: &LoadOutcome, kind: FailureKind, n: u64) -> Vec<String> {
+    let words = match outcome.first_failure.get(&kind) {
+        Some(first) if !first.is_empty() => format!(" (first: {first})"),
+        _ => String::new(),
+    };
+    row(&["failed", &format!("{} {}{words}", count(n), kind.name())])
+}
+
+fn bytes(outcome: &LoadOutcome) -> String {
+    let seconds = outcome.measured().as_secs_f64();
+    let received = Bytes(outcome.received_bytes);
+    let speed = if outcome.received_bytes > 0 && seconds > 0.0 {
+        let per_s = outcome.received_bytes as f64 / seconds;
+        format!(" ({}/s)", Bytes(per_s.round() as u64))
+    } else {
+        String::new()
+    };
+    format!(
+        "{received} received{speed}, {} sent",
+        Bytes(outcome.sent_bytes)
+    )
+}
+
+fn generator(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    let cost = &outcome.generator;
+    if cost.threads.is_empty() {
+        return Vec::new();
+    }
+    let busiest = cost
+        .threads
+        .iter()
+        .max_by(|a, b| a.utilization().total_cmp(&b.utilization()));
+    let threads = plural(cost.threads.len() as u64, "thread");
+    let busy = busiest.map_or_else(String::new, busy);
+    let memory = Bytes(cost.peak_rss_bytes);
+    let mut rows = vec![row(&[
+        "generator",
+        &format!(
+            "{threads} ({}), {busy}, {memory} of memory at most",
+            cost.engine
+        ),
+    ])];
+    if outcome.requests.completed > 0 {
+        rows.push(row(&["per request", &per_request(outcome)]));
+    }
+    if let (Some(p50), Some(p99), Some(max)) = (
+        cost.schedule_lag.quantile(0.5),
+        cost.schedule_lag.quantile(0.99),
+        cost.schedule_lag.max(),
+    ) {
+        let lag = format!("p50 {p50}, p99 {p99}, max {max}");
+        rows.push(row(&["schedule lag", &lag]));
+    }
+    rows
+}
+
+fn busy(thread: &ThreadCost) -> String {
+    let wall = thread.wall_ns.max(1) as f64;
+    let mode = |ns: u64| percent(ns as f64 / wall);
+    let spin = match thread.spin_ns {
+        0 => String::new(),
+        ns => format!(", of that {} spinning", mode(ns)),
+    };
+    format!(
+        "the busiest {} busy (user {}, system {}{spin})",
+        percent(thread.utilization()),
+        mode(thread.cpu_user_ns),
+        mode(thread.cpu_system_ns)
+    )
+}
+
+fn per_request(outcome: &LoadOutcome) -> String {
+    let completed = outcome.requests.completed as f64;
+    let work = |t: &ThreadCost| (t.cpu_user_ns + t.cpu_system_ns).saturating_sub(t.spin_ns);
+    let cpu_ns: u64 = outcome.generator.threads.iter().map(work).sum();
+    format!(
+        "{} of the generator's CPU, {:.2} system calls",
+        Nanos((cpu_ns as f64 / completed).round() as u64),
+        outcome.generator.syscalls as f64 / completed
+    )
+}
+
+/// One line of live progress for a slice of the load.
+///
+/// `started_at` is [`LoadOutcome::started_at`]; until the warm-up of `spec` is over the line says so.
+pub fn progress_line(spec: &LoadSpec, started_at: Nanos, slice: &Interval) -> String {
+    let elapsed = slice.to.since(started_at);
+    let seconds = slice.to.since(slice.from).as_secs_f64();
+    let mut line = format!("{:>6.1}s", elapsed.as_secs_f64());
+    if slice.succeeded > 0 && seconds > 0.0 {
+        line += &format!(
+            "  {:>10}/s  p50 {:>6}  p99 {:>6}",
+            rate(slice.succeeded as f64 / seconds),
+            Nanos(slice.response_ns_p50).to_string(),
+            Nanos(slice.response_ns_p99).to_string()
+        );
+    } else {
+        line += "  no answer yet in this slice";
+    }
+    line += &format!(
+        "  errors {}  generator {}",
+        count(slice.failed),
+        percent(f64::from(slice.generator_permille) / 1000.0)
+    );
+    if spec.arrival.offered_per_s().is_some() {
+        line += &format!("  queued {}", count(slice.queued));
+    }
+    if elapsed <= spec.warmup {
+        line += "  (warm-up)";
+    }
+    line
+}

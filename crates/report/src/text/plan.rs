@@ -1,0 +1,96 @@
+//! A plan for `--dry-run`: stages, factors, the order of the trials, the time it takes.
+
+use super::style::Style;
+use super::table::columns;
+use analysis::words::{count, levels, percent, plural, rate};
+use analysis::{Plan, Stage, TrialPlan};
+use record::{Arrival, Nanos};
+
+/// What a run of this plan would do.
+pub fn plan_text(plan: &Plan, style: Style) -> String {
+    let total = plan.trials.iter().fold(Nanos(0), |sum, t| sum + t.time());
+    let mut text = format!(
+        "{} in {}, about {}\n",
+        plural(plan.trials.len() as u64, "trial"),
+        plural(plan.stages.len() as u64, "stage"),
+        minutes(total)
+    );
+    if !plan.question.is_empty() {
+        text = format!("question: {}\n{text}", plan.question);
+    }
+    let limit = percent(plan.error_limit);
+    text += &format!(
+        "order within each block is shuffled with seed {}; a trial with more than {limit} failed requests is not valid\n",
+        plan.seed
+    );
+    for (index, stage) in plan.stages.iter().enumerate() {
+        text += &stage_text(plan, index, stage, style);
+    }
+    text
+}
+
+/// `45 s`, `3 min 20 s`.
+fn minutes(span: Nanos) -> String {
+    let seconds = span.as_secs_f64().round() as u64;
+    match (seconds / 60, seconds % 60) {
+        (0, s) => format!("{s} s"),
+        (m, s) => format!("{} min {s} s", count(m)),
+    }
+}
+
+fn stage_text(plan: &Plan, index: usize, stage: &Stage, style: Style) -> String {
+    let trials: Vec<&TrialPlan> = plan.trials.iter().filter(|t| t.stage == index).collect();
+    let time = trials.iter().fold(Nanos(0), |sum, t| sum + t.time());
+    let mut text = format!(
+        "\n{}: {}, {}, about {}\n",
+        style.heading(&format!("stage {}", stage.name)),
+        plural(u64::from(stage.repeats), "repeat"),
+        plural(trials.len() as u64, "trial"),
+        minutes(time)
+    );
+    for factor in &stage.factors {
+        text += &format!("  factor {}: {}\n", factor.name, factor.levels.join(", "));
+    }
+    if !stage.baseline.is_empty() {
+        text += &format!("  baseline {}\n", levels(&stage.baseline));
+    }
+    let mut rows = vec![
+        ["trial", "block", "levels", "load", "targets"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(trials.iter().map(|t| trial_row(t)));
+    text + &columns(&rows, 5)
+}
+
+fn trial_row(trial: &TrialPlan) -> Vec<String> {
+    let targets: Vec<&str> = trial.targets.iter().map(|t| t.name.as_str()).collect();
+    vec![
+        format!("  {}", trial.id),
+        trial.block.to_string(),
+        levels(&trial.levels),
+        load(trial),
+        match targets.is_empty() {
+            true => "-".to_owned(),
+            false => targets.join(", "),
+        },
+    ]
+}
+
+fn load(trial: &TrialPlan) -> String {
+    let load = &trial.load;
+    let mut text = plural(u64::from(load.connections), "connection");
+    match (load.arrival, trial.rate_of_capacity) {
+        (_, Some(share)) => text += &format!(", {} of capacity", percent(share)),
+        (Arrival::Closed, None) => {}
+        (Arrival::Constant { per_s }, None) => text += &format!(", {}/s", rate(per_s)),
+        (Arrival::Poisson { per_s, .. }, None) => text += &format!(", {}/s (Poisson)", rate(per_s)),
+    }
+    if let Some(n) = load.requests_per_connection {
+        text += &format!(", {} each", plural(n, "request"));
+    }
+    if load.pipeline > 1 {
+        text += &format!(", pipelined {} deep", load.pipeline);
+    }
+    text
+}

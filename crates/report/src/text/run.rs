@@ -1,0 +1,197 @@
+//! A run for a terminal: a table per stage, the knees, then the verdict and the warnings.
+
+use super::style::Style;
+use super::table::columns;
+use super::{verdict_text, warnings_text};
+use analysis::words::{levels, percent, rate};
+use analysis::{Cell, Knee, Ratio, RunAnalysis, Spread, TrialAnalysis};
+use record::{Nanos, RunRecord};
+
+/// The result of a run. The verdict stands first and the tables follow, so that the first line answers.
+pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> String {
+    let mut sections = vec![verdict_text(&analysis.verdict, style)];
+    if !record.manifest.question.is_empty() {
+        sections.push(format!("question: {}\n", record.manifest.question));
+    }
+    sections.extend(
+        stages(analysis)
+            .iter()
+            .map(|name| stage_text(analysis, name, style)),
+    );
+    if !analysis.knees.is_empty() {
+        sections.push(analysis.knees.iter().map(knee_text).collect());
+    }
+    sections.push(warnings_text(&analysis.warnings, style));
+    sections.retain(|s| !s.is_empty());
+    sections.join("\n")
+}
+
+fn stages(analysis: &RunAnalysis) -> Vec<String> {
+    let mut names: Vec<String> = analysis.cells.iter().map(|c| c.stage.clone()).collect();
+    names.dedup();
+    names
+}
+
+fn stage_text(analysis: &RunAnalysis, name: &str, style: Style) -> String {
+    let cells: Vec<&Cell> = analysis.cells.iter().filter(|c| c.stage == name).collect();
+    let shown = Shown::of(&cells);
+    let factors = factors(&cells);
+    let mut rows = vec![header(&factors, shown)];
+    rows.extend(
+        cells
+            .iter()
+            .map(|cell| row(analysis, cell, &factors, shown)),
+    );
+    let table = columns(&rows, factors.len());
+    let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
+    let notes = footnote(&cells);
+    format!("stage {name}\n{}\n{body}{notes}", style.heading(head))
+}
+
+/// Columns that only some stages have.
+#[derive(Clone, Copy)]
+struct Shown {
+    offered: bool,
+    ratio: bool,
+}
+
+impl Shown {
+    fn of(cells: &[&Cell]) -> Self {
+        Self {
+            offered: cells.iter().any(|c| c.offered_per_s.is_some()),
+            ratio: cells.iter().any(|c| c.rate_ratio.is_some()),
+        }
+    }
+}
+
+fn factors(cells: &[&Cell]) -> Vec<String> {
+    let first = cells.first();
+    first.map_or_else(Vec::new, |c| c.levels.keys().cloned().collect())
+}
+
+fn header(factors: &[String], shown: Shown) -> Vec<String> {
+    let mut head = factors.to_vec();
+    let mut add = |names: &[&str]| head.extend(names.iter().map(|&n| n.to_owned()));
+    add(&["valid"]);
+    if shown.offered {
+        add(&["offered/s"]);
+    }
+    add(&[
+        "rate/s",
+        "[min..max]",
+        "p50",
+        "p99",
+        "errors",
+        "CPU/request",
+        "generator",
+    ]);
+    if shown.ratio {
+        add(&["x baseline", "[interval]"]);
+    }
+    add(&["limit"]);
+    head
+}
+
+fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) -> Vec<String> {
+    let trials = trials_of(analysis, cell);
+    let level = |factor: &String| cell.levels.get(factor).cloned().unwrap_or_default();
+    let mut row: Vec<String> = factors.iter().map(level).collect();
+    row.push(format!("{}/{}", cell.valid.len(), cell.planned));
+    if shown.offered {
+        row.push(or_dash(cell.offered_per_s, |s| rate(s.median)));
+    }
+    row.push(or_dash(cell.achieved_per_s, |s| rate(s.median)));
+    row.push(or_dash(cell.achieved_per_s, |s| {
+        format!("[{}..{}]", rate(s.min), rate(s.max))
+    }));
+    row.push(or_dash(cell.response_ns_p50, time));
+    row.push(or_dash(cell.response_ns_p99, time));
+    row.push(or_dash(largest(&trials, |t| t.error_share), percent));
+    row.push(or_dash(cell.target_cpu_us_per_request, |s| {
+        format!("{:.1}us", s.median)
+    }));
+    row.push(or_dash(
+        largest(&trials, |t| t.generator_utilization),
+        percent,
+    ));
+    if shown.ratio {
+        row.push(or_dash(cell.rate_ratio, |r| format!("{:.3}", r.ratio)));
+        row.push(or_dash(cell.rate_ratio, |r| {
+            format!("[{:.3}..{:.3}]", r.low, r.high)
+        }));
+    }
+    row.push(limit(cell));
+    row
+}
+
+fn or_dash<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), text)
+}
+
+fn time(spread: Spread) -> String {
+    Nanos(spread.median.round() as u64).to_string()
+}
+
+/// The trials behind a cell's figures; all that ended when none is valid.
+fn trials_of<'a>(analysis: &'a RunAnalysis, cell: &Cell) -> Vec<&'a TrialAnalysis> {
+    let ids = if cell.valid.is_empty() {
+        &cell.trials
+    } else {
+        &cell.valid
+    };
+    analysis
+        .trials
+        .iter()
+        .filter(|t| ids.contains(&t.id))
+        .collect()
+}
+
+fn largest(trials: &[&TrialAnalysis], figure: fn(&TrialAnalysis) -> f64) -> Option<f64> {
+    trials.iter().map(|t| figure(t)).reduce(f64::max)
+}
+
+fn limit(cell: &Cell) -> String {
+    let Some(verdict) = &cell.verdict else {
+        return "not run".to_owned();
+    };
+    let name = verdict.limit.name();
+    let resource = match verdict.resource.as_str() {
+        "" => String::new(),
+        same if same == name => String::new(),
+        resource => format!(" ({resource})"),
+    };
+    let valid = if verdict.valid { "" } else { "NOT VALID: " };
+    format!("{valid}{name}{resource}")
+}
+
+/// What the ratio's interval is worth: with fewer than six pairs no distribution-free interval reaches 95 %.
+fn footnote(cells: &[&Cell]) -> String {
+    let ratios = cells.iter().filter_map(|c| c.rate_ratio);
+    let weakest = ratios.min_by(|a, b| a.coverage.total_cmp(&b.coverage));
+    weakest.map_or_else(String::new, |r: Ratio| {
+        format!(
+            "x baseline: median of {} pair ratios (same block); the interval covers the true median with {}{}\n",
+            r.pairs,
+            percent(r.coverage),
+            if r.coverage < 0.95 { ", below the usual 95 %: at least six repeats would reach it" } else { "" }
+        )
+    })
+}
+
+fn knee_text(knee: &Knee) -> String {
+    let at = match knee.axis.as_str() {
+        "connections" => format!("{} connections", knee.at),
+        _ => format!("{}/s offered", rate(knee.at)),
+    };
+    let fixed = match knee.levels.is_empty() {
+        true => String::new(),
+        false => format!(", {}", levels(&knee.levels)),
+    };
+    format!(
+        "knee of stage {}{fixed}: {at}, {}/s, p99 {} ({})\n",
+        knee.stage,
+        rate(knee.achieved_per_s),
+        Nanos(knee.response_ns_p99.round() as u64),
+        knee.method
+    )
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# Installs what a Debian machine with a Rust toolchain still lacks, and nothing else.
+#
+#   scripts/setup.sh evaluate    what `make evaluate` needs: a C compiler and linker
+#   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
+#
+# It looks before it acts: with everything in place it is silent, asks for no password and touches no
+# network. As root it uses apt directly, otherwise through sudo; with neither it says what is missing and
+# how to get it. Only a missing compiler or cargo stops it (exit 4): tests that lack their server say so.
+#
+# Surprise: Debian starts a service as soon as its package is installed. Nothing here may occupy port 80
+# of somebody's machine, so a policy file forbids that while apt runs and is removed again afterwards.
+set -euo pipefail
+
+readonly self=${BASH_SOURCE[0]}
+readonly deny_version=0.20.2
+readonly exit_usage=2 exit_environment=4
+readonly policy=/usr/sbin/policy-rc.d
+policy_is_ours=''
+# Servers and network tools live where an ordinary user's PATH may not look.
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+# A compiler without the C library's headers is what `apt install gcc` alone leaves behind.
+compiles() {
+    echo '#include <stdlib.h>
+int main(void) { return EXIT_SUCCESS; }' | cc -x c -o /dev/null - 2>/dev/null
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Packages for the compiler, one a line, when it is missing.
+missing_compiler() {
+    compiles || printf '%s\n' gcc libc6-dev
+}
+
+# Packages for the tests, one a line, whose command is missing.
+missing_for_test() {
+    while read -r command package; do
+        has "$command" || echo "$package"
+    done <<'TABLE'
+ab        apache2-utils
+chromium  chromium
+curl      curl
+ip        iproute2
+nginx     nginx
+openssl   openssl
+python3   python3
+wrk       wrk
+TABLE
+}
+
+remove_policy() {
+    [ -z "$policy_is_ours" ] || rm -f "$policy"
+}
+
+# Runs as root: the policy file, apt, and the clean-up of both whatever happens in between.
+install_as_root() {
+    local nginx_was_here=yes
+    has nginx || nginx_was_here=no
+    trap remove_policy EXIT
+    trap 'exit 130' INT TERM HUP
+    if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+        policy_is_ours=yes
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+    if [ "$nginx_was_here" = no ] && has nginx; then
+        keep_nginx_off
+    fi
+}
+
+# The package also asks for a start at the next boot; whoever wants that can enable it.
+keep_nginx_off() {
+    if has systemctl; then
+        systemctl --quiet disable --now nginx 2>/dev/null || true
+    fi
+    echo "setup: nginx is installed for the tests; its service is neither started nor enabled"
+}
+
+# Installs packages by whichever way is open; false when there is none or it failed.
+install() {
+    echo "setup: installing $*"
+    if ! has apt-get; then
+        echo "setup: this machine has no apt-get" >&2
+        return 1
+    elif [ "$(id -u)" = 0 ]; then
+        bash "$self" as-root "$@"
+    elif ! has sudo; then
+        echo "setup: neither root nor sudo is at hand" >&2
+        return 1
+    elif [ -t 0 ]; then
+        sudo bash "$self" as-root "$@"
+    else
+        # Nobody could answer a password prompt.
+        sudo -n bash "$self" as-root "$@"
+    fi
+}
+
+# Installs packages; when that fails, says what to do by hand and returns false.
+install_or_explain() {
+    [ $# -gt 0 ] || return 0
+    if ! install "$@"; then
+        echo "setup: missing: $*" >&2
+        echo "remedy: as root, apt-get install --no-install-recommends $*" >&2
+        return 1
+    fi
+}
+
+require_cargo() {
+    if ! has cargo; then
+        echo "setup: there is no Rust toolchain (cargo)" >&2
+        echo "remedy: install one with rustup, see https://rustup.rs" >&2
+        exit "$exit_environment"
+    fi
+}
+
+require_compiler() {
+    local packages
+    mapfile -t packages < <(missing_compiler)
+    if ! install_or_explain "${packages[@]}" || ! compiles; then
+        echo "setup: prony cannot be built without a working C compiler" >&2
+        exit "$exit_environment"
+    fi
+}
+
+install_test_tools() {
+    local packages
+    mapfile -t packages < <(missing_for_test)
+    install_or_explain "${packages[@]}" \
+        || echo "setup: going on; the tests that need these name what they lack" >&2
+}
+
+install_cargo_deny() {
+    cargo deny --version >/dev/null 2>&1 && return
+    echo "setup: building cargo-deny $deny_version (a few minutes, once)"
+    cargo install --quiet --locked cargo-deny --version "$deny_version" \
+        || echo "setup: cargo-deny could not be built; \`make check\` will stop at it" >&2
+}
+
+main() {
+    local what=${1:-evaluate}
+    [ $# -eq 0 ] || shift
+    case $what in
+    evaluate)
+        require_cargo
+        require_compiler
+        ;;
+    test)
+        require_cargo
+        require_compiler
+        install_test_tools
+        install_cargo_deny
+        ;;
+    as-root) install_as_root "$@" ;;
+    *)
+        echo "setup: unknown purpose \`$what\`; known are evaluate and test" >&2
+        exit "$exit_usage"
+        ;;
+    esac
+}
+
+main "$@"
