@@ -17,13 +17,8 @@
   const byId = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // ---- Text of numbers, as number.rs writes them ----
+  // ---- Text of numbers, as the page writes them (number.rs) ----
   const grouped = (v, decimals) => v.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  function significant(v, digits) {
-    if (Number.isInteger(v) && Math.abs(v) < 1e6) return grouped(v, 0);
-    const decimals = digits - 1 - Math.floor(Math.log10(Math.abs(v)));
-    return grouped(v, Math.min(6, Math.max(0, decimals)));
-  }
   function time(ns) {
     if (ns < 1e3) return `${Math.round(ns)} ns`;
     const [v, unit] = ns < 1e6 ? [ns / 1e3, "us"] : ns < 1e9 ? [ns / 1e6, "ms"] : [ns / 1e9, "s"];
@@ -32,9 +27,9 @@
   /** A time on an axis: no digits that say nothing. */
   const timeTick = (ns) => time(ns).replace(/\.0+ /, " ").replace(/(\.\d*?)0+ /, "$1 ");
   /** A rate on an axis, short: 20k. */
-  const rateTick = (v) => (v >= 1e6 ? `${+(v / 1e6).toFixed(2)}M` : v >= 1e4 ? `${+(v / 1e3).toFixed(1)}k` : significant(v, 3));
-  const rate = (v) => `${significant(v, 4)}/s`;
-  const share = (v) => `${+(v * 100).toFixed(1)} %`;
+  const rateTick = (v) => (v >= 1e6 ? `${+(v / 1e6).toFixed(2)}M` : v >= 1e4 ? `${+(v / 1e3).toFixed(1)}k` : String(+v.toPrecision(3)));
+  const rate = (v) => `${grouped(v, v >= 100 ? 0 : v >= 10 ? 1 : 2)}/s`;
+  const share = (v) => `${(v * 100).toFixed(v !== 0 && v < 0.0995 ? 1 : 0)} %`;
   const percentile = (q) => `p${+(q * 100).toFixed(6)}`;
 
   // ---- Plots ----
@@ -153,10 +148,13 @@
         });
       });
     });
-  const kneeMark = (at) => (u) =>
-    at != null && onCanvas(u, (ctx, box, ratio) => {
+  /** A line at each knee; among several lines it has the colour of its own. */
+  const kneeMarks = (lines) => (u) =>
+    lines.forEach((l, i) => l.knee_at != null && kneeMark(u, l.knee_at, lines.length > 1 ? color(`c${i % 7}`) : color("faint"), i));
+  const kneeMark = (u, at, stroke, row) =>
+    onCanvas(u, (ctx, box, ratio) => {
       const x = u.valToPos(at, "x", true);
-      ctx.strokeStyle = ctx.fillStyle = color("faint");
+      ctx.strokeStyle = ctx.fillStyle = stroke;
       ctx.setLineDash([5 * ratio, 4 * ratio]);
       ctx.lineWidth = ratio;
       ctx.beginPath();
@@ -164,14 +162,14 @@
       ctx.lineTo(x, box.top + box.height);
       ctx.stroke();
       const right = x > box.left + box.width / 2;
-      labelAt(ctx, "knee", x + (right ? -5 : 5) * ratio, box.top + 3 * ratio, ratio, right ? "right" : "left");
+      labelAt(ctx, "knee", x + (right ? -5 : 5) * ratio, box.top + (3 + 13 * row) * ratio, ratio, right ? "right" : "left");
     });
 
   function drawCurves(element, kind) {
     const curves = data.curves[Number(element.parentElement.dataset.curves)];
     const loads = [...new Set(curves.lines.flatMap((l) => l.load))].sort((a, b) => a - b);
     const along = (l, list) => loads.map((load) => list[l.load.indexOf(load)] ?? null);
-    const series = [{ label: axisWords(curves.axis), value: show((v) => significant(v, 4)) }];
+    const series = [{ label: axisWords(curves.axis), value: show((v) => String(+v.toPrecision(4))) }];
     const spreads = [];
     const points = { show: true, size: 7 };
     curves.lines.forEach((l, i) => {
@@ -200,7 +198,7 @@
           axis(axisWords(curves.axis) + (wide ? ", logarithmic" : ""), rateTick, { splits: (u) => spaced(u, loads), size: 34 }),
           kind === "rate" ? yAxis("rate, 1/s", rateTick) : logAxis("response time", timeTick),
         ],
-        hooks: { draw: [whiskers(spreads), kneeMark(curves.knee_at)] },
+        hooks: { draw: [whiskers(spreads), kneeMarks(curves.lines)] },
       },
       [loads, ...columns],
     );
@@ -268,13 +266,13 @@
 
   function timePlot(trial, more) {
     const { label, format, y, series, hooks, ...rest } = more;
-    const seconds = { label: "time", value: show((v) => `${significant(v, 3)} s`) };
+    const seconds = { label: "time", value: show((v) => `${+v.toFixed(2)} s`) };
     return {
       ...together,
       ...rest,
       series: [seconds, ...series],
       scales: { x: { time: false, range: [0, trial.measured_s[1]] }, y },
-      axes: [axis("time since the start of the load, s", (v) => significant(v, 3), { size: 34 }), y.fwd ? logAxis(label, format) : yAxis(label, format, y === atMostOne ? { splits: () => FIFTHS } : {})],
+      axes: [axis("time since the start of the load, s", (v) => String(+v.toFixed(2)), { size: 34 }), y.fwd ? logAxis(label, format) : yAxis(label, format, y === atMostOne ? { splits: () => FIFTHS } : {})],
       hooks: { drawClear: [], drawAxes: [marks(trial)], ...hooks },
     };
   }

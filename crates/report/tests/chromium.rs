@@ -2,7 +2,9 @@
 //!
 //! The browser prints the document after its scripts have run; `assets/report.js` leaves marks in it.
 
+#[cfg(test)]
 mod fixture;
+#[cfg(test)]
 mod reading;
 
 use reading::{assert_numbers_are_the_records, attributes};
@@ -30,9 +32,9 @@ fn browser() -> &'static str {
 
 /// Opens `html` at `#fragment` in a window of the given width.
 fn show(html: &str, fragment: &str, width: u32) -> Shown {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a place for temporary files");
     let file = directory.path().join("report.html");
-    std::fs::write(&file, html).unwrap();
+    std::fs::write(&file, html).expect("room for one page");
     let output = Command::new("timeout")
         .args(["--kill-after=5", LIMIT_S, browser()])
         .args([

@@ -1,13 +1,13 @@
 //! Rate and latency against load: one set of lines for each stage and kind of load.
 //!
-//! The surprise: which factor *is* the load is not stored. It is found: the factor whose level alone
-//! decides the number of connections (closed loop) or the offered rate (open loop). The other factors
-//! make the lines.
+//! The surprise: which factor *is* the load is not stored. It is found as the analysis finds it for the knee:
+//! a factor moves the load when two cells that differ in it alone were asked for different loads. The levels
+//! of all other factors name the line.
 
-use analysis::{Cell, Knee, RunAnalysis, Spread};
+use super::levels_text;
+use analysis::{Cell, Knee, Levels, RunAnalysis, Spread};
 use record::{RunRecord, TrialRecord};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What the horizontal axis shows; the names are those of [`Knee::axis`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,14 +34,6 @@ impl Axis {
             Axis::OfferedPerS => "offered load",
         }
     }
-
-    /// Names by which the factor of this axis usually goes.
-    fn usual_factors(self) -> &'static [&'static str] {
-        match self {
-            Axis::Connections => &["connections", "clients"],
-            Axis::OfferedPerS => &["rate", "offered_per_s", "rate_of_capacity"],
-        }
-    }
 }
 
 /// The two plots of a stage.
@@ -53,8 +45,6 @@ pub struct Curves {
     pub axis: Axis,
     /// One line for each combination of the other factors.
     pub lines: Vec<Line>,
-    /// Load at the knee.
-    pub knee_at: Option<f64>,
 }
 
 /// One line; all lists have one entry per load, loads rising. Spreads are the analysis's own.
@@ -62,6 +52,10 @@ pub struct Curves {
 pub struct Line {
     /// Levels of the other factors.
     pub name: String,
+    #[serde(skip)]
+    levels: Levels,
+    /// Load at the knee.
+    pub knee_at: Option<f64>,
     /// Connections, or offered rate per second.
     pub load: Vec<f64>,
     /// Successes per second.
@@ -75,18 +69,25 @@ pub struct Line {
 /// A cell with the load that was asked of it.
 struct Loaded<'a> {
     cell: &'a Cell,
-    load: f64,
+    asked: f64,
+}
+
+impl Loaded<'_> {
+    /// Its place on the axis: an open loop's is the rate that was offered.
+    fn load(&self) -> f64 {
+        self.cell.offered_per_s.map_or(self.asked, |s| s.median)
+    }
 }
 
 /// The curves of all stages in which the load was varied.
 pub fn curves(record: &RunRecord, analysis: &RunAnalysis) -> Vec<Curves> {
     let mut groups: Vec<((&str, Axis), Vec<Loaded>)> = Vec::new();
     for cell in &analysis.cells {
-        let Some((axis, load)) = load_of(record, cell) else {
+        let Some((axis, asked)) = asked_of(record, cell) else {
             continue;
         };
         let key = (cell.stage.as_str(), axis);
-        let loaded = Loaded { cell, load };
+        let loaded = Loaded { cell, asked };
         match groups.iter_mut().find(|(k, _)| *k == key) {
             Some((_, cells)) => cells.push(loaded),
             None => groups.push((key, vec![loaded])),
@@ -94,18 +95,17 @@ pub fn curves(record: &RunRecord, analysis: &RunAnalysis) -> Vec<Curves> {
     }
     groups
         .into_iter()
-        .filter(|(_, cells)| distinct(cells.iter().map(|c| c.load)) > 1)
+        .filter(|(_, cells)| cells.iter().any(|c| c.asked != cells[0].asked))
         .map(|((stage, axis), cells)| Curves {
             stage: stage.to_owned(),
             axis,
-            lines: lines(axis, cells),
-            knee_at: knee_at(&analysis.knees, stage, axis),
+            lines: lines(axis, cells, &analysis.knees),
         })
         .collect()
 }
 
 /// The load that was asked of a cell's first trial; `None` when no trial of the cell ended.
-fn load_of(record: &RunRecord, cell: &Cell) -> Option<(Axis, f64)> {
+fn asked_of(record: &RunRecord, cell: &Cell) -> Option<(Axis, f64)> {
     let trial = trial(record, *cell.trials.first()?)?;
     Some(match trial.load.arrival.offered_per_s() {
         Some(per_s) => (Axis::OfferedPerS, per_s),
@@ -117,77 +117,64 @@ fn trial(record: &RunRecord, id: u32) -> Option<&TrialRecord> {
     record.trials.iter().find(|t| t.id == id)
 }
 
-fn knee_at(knees: &[Knee], stage: &str, axis: Axis) -> Option<f64> {
-    knees
-        .iter()
-        .find(|k| k.stage == stage && k.axis == axis.name())
-        .map(|k| k.at)
-}
-
-fn distinct(loads: impl Iterator<Item = f64>) -> usize {
-    loads.map(f64::to_bits).collect::<BTreeSet<_>>().len()
-}
-
-fn lines(axis: Axis, mut cells: Vec<Loaded>) -> Vec<Line> {
-    let load_factor = load_factor(axis, &cells);
-    // Names in the order of the cells, which is the order of the file; then each line by rising load.
+/// Lines in the order of the cells, which is the order of the file; each by rising load.
+fn lines(axis: Axis, mut cells: Vec<Loaded>, knees: &[Knee]) -> Vec<Line> {
+    let levels: Vec<Levels> = cells.iter().map(|c| fixed_levels(c, &cells)).collect();
     let mut lines: Vec<Line> = Vec::new();
-    for cell in &cells {
-        let name = line_name(cell.cell, load_factor.as_deref());
-        if lines.iter().all(|l| l.name != name) {
+    for (cell, levels) in cells.iter().zip(levels) {
+        if lines.iter().all(|l| l.levels != levels) {
             lines.push(Line {
-                name,
+                name: levels_text(&levels),
+                knee_at: knee_at(knees, &cell.cell.stage, axis, &levels),
+                levels,
                 ..Line::default()
             });
         }
     }
-    cells.sort_by(|a, b| a.load.total_cmp(&b.load));
-    for cell in cells {
-        let name = line_name(cell.cell, load_factor.as_deref());
-        for line in lines.iter_mut().filter(|l| l.name == name) {
-            line.push(&cell);
+    cells.sort_by(|a, b| a.load().total_cmp(&b.load()));
+    for cell in &cells {
+        for line in lines.iter_mut().filter(|l| l.holds(cell.cell)) {
+            line.push(cell);
         }
     }
     lines
 }
 
+fn knee_at(knees: &[Knee], stage: &str, axis: Axis, levels: &Levels) -> Option<f64> {
+    let of_line = |k: &&Knee| k.stage == stage && k.axis == axis.name() && k.levels == *levels;
+    knees.iter().find(of_line).map(|k| k.at)
+}
+
 impl Line {
+    fn holds(&self, cell: &Cell) -> bool {
+        let mut levels = self.levels.iter();
+        levels.all(|(factor, level)| cell.levels.get(factor) == Some(level))
+    }
+
     fn push(&mut self, point: &Loaded) {
-        self.load.push(point.load);
+        self.load.push(point.load());
         self.rate.push(point.cell.achieved_per_s);
         self.p50.push(point.cell.response_ns_p50);
         self.p99.push(point.cell.response_ns_p99);
     }
 }
 
-fn line_name(cell: &Cell, load_factor: Option<&str>) -> String {
-    let others = cell
-        .levels
+/// Levels of the factors that stay the same along the cell's line.
+fn fixed_levels(cell: &Loaded, cells: &[Loaded]) -> Levels {
+    let all = cell.cell.levels.iter();
+    all.filter(|(factor, _)| !moves_load(factor, cell, cells))
+        .map(|(factor, level)| (factor.clone(), level.clone()))
+        .collect()
+}
+
+fn moves_load(factor: &str, cell: &Loaded, cells: &[Loaded]) -> bool {
+    let others = |c: &Loaded| -> Levels {
+        let mut levels = c.cell.levels.clone();
+        levels.remove(factor);
+        levels
+    };
+    let rest = others(cell);
+    cells
         .iter()
-        .filter(|(factor, _)| Some(factor.as_str()) != load_factor)
-        .map(|(factor, level)| format!("{factor}={level}"));
-    others.collect::<Vec<_>>().join(", ")
-}
-
-/// The factor whose level alone decides the load, the usual names first.
-fn load_factor(axis: Axis, cells: &[Loaded]) -> Option<String> {
-    let mut factors: Vec<&String> = cells.first()?.cell.levels.keys().collect();
-    factors.sort_by_key(|f| !axis.usual_factors().contains(&f.as_str()));
-    factors
-        .into_iter()
-        .find(|factor| {
-            axis.usual_factors().contains(&factor.as_str()) || decides_load(factor, cells)
-        })
-        .cloned()
-}
-
-fn decides_load(factor: &str, cells: &[Loaded]) -> bool {
-    let mut load_by_level: BTreeMap<&str, f64> = BTreeMap::new();
-    let one_load_per_level = cells.iter().all(|c| {
-        let Some(level) = c.cell.levels.get(factor) else {
-            return false;
-        };
-        *load_by_level.entry(level).or_insert(c.load) == c.load
-    });
-    one_load_per_level && distinct(load_by_level.values().copied()) == load_by_level.len()
+        .any(|c| c.asked != cell.asked && others(c) == rest)
 }

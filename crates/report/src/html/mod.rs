@@ -6,7 +6,6 @@
 
 mod context;
 mod curves;
-mod design;
 mod number;
 mod series;
 mod spectra;
@@ -14,15 +13,14 @@ mod stages;
 mod trials;
 mod verdict;
 
-use analysis::RunAnalysis;
-use design::Design;
+use crate::json::run_document;
+use analysis::{Levels, Plan, RunAnalysis, words};
 use minijinja::{
     AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
 };
 use number::{Number, Source, Unit};
 use record::{Manifest, RunRecord};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 const TEMPLATES: [(&str, &str); 8] = [
@@ -61,8 +59,8 @@ struct Page<'a> {
     manifest: &'a Manifest,
     command: String,
     experiment: &'a str,
-    design_seed: Option<u64>,
-    error_limit: Option<f64>,
+    plan_seed: Option<u64>,
+    error_limit: Option<String>,
     verdict: verdict::VerdictView,
     capacity: Option<Number>,
     knees: Vec<verdict::KneeView>,
@@ -100,8 +98,9 @@ struct PlotData {
 
 /// The page for a run.
 pub fn page(record: &RunRecord, analysis: &RunAnalysis) -> String {
-    let source = Source::new(paths::ANALYSIS, analysis);
-    let design = Design::of(&record.plan);
+    let source = Source::new(paths::DOCUMENT, &run_document(record, analysis, ""));
+    // A record of another version may hold another plan; the page then does without it.
+    let plan = Plan::deserialize(&record.plan).ok();
     let cores = series::busiest_cores(record);
     let data = PlotData {
         curves: curves::curves(record, analysis),
@@ -116,13 +115,13 @@ pub fn page(record: &RunRecord, analysis: &RunAnalysis) -> String {
         manifest: &record.manifest,
         command: context::shell_words(&record.manifest.command),
         experiment: &record.experiment,
-        design_seed: design.seed,
-        error_limit: design.error_limit,
+        plan_seed: plan.as_ref().map(|p| p.seed),
+        error_limit: plan.as_ref().map(|p| words::percent(p.error_limit)),
         verdict: verdict::VerdictView::new(&analysis.verdict, &source, "/verdict"),
         capacity: source.number("/capacity_per_s", Unit::PerSecond),
         knees: verdict::knees(analysis, &source),
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
-        stages: stages::stages(analysis, &design, &data.curves, &source),
+        stages: stages::stages(analysis, plan.as_ref(), &data.curves, &source),
         spectra: spectrum_options(&data.spectra),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),
         trials: trials::trials(record, analysis, &source),
@@ -191,7 +190,7 @@ fn script_json(data: &impl Serialize) -> String {
 }
 
 /// Levels in one line: `connections=64, path=direct`.
-fn levels_text(levels: &BTreeMap<String, String>) -> String {
+fn levels_text(levels: &Levels) -> String {
     let each = levels
         .iter()
         .map(|(factor, level)| format!("{factor}={level}"));
@@ -223,8 +222,8 @@ fn ranges(numbers: &[u32]) -> String {
 mod paths {
     use record::TrialRecord;
 
-    /// The analysis, as `prony report --json` prints it: no name, because most numbers are from there.
-    pub const ANALYSIS: &str = "";
+    /// What `prony report --json` prints: no name, because most numbers are from there.
+    pub const DOCUMENT: &str = "";
 
     /// A trial's file within the record.
     pub fn trial(id: u32) -> String {

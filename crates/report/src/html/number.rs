@@ -4,6 +4,7 @@
 //! trial's file, and [`Source::number`] reads, formats and labels it. So a number on the page is the
 //! record's by construction, and carries its raw value (`data-value`) and its origin (`data-from`).
 
+use analysis::words;
 use record::{Bytes, Nanos};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use serde_json::Value;
 pub enum Unit {
     /// Things counted: `48,213`.
     Count,
-    /// A rate in 1/s: `48,213`.
+    /// A rate in 1/s: `48,213`, `12.3`.
     PerSecond,
     /// A time in ns: `1.23 ms`.
     Nanos,
@@ -21,13 +22,13 @@ pub enum Unit {
     Micros,
     /// A time in s: `1.23 s`.
     Seconds,
-    /// A share of 1, as per cent: `98.2 %`.
+    /// A share of 1, as per cent: `98 %`.
     Share,
     /// A ratio: `1.84`.
     Ratio,
     /// A size: `1.21 MiB`.
     Bytes,
-    /// Anything else: four significant digits.
+    /// Anything else: three significant digits.
     Plain,
 }
 
@@ -77,31 +78,23 @@ impl Source {
     }
 }
 
-/// `value` in `unit`, with the unit where a column head cannot carry it.
+/// `value` in `unit`, with the unit where a column head cannot carry it. Counts, rates and shares read as
+/// they do in verdicts and on the terminal.
 pub fn text(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Count => grouped(value, 0),
-        Unit::PerSecond => significant(value, 4),
+        Unit::Count => words::count(value.max(0.0).round() as u64),
+        Unit::PerSecond => words::rate(value),
         Unit::Nanos => spaced(&Nanos(value.max(0.0).round() as u64).to_string()),
-        Unit::Micros => format!("{} us", significant(value, 3)),
-        Unit::Seconds => format!("{} s", significant(value, 3)),
-        Unit::Share => format!("{} %", percent(value * 100.0)),
+        Unit::Micros => format!("{} us", significant(value)),
+        Unit::Seconds => format!("{} s", significant(value)),
+        Unit::Share => words::percent(value),
         Unit::Ratio => format!("{value:.3}"),
         Unit::Bytes => spaced(&Bytes(value.max(0.0).round() as u64).to_string()),
-        Unit::Plain => significant(value, 4),
+        Unit::Plain => significant(value),
     }
 }
 
-/// One decimal, more below a tenth.
-fn percent(value: f64) -> String {
-    if value == 0.0 || value.abs() >= 0.1 {
-        trimmed(value)
-    } else {
-        significant(value, 2)
-    }
-}
-
-/// One decimal, none when it is zero: for shares and for widths on the page.
+/// One decimal, none when it is zero: for shares of a bar.
 pub fn trimmed(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
@@ -120,34 +113,14 @@ pub fn unit_named(name: &str) -> (Unit, &str) {
     }
 }
 
-/// `digits` significant digits, never fewer than the whole part has: `0.0123`, `12.3`, `48,213`.
-fn significant(value: f64, digits: i32) -> String {
-    let whole_and_short = value.fract() == 0.0 && value.abs() < 1e6;
-    if whole_and_short {
-        return grouped(value, 0);
+/// Three significant digits, whole numbers whole: `0.0123`, `12.3`, `4821`.
+fn significant(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return format!("{value:.0}");
     }
     let magnitude = value.abs().log10().floor() as i32;
-    grouped(value, (digits - 1 - magnitude).clamp(0, 6) as usize)
-}
-
-fn grouped(value: f64, decimals: usize) -> String {
-    let plain = format!("{:.decimals$}", value.abs());
-    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    let mut text = String::new();
-    if value < 0.0 {
-        text.push('-');
-    }
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if !fraction.is_empty() {
-        text.push('.');
-        text.push_str(fraction);
-    }
-    text
+    let decimals = (2 - magnitude).clamp(0, 6) as usize;
+    format!("{value:.decimals$}")
 }
 
 /// A space between the number and its unit: `1.23ms` reads `1.23 ms`.
@@ -164,20 +137,17 @@ mod tests {
     fn numbers_read_like_the_field_writes_them() {
         for (value, unit, want) in [
             (48_213.4, Unit::PerSecond, "48,213"),
-            (1_048_213.0, Unit::PerSecond, "1,048,213"),
-            (12.345, Unit::PerSecond, "12.35"),
+            (12.345, Unit::PerSecond, "12.3"),
             (1_230_000.0, Unit::Nanos, "1.23 ms"),
             (980.0, Unit::Nanos, "980 ns"),
             (20.72, Unit::Micros, "20.7 us"),
-            (0.9823, Unit::Share, "98.2 %"),
-            (0.0, Unit::Share, "0 %"),
-            (1.0, Unit::Share, "100 %"),
-            (0.000_12, Unit::Share, "0.012 %"),
-            (0.410_000_000_3, Unit::Share, "41 %"),
+            (0.9823, Unit::Share, "98 %"),
             (1.8412, Unit::Ratio, "1.841"),
             (2_714.0, Unit::Bytes, "2.65 KiB"),
-            (-1_500.0, Unit::Count, "-1,500"),
-            (250.0, Unit::Count, "250"),
+            (1_250.0, Unit::Count, "1,250"),
+            (0.012_34, Unit::Plain, "0.0123"),
+            (4_821.0, Unit::Plain, "4821"),
+            (-0.5, Unit::Plain, "-0.500"),
         ] {
             assert_eq!(text(value, unit), want);
         }

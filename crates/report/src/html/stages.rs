@@ -1,11 +1,9 @@
 //! The summary table of each stage: one row for each cell, the median of its valid trials with its spread.
 
 use super::curves::Curves;
-use super::design::Design;
 use super::number::{Number, Source, Unit};
-use super::verdict::limit_name;
 use super::{levels_text, ranges};
-use analysis::{Cell, Ratio, RunAnalysis, Spread};
+use analysis::{Cell, Levels, Plan, Ratio, RunAnalysis, Spread, Stage};
 use serde::Serialize;
 
 /// A stage.
@@ -19,6 +17,8 @@ pub struct StageView {
     offered: bool,
     ratios: bool,
     cpu: bool,
+    /// Probability that an interval covers the true ratio, the smallest of the stage.
+    coverage: Option<Number>,
     rows: Vec<Row>,
     /// Indexes of the stage's curves in the plot data.
     curves: Vec<CurvesView>,
@@ -86,7 +86,7 @@ struct RatioView {
 /// Stages in the order in which they ran.
 pub fn stages(
     analysis: &RunAnalysis,
-    design: &Design,
+    plan: Option<&Plan>,
     curves: &[Curves],
     source: &Source,
 ) -> Vec<StageView> {
@@ -98,14 +98,14 @@ pub fn stages(
     }
     names
         .into_iter()
-        .map(|name| stage(name, analysis, design, curves, source))
+        .map(|name| stage(name, analysis, plan, curves, source))
         .collect()
 }
 
 fn stage(
     name: &str,
     analysis: &RunAnalysis,
-    design: &Design,
+    plan: Option<&Plan>,
     curves: &[Curves],
     source: &Source,
 ) -> StageView {
@@ -115,21 +115,23 @@ fn stage(
         .enumerate()
         .filter(|(_, c)| c.stage == name)
         .collect();
-    let planned = design.stage(name).cloned().unwrap_or_default();
-    let factors = factors(planned.factors(), &cells);
+    let planned = plan.and_then(|p| p.stages.iter().find(|s| s.name == name));
+    let baseline = planned.map(|s| &s.baseline).filter(|b| !b.is_empty());
+    let factors = factors(planned, &cells);
     let scale = largest(cells.iter().filter_map(|(_, c)| c.achieved_per_s));
     let some = |has: fn(&Cell) -> bool| cells.iter().any(|(_, c)| has(c));
     StageView {
         name: name.to_owned(),
-        baseline: levels_text(&planned.baseline),
-        repeats: planned.repeats,
+        baseline: baseline.map(levels_text).unwrap_or_default(),
+        repeats: planned.map(|s| s.repeats),
         offered: some(|c| c.offered_per_s.is_some()),
         ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
         cpu: some(|c| c.target_cpu_us_per_request.is_some()),
+        coverage: coverage(&cells, source),
         rows: cells
             .iter()
             .map(|&(i, cell)| Row {
-                baseline: planned.is_baseline(&cell.levels),
+                baseline: baseline.is_some_and(|b| is_within(b, &cell.levels)),
                 ..row(i, cell, &factors, scale, source)
             })
             .collect(),
@@ -145,14 +147,15 @@ fn curves_views(stage: &str, curves: &[Curves]) -> Vec<CurvesView> {
             index,
             axis_words: c.axis.words(),
             lines: c.lines.len(),
-            knee: c.knee_at.is_some(),
+            knee: c.lines.iter().any(|l| l.knee_at.is_some()),
         })
         .collect()
 }
 
 /// Factors in the order of the file; those that only the cells know, behind them.
-fn factors<'a>(planned: impl Iterator<Item = &'a str>, cells: &[(usize, &Cell)]) -> Vec<String> {
-    let mut names: Vec<String> = planned.map(str::to_owned).collect();
+fn factors(planned: Option<&Stage>, cells: &[(usize, &Cell)]) -> Vec<String> {
+    let planned = planned.iter().flat_map(|s| &s.factors);
+    let mut names: Vec<String> = planned.map(|f| f.name.clone()).collect();
     for factor in cells.iter().flat_map(|(_, c)| c.levels.keys()) {
         if !names.contains(factor) {
             names.push(factor.clone());
@@ -161,8 +164,22 @@ fn factors<'a>(planned: impl Iterator<Item = &'a str>, cells: &[(usize, &Cell)])
     names
 }
 
+fn is_within(some: &Levels, all: &Levels) -> bool {
+    some.iter()
+        .all(|(factor, level)| all.get(factor) == Some(level))
+}
+
+/// The least that an interval of the stage promises.
+fn coverage(cells: &[(usize, &Cell)], source: &Source) -> Option<Number> {
+    let covered = |(index, cell): &(usize, &Cell)| Some((*index, cell.rate_ratio?.coverage));
+    let weakest = cells.iter().filter_map(covered);
+    let (index, _) = weakest.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let pointer = format!("/comparisons/{index}/rate_ratio/coverage");
+    source.number(&pointer, Unit::Share)
+}
+
 fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Source) -> Row {
-    let at = |field: &str| format!("/cells/{index}/{field}");
+    let at = |field: &str| format!("/comparisons/{index}/{field}");
     let spread = |field: &str, unit, of: Option<Spread>| {
         of.map(|_| spread_view(source, &at(field), unit, None))
     };
@@ -190,7 +207,7 @@ fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Sourc
         p99_ratio: ratio("p99_ratio", cell.p99_ratio),
         verdict: cell.verdict.as_ref().map(|v| RowVerdict {
             valid: v.valid,
-            limit: limit_name(v.limit),
+            limit: v.limit.name(),
             resource: v.resource.replace('_', " "),
             why: v.why.clone(),
         }),

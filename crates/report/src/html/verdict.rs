@@ -1,5 +1,6 @@
 //! The verdict as the page shows it: what is valid, what limits, why, what to do, and the numbers behind it.
 
+use super::levels_text;
 use super::number::{Number, Source, Unit, unit_named};
 use analysis::{Knee, Limit, RunAnalysis, Verdict};
 use serde::Serialize;
@@ -29,22 +30,12 @@ struct EvidenceView {
 #[derive(Debug, Serialize)]
 pub struct KneeView {
     stage: String,
+    levels: String,
     axis_words: String,
     at: Option<Number>,
     achieved_per_s: Option<Number>,
     response_ns_p99: Option<Number>,
     method: String,
-}
-
-/// Name of a limit in JSON and in tables.
-pub fn limit_name(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Server => "server",
-        Limit::Generator => "generator",
-        Limit::OfferedLoad => "offered_load",
-        Limit::Network => "network",
-        Limit::Unknown => "unknown",
-    }
 }
 
 /// A limit in words that end the sentence "Limited by ...".
@@ -75,7 +66,7 @@ impl VerdictView {
         });
         Self {
             valid: verdict.valid,
-            limit: limit_name(verdict.limit),
+            limit: verdict.limit.name(),
             limit_words: limit_words(verdict.limit),
             resource: verdict.resource.replace('_', " "),
             why: verdict.why.clone(),
@@ -91,6 +82,7 @@ pub fn knees(analysis: &RunAnalysis, source: &Source) -> Vec<KneeView> {
         let number = |field: &str, unit| source.number(&format!("/knees/{i}/{field}"), unit);
         KneeView {
             stage: knee.stage.clone(),
+            levels: levels_text(&knee.levels),
             axis_words: knee
                 .axis
                 .replace("offered_per_s", "requests per second offered"),

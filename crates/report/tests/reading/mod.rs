@@ -2,6 +2,7 @@
 
 use analysis::RunAnalysis;
 use record::{RunRecord, TrialRecord};
+use report::json::run_document;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -35,13 +36,16 @@ pub fn assert_numbers_are_the_records(
     values.len()
 }
 
-/// The analysis under the empty name, and each trial under its file's.
+/// What `prony report --json` prints under the empty name, and each trial under its file's.
 fn documents(record: &RunRecord, analysis: &RunAnalysis) -> BTreeMap<String, Value> {
     let trial = |t: &TrialRecord| {
         let path = format!("{}/trial.json", TrialRecord::directory(t.id));
         (path, serde_json::to_value(t).unwrap())
     };
     let mut all: BTreeMap<String, Value> = record.trials.iter().map(trial).collect();
-    all.insert(String::new(), serde_json::to_value(analysis).unwrap());
+    all.insert(
+        String::new(),
+        serde_json::to_value(run_document(record, analysis, "")).unwrap(),
+    );
     all
 }
