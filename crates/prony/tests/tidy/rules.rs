@@ -162,7 +162,12 @@ pub fn leftovers(_path: &str, text: &str) -> Vec<Finding> {
         concat!("XX", "X"),
         concat!("#[", "ignore"),
     ];
-    let lines: Vec<_> = (1..).zip(text.lines()).collect();
+    // What a test starts as a process of its own has to look like a test, and says that it is none.
+    let helper = concat!("#[", "ignore = \"not a test: ");
+    let lines: Vec<_> = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.contains(helper))
+        .collect();
     mentioning(&lines, &words, "unfinished work is not committed")
 }
 
