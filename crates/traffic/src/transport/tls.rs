@@ -14,7 +14,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, 
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
-/// Plaintext is lent out of one buffer of this size: four full records.
+/// Ciphertext that is taken in at once: a full record.
+const CIPHER_BYTES: usize = 16 * 1024;
+/// Plaintext is lent out of one buffer of this size: what is taken in at once, and a record that was
+/// nearly complete before, fit easily.
 const PLAIN_BYTES: usize = 64 * 1024;
 /// Sessions that a thread remembers for one server.
 const SESSIONS: usize = 256;
@@ -157,24 +160,33 @@ impl<T: Transport> Tls<T> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Feeds what has arrived to rustls. Returns what the transport below said last: `Blocked`, the end,
-    /// or that there may be more.
-    fn feed(&mut self, slot: Slot) -> Result<Fed, Failure> {
+    /// Feeds what has arrived to rustls, and says what there was to feed. With `plain_len` the plaintext is
+    /// moved to the front of the lending buffer as it comes: rustls holds no more than a record of it, and
+    /// refuses input beyond that.
+    fn feed(&mut self, slot: Slot, mut plain_len: Option<&mut usize>) -> Result<Fed, Failure> {
         let Some(session) = &mut self.sessions[slot as usize] else {
             return Ok(Fed::Blocked);
         };
-        let (mut bytes, more) = match self.inner.recv(slot, Want::Bytes(PLAIN_BYTES))? {
+        let (mut bytes, more) = match self.inner.recv(slot, Want::Bytes(CIPHER_BYTES))? {
             Received::Data { bytes, more } => (bytes, more),
             Received::Discarded { more, .. } => (&[][..], more),
             Received::Blocked => return Ok(Fed::Blocked),
             Received::End { .. } => return Ok(Fed::End),
         };
-        while !bytes.is_empty() {
-            // Reading from a slice fails only when rustls' buffer is full, which processing empties.
-            let _ = session.tls.read_tls(&mut bytes);
-            session.tls.process_new_packets().map_err(refused)?;
-        }
         session.more_below = more;
+        while !bytes.is_empty() {
+            if !matches!(session.tls.read_tls(&mut bytes), Ok(1..)) {
+                return Err(Failure::text(
+                    FailureKind::Tls,
+                    "TLS: more data in one flight than the library holds",
+                ));
+            }
+            session.tls.process_new_packets().map_err(refused)?;
+            if let Some(len) = &mut plain_len {
+                let read = session.tls.reader().read(&mut self.plain[**len..]);
+                **len += read.unwrap_or(0);
+            }
+        }
         Ok(if more { Fed::More } else { Fed::Drained })
     }
 
@@ -182,7 +194,7 @@ impl<T: Transport> Tls<T> {
     fn shake_hands(&mut self, slot: Slot) -> Result<bool, Failure> {
         loop {
             self.flush(slot)?;
-            let fed = match self.feed(slot) {
+            let fed = match self.feed(slot, None) {
                 Ok(fed) => fed,
                 Err(failure) => {
                     // The alert that tells the server why.
@@ -319,34 +331,41 @@ impl<T: Transport> Transport for Tls<T> {
         self.inner.open(slot)
     }
 
+    /// rustls takes as much as its buffer has room for. As long as the transport below takes all of that,
+    /// no event will come, so this goes on.
     fn send(&mut self, slot: Slot, bytes: &[u8]) -> Result<usize, Failure> {
-        // rustls buffers up to its limit and takes nothing beyond; a writable event flushes it.
-        let taken = self.session(slot)?.tls.writer().write(bytes);
-        self.flush(slot)?;
-        Ok(taken.unwrap_or(0))
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let tls = &mut self.session(slot)?.tls;
+            let taken = tls.writer().write(&bytes[sent..]).unwrap_or(0);
+            sent += taken;
+            self.flush(slot)?;
+            if taken == 0 || self.session(slot)?.tls.wants_write() {
+                break;
+            }
+        }
+        Ok(sent)
     }
 
-    fn recv(&mut self, slot: Slot, want: Want) -> Result<Received<'_>, Failure> {
-        let (Want::Bytes(limit) | Want::Discard(limit)) = want;
-        let limit = limit.min(PLAIN_BYTES);
+    /// The amount wanted is a hint: a record comes whole.
+    fn recv(&mut self, slot: Slot, _: Want) -> Result<Received<'_>, Failure> {
         let mut fed = Fed::More;
-        loop {
+        let mut len = 0;
+        while len == 0 {
             let session = self.sessions[slot as usize]
                 .as_mut()
                 .ok_or_else(|| Failure::text(FailureKind::Io, "TLS: no session in this slot"))?;
-            match session.tls.reader().read(&mut self.plain[..limit]) {
+            match session.tls.reader().read(&mut self.plain) {
                 Ok(0) => return Ok(Received::End { orderly: true }),
-                Ok(len) => {
-                    // rustls fills the buffer as far as it can: a short read leaves nothing behind.
-                    let more = len == limit || session.more_below;
-                    let bytes = &self.plain[..len];
-                    return Ok(Received::Data { bytes, more });
-                }
+                Ok(held) => len = held,
                 Err(_) if fed == Fed::End => return Ok(Received::End { orderly: false }),
                 Err(_) if fed != Fed::More => return Ok(Received::Blocked),
-                Err(_) => fed = self.feed(slot)?,
+                Err(_) => fed = self.feed(slot, Some(&mut len))?,
             }
         }
+        let more = self.session(slot)?.more_below;
+        let bytes = &self.plain[..len];
+        Ok(Received::Data { bytes, more })
     }
 
     fn close(&mut self, slot: Slot, how: Close) {
