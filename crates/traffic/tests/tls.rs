@@ -84,7 +84,11 @@ fn requests(url: String, n: u64) -> LoadSpec {
 fn https_carries_requests_and_says_what_was_agreed() {
     for len in [5, 300_000] {
         let outcome = run(&requests(answering(len), 40));
-        assert_eq!(outcome.requests.succeeded, 40, "{:?}", outcome.first_failure);
+        assert_eq!(
+            outcome.requests.succeeded, 40,
+            "{:?}",
+            outcome.first_failure
+        );
         assert_eq!(outcome.connections.opened, 2);
         assert_eq!(outcome.connections.alpn, "http/1.1");
         assert_eq!(outcome.generator.engine, "epoll+tls");

@@ -334,7 +334,8 @@ impl<T: Transport> Worker<T> {
                 return true;
             }
             // After the last answer nothing more is due; an end would be an edge of its own.
-            if !hangup && !(more && self.exchange.expects_more(slot)) {
+            let go_on = hangup || (more && self.exchange.expects_more(slot));
+            if !go_on {
                 return false;
             }
         }
