@@ -1,6 +1,11 @@
 //! A load thread allocates nothing after it has started (an invariant of the architecture): an allocator
 //! that counts what the load threads ask for while a load runs.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+
 use record::{Arrival, LoadSpec, Nanos};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;

@@ -1,6 +1,11 @@
 //! Loads against small servers that play exact byte scripts, one for each way in which a server can
 //! answer or fail. Every outcome also passes [`check_books`], which holds the counts against each other.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+
 use record::{Arrival, Body, Close, FailureKind, LoadOutcome, LoadSpec, Nanos};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,5 +1,10 @@
 //! HTTPS loads against a small rustls server with a certificate made for the test.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+
 use record::{FailureKind, LoadOutcome, LoadSpec, Nanos};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};

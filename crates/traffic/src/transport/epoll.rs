@@ -5,6 +5,7 @@
 //! the socket (epoll(7)), so nobody reads on just to see EAGAIN. Closing the descriptor unregisters it.
 
 use super::{Event, Failure, Received, Slot, Transport, Want};
+use crate::clock::now_ns;
 use crate::sys::{self, Descriptor, Errno, RawAddress};
 use record::{Close, FailureKind};
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One receive buffer for all connections of a thread; larger ones saved nothing.
 const RECEIVE_BYTES: usize = 64 * 1024;
+/// From this on a wait is left to the timer.
+const LONG_WAIT_NS: u64 = 1_000_000;
 /// `epoll_event.data` of the timer, which no slot can have: slots end far below.
 const TIMER: u64 = u64::MAX;
 const EVERYTHING: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
@@ -62,8 +65,13 @@ enum Socket {
 /// The transport; see the module.
 pub(crate) struct Epoll {
     epoll: Descriptor,
-    /// For kernels without `epoll_pwait2` (before 5.11), whose timeouts are whole milliseconds.
-    timer: Option<Descriptor>,
+    /// For long waits: set once and left alone by all waits that end sooner, it costs less than a timeout
+    /// of each of them. Also for kernels without `epoll_pwait2` (before 5.11).
+    timer: Descriptor,
+    /// When the timer fires next; in the past when it does not.
+    timer_at: u64,
+    /// Shorter timeouts are given to `epoll_pwait2`.
+    long_wait_ns: u64,
     sockets: Vec<Socket>,
     /// Counts the sockets of a slot, so that an event of an earlier one is recognised. A descriptor
     /// inherited by a child between fork and exec would keep the old registration alive.
@@ -88,9 +96,14 @@ impl Epoll {
     ) -> Result<Self, Errno> {
         let slots = slots as usize;
         let empty = libc::epoll_event { events: 0, u64: 0 };
+        let (epoll, timer) = (sys::epoll_create()?, sys::timerfd_create()?);
+        let readable = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        sys::epoll_add(epoll.raw(), timer.raw(), readable, TIMER)?;
         Ok(Epoll {
-            epoll: sys::epoll_create()?,
-            timer: None,
+            epoll,
+            timer,
+            timer_at: 0,
+            long_wait_ns: LONG_WAIT_NS,
             sockets: (0..slots).map(|_| Socket::Closed).collect(),
             generations: vec![0; slots],
             ready: vec![empty; (slots + 1).min(512)],
@@ -190,20 +203,22 @@ impl Epoll {
         if timeout_ns == 0 {
             return sys::epoll_wait(epoll, &mut self.ready, 0);
         }
-        let Some(timer) = &self.timer else {
+        if timeout_ns < self.long_wait_ns {
             return sys::epoll_pwait2(epoll, &mut self.ready, timeout_ns);
-        };
-        self.syscalls += 1;
-        sys::timerfd_set(timer.raw(), timeout_ns)?;
+        }
+        self.set_timer(timeout_ns)?;
         sys::epoll_wait(epoll, &mut self.ready, -1)
     }
 
-    /// From now on waits with a timer descriptor.
-    fn use_timer(&mut self) -> Result<(), Errno> {
-        let timer = sys::timerfd_create()?;
-        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        sys::epoll_add(self.epoll.raw(), timer.raw(), events, TIMER)?;
-        self.timer = Some(timer);
+    /// Sees to it that the timer fires within this time; an earlier end of a wait does no harm.
+    fn set_timer(&mut self, timeout_ns: u64) -> Result<(), Errno> {
+        let now = now_ns();
+        let until = now.saturating_add(timeout_ns);
+        if self.timer_at <= now || self.timer_at > until {
+            self.syscalls += 1;
+            sys::timerfd_set(self.timer.raw(), timeout_ns)?;
+            self.timer_at = until;
+        }
         Ok(())
     }
 }
@@ -281,9 +296,8 @@ impl Transport for Epoll {
         let n = match self.poll(timeout_ns) {
             Ok(n) => n,
             Err(Errno(libc::EINTR)) => 0,
-            Err(Errno(libc::ENOSYS)) if self.timer.is_none() => {
-                self.use_timer()
-                    .map_err(|errno| Failure::io("timerfd", errno))?;
+            Err(Errno(libc::ENOSYS)) if self.long_wait_ns > 0 => {
+                self.long_wait_ns = 0;
                 return self.wait(events, timeout_ns);
             }
             Err(errno) => {
@@ -333,7 +347,7 @@ mod tests {
         let count = Arc::new(OpenCount::default());
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::clone(&count)).unwrap();
         if with_timer {
-            transport.use_timer().unwrap();
+            transport.long_wait_ns = 0;
         }
         transport.open(0).unwrap();
         let mut events = Vec::with_capacity(4);
@@ -378,7 +392,7 @@ mod tests {
             };
             let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
             if with_timer {
-                transport.use_timer().unwrap();
+                transport.long_wait_ns = 0;
             }
             let mut events = Vec::with_capacity(1);
             transport.wait(&mut events, 1_000).unwrap();
