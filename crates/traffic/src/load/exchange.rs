@@ -277,6 +277,12 @@ impl Exchange {
         wanted.then(|| self.closed.pop_front()).flatten()
     }
 
+    /// Some connection is closed and may be opened.
+    #[inline]
+    pub fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
     /// A closed connection, wanted or not: to have it open before the load starts.
     pub fn any_closed(&mut self) -> Option<Slot> {
         self.closed.pop_front()
