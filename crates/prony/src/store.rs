@@ -16,6 +16,8 @@ const RESERVE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct DirStore {
     root: PathBuf,
+    /// The disk was full and the reserve has been used: nothing new may be begun.
+    full: Option<String>,
 }
 
 impl DirStore {
@@ -23,6 +25,7 @@ impl DirStore {
     pub fn open(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
+            full: None,
         }
     }
 
@@ -41,6 +44,11 @@ impl DirStore {
     /// The directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Why the reserve had to be used, when it had to be.
+    pub fn full(&self) -> Option<&str> {
+        self.full.as_deref()
     }
 
     /// Gives the reserve back; `true` when there was one.
@@ -67,15 +75,14 @@ impl DirStore {
 impl Store for DirStore {
     fn put(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
         let full = self.root.join(path);
-        self.write(&full, bytes)
-            .or_else(|error| {
-                if self.give_up_reserve() {
-                    self.write(&full, bytes)
-                } else {
-                    Err(error)
-                }
-            })
-            .map_err(|e| e.to_string())
+        let first = self.write(&full, bytes).map_err(|e| e.to_string());
+        match first {
+            Err(cause) if self.give_up_reserve() => {
+                self.full = Some(format!("writing `{path}`: {cause}"));
+                self.write(&full, bytes).map_err(|e| e.to_string())
+            }
+            settled => settled,
+        }
     }
 
     fn get(&self, path: &str) -> Result<Option<Vec<u8>>, String> {

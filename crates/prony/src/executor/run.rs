@@ -36,7 +36,7 @@ pub fn run(
         .iter()
         .filter(|t| !record.trials.iter().any(|done| done.id == t.id))
         .collect();
-    let mut store_failed = None;
+    let mut store_failed: Option<String> = None;
     for trial in todo {
         if interrupted() {
             break;
@@ -53,8 +53,11 @@ pub fn run(
         record.trials.push(ended);
         record.trials.sort_by_key(|t| t.id);
         show(&place, &record, trial.id)?;
-        if let Err(e) = saved {
-            store_failed = Some(e.to_string());
+        store_failed = saved
+            .err()
+            .map(|e| e.to_string())
+            .or(store.full().map(str::to_owned));
+        if store_failed.is_some() {
             break;
         }
     }

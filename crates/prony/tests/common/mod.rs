@@ -13,9 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The binary under test, with a journal of its own so that tests do not see each other.
 pub fn prony(state: &Path) -> Command {
+    std::fs::create_dir_all(state).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
     command
         .env("XDG_STATE_HOME", state)
+        .env("TMPDIR", state)
         .env_remove("NO_COLOR")
         .stdin(Stdio::null());
     command

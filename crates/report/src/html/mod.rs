@@ -2,7 +2,7 @@
 //!
 //! All tables are plain HTML, so that the page can be read without scripts; the plots are drawn by uPlot
 //! from one JSON block. Nothing is loaded from anywhere: a content security policy forbids it. The page
-//! computes nothing that the analysis says; see [`number`] for how a number keeps its origin.
+//! computes nothing that the analysis says; see `number.rs` for how a number keeps its origin.
 
 mod context;
 mod curves;

@@ -80,13 +80,21 @@ impl VerdictView {
 pub fn knees(analysis: &RunAnalysis, source: &Source) -> Vec<KneeView> {
     let view = |(i, knee): (usize, &Knee)| {
         let number = |field: &str, unit| source.number(&format!("/knees/{i}/{field}"), unit);
+        let closed_loop = knee.axis == "connections";
         KneeView {
             stage: knee.stage.clone(),
             levels: levels_text(&knee.levels),
             axis_words: knee
                 .axis
                 .replace("offered_per_s", "requests per second offered"),
-            at: number("at", Unit::PerSecond),
+            at: number(
+                "at",
+                if closed_loop {
+                    Unit::Count
+                } else {
+                    Unit::PerSecond
+                },
+            ),
             achieved_per_s: number("achieved_per_s", Unit::PerSecond),
             response_ns_p99: number("response_ns_p99", Unit::Nanos),
             method: knee.method.clone(),
