@@ -244,7 +244,7 @@ impl FailureKind {
 pub struct RequestCounts {
     /// Due within the measured part.
     pub scheduled: u64,
-    /// Written to a connection.
+    /// Written to a connection, or given up with the attempt to open the one that was to carry it.
     pub sent: u64,
     /// Answered whole.
     pub completed: u64,
