@@ -221,7 +221,10 @@ fn after_kill_9_the_next_start_leaves_nothing() {
         .unwrap_or_default();
     assert!(left.is_empty(), "left in the journal: {left:?}");
     let directories = fs::read_dir(&state).unwrap().count();
-    assert_eq!(directories, 1, "something beside the journal is left in {state:?}");
+    assert_eq!(
+        directories, 1,
+        "something beside the journal is left in {state:?}"
+    );
 }
 
 #[test]

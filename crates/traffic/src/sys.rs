@@ -280,6 +280,13 @@ pub(crate) fn set_precise_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
+/// Sleeps for `ns`; a signal ends the sleep early.
+pub(crate) fn pause(ns: u64) {
+    let span = timespec(ns);
+    // SAFETY: `span` is a valid timespec, and a null remainder is not written.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &span, std::ptr::null_mut()) };
+}
+
 /// Kernel id of the calling thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: no pointers are passed; the call cannot fail.

@@ -5,6 +5,7 @@
 //! and why ([`Ending`]). What happens to the requests of a connection that ends is decided in one place,
 //! [`Exchange::ended`].
 
+use super::coalesce::Coalesce;
 use super::response::{Answer, HEAD_BYTES, HeadCache, ResponseReader};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
@@ -146,6 +147,8 @@ pub(crate) struct Exchange {
     pub tally: Tally,
     /// Time series.
     pub slicer: Slicer,
+    /// How long answers may gather.
+    pub coalesce: Coalesce,
 }
 
 impl Exchange {
@@ -169,6 +172,7 @@ impl Exchange {
             in_flight: 0,
             tally: Tally::new(),
             slicer,
+            coalesce: Coalesce::default(),
             policy,
         }
     }
@@ -522,6 +526,7 @@ impl Exchange {
         let first_byte_at = std::mem::take(&mut connection.first_byte_at);
         connection.answered += 1;
         connection.free_since = at;
+        self.coalesce.observe(request.sent_at, at);
         let failed = failure_of_status(answer.status);
         let counts = self.window.contains(request.scheduled_at)
             && (self.policy.open_loop || at < self.window.to);

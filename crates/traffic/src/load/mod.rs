@@ -11,6 +11,7 @@
 //!
 //! How a server is reached is a transport, when requests are due an arrival process; neither is here.
 
+mod coalesce;
 mod cost;
 mod error;
 mod exchange;

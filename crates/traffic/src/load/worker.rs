@@ -3,7 +3,8 @@
 //! Once around: send what is due on connections that are free, wait, and for each connection with news
 //! receive all of it and at once send what is due next. Reading all connections first and then sending
 //! on all costs 8 % more CPU per request and leaves the server idle in between (nginx, 64 connections).
-//! Times are read from the clock once per send and once per receive.
+//! Times are read from the clock once per send and once per receive. A busy closed loop lets answers gather
+//! before it looks for them, see [`super::coalesce`].
 //!
 //! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
 //! grace for the answers that are still on their way. Everything is allocated before the first phase.
@@ -15,6 +16,7 @@ use super::slices::Edges;
 use super::tally::{Tally, Window};
 use crate::arrival::{Backlog, Limits, Pacer, Share};
 use crate::clock::now_ns;
+use crate::sys;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
 use record::{Arrival, Close, FailureKind};
 use std::sync::Arc;
@@ -95,6 +97,8 @@ pub(crate) struct Worker<T> {
     /// The earliest of all times at which something other than an event must be done.
     next_edge: u64,
     spun_ns: u64,
+    /// Sleeps that let answers gather, one system call each.
+    pauses: u64,
     /// CPU time and spin at the last cut.
     cut_at: Snapshot,
     from: Snapshot,
@@ -117,6 +121,7 @@ impl<T: Transport> Worker<T> {
             grace_until: u64::MAX,
             next_edge: 0,
             spun_ns: 0,
+            pauses: 0,
             cut_at: Snapshot::default(),
             from: Snapshot::default(),
             to: None,
@@ -195,7 +200,7 @@ impl<T: Transport> Worker<T> {
         self.edges = Edges::new(started_at, self.shared.total_ns());
         self.exchange.slicer.current.from = started_at;
         self.slice_edge = self.edges.after(started_at);
-        self.cut_at = Snapshot::take(self.spun_ns, self.transport.syscalls());
+        self.cut_at = self.snapshot();
         self.cross_edges(now_ns());
     }
 
@@ -255,7 +260,15 @@ impl<T: Transport> Worker<T> {
         let now = now_ns();
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
-        let left = until.saturating_sub(now);
+        let mut left = until.saturating_sub(now);
+        if self.task.arrival == Arrival::Closed
+            && let Some(pause) = self.exchange.coalesce.pause_ns()
+        {
+            let pause = pause.min(left);
+            sys::pause(pause);
+            self.pauses += 1;
+            left -= pause;
+        }
         if !self.task.spin || due > self.next_edge || left == 0 {
             self.wait(left);
         } else if left > SPIN_NS {
@@ -432,7 +445,7 @@ impl<T: Transport> Worker<T> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::take(self.spun_ns, self.transport.syscalls())
+        Snapshot::take(self.spun_ns, self.transport.syscalls() + self.pauses)
     }
 
     // ---- The end ----
