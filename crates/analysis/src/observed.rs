@@ -8,7 +8,7 @@
 use crate::Usage;
 use crate::stats::share;
 use record::{LoadOutcome, LoadSpec, Nanos, Series, TargetRecord};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Everything that a judgement may look at.
 #[derive(Clone, Copy)]
@@ -337,6 +337,9 @@ const THREAD_SIGNALS: [&str; 4] = [
     "thread.cpu_system_s",
     "thread.run_queue_wait_s",
 ];
+/// A process' time is counted in ticks of 10 ms, its threads' in nanoseconds; below this share of a core
+/// their difference says nothing.
+const TICK_NOISE: f64 = 0.05;
 const PROCESS_SIGNALS: [&str; 2] = ["process.cpu_user_s", "process.cpu_system_s"];
 
 fn signals(
@@ -359,16 +362,37 @@ fn signals(
 
 fn tasks(case: &Case<'_>, window: &Window) -> Vec<TaskUse> {
     let threads = signals(case.series, &THREAD_SIGNALS, window);
-    let with_threads: BTreeSet<i32> = threads.keys().map(|(_, pid, _)| *pid).collect();
-    let processes = signals(case.series, &PROCESS_SIGNALS, window)
-        .into_iter()
-        .filter(|((_, pid, _), _)| !with_threads.contains(pid));
-    threads
+    let threads: Vec<TaskUse> = threads
         .iter()
         .map(|(key, found)| thread_use(key, found, case.targets))
-        .chain(processes.map(|(key, found)| process_use(&key, &found, case)))
+        .collect();
+    let rests: Vec<TaskUse> = signals(case.series, &PROCESS_SIGNALS, window)
+        .iter()
+        .filter_map(|(key, found)| beside_threads(process_use(key, found, case), &threads))
+        .collect();
+    threads
+        .into_iter()
+        .chain(rests)
         .filter(|task| task.owner != GENERATOR)
         .collect()
+}
+
+/// What a process used beyond its threads that were seen: all of it where threads cannot be read, and the
+/// work of threads that came and went between two samples (a server with a thread per request).
+fn beside_threads(process: TaskUse, threads: &[TaskUse]) -> Option<TaskUse> {
+    let mut own = threads.iter().filter(|t| t.pid == process.pid).peekable();
+    if own.peek().is_none() {
+        return Some(process);
+    }
+    let seen: f64 = own.map(|t| t.busy).sum();
+    let rest = process.busy - seen;
+    (rest > TICK_NOISE).then(|| TaskUse {
+        busy: rest,
+        user: process.user * rest / process.busy,
+        system: process.system * rest / process.busy,
+        role: "short-lived threads".to_owned(),
+        ..process
+    })
 }
 
 fn thread_use(key: &TaskKey, found: &TaskSignals, targets: &[TargetRecord]) -> TaskUse {

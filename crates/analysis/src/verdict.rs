@@ -428,6 +428,33 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_came_and_went_between_samples_are_the_servers_work_too() {
+        let process = |signal, share| {
+            counter(signal, share)
+                .with("target", "web")
+                .with("pid", 7)
+                .with("name", "python3")
+        };
+        let mut load = Load::closed(0.0, 0.3);
+        load.series = thread("web", 7, 7, 0.1, 0.0);
+        load.series.extend([
+            process("process.cpu_user_s", 0.6),
+            process("process.cpu_system_s", 0.4),
+        ]);
+        check(
+            &load,
+            true,
+            Limit::Server,
+            "worker",
+            &["python3 short-lived threads 7", "busy 90 %"],
+        );
+        // What ticks and nanoseconds differ by is nobody's work.
+        load.series.truncate(4);
+        load.series.push(process("process.cpu_user_s", 0.13));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
     fn a_process_of_two_half_busy_threads_is_not_a_saturated_worker() {
         let process = |signal, share| {
             counter(signal, share)
