@@ -1,5 +1,10 @@
 //! The failure table: what a load says and which code it exits with when things are wrong.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, helpers included, a panic is the report"
+)]
+
 mod common;
 
 use common::{Finished, Origin, finish, holds_no_number, prony};

@@ -1,5 +1,10 @@
 //! `prony run` end to end: real nginx, faults in the middle, interruption, `kill -9`, a full disk.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, helpers included, a panic is the report"
+)]
+
 mod common;
 
 use common::{Finished, finish, finish_child, prony, signal, wait_until};

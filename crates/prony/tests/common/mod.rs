@@ -1,6 +1,10 @@
 //! What the end-to-end tests share: the built binary, a running origin, and bounded waiting.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, helpers included, a panic is the report"
+)]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
