@@ -135,8 +135,9 @@ fn not_steady(case: &Case<'_>) -> Option<Warning> {
         Warning::new(
             "not_steady",
             format!(
-                "the rate of the second half differs from the first by {}",
-                percent(steady.drift)
+                "the rate of the second half is {} {} that of the first",
+                percent(steady.drift.abs()),
+                if steady.drift < 0.0 { "below" } else { "above" }
             ),
             "warm up longer (`warmup`, --warmup) or measure longer (`measure`, --duration)",
         )
