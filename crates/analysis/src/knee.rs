@@ -84,7 +84,7 @@ fn offered(cell: &Cell, trials: &[TrialAnalysis]) -> Option<f64> {
 /// any of `all`, each with its levels.
 pub fn moves_load<'a, L: PartialEq>(
     factor: &str,
-    one: (&Levels, L),
+    one: (&Levels, &L),
     all: impl IntoIterator<Item = (&'a Levels, L)>,
 ) -> bool {
     let without = |levels: &Levels| {
@@ -92,9 +92,10 @@ pub fn moves_load<'a, L: PartialEq>(
         rest.remove(factor);
         rest
     };
-    let rest = without(one.0);
+    let (levels, load) = one;
+    let rest = without(levels);
     all.into_iter()
-        .any(|(levels, load)| load != one.1 && without(levels) == rest)
+        .any(|(other, its)| its != *load && without(other) == rest)
 }
 
 fn moves_plan(of_stage: &[&TrialPlan], trial: &TrialPlan, factor: &str, open: bool) -> bool {
@@ -106,7 +107,7 @@ fn moves_plan(of_stage: &[&TrialPlan], trial: &TrialPlan, factor: &str, open: bo
         }
     };
     let all = of_stage.iter().map(|t| (&t.levels, load(t)));
-    moves_load(factor, (&trial.levels, load(trial)), all)
+    moves_load(factor, (&trial.levels, &load(trial)), all)
 }
 
 fn knee(((stage, fixed, open), mut points): (CurveKey, Vec<Point>)) -> Option<Knee> {

@@ -16,7 +16,7 @@ pub(crate) fn interval_words(ratios: impl Iterator<Item = Ratio>) -> String {
         .rev()
         .filter(|r| r.interval().is_some())
         .collect();
-    let mut clauses = vec!["median ratio over pairs of trials of the same block".to_owned()];
+    let mut clauses = vec!["median over pairs of trials of the same block".to_owned()];
     if !with_interval.is_empty() {
         clauses.push(format!(
             "its interval covers the true one with a probability of {}",
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn each_number_of_pairs_has_its_coverage() {
         let words = |ratios: &[Ratio]| interval_words(ratios.iter().copied());
-        let start = "median ratio over pairs of trials of the same block";
+        let start = "median over pairs of trials of the same block";
         assert_eq!(words(&[]), "");
         assert_eq!(
             words(&[ratio(1, 0.0)]),

@@ -162,7 +162,7 @@ impl Line {
 fn fixed_levels(cell: &Loaded, cells: &[Loaded]) -> Levels {
     let asked = || cells.iter().map(|c| (&c.cell.levels, c.asked));
     let all = cell.cell.levels.iter();
-    all.filter(|(factor, _)| !moves_load(factor, (&cell.cell.levels, cell.asked), asked()))
+    all.filter(|(factor, _)| !moves_load(factor, (&cell.cell.levels, &cell.asked), asked()))
         .map(|(factor, level)| (factor.clone(), level.clone()))
         .collect()
 }
