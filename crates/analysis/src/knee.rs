@@ -10,7 +10,6 @@ use crate::stats::{median, share};
 use crate::words::{percent, plural};
 use crate::{Cell, Knee, TrialAnalysis};
 use plan::{Levels, Plan, TrialPlan};
-use std::collections::BTreeMap;
 
 /// From this share of the highest rate on, more connections gain no more than the noise.
 const PLATEAU: f64 = 0.95;
@@ -57,7 +56,7 @@ fn place(plan: &Plan, cell: &Cell, trials: &[TrialAnalysis]) -> Option<(CurveKey
     let fixed = cell
         .levels
         .iter()
-        .filter(|(factor, _)| !moves_load(&same, trial, factor, open))
+        .filter(|(factor, _)| !moves_plan(&same, trial, factor, open))
         .map(|(factor, level)| (factor.clone(), level.clone()))
         .collect();
     let load = if open {
@@ -81,13 +80,25 @@ fn offered(cell: &Cell, trials: &[TrialAnalysis]) -> Option<f64> {
     median(&ended.filter_map(|t| t.offered_per_s).collect::<Vec<_>>())
 }
 
-/// A factor moves the load when two trials that differ in it alone differ in their load.
-fn moves_load(of_stage: &[&TrialPlan], trial: &TrialPlan, factor: &str, open: bool) -> bool {
-    let without = |levels: &Levels| -> BTreeMap<String, String> {
+/// A factor moves the load when two trials or cells that differ in it alone differ in their load: `one` and
+/// any of `all`, each with its levels.
+pub fn moves_load<'a, L: PartialEq>(
+    factor: &str,
+    one: (&Levels, &L),
+    all: impl IntoIterator<Item = (&'a Levels, L)>,
+) -> bool {
+    let without = |levels: &Levels| {
         let mut rest = levels.clone();
         rest.remove(factor);
         rest
     };
+    let (levels, load) = one;
+    let rest = without(levels);
+    all.into_iter()
+        .any(|(other, its)| its != *load && without(other) == rest)
+}
+
+fn moves_plan(of_stage: &[&TrialPlan], trial: &TrialPlan, factor: &str, open: bool) -> bool {
     let load = |t: &TrialPlan| {
         let rate = t.load.arrival.offered_per_s();
         match open {
@@ -95,9 +106,8 @@ fn moves_load(of_stage: &[&TrialPlan], trial: &TrialPlan, factor: &str, open: bo
             false => (None, None, t.load.connections),
         }
     };
-    let rest = without(&trial.levels);
-    let mut others = of_stage.iter().filter(|t| without(&t.levels) == rest);
-    others.any(|other| load(other) != load(trial))
+    let all = of_stage.iter().map(|t| (&t.levels, load(t)));
+    moves_load(factor, (&trial.levels, &load(trial)), all)
 }
 
 fn knee(((stage, fixed, open), mut points): (CurveKey, Vec<Point>)) -> Option<Knee> {

@@ -28,6 +28,7 @@ mod warn;
 pub mod words;
 
 pub use error::AnalysisError;
+pub use knee::moves_load;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use run::analyse;
 pub use types::*;

@@ -4,7 +4,9 @@
 //! overflowing, generator saturated, path losing segments, nobody saturated. In a closed loop with nobody
 //! saturated Little's law says the rest: so many connections times so long a service time make that rate.
 
-use crate::observed::{Case, CoreUse, GENERATOR, LoadThreadUse, Observed, TaskUse, Window, named};
+use crate::observed::{
+    Case, CoreUse, GENERATOR, LoadThreadUse, Observed, Others, TaskUse, Window, named,
+};
 use crate::stats::share;
 use crate::words::{percent, plural, rate};
 use crate::{Evidence, Limit};
@@ -22,8 +24,13 @@ const GENERATOR_BUSY: f64 = 0.85;
 const RETRANSMITTED: f64 = 0.01;
 /// Fewer retransmissions than this are chance.
 const FEWEST_RETRANSMITS: f64 = 10.0;
-/// Little's law closes when connections in use and connections asked differ by less.
-const LITTLE_TOLERANCE: f64 = 0.1;
+/// CPU that others may take of the cores that a server's thread is confined to, before its figures are no
+/// longer its own. The kernel's ticks and prony's own monitors stay well below.
+const OTHERS_SHARE: f64 = 0.1;
+/// Little's law closes when connections in use and connections asked differ by less. A busy closed loop lets
+/// answers gather, so that a sixteenth of the connections may be between an answer and the next request at
+/// any time; the rest is for the edges of the measured part.
+pub(crate) const LITTLE_TOLERANCE: f64 = 0.15;
 
 /// A limit with its reason; [`crate::Verdict`] without the question of validity.
 #[derive(Clone, Debug)]
@@ -40,6 +47,8 @@ pub(crate) struct Finding {
 pub(crate) struct Limits {
     pub finding: Finding,
     pub generator: Option<Finding>,
+    /// Others took the server's CPU: then this is the finding, and the figures are not the server's own.
+    pub neighbour: Option<Finding>,
 }
 
 impl Evidence {
@@ -62,18 +71,27 @@ impl Evidence {
 
 /// Names what limits the load. `schedule_met` is about an open loop; a closed one has no schedule.
 pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Limits {
-    let server = saturated_task(case, observed)
-        .or_else(|| full_cores(case, observed))
-        .or_else(|| crowded_task(case, observed));
+    let saturated = saturated_task(case, observed);
+    let neighbour = match saturated {
+        Some(_) => None,
+        None => neighbour(observed),
+    };
     let generator = generator_limit(case, observed);
-    let finding = server
+    let finding = saturated
+        .or_else(|| neighbour.clone())
+        .or_else(|| full_cores(case, observed))
+        .or_else(|| crowded_task(case, observed))
         .or_else(|| listen_queue_limit(case))
         .or_else(|| shared_cores(observed))
         .or_else(|| generator.clone())
         .or_else(|| network_limit(case))
         .or_else(|| starved_task(observed))
         .unwrap_or_else(|| nobody_saturated(case, observed, schedule_met));
-    Limits { finding, generator }
+    Limits {
+        finding,
+        generator,
+        neighbour,
+    }
 }
 
 /// The target that the URL names, by name or by address; else the one that started last (a proxy starts
@@ -114,10 +132,84 @@ fn crowded_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
     let task = observed
         .tasks
         .iter()
-        .find(|t| t.threads <= 1.0 && t.demand() >= SATURATED && t.busy >= t.wait.unwrap_or(0.0))?;
+        .find(|t| t.had_no_time_off() && t.busy >= t.wait.unwrap_or(0.0))?;
     let wait = percent(task.wait.unwrap_or(0.0));
     let note = format!(", and waited for a CPU another {wait}");
     Some(server_finding(case, observed, task, &note))
+}
+
+impl TaskUse {
+    /// Ran or waited for a CPU all the time.
+    fn had_no_time_off(&self) -> bool {
+        self.threads <= 1.0 && self.demand() >= SATURATED
+    }
+}
+
+/// A thread that wanted more CPU than it got, on cores of which others took a part: what it did with the
+/// rest says little about what it can do. Its siblings and the other targets are no others, because they
+/// belong to the server.
+fn neighbour(observed: &Observed) -> Option<Finding> {
+    let (task, cores, others) = observed.tasks.iter().find_map(|task| {
+        let cores = observed.cores_of(&task.cpus);
+        let short = task.had_no_time_off() || filling(observed, &cores).is_some();
+        let others = observed.others_on(&cores)?;
+        (short && others.share() > OTHERS_SHARE).then_some((task, cores, others))
+    })?;
+    let place = core_list(&cores);
+    let mut evidence = others.evidence(&place);
+    evidence.extend(task_evidence(task, observed));
+    Some(Finding {
+        limit: Limit::Unknown,
+        resource: "host_cpu",
+        why: format!(
+            "{} ran {} of the time and waited for a CPU another {}, while {} of {place}: the figures are \
+             not the server's own",
+            task.label(),
+            percent(task.busy),
+            percent(task.wait.unwrap_or(0.0)),
+            others.words(),
+        ),
+        remedy:
+            "stop what else runs there, or give the server cores that nobody else uses (`cpus`)"
+                .to_owned(),
+        evidence,
+    })
+}
+
+impl Others {
+    /// `processes outside the experiment took 48 %`, to be followed by the cores.
+    fn words(&self) -> String {
+        let took = |share: f64| (share > OTHERS_SHARE / 2.0).then(|| percent(share));
+        match (took(self.foreign), took(self.generator)) {
+            (Some(foreign), Some(generator)) => format!(
+                "processes outside the experiment took {foreign} and the generator {generator}"
+            ),
+            (None, Some(generator)) => format!("the generator took {generator}"),
+            (_, None) => format!(
+                "processes outside the experiment took {}",
+                percent(self.foreign)
+            ),
+        }
+    }
+
+    fn evidence(&self, place: &str) -> Vec<Evidence> {
+        let on = |signal: &str, value, source| {
+            let signal = format!("{signal}{{{}}}", place.replace(' ', "="));
+            Evidence::new(signal, value, "1", Some(OTHERS_SHARE), source)
+        };
+        vec![
+            on(
+                "cpu.foreign",
+                self.foreign,
+                "/proc/stat less the threads of targets and generator",
+            ),
+            on(
+                "cpu.generator",
+                self.generator,
+                "the load threads' CPU clocks",
+            ),
+        ]
+    }
 }
 
 /// All cores that a target may use are full, and of its own work: several threads share them, or softirq
@@ -308,8 +400,8 @@ fn generator_limit(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
             busiest_server(observed),
         ),
         remedy:
-            "give the generator more threads and cores of its own (--threads, --cpus), or offer a \
-                 rate that it can hold (--rate)"
+            "give the generator more threads and cores of its own (`threads`, --threads; `cpus`, --cpus), \
+                 or offer a rate that it can hold (`rate`, --rate)"
                 .to_owned(),
         evidence: generator_evidence(observed, Some(threshold))
             .into_iter()
@@ -448,7 +540,8 @@ fn shared_cores(observed: &Observed) -> Option<Finding> {
              the generator {generator:.2}, softirq work {interrupts:.2}",
             plural(cores.len() as u64, "core"),
         ),
-        remedy: "pin the server and the generator (--cpus) to cores of their own".to_owned(),
+        remedy: "pin the server and the generator (`cpus`, --cpus) to cores of their own"
+            .to_owned(),
         evidence: observed
             .cores
             .iter()
@@ -464,10 +557,7 @@ fn core_evidence(core: u32, used: &CoreUse) -> Evidence {
 
 /// A thread with work all the time that mostly waited for a CPU: others took it.
 fn starved_task(observed: &Observed) -> Option<Finding> {
-    let task = observed
-        .tasks
-        .iter()
-        .find(|t| t.threads <= 1.0 && t.demand() >= SATURATED)?;
+    let task = observed.tasks.iter().find(|t| t.had_no_time_off())?;
     Some(Finding {
         limit: Limit::Unknown,
         resource: "host_cpu",
@@ -506,7 +596,7 @@ fn offered_load(offered: f64, observed: &Observed) -> Finding {
             rate(offered),
             head_room(observed)
         ),
-        remedy: "offer more (--rate) to find the capacity".to_owned(),
+        remedy: "offer more (`rate`, --rate) to find the capacity".to_owned(),
         evidence: idle_evidence(observed),
     }
 }
@@ -573,7 +663,7 @@ fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>)
             where_time_goes(case, observed, service),
             at_most(observed),
         ),
-        remedy: "add connections (--connections) to find the capacity, or offer a rate (--rate)"
+        remedy: "add connections (`connections`, --connections) to find the capacity, or offer a rate (`rate`, --rate)"
             .to_owned(),
         evidence,
     }

@@ -43,9 +43,29 @@ impl CoreUse {
         self.by_mode.get(mode).copied().unwrap_or(0.0)
     }
 
+    /// Work of threads: neither interrupts nor what the hypervisor took.
+    pub(crate) fn threads(&self) -> f64 {
+        self.busy - self.interrupts() - self.mode("steal")
+    }
+
     /// Interrupt work, which no thread's run time holds.
     pub(crate) fn interrupts(&self) -> f64 {
         self.mode("softirq") + self.mode("irq")
+    }
+}
+
+/// Who used a set of cores beside the server, as shares of those cores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Others {
+    /// Neither targets nor generator.
+    pub foreign: f64,
+    /// Load threads that are pinned there.
+    pub generator: f64,
+}
+
+impl Others {
+    pub(crate) fn share(&self) -> f64 {
+        self.foreign + self.generator
     }
 }
 
@@ -172,14 +192,36 @@ impl Observed {
         if self.cores.is_empty() || !self.server_watched() {
             return None;
         }
-        let busy: f64 = self
-            .cores
-            .values()
-            .map(|c| c.busy - c.interrupts() - c.mode("steal"))
-            .sum();
+        let busy: f64 = self.cores.values().map(CoreUse::threads).sum();
         let targets: f64 = self.tasks.iter().map(|t| t.busy).sum();
         let ours: f64 = self.generator.iter().map(|t| t.busy + t.spin).sum();
         Some((busy - targets - ours).max(0.0))
+    }
+
+    /// What others took of these cores; `None` when they were not watched. A thread that may also run
+    /// elsewhere is taken to have run here, so that too little is found rather than too much.
+    pub(crate) fn others_on(&self, cores: &[u32]) -> Option<Others> {
+        let n = cores.len() as f64;
+        let used: Vec<&CoreUse> = cores.iter().filter_map(|c| self.cores.get(c)).collect();
+        if used.is_empty() || used.len() < cores.len() {
+            return None;
+        }
+        let busy: f64 = used.iter().map(|c| c.threads()).sum();
+        let may_run_here = |cpus: &[u32]| cpus.is_empty() || cpus.iter().any(|c| cores.contains(c));
+        let targets: f64 = (self.tasks.iter().filter(|t| may_run_here(&t.cpus)))
+            .map(|t| t.busy)
+            .sum();
+        let load = |t: &LoadThreadUse| t.busy + t.spin;
+        let ours = |t: &&LoadThreadUse| t.cpu.is_none_or(|c| cores.contains(&c));
+        let generator: f64 = self.generator.iter().filter(ours).map(load).sum();
+        // On the whole host the generator has to be somewhere; on fewer cores it is pinned to them.
+        let confined = cores.len() < self.cores.len();
+        let pinned = |t: &&LoadThreadUse| confined && t.cpu.is_some_and(|c| cores.contains(&c));
+        let beside: f64 = self.generator.iter().filter(pinned).map(load).sum();
+        Some(Others {
+            foreign: ((busy - targets - generator) / n).max(0.0),
+            generator: beside / n,
+        })
     }
 
     /// What the report lists: all cores, the generator's threads, and the target threads that mattered.

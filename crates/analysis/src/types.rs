@@ -192,6 +192,16 @@ pub struct Ratio {
     pub coverage: f64,
 }
 
+impl Ratio {
+    /// Two pairs span an interval that covers the true ratio every other time, and one pair spans none.
+    const FEWEST_PAIRS: u32 = 3;
+
+    /// Lower and upper end, when there are pairs enough to speak of an interval.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        (self.pairs >= Self::FEWEST_PAIRS).then_some((self.low, self.high))
+    }
+}
+
 /// All trials with the same stage and levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {

@@ -1,8 +1,8 @@
 //! May the figures be used as the server's? Asked before anything else is said about them.
 //!
 //! The first reason that applies is given: nothing answered, errors over the limit, the generator was the
-//! limit, the schedule was not met, a target died. A target's death stands behind the other reasons
-//! because it usually causes one of them; it is then named in the same sentence.
+//! limit, others took the server's CPU, the schedule was not met, a target died. A target's death stands
+//! behind the other reasons because it usually causes one of them; it is then named in the same sentence.
 
 use crate::limit::{Finding, Limits, authority};
 use crate::observed::Case;
@@ -89,6 +89,7 @@ pub(crate) fn refusal(case: &Case<'_>, limits: &Limits, schedule: Schedule) -> O
     let refusal = nothing_answered(case)
         .or_else(|| too_many_errors(case))
         .or_else(|| (limits.finding.limit == Limit::Generator).then(|| limits.finding.clone()))
+        .or_else(|| limits.neighbour.clone())
         .or_else(|| schedule_not_met(case, limits, schedule));
     match (refusal, died) {
         (Some(refusal), Some(died)) => Some(Finding {
@@ -163,15 +164,17 @@ fn remedy(kind: FailureKind) -> &'static str {
         }
         FailureKind::ConnectFailed => "check the address and the route to it",
         FailureKind::NoLocalPort => {
-            "widen net.ipv4.ip_local_port_range, add source addresses with --source, or keep connections alive"
+            "widen net.ipv4.ip_local_port_range, add source addresses (`source`, --source), or keep connections alive"
         }
         FailureKind::NoDescriptor => {
             "raise the limit of open files (ulimit -n), or use fewer connections"
         }
         FailureKind::Tls => {
-            "check the certificate and the name, or pass --insecure for a test certificate"
+            "check the certificate and the name, or accept a test certificate (`insecure`, --insecure)"
         }
-        FailureKind::Timeout => "see what the server waits for, or allow more time with --timeout",
+        FailureKind::Timeout => {
+            "see what the server waits for, or allow more time (`timeout`, --timeout)"
+        }
         FailureKind::Reset | FailureKind::ClosedEarly | FailureKind::Truncated => {
             "read the server's error log: it ended connections that it had accepted"
         }
@@ -276,7 +279,7 @@ fn schedule_not_met(case: &Case<'_>, limits: &Limits, schedule: Schedule) -> Opt
                 "the generator sent late by itself: its schedule lag has a p99 of {p99}, more than the {allowed} \
                  that would leave the response times the server's"
             ),
-            remedy: "give the generator cores of its own (--cpus), or offer less per thread (--threads, --rate)"
+            remedy: "give the generator cores of its own (`cpus`, --cpus), or offer less per thread (`threads`, --threads; `rate`, --rate)"
                 .to_owned(),
             evidence: vec![Evidence::new(
                 "generator.schedule_lag_ns.p99",
@@ -308,7 +311,9 @@ fn short(case: &Case<'_>, limits: &Limits, due: f64, answered: f64) -> Finding {
             cause.why
         ),
         remedy: match cause.limit {
-            Limit::Server => "offer less (--rate): this is above what the server can do".to_owned(),
+            Limit::Server => {
+                "offer less (`rate`, --rate): this is above what the server can do".to_owned()
+            }
             _ => cause.remedy.clone(),
         },
         evidence,

@@ -405,8 +405,84 @@ mod tests {
             ..Load::closed(0.0, 0.3)
         };
         let load = load.with(core(0, 1.0, 0.0, 0.0));
-        check(&load, true, Limit::Unknown, "host_cpu", &["ran only 30 %"]);
+        let words = [
+            "ran 30 % of the time",
+            "another 69 %",
+            "processes outside the experiment took 70 % of core 0",
+        ];
+        check(&load, false, Limit::Unknown, "host_cpu", &words);
         assert_eq!(load.warnings(), ["foreign_cpu"]);
+    }
+
+    /// A worker on core 0 that runs half of the time and waits the other half; core 0 is full.
+    fn half_of_a_core() -> Load {
+        let load = Load {
+            series: thread("web", 7, 7, 0.49, 0.49),
+            ..Load::closed(0.0, 0.3)
+        };
+        load.with(core(0, 0.99, 0.0, 0.0))
+            .with(core(1, 0.3, 0.0, 0.0))
+    }
+
+    #[test]
+    fn a_neighbour_on_the_servers_core_spoils_its_figures() {
+        let words = [
+            "nginx worker 7 on core 0 ran 49 %",
+            "outside the experiment took 50 % of core 0",
+        ];
+        check(&half_of_a_core(), false, Limit::Unknown, "host_cpu", &words);
+        let evidence = half_of_a_core().verdict().evidence;
+        assert_eq!(evidence[0].signal, "cpu.foreign{core=0}");
+        assert!((evidence[0].value - 0.5).abs() < 0.01, "{evidence:?}");
+        assert_eq!(evidence[0].threshold, Some(0.1));
+        // A generator that is pinned there is a neighbour too.
+        let load = half_of_a_core().change(|l| {
+            l.outcome = with_rate(10_000, Nanos::from_millis(10), 0.49);
+            l.outcome.generator.threads[0].cpu = Some(0);
+        });
+        let words = ["while the generator took 49 % of core 0"];
+        check(&load, false, Limit::Unknown, "host_cpu", &words);
+    }
+
+    #[test]
+    fn two_threads_of_a_server_on_one_core_are_its_own_limit() {
+        let sibling = thread("web", 7, 8, 0.5, 0.49);
+        let words = [
+            "nginx worker 7 thread 8 on core 0",
+            "busy 50 %",
+            "fill core 0",
+        ];
+        let load = half_of_a_core().with(sibling.clone());
+        check(&load, true, Limit::Server, "worker", &words);
+        assert_eq!(load.warnings(), Vec::<String>::new());
+        // So are two targets that share it.
+        let load = half_of_a_core()
+            .with(thread("backend", 8, 8, 0.5, 0.49))
+            .change(|l| {
+                l.targets.insert(0, target("backend", 8, "127.0.0.1:9000"));
+            });
+        check(&load, true, Limit::Server, "backend", &["fill core 0"]);
+    }
+
+    #[test]
+    fn a_neighbour_of_a_server_with_time_off_is_a_warning() {
+        let load = Load::open(0.3, 0.2)
+            .with(core(0, 0.7, 0.0, 0.0))
+            .with(core(1, 0.2, 0.0, 0.0));
+        check(&load, true, Limit::OfferedLoad, "offered_load", &[]);
+        assert_eq!(load.warnings(), ["foreign_cpu"]);
+    }
+
+    #[test]
+    fn answers_that_gather_do_not_open_littles_law() {
+        // Of 10 connections 8.7 wait for an answer: within what a busy closed loop does.
+        let gathering = |service| {
+            Load::closed(0.99, 0.2).change(move |l| l.outcome = with_rate(10_000, service, 0.2))
+        };
+        let load = gathering(Nanos(8_700_000));
+        assert_eq!(load.warnings(), Vec::<String>::new());
+        let load = gathering(Nanos(8_300_000));
+        assert_eq!(load.warnings(), ["littles_law_open"]);
     }
 
     #[test]

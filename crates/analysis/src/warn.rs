@@ -16,8 +16,6 @@ const FOREIGN_CORES: f64 = 0.2;
 const STEAL: f64 = 0.02;
 /// Share of late requests from which it is worth a word.
 const LATE: f64 = 0.01;
-/// Connections in use by Little's law may differ this much from those asked.
-const LITTLE_TOLERANCE: f64 = 0.1;
 
 /// Warnings about one load; the arguments are those of [`crate::judge_load`]. Those that the load itself
 /// stored (`outcome.warnings`) are not repeated here.
@@ -69,7 +67,7 @@ fn few_successes(case: &Case<'_>) -> Option<Warning> {
                 "only {}: too few for a p99",
                 plural(n, "request") + " succeeded"
             ),
-            "run longer (--duration) or with more requests (--requests)",
+            "run longer (`measure`, --duration) or with more requests (--requests)",
         )
     })
 }
@@ -83,7 +81,7 @@ fn no_head_room(limits: &Limits) -> Option<Warning> {
                 "server and generator were saturated at once, so the server may do somewhat more: {}",
                 generator.why
             ),
-            "give the generator more threads and cores of its own (--threads, --cpus)",
+            "give the generator more threads and cores of its own (`threads`, --threads; `cpus`, --cpus)",
         )
     })
 }
@@ -137,10 +135,11 @@ fn not_steady(case: &Case<'_>) -> Option<Warning> {
         Warning::new(
             "not_steady",
             format!(
-                "the rate of the second half differs from the first by {}",
-                percent(steady.drift)
+                "the rate of the second half is {} {} that of the first",
+                percent(steady.drift.abs()),
+                if steady.drift < 0.0 { "below" } else { "above" }
             ),
-            "warm up longer (--warmup) or measure longer (--duration)",
+            "warm up longer (`warmup`, --warmup) or measure longer (`measure`, --duration)",
         )
     })
 }
@@ -158,7 +157,7 @@ fn schedule_slipped(case: &Case<'_>, met: bool) -> Option<Warning> {
                 percent(late),
                 count(requests.dropped)
             ),
-            "compare response with service time; more connections (--connections) show the server alone",
+            "compare response with service time; more connections (`connections`, --connections) show the server alone",
         )
     })
 }
@@ -184,14 +183,21 @@ fn little_open(case: &Case<'_>) -> Option<Warning> {
         return None;
     }
     let little = limit::littles_law(case)?;
-    ((little - 1.0).abs() > LITTLE_TOLERANCE).then(|| {
+    ((little - 1.0).abs() > limit::LITTLE_TOLERANCE).then(|| {
+        let meaning = if little < 1.0 {
+            "the others were not waiting for an answer, but connecting, failing or between two requests, so \
+             that fewer connections loaded the server than were asked"
+        } else {
+            "more than there are, so either figure is off: too few long requests for the measured time"
+        };
         Warning::new(
             "littles_law_open",
             format!(
-                "rate x service time accounts for {} of the connections: the rest were connecting, failing or idle",
+                "rate x service time accounts for {} of the connections (Little's law): {meaning}",
                 percent(little)
             ),
-            "look at errors, at the time to connect and at the connections opened",
+            "look at errors, at the time to connect and at the connections opened, or measure longer \
+             (`measure`, --duration)",
         )
     })
 }

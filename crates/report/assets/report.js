@@ -70,6 +70,11 @@
   const logScale = (room) => ({ ...LOG, range: (_, min, max) => (min > 0 ? [min / room, max * room] : [1, 10]) });
   const logAxis = (label, format) => yAxis(label, format, { splits: (_, i, min, max) => decades(min, max) });
   const fromZero = { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] };
+  /** The same scale, over the whiskers too: uPlot itself looks at the medians only. */
+  function over(spreads, scale) {
+    const ends = spreads.flat().flatMap((s) => (s ? [s.min, s.max] : []));
+    return { ...scale, range: (u, min, max) => scale.range(u, Math.min(min ?? Infinity, ...ends), Math.max(max ?? -Infinity, ...ends)) };
+  }
   /** Shares of one: room above for the marks. */
   const atMostOne = { range: () => [0, 1.12] };
   const FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1];
@@ -193,7 +198,7 @@
       element,
       {
         series,
-        scales: { x, y: kind === "rate" ? fromZero : logScale(1.25) },
+        scales: { x, y: over(spreads, kind === "rate" ? fromZero : logScale(1.25)) },
         axes: [
           axis(axisWords(curves.axis) + (wide ? ", logarithmic" : ""), rateTick, { splits: (u) => spaced(u, loads), size: 34 }),
           kind === "rate" ? yAxis("rate, 1/s", rateTick) : logAxis("response time", timeTick),

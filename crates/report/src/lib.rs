@@ -3,5 +3,6 @@
 //! Every format shows what `analysis` says and computes nothing of its own beyond sums and units.
 
 pub mod html;
+mod intervals;
 pub mod json;
 pub mod text;

@@ -170,7 +170,8 @@ pub fn unavailable(record: &RunRecord) -> Vec<Noted> {
         .collect()
 }
 
-/// Warnings of the run first, then those of the trials.
+/// Warnings of the run first, then those of the trials that the run's do not sum up: forty trials with the
+/// same warning, each with its own number, read as one.
 pub fn warnings(record: &RunRecord, analysis: &RunAnalysis) -> Vec<Noted> {
     let noted = |w: &Warning, trials: String| Noted {
         name: w.name.clone(),
@@ -183,7 +184,7 @@ pub fn warnings(record: &RunRecord, analysis: &RunAnalysis) -> Vec<Noted> {
         t.warnings.iter().chain(of_load).map(|w| (t.id, w))
     });
     let of_run = analysis.warnings.iter().map(|w| noted(w, String::new()));
-    let repeated = |w: &Warning| analysis.warnings.contains(w);
+    let repeated = |w: &Warning| analysis.warnings.iter().any(|of_run| of_run.name == w.name);
     let others = grouped(of_trials)
         .into_iter()
         .filter(|(w, _)| !repeated(w))

@@ -1,11 +1,10 @@
 //! Rate and latency against load: one set of lines for each stage and kind of load.
 //!
-//! The surprise: which factor *is* the load is not stored. It is found as the analysis finds it for the knee:
-//! a factor moves the load when two cells that differ in it alone were asked for different loads. The levels
-//! of all other factors name the line.
+//! The surprise: which factor *is* the load is not stored. It is found by the rule that the analysis has for
+//! the knee, [`moves_load`]. The levels of all other factors name the line.
 
 use super::levels_text;
-use analysis::{Cell, Knee, Levels, RunAnalysis, Spread};
+use analysis::{Cell, Knee, Levels, RunAnalysis, Spread, moves_load};
 use record::{RunRecord, TrialRecord};
 use serde::Serialize;
 
@@ -161,20 +160,9 @@ impl Line {
 
 /// Levels of the factors that stay the same along the cell's line.
 fn fixed_levels(cell: &Loaded, cells: &[Loaded]) -> Levels {
+    let asked = || cells.iter().map(|c| (&c.cell.levels, c.asked));
     let all = cell.cell.levels.iter();
-    all.filter(|(factor, _)| !moves_load(factor, cell, cells))
+    all.filter(|(factor, _)| !moves_load(factor, (&cell.cell.levels, &cell.asked), asked()))
         .map(|(factor, level)| (factor.clone(), level.clone()))
         .collect()
-}
-
-fn moves_load(factor: &str, cell: &Loaded, cells: &[Loaded]) -> bool {
-    let others = |c: &Loaded| -> Levels {
-        let mut levels = c.cell.levels.clone();
-        levels.remove(factor);
-        levels
-    };
-    let rest = others(cell);
-    cells
-        .iter()
-        .any(|c| c.asked != cell.asked && others(c) == rest)
 }

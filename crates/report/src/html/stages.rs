@@ -3,6 +3,8 @@
 use super::curves::Curves;
 use super::number::{Number, Source, Unit};
 use super::{levels_text, ranges};
+use crate::intervals::interval_words;
+use analysis::words::plural;
 use analysis::{Cell, Levels, Plan, Ratio, RunAnalysis, Spread, Stage};
 use serde::Serialize;
 
@@ -12,13 +14,13 @@ pub struct StageView {
     name: String,
     factors: Vec<String>,
     baseline: String,
-    repeats: Option<u32>,
+    repeats: Option<String>,
     /// Some cell has an offered rate, a ratio: the columns are shown only then.
     offered: bool,
     ratios: bool,
     cpu: bool,
-    /// Probability that an interval covers the true ratio, the smallest of the stage.
-    coverage: Option<Number>,
+    /// What the ratios' intervals are worth; empty without a ratio.
+    intervals: String,
     rows: Vec<Row>,
     /// Indexes of the stage's curves in the plot data.
     curves: Vec<CurvesView>,
@@ -78,7 +80,7 @@ struct RatioView {
     ratio: Option<Number>,
     low: Option<Number>,
     high: Option<Number>,
-    pairs: u32,
+    pairs: Option<Number>,
     /// What the interval allows to say.
     word: &'static str,
 }
@@ -123,11 +125,11 @@ fn stage(
     StageView {
         name: name.to_owned(),
         baseline: baseline.map(levels_text).unwrap_or_default(),
-        repeats: planned.map(|s| s.repeats),
+        repeats: planned.map(|s| plural(u64::from(s.repeats), "repeat")),
         offered: some(|c| c.offered_per_s.is_some()),
         ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
         cpu: some(|c| c.target_cpu_us_per_request.is_some()),
-        coverage: coverage(&cells, source),
+        intervals: interval_words(cells.iter().filter_map(|(_, c)| c.rate_ratio)),
         rows: cells
             .iter()
             .map(|&(i, cell)| Row {
@@ -167,15 +169,6 @@ fn factors(planned: Option<&Stage>, cells: &[(usize, &Cell)]) -> Vec<String> {
 fn is_within(some: &Levels, all: &Levels) -> bool {
     some.iter()
         .all(|(factor, level)| all.get(factor) == Some(level))
-}
-
-/// The least that an interval of the stage promises.
-fn coverage(cells: &[(usize, &Cell)], source: &Source) -> Option<Number> {
-    let covered = |(index, cell): &(usize, &Cell)| Some((*index, cell.rate_ratio?.coverage));
-    let weakest = cells.iter().filter_map(covered);
-    let (index, _) = weakest.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let pointer = format!("/comparisons/{index}/rate_ratio/coverage");
-    source.number(&pointer, Unit::Share)
 }
 
 fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Source) -> Row {
@@ -228,15 +221,14 @@ fn ratio_view(source: &Source, pointer: &str, ratio: Ratio) -> RatioView {
     let number = |field: &str| source.number(&format!("{pointer}/{field}"), Unit::Ratio);
     RatioView {
         ratio: number("ratio"),
-        low: number("low"),
-        high: number("high"),
-        pairs: ratio.pairs,
-        word: if ratio.low > 1.0 {
-            "higher"
-        } else if ratio.high < 1.0 {
-            "lower"
-        } else {
-            "no difference shown"
+        low: ratio.interval().and_then(|_| number("low")),
+        high: ratio.interval().and_then(|_| number("high")),
+        pairs: source.number(&format!("{pointer}/pairs"), Unit::Count),
+        word: match ratio.interval() {
+            Some((low, _)) if low > 1.0 => "higher",
+            Some((_, high)) if high < 1.0 => "lower",
+            Some(_) => "no difference shown",
+            None => "too few pairs",
         },
     }
 }

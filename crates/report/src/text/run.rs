@@ -3,6 +3,7 @@
 use super::style::Style;
 use super::table::columns;
 use super::{verdict_text, warnings_text};
+use crate::intervals::interval_words;
 use analysis::words::{levels, percent, rate};
 use analysis::{Cell, Knee, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
@@ -35,7 +36,7 @@ fn stages(analysis: &RunAnalysis) -> Vec<String> {
 
 fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: Style) -> String {
     let cells: Vec<&Cell> = analysis.cells.iter().filter(|c| c.stage == name).collect();
-    let shown = Shown::of(&cells);
+    let shown = Shown::of(&cells, analysis);
     let factors = factors(plan, name, &cells);
     let mut rows = vec![header(&factors, shown)];
     rows.extend(
@@ -55,13 +56,17 @@ fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: St
 struct Shown {
     offered: bool,
     ratio: bool,
+    /// A column of zeros would say nothing.
+    errors: bool,
 }
 
 impl Shown {
-    fn of(cells: &[&Cell]) -> Self {
+    fn of(cells: &[&Cell], analysis: &RunAnalysis) -> Self {
+        let failed = |c: &&Cell| trials_of(analysis, c).iter().any(|t| t.error_share > 0.0);
         Self {
             offered: cells.iter().any(|c| c.offered_per_s.is_some()),
             ratio: cells.iter().any(|c| c.rate_ratio.is_some()),
+            errors: cells.iter().any(failed),
         }
     }
 }
@@ -83,17 +88,13 @@ fn header(factors: &[String], shown: Shown) -> Vec<String> {
     if shown.offered {
         add(&["offered/s"]);
     }
-    add(&[
-        "rate/s",
-        "[min..max]",
-        "p50",
-        "p99",
-        "errors",
-        "target CPU/req",
-        "generator",
-    ]);
+    add(&["rate/s", "[min..max]", "p50", "p99"]);
+    if shown.errors {
+        add(&["errors"]);
+    }
+    add(&["CPU/req", "generator"]);
     if shown.ratio {
-        add(&["x baseline", "[interval]"]);
+        add(&["ratio", "[interval]"]);
     }
     add(&["limit"]);
     head
@@ -113,7 +114,9 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
     }));
     row.push(or_dash(cell.response_ns_p50, time));
     row.push(or_dash(cell.response_ns_p99, time));
-    row.push(or_dash(largest(&trials, |t| t.error_share), percent));
+    if shown.errors {
+        row.push(or_dash(largest(&trials, |t| t.error_share), percent));
+    }
     row.push(or_dash(cell.target_cpu_us_per_request, |s| {
         format!("{:.1}us", s.median)
     }));
@@ -123,12 +126,18 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
     ));
     if shown.ratio {
         row.push(or_dash(cell.rate_ratio, |r| format!("{:.3}", r.ratio)));
-        row.push(or_dash(cell.rate_ratio, |r| {
-            format!("[{:.3}..{:.3}]", r.low, r.high)
-        }));
+        row.push(or_dash(cell.rate_ratio, interval));
     }
     row.push(limit(cell));
     row
+}
+
+/// With fewer than three pairs their number, which is all there is to say.
+fn interval(ratio: Ratio) -> String {
+    match ratio.interval() {
+        Some((low, high)) => format!("[{low:.3}..{high:.3}]"),
+        None => format!("n={}", ratio.pairs),
+    }
 }
 
 fn or_dash<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
@@ -162,27 +171,23 @@ fn limit(cell: &Cell) -> String {
         return "not run".to_owned();
     };
     let name = verdict.limit.name();
+    let valid = if verdict.valid { "" } else { "NOT VALID: " };
     let resource = match verdict.resource.as_str() {
         "" => String::new(),
         same if same == name => String::new(),
+        // Too few of them are an offered load too small.
+        "connections" => return format!("{valid}connections"),
         resource => format!(" ({resource})"),
     };
-    let valid = if verdict.valid { "" } else { "NOT VALID: " };
     format!("{valid}{name}{resource}")
 }
 
-/// What the ratio's interval is worth: with fewer than six pairs no distribution-free interval reaches 95 %.
+/// What the columns hold that their heads are too short for.
 fn footnote(cells: &[&Cell]) -> String {
-    let ratios = cells.iter().filter_map(|c| c.rate_ratio);
-    let weakest = ratios.min_by(|a, b| a.coverage.total_cmp(&b.coverage));
-    weakest.map_or_else(String::new, |r: Ratio| {
-        format!(
-            "x baseline: median of {} pair ratios (same block); the interval covers the true median with a probability of {}{}\n",
-            r.pairs,
-            percent(r.coverage),
-            if r.coverage < 0.95 { ", below the usual 95 %: at least six repeats would reach it" } else { "" }
-        )
-    })
+    match interval_words(cells.iter().filter_map(|c| c.rate_ratio)) {
+        words if words.is_empty() => String::new(),
+        words => format!("ratio: rate divided by the baseline's, {words}\n"),
+    }
 }
 
 fn knee_text(knee: &Knee) -> String {
