@@ -1,5 +1,7 @@
 //! The failure table: what a load says and which code it exits with when things are wrong.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use common::{Finished, Origin, finish, holds_no_number, prony};

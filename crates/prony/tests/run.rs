@@ -1,5 +1,7 @@
 //! `prony run` end to end: real nginx, faults in the middle, interruption, `kill -9`, a full disk.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use common::{Finished, finish, finish_child, prony, signal, wait_until};
