@@ -93,8 +93,8 @@ pub struct LoadArgs {
     #[arg(short = 'n', long, value_parser = count)]
     pub requests: Option<u64>,
     /// Open loop: this many requests per second over all connections
-    #[arg(short = 'R', long, value_parser = count)]
-    pub rate: Option<u64>,
+    #[arg(short = 'R', long, value_parser = rate)]
+    pub rate: Option<f64>,
     /// Arrival process of the open loop
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
     pub arrival: ArrivalName,
@@ -172,9 +172,9 @@ impl LoadArgs {
             requests: self.requests,
             arrival: match (self.rate, self.arrival) {
                 (None, _) => Arrival::Closed,
-                (Some(rate), ArrivalName::Constant) => Arrival::Constant { per_s: rate as f64 },
-                (Some(rate), ArrivalName::Poisson) => Arrival::Poisson {
-                    per_s: rate as f64,
+                (Some(per_s), ArrivalName::Constant) => Arrival::Constant { per_s },
+                (Some(per_s), ArrivalName::Poisson) => Arrival::Poisson {
+                    per_s,
                     seed: self.seed,
                 },
             },
@@ -310,6 +310,15 @@ fn count(text: &str) -> Result<u64, String> {
     parse_count(text).map_err(|e| e.to_string())
 }
 
+/// A plain number may have a fraction (0.5: one request every two seconds); with a suffix it is a count.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(per_s) if per_s.is_finite() && per_s >= 0.0 => Ok(per_s),
+        Ok(_) => Err(format!("`{text}` is not a rate such as 0.5, 300 or 20k")),
+        Err(_) => count(text).map(|per_s| per_s as f64),
+    }
+}
+
 fn count_u32(text: &str) -> Result<u32, String> {
     match count(text)? {
         0 => Err("must be at least 1".to_owned()),
@@ -374,6 +383,14 @@ mod tests {
             load(&["-R", "20k", "http://h/"]).arrival,
             Arrival::Constant { per_s: 20_000.0 }
         );
+        assert_eq!(
+            load(&["-R", "0.5", "http://h/"]).arrival,
+            Arrival::Constant { per_s: 0.5 }
+        );
+        for bad in ["-1", "nan", "inf", "1x"] {
+            let rate = format!("--rate={bad}");
+            assert!(Cli::try_parse_from(["prony", "load", &rate, "http://h/"]).is_err());
+        }
         let counted = load(&["-n", "10k", "http://h/"]);
         assert_eq!((counted.requests, counted.duration), (Some(10_000), None));
     }

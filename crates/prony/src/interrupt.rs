@@ -17,6 +17,10 @@ impl Interrupt {
     pub fn install() -> std::io::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // `nohup prony run &` must outlive the terminal that started it.
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
             // In this order: the second signal finds the flag set and ends the process with 130.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
@@ -31,6 +35,16 @@ impl Interrupt {
     /// Whether the end was asked for.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the process was started with `signal` ignored.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction is plain data for which all zero bytes are valid; a null new action only asks.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -72,6 +72,13 @@ impl DirStore {
     }
 }
 
+impl Drop for DirStore {
+    /// The reserve is of use only while something may still be written.
+    fn drop(&mut self) {
+        self.give_up_reserve();
+    }
+}
+
 impl Store for DirStore {
     fn put(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
         let full = self.root.join(path);

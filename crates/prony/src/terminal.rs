@@ -1,49 +1,58 @@
 //! What people see: results on standard output, everything else on standard error.
 //!
-//! Progress rewrites one line on a terminal; in a log it is a plain line every few seconds.
+//! Progress rewrites one line on a terminal; in a log it is a plain line every few seconds. The surprise:
+//! nothing here uses `println!` and its kin, which panic when the stream cannot be written.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this module is the one place that prints"
-)]
-
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use record::{Nanos, Warning};
 use report::text::Style;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 /// Seconds between progress lines in a log.
 const LOG_EVERY: Nanos = Nanos::from_secs(10);
 
 /// A result on standard output. A reader that went away (`prony ... | head`) is not an error.
-pub fn result(text: &str) {
+///
+/// # Errors
+/// [`Exit::Environment`] when it cannot be written: a script must not take half a result for a whole one.
+pub fn result(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    if !text.ends_with('\n') {
-        let _ = out.write_all(b"\n");
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{end}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Environment,
+            format!("writing the result to standard output: {e}"),
+            "give standard output a file on a disk with space, or a reader",
+        )),
+        _ => Ok(()),
     }
-    let _ = out.flush();
+}
+
+/// A line on standard error. There is nobody left to tell when that cannot be written.
+fn line(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// A sentence for the person at the terminal.
 pub fn note(text: &str) {
-    eprintln!("{text}");
+    line(text);
 }
 
 /// A warning with its remedy.
 pub fn warning(warning: &Warning) {
-    eprintln!("warning: {}", warning.seen);
-    if !warning.remedy.is_empty() {
-        eprintln!("remedy: {}", warning.remedy);
-    }
+    line(&format!("warning: {}", warning.seen));
+    remedy(&warning.remedy);
 }
 
 /// Why a command could not do its work.
 pub fn failure(failure: &Failure) {
-    eprintln!("error: {}", failure.message);
-    if !failure.remedy.is_empty() {
-        eprintln!("remedy: {}", failure.remedy);
+    line(&format!("error: {}", failure.message));
+    remedy(&failure.remedy);
+}
+
+fn remedy(text: &str) {
+    if !text.is_empty() {
+        line(&format!("remedy: {text}"));
     }
 }
 
@@ -76,27 +85,31 @@ impl Progress {
         }
     }
 
-    /// Shows `line`, which describes the state `elapsed` after the start.
-    pub fn show(&mut self, elapsed: Nanos, line: &str) {
-        let line = format!("{}{line}", self.prefix);
+    /// Shows `state`, which describes the state `elapsed` after the start.
+    pub fn show(&mut self, elapsed: Nanos, state: &str) {
+        let text = format!("{}{state}", self.prefix);
         if self.live {
-            let width = line.chars().count();
+            let width = text.chars().count();
             let padding = self.shown.saturating_sub(width);
-            eprint!("\r{line}{:padding$}", "");
-            let _ = std::io::stderr().flush();
+            rewrite(&format!("\r{text}{:padding$}", ""));
             self.shown = width;
         } else if elapsed >= self.next {
             self.next = elapsed + LOG_EVERY;
-            eprintln!("{line}");
+            line(&text);
         }
     }
 
     /// Takes the line away, so that what follows starts on a clean one.
     pub fn clear(&mut self) {
         if self.live && self.shown > 0 {
-            eprint!("\r{:width$}\r", "", width = self.shown);
-            let _ = std::io::stderr().flush();
+            rewrite(&format!("\r{:width$}\r", "", width = self.shown));
             self.shown = 0;
         }
     }
+}
+
+/// A part of a line on standard error, at once.
+fn rewrite(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

@@ -1,9 +1,6 @@
 //! The failure table: what a load says and which code it exits with when things are wrong.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, helpers included, a panic is the report"
-)]
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 

@@ -3,6 +3,8 @@
 //! Figures change from machine to machine, so the rows are compared by their names. The surprise: a command that
 //! this test does not know fails it; nothing is in the README untried.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod common;
 
 use common::{Finished, Origin, finish, prony};

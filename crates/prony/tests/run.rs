@@ -1,9 +1,6 @@
 //! `prony run` end to end: real nginx, faults in the middle, interruption, `kill -9`, a full disk.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, helpers included, a panic is the report"
-)]
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 

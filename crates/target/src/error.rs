@@ -119,6 +119,12 @@ pub enum TargetError {
         /// The end of its output.
         words: String,
     },
+    /// A person wanted the end before it was ready.
+    #[error("target `{target}` was stopped while it was starting")]
+    Interrupted {
+        /// The target.
+        target: String,
+    },
     /// Processes of a target that survive SIGKILL.
     #[error("target `{target}` cannot be stopped: {pids:?} survive SIGKILL")]
     Unstoppable {
@@ -169,12 +175,17 @@ impl TargetError {
             }
             TargetError::Template { cause, .. } => cause.remedy(),
             TargetError::Configuration { .. } => "correct the target's template".to_owned(),
+            // How a server that puts itself into the background looks from outside.
+            TargetError::Died { how, .. } if how == "exit status: 0" => {
+                "a target must stay in the foreground: give it the option for that".to_owned()
+            }
             TargetError::Died { .. } => {
                 "run the command by hand; its output is above".to_owned()
             }
             TargetError::NotReady { .. } => {
                 "raise `ready_timeout`, or correct `listen` and `ready`".to_owned()
             }
+            TargetError::Interrupted { .. } => String::new(),
             TargetError::Unstoppable { .. } => {
                 "they wait in the kernel (state D): look for a hung device or file system".to_owned()
             }

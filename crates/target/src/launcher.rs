@@ -31,7 +31,7 @@ pub struct Launcher {
 
 impl Launcher {
     /// Starts a target and waits until it is ready. `addresses` are those of the targets that run
-    /// already, for its templates.
+    /// already, for its templates. `interrupted` is asked while it gets ready.
     ///
     /// The target dies with the thread that called this (`PR_SET_PDEATHSIG` goes by threads): call it
     /// from one that lives as long as the target shall.
@@ -42,6 +42,7 @@ impl Launcher {
         &self,
         spec: &TargetSpec,
         addresses: &BTreeMap<String, SocketAddr>,
+        interrupted: &dyn Fn() -> bool,
     ) -> Result<RunningTarget, TargetError> {
         check_cpus(spec)?;
         let address = listen::claim(&spec.name, spec.listen)?;
@@ -61,7 +62,7 @@ impl Launcher {
         let process = Process::spawn(&order, &self.journal)?;
         let mut running = RunningTarget::new(spec, address, server, process, directory);
         let timeout = Duration::from_nanos(spec.ready_timeout.0);
-        running.wait_until_ready(spec.ready_path.as_deref(), timeout)?;
+        running.wait_until_ready(spec.ready_path.as_deref(), timeout, interrupted)?;
         Ok(running)
     }
 }

@@ -141,6 +141,7 @@ impl RunningTarget {
         &mut self,
         path: Option<&str>,
         timeout: Duration,
+        interrupted: &dyn Fn() -> bool,
     ) -> Result<(), TargetError> {
         let started = Instant::now();
         let mut pause = Duration::from_millis(1);
@@ -155,6 +156,11 @@ impl RunningTarget {
                     target: self.name.clone(),
                     how: how.to_string(),
                     words: self.process.last_words(),
+                });
+            }
+            if interrupted() {
+                return Err(TargetError::Interrupted {
+                    target: self.name.clone(),
                 });
             }
             if started.elapsed() >= timeout {

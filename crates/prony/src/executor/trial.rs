@@ -8,8 +8,8 @@ use plan::{Plan, TargetSpec, TrialPlan};
 use record::{Arrival, Nanos, TargetRecord, TrialRecord, TrialState, Warning};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use target::{Launcher, RunningTarget};
-use traffic::Load;
+use target::{Launcher, RunningTarget, TargetError};
+use traffic::{Load, LoadError};
 
 /// Longest wait for a server's own counters.
 const STATUS_TIMEOUT: Nanos = Nanos::from_secs(2);
@@ -21,9 +21,30 @@ struct Running {
 }
 
 /// What stopped a trial before its load could run.
-struct Stopped {
-    error: String,
-    remedy: String,
+enum Stopped {
+    Failed { error: String, remedy: String },
+    Interrupted,
+}
+
+impl From<TargetError> for Stopped {
+    fn from(e: TargetError) -> Self {
+        match e {
+            TargetError::Interrupted { .. } => Stopped::Interrupted,
+            e => Stopped::Failed {
+                error: e.to_string(),
+                remedy: e.remedy(),
+            },
+        }
+    }
+}
+
+impl From<LoadError> for Stopped {
+    fn from(e: LoadError) -> Self {
+        Stopped::Failed {
+            error: e.to_string(),
+            remedy: e.remedy(),
+        }
+    }
 }
 
 /// Runs `trial`. `capacity_per_s` is what earlier closed-loop stages found; `interrupted` is asked often.
@@ -53,14 +74,18 @@ pub fn run(
     let result = resolve_rate(trial, capacity_per_s)
         .and_then(|arrival| {
             record.load.arrival = arrival;
-            start_targets(trial, launcher, &mut targets)
+            start_targets(trial, launcher, &mut targets, interrupted)
         })
         .and_then(|addresses| {
             record.load.url = plan::resolve_url(&trial.load.url, &addresses);
             measure(&mut record, &mut targets, progress, interrupted)
         });
-    if let Err(Stopped { error, remedy }) = result {
-        record.state = TrialState::Failed { error, remedy };
+    match result {
+        Ok(()) => {}
+        Err(Stopped::Failed { error, remedy }) => {
+            record.state = TrialState::Failed { error, remedy };
+        }
+        Err(Stopped::Interrupted) => record.state = TrialState::Interrupted,
     }
     stop_targets(targets, &mut record);
     record
@@ -72,7 +97,7 @@ fn resolve_rate(trial: &TrialPlan, capacity_per_s: Option<f64>) -> Result<Arriva
         return Ok(trial.load.arrival);
     };
     let Some(capacity) = capacity_per_s else {
-        return Err(Stopped {
+        return Err(Stopped::Failed {
             error: format!(
                 "the rate is {:.0} % of the capacity, but no closed-loop trial before it was valid",
                 share * 100.0
@@ -92,13 +117,11 @@ fn start_targets(
     trial: &TrialPlan,
     launcher: &mut Launcher,
     targets: &mut Vec<Running>,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<BTreeMap<String, SocketAddr>, Stopped> {
     let mut addresses = BTreeMap::new();
     for spec in &trial.targets {
-        let running = launcher.start(spec, &addresses).map_err(|e| Stopped {
-            error: e.to_string(),
-            remedy: e.remedy(),
-        })?;
+        let running = launcher.start(spec, &addresses, interrupted)?;
         addresses.insert(spec.name.clone(), running.address());
         targets.push(Running {
             spec: spec.clone(),
@@ -114,10 +137,7 @@ fn measure(
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Stopped> {
-    let load = Load::prepare(&record.load).map_err(|e| Stopped {
-        error: e.to_string(),
-        remedy: e.remedy(),
-    })?;
+    let load = Load::prepare(&record.load)?;
     let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
     let watched = targets.iter().map(watched).collect();
     let mut died: BTreeMap<String, String> = BTreeMap::new();
@@ -129,10 +149,7 @@ fn measure(
         }
         !died.is_empty() || interrupted()
     });
-    let Driven { outcome, watched } = driven.map_err(|e| Stopped {
-        error: e.to_string(),
-        remedy: e.remedy(),
-    })?;
+    let Driven { outcome, watched } = driven?;
     record.series = watched.series;
     record.unavailable = watched.unavailable;
     for (target, before) in targets.iter().zip(before) {

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{host, terminal};
 use monitor::Watched;
-use record::{ProcessRecord, TargetRecord};
+use record::{LoadOutcome, ProcessRecord, TargetRecord, Warning};
 use std::net::{SocketAddr, UdpSocket};
 use traffic::Load;
 
@@ -28,7 +28,8 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
         )
     })?;
     let load = Load::prepare(&spec).map_err(|e| super::load_failure(&e))?;
-    let servers = local_servers(load.address());
+    let address = load.address();
+    let servers = local_servers(address);
     let mut progress = terminal::Progress::new("");
     let Driven {
         mut outcome,
@@ -51,12 +52,15 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
         &targets,
         args.error_limit,
     ));
+    if servers_hidden(address, &outcome, &targets) {
+        outcome.warnings.push(hidden_server(address));
+    }
     if args.json {
         let document = report::json::load_document(&spec, &outcome, &verdict);
-        terminal::result(&super::to_json(&document));
+        terminal::result(&super::to_json(&document))?;
     } else {
         let style = terminal::style();
-        terminal::result(&report::text::load_text(&spec, &outcome, &verdict, style));
+        terminal::result(&report::text::load_text(&spec, &outcome, &verdict, style))?;
     }
     Ok(match (outcome.interrupted, verdict.valid) {
         (true, _) => Exit::Interrupted,
@@ -73,9 +77,8 @@ struct LocalServer {
 
 /// The processes that listen on `address`, when it is one of this host and they may be seen.
 fn local_servers(address: SocketAddr) -> Vec<LocalServer> {
-    // Only an address of this host can be bound; elsewhere a local server on the same port is a stranger.
-    let is_local = UdpSocket::bind((address.ip(), 0)).is_ok();
-    let pids = if is_local {
+    // A local server on the same port is a stranger when the load goes to another host.
+    let pids = if is_local(address) {
         target::holder_of(address)
     } else {
         Vec::new()
@@ -96,6 +99,26 @@ fn local_servers(address: SocketAddr) -> Vec<LocalServer> {
             pids,
         },
     }]
+}
+
+/// Whether the address is one of this host: only those can be bound.
+fn is_local(address: SocketAddr) -> bool {
+    UdpSocket::bind((address.ip(), 0)).is_ok()
+}
+
+/// Whether something of this host has answered whose processes this user may not see.
+fn servers_hidden(address: SocketAddr, outcome: &LoadOutcome, seen: &[TargetRecord]) -> bool {
+    seen.is_empty() && outcome.requests.completed > 0 && is_local(address)
+}
+
+fn hidden_server(address: SocketAddr) -> Warning {
+    Warning::new(
+        "server_not_seen",
+        format!(
+            "{address} is on this host, but the server behind it was not watched: this user may not see its processes"
+        ),
+        "run prony as root or as the server's user",
+    )
 }
 
 /// A process that listens. Which of several is the main one is not known from outside, so all are workers.

@@ -64,6 +64,7 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
         | LoadError::NotPositive { .. }
+        | LoadError::Timeout { .. }
         | LoadError::NoEnd => Exit::Usage,
         _ => Exit::Environment,
     };

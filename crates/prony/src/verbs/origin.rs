@@ -32,7 +32,7 @@ pub fn run(args: &OriginArgs) -> Result<Exit, Failure> {
     let stats = origin.stats();
     origin.stop();
     if args.json {
-        terminal::result(&super::to_json(&stats));
+        terminal::result(&super::to_json(&stats))?;
     } else {
         terminal::note(&format!(
             "served {} requests on {} connections",

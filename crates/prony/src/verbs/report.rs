@@ -22,7 +22,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     let analysis = analyse(&record)?;
     let written = write_html(&mut store, &record, &analysis);
-    show(&args.record, &record, &analysis, args.json, written.is_ok());
+    show(&args.record, &record, &analysis, args.json, written.is_ok())?;
     if let Err(cause) = written {
         return Err(Failure::new(
             Exit::Environment,
@@ -52,22 +52,25 @@ pub fn write_html(
 }
 
 /// Shows a run's result; `with_page` says that the page was written.
+///
+/// # Errors
+/// [`Failure`] when standard output cannot be written.
 pub fn show(
     directory: &Path,
     record: &RunRecord,
     analysis: &RunAnalysis,
     json: bool,
     with_page: bool,
-) {
+) -> Result<(), Failure> {
     if json {
         let document =
             report::json::run_document(record, analysis, &directory.display().to_string());
-        terminal::result(&super::to_json(&document));
-        return;
+        return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();
-    terminal::result(&report::text::run_text(record, analysis, style));
+    terminal::result(&report::text::run_text(record, analysis, style))?;
     if with_page {
-        terminal::result(&format!("report: {}", directory.join(PAGE).display()));
+        terminal::result(&format!("report: {}", directory.join(PAGE).display()))?;
     }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use crate::{host, terminal};
 use plan::Plan;
 use record::run::FORMAT;
 use record::{Manifest, RunRecord, Warning};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use target::{Journal, Launcher};
 
@@ -35,7 +36,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut plan = parse(&experiment)?;
     if args.dry_run {
         let style = terminal::style();
-        terminal::result(&report::text::plan_text(&plan, style));
+        terminal::result(&report::text::plan_text(&plan, style))?;
         return Ok(Exit::Valid);
     }
     let mut warnings = fit_to_host(&mut plan, experiment.built_in)?;
@@ -48,8 +49,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     })?;
     super::recover();
     let out = out_directory(args, &experiment);
-    let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
+    // Before the record, so that a refusal leaves no directory behind.
     let mut launcher = launcher()?;
+    let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
     warnings.append(&mut plan.warnings);
     warnings.iter().for_each(terminal::warning);
     terminal::note(&format!(
@@ -78,7 +80,10 @@ fn read_experiment(file: Option<&Path>) -> Result<Experiment, Failure> {
         Failure::new(
             Exit::Usage,
             format!("reading the experiment file `{}`: {e}", path.display()),
-            "give the path of an experiment file; experiments/ holds examples",
+            match e.kind() {
+                ErrorKind::InvalidData => "an experiment file is TOML, which is text in UTF-8",
+                _ => "give the path of an experiment file; experiments/ holds examples",
+            },
         )
     })?;
     Ok(Experiment {
@@ -210,10 +215,16 @@ fn continued(store: &DirStore, experiment: &Experiment) -> Result<RunRecord, Fai
 }
 
 fn launcher() -> Result<Launcher, Failure> {
-    let failed =
-        |e: target::TargetError| Failure::new(Exit::Environment, e.to_string(), e.remedy());
+    // Nothing is started without a journal: after a `kill -9` nobody would know what to end.
+    let no_journal = |e: target::TargetError| {
+        Failure::new(
+            Exit::Environment,
+            format!("opening the journal of what is started on this host: {e}"),
+            "set XDG_STATE_HOME to a directory that you may write to",
+        )
+    };
     Ok(Launcher {
-        journal: Journal::open(&target::state_dir()).map_err(failed)?,
+        journal: Journal::open(&target::state_dir()).map_err(no_journal)?,
         prony: host::own_binary()?,
         work_dir: std::env::temp_dir(),
     })
@@ -238,7 +249,7 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
         &analysis,
         args.json,
         reported.is_ok(),
-    );
+    )?;
     if let Some(cause) = store_failed
         .or(closed.err().map(|e| e.to_string()))
         .or(reported.err())

@@ -96,9 +96,16 @@ pub struct Origin {
 
 impl Origin {
     pub fn start(state: &Path, flags: &[&str]) -> Self {
-        let mut child = prony(state)
+        let mut command = prony(state);
+        command
             .args(["origin", "--listen", "127.0.0.1:0"])
-            .args(flags)
+            .args(flags);
+        Self::of(command)
+    }
+
+    /// Starts `command`, which is an origin's, and waits for its address.
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

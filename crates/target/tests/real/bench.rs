@@ -23,7 +23,7 @@ impl Bench {
     }
 
     pub fn start(&self, spec: &TargetSpec) -> Result<RunningTarget, TargetError> {
-        self.launcher.start(spec, &[].into())
+        self.launcher.start(spec, &[].into(), &|| false)
     }
 
     /// The message of a start that must fail, its remedy, and nothing left behind.

@@ -27,7 +27,7 @@ fn hold(dir: &str) -> ! {
     };
     let start = |section| {
         launcher
-            .start(&spec(section, ""), &[].into())
+            .start(&spec(section, ""), &[].into(), &|| false)
             .expect("it starts")
     };
     let (deaf, nginx) = (start(DEAF), start("adapter = \"nginx\""));

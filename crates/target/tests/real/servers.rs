@@ -114,7 +114,7 @@ fn a_proxy_finds_its_backend_and_keeps_its_logs_to_itself() {
     );
     proxy.name = "proxy".to_owned();
     let addresses = [("s".to_owned(), backend.address())].into();
-    let proxy = bench.launcher.start(&proxy, &addresses).unwrap();
+    let proxy = bench.launcher.start(&proxy, &addresses, &|| false).unwrap();
     assert!(get(proxy.address(), "/hello").ends_with("\r\n\r\nfrom behind"));
     assert!(proxy.directory().join("access.log").exists());
     assert!(
