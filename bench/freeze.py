@@ -3,82 +3,61 @@
 
 The built-in origin stops for F in every P. Requests come at a steady rate R, whatever the server does, over fewer
 connections than there are requests in a freeze. A generator that waits for the server would hardly notice (the error
-is called coordinated omission); the response time from the scheduled send follows from F and P alone, see README.md.
+is called coordinated omission); the response time from the scheduled send follows from F, P and the same run's times
+from the actual send, see README.md.
 """
 
 import argparse
 import base64
-import contextlib
 import json
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import zlib
+from pathlib import Path
 
-from common import (
-    EXIT_COMPARISON,
-    EXIT_ENVIRONMENT,
-    EXIT_INVALID,
-    EXIT_VALID,
-    Failed,
-    free_port,
-    progress,
-    stop,
-    wait_ready,
-)
+from common import EXIT_COMPARISON, EXIT_ENVIRONMENT, EXIT_INVALID, EXIT_VALID, Failed, progress
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 # prony says 3 when it finds the schedule not met; the figures are shown and judged all the same.
 PRONY_MEASURED = (0, 3)
+EXPERIMENT = """
+question = "Are the response times of a server that freezes what they must be?"
+[target.origin]
+origin = {{ listen = "127.0.0.1:0", threads = 1, freeze = "{freeze_ms}ms/{period_ms}ms" }}
+[load]
+url = "http://origin/bytes/1k"
+connections = {connections}
+threads = 1
+rate = {rate}
+[design]
+repeats = 1
+warmup = "{period_ms}ms"
+measure = "{seconds}s"
+"""
 
 
 # ---- measuring ----
 
 
-@contextlib.contextmanager
-def origin(prony, freeze):
-    """A running origin with one thread, stopped at the end; yields its URL."""
-    port = free_port()
-    argv = [prony, "origin", "--listen", f"127.0.0.1:{port}", "--threads", "1"]
-    argv += ["--freeze", freeze] if freeze else []
-    with tempfile.TemporaryFile("w+") as messages:
-        server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=messages)
-        try:
-            wait_ready(server, port, lambda: messages.seek(0) or messages.read())
-            yield f"http://127.0.0.1:{port}/bytes/1k"
-        finally:
-            stop(server)
-
-
-def load(options, url, seconds):
-    """One open-loop load; its JSON."""
-    argv = [options.prony, "load", url, "-c", str(options.connections), "-R", str(options.rate)]
-    argv += ["-t", "1", "-d", f"{seconds}s", "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds + 30)
-    if done.returncode not in PRONY_MEASURED:
-        raise Failed(f"{' '.join(argv)}\nexit code {done.returncode}: {done.stderr.strip()}")
-    result = json.loads(done.stdout)
-    if not result["requests"]["succeeded"]:
-        raise Failed(f"no request succeeded: {result['verdict']['why']}")
-    return result
-
-
 def measure(options):
-    """A reference on the unfrozen origin before and after the frozen one, so that a drift falls out."""
-    references = []
-    with origin(options.prony, None) as url:
-        progress("reference, before")
-        references.append(load(options, url, options.reference_s))
-    with origin(options.prony, f"{options.freeze_ms}ms/{options.period_ms}ms") as url:
+    """One trial with the built-in origin; its outcome as stored, all histograms included."""
+    with tempfile.TemporaryDirectory() as home:
+        experiment = Path(home, "freeze.toml")
+        experiment.write_text(EXPERIMENT.format(**vars(options)))
+        out = Path(home, "record")
+        argv = [options.prony, "run", str(experiment), "--out", str(out)]
         progress("frozen")
-        frozen = load(options, url, options.seconds)
-    with origin(options.prony, None) as url:
-        progress("reference, after")
-        references.append(load(options, url, options.reference_s))
-    return references, frozen
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=options.seconds + 60)
+        if done.returncode not in PRONY_MEASURED:
+            raise Failed(f"{' '.join(argv)}\nexit code {done.returncode}: {done.stderr.strip()}")
+        trial = json.loads(Path(out, "trials/0000/trial.json").read_text())
+    outcome = trial["outcome"]
+    if not outcome or not outcome["requests"]["succeeded"]:
+        raise Failed(f"no request succeeded: {trial['state']}")
+    return outcome
 
 
 # ---- HdrHistogram, V2 compressed: the reverse of what prony writes ----
@@ -114,9 +93,12 @@ def histogram(text):
         index += 1
 
 
-def quantile_ns(text, q):
-    """Value below which the share q of a stored histogram lies."""
-    ranges = list(histogram(text))
+def mean_ns(ranges):
+    return sum(value * count for value, count in ranges) / sum(count for _, count in ranges)
+
+
+def quantile_ns(ranges, q):
+    """Value at or below which the share q lies."""
     rest = q * sum(count for _, count in ranges)
     for value, count in ranges:
         rest -= count
@@ -125,44 +107,76 @@ def quantile_ns(text, q):
     return ranges[-1][0]
 
 
+def without_slowest(ranges, n):
+    """The same without its n highest values."""
+    kept = []
+    for value, count in reversed(ranges):
+        gone = min(n, count)
+        n -= gone
+        if count > gone:
+            kept.append((value, count - gone))
+    return kept[::-1]
+
+
 # ---- the arithmetic ----
 
 
-def analytic_ns(options, references):
-    """Mean and quantiles of the response time, from F, P and the unfrozen origin."""
-    freeze, period = options.freeze_ms * 1e6, options.period_ms * 1e6
-    share = freeze / period
-    base_mean = statistics.mean(r["latency_ns"]["response"]["mean"] for r in references)
-    base_p50 = statistics.mean(r["latency_ns"]["response"]["p50"] for r in references)
-    truth = {"mean": base_mean + freeze**2 / (2 * period)}
-    for name, q in QUANTILES.items():
-        if q > 1 - share:
-            truth[name] = base_p50 + freeze - period * (1 - q)
+def unfrozen_ns(options, service):
+    """Times from the send of the requests that met no freeze. In each freeze every connection holds one that did: it
+    was sent at the beginning and answered at the end, so these are the slowest of all."""
+    freezes = options.seconds * 1000 // options.period_ms
+    return without_slowest(service, freezes * options.connections)
+
+
+def share_below(t, freeze, period, unfrozen):
+    """Share of requests whose response time is at most t: those due outside of a freeze take a time S from the send;
+    those due in it wait for its end first, a time that is uniform over 0 to F."""
+    total = sum(count for _, count in unfrozen)
+    outside = sum(count for value, count in unfrozen if value <= t) / total
+    inside = sum(count * min(max((t - value) / freeze, 0), 1) for value, count in unfrozen) / total
+    return outside * (1 - freeze / period) + inside * freeze / period
+
+
+def model_quantile_ns(q, freeze, period, unfrozen):
+    low, high = 0, freeze + unfrozen[-1][0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if share_below(middle, freeze, period, unfrozen) < q:
+            low = middle
         else:
-            # All frozen requests lie above: the quantile of the others, taken further up.
-            unfrozen = (quantile_ns(r["histogram"], q / (1 - share)) for r in references)
-            truth[name] = statistics.mean(unfrozen)
+            high = middle
+    return high
+
+
+def model_ns(options, service):
+    """Mean and quantiles of the response time, from F, P and the times from the send."""
+    freeze, period = options.freeze_ms * 1e6, options.period_ms * 1e6
+    unfrozen = unfrozen_ns(options, service)
+    truth = {"mean": mean_ns(unfrozen) + freeze**2 / (2 * period)}
+    for name, q in QUANTILES.items():
+        truth[name] = model_quantile_ns(q, freeze, period, unfrozen)
     return truth
 
 
+def measured_ns(ranges):
+    return {"mean": mean_ns(ranges)} | {name: quantile_ns(ranges, q) for name, q in QUANTILES.items()}
+
+
 def deviations(truth, response):
-    """(name, analytic, measured, deviation in percent)."""
+    """(name, modelled, measured, deviation in percent)."""
     return [(name, want, response[name], (response[name] / want - 1) * 100) for name, want in truth.items()]
 
 
 # ---- showing ----
 
 
-def show(options, frozen, rows):
-    requests = frozen["requests"]
+def show(options, requests, service, rows):
     print(
         f"origin frozen {options.freeze_ms} ms every {options.period_ms} ms; {options.rate} requests/s"
         f" over {options.connections} connections for {options.seconds} s"
     )
-    print(f"sent {requests['sent']}, late {requests['late']}, dropped {requests['dropped']}")
-    print(f"verdict: {frozen['verdict']['limit']}: {frozen['verdict']['why']}\n")
-    service = frozen["latency_ns"]["service"]
-    print(f"{'':6}{'analytic ms':>12}{'measured ms':>12}{'deviation':>11}{'from the send ms':>18}")
+    print(f"sent {requests['sent']}, late {requests['late']}, dropped {requests['dropped']}\n")
+    print(f"{'':6}{'model ms':>12}{'measured ms':>12}{'deviation':>11}{'from the send ms':>18}")
     for name, want, got, percent in rows:
         print(f"{name:6}{want / 1e6:12.3f}{got / 1e6:12.3f}{percent:10.1f}%{service[name] / 1e6:18.3f}")
 
@@ -175,7 +189,6 @@ def parse():
     parser.add_argument("--freeze-ms", type=int, default=200, help="length of a freeze (%(default)s)")
     parser.add_argument("--period-ms", type=int, default=2000, help="from freeze to freeze (%(default)s)")
     parser.add_argument("--seconds", type=int, default=20, help="length, whole periods (%(default)s)")
-    parser.add_argument("--reference-s", type=int, default=5, help="length of a reference (%(default)s)")
     parser.add_argument("--limit", type=float, default=5.0, help="largest deviation, percent (%(default)s)")
     options = parser.parse_args()
     if options.seconds * 1000 % options.period_ms:
@@ -189,12 +202,13 @@ def main():
         print(f"freeze: there is no {options.prony}\nremedy: make build", file=sys.stderr)
         return EXIT_ENVIRONMENT
     try:
-        references, frozen = measure(options)
+        outcome = measure(options)
     except Failed as failed:
         print(f"freeze: {failed}", file=sys.stderr)
         return EXIT_INVALID
-    rows = deviations(analytic_ns(options, references), frozen["latency_ns"]["response"])
-    show(options, frozen, rows)
+    response, service = (list(histogram(outcome[name])) for name in ("response", "service"))
+    rows = deviations(model_ns(options, service), measured_ns(response))
+    show(options, outcome["requests"], measured_ns(service), rows)
     worst = max(abs(percent) for *_, percent in rows)
     print(f"\nlargest deviation {worst:.1f} %, allowed {options.limit:.1f} %")
     return EXIT_VALID if worst <= options.limit else EXIT_COMPARISON

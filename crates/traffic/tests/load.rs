@@ -626,3 +626,65 @@ fn a_stop_before_the_measurement_leaves_nothing_measured() {
     assert!(outcome.interrupted);
     assert_eq!((outcome.requests.sent, outcome.measured()), (0, Nanos(0)));
 }
+
+// ---- Giving up ----
+
+/// A port at which nothing listens: bound and closed again.
+fn closed_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}/", listener.local_addr().unwrap())
+}
+
+#[test]
+fn a_load_without_a_server_ends_early_and_says_so() {
+    let asked = Nanos::from_secs(3_600);
+    for (arrival, duration, requests) in [
+        (Arrival::Closed, Some(asked), None),
+        (Arrival::Closed, None, Some(1_000_000)),
+        (Arrival::Constant { per_s: 50.0 }, Some(asked), None),
+    ] {
+        let spec = LoadSpec {
+            connections: 4,
+            threads: Some(2),
+            arrival,
+            duration,
+            requests,
+            ..LoadSpec::new(closed_port())
+        };
+        let outcome = run(&spec);
+        assert!(outcome.warnings.iter().any(|w| w.name == "gave_up"));
+        assert!(!outcome.interrupted, "nobody interrupted it");
+        assert!(outcome.measured() >= Nanos::from_secs(1));
+        assert!(outcome.measured() < Nanos::from_secs(60));
+        let refused = outcome.requests.failed[&FailureKind::ConnectRefused];
+        assert_eq!(
+            refused + outcome.requests.dropped,
+            outcome.requests.scheduled
+        );
+        // Pauses double from 10 ms on: seven attempts of each connection in a second, not thousands.
+        assert!(refused <= 4 * 16, "{refused} attempts are a storm");
+    }
+}
+
+#[test]
+fn a_server_that_lets_one_connection_in_is_not_given_up() {
+    // One connection is accepted, then nothing listens any more: the rest of the load is refused.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
+        read_request(&mut stream) && stream.write_all(OK).is_ok()
+    });
+    let asked = Nanos::from_millis(1_500);
+    let spec = LoadSpec {
+        connections: 1,
+        duration: Some(asked),
+        ..LoadSpec::new(url)
+    };
+    let outcome = run(&spec);
+    assert!(server.join().unwrap());
+    assert_eq!(outcome.requests.succeeded, 1);
+    assert_eq!(outcome.measured(), asked);
+    assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
+}

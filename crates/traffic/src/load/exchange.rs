@@ -135,6 +135,8 @@ pub(crate) struct Exchange {
     closed: VecDeque<Slot>,
     opening: u64,
     resting: u64,
+    /// An attempt to connect ended otherwise than by being turned away.
+    was_let_in: bool,
     /// Requests to send again.
     retries: VecDeque<Request>,
     /// The schedule.
@@ -163,6 +165,7 @@ impl Exchange {
             closed: (0..slots).collect(),
             opening: 0,
             resting: 0,
+            was_let_in: false,
             retries: VecDeque::with_capacity(n * policy.depth),
             backlog,
             window: Window {
@@ -317,6 +320,7 @@ impl Exchange {
     /// The connection can carry requests.
     pub fn on_opened(&mut self, slot: Slot, at: u64) {
         self.opening -= 1;
+        self.was_let_in = true;
         self.tally.opened += 1;
         let connection = &mut self.connections[slot as usize];
         let took = at.saturating_sub(connection.since);
@@ -334,6 +338,7 @@ impl Exchange {
     /// The connection could not be opened: the request that it was for fails with it.
     pub fn on_open_failed(&mut self, slot: Slot, failure: &Failure, at: u64) {
         self.opening -= 1;
+        self.was_let_in |= !is_turned_away(failure.kind);
         self.tally.keep_words(failure.kind, &failure.detail);
         if let Some((request, is_retry)) = self.next_request(at) {
             if self.window.contains(request.scheduled_at) && !is_retry {
@@ -606,6 +611,11 @@ impl Exchange {
         self.resting > 0
     }
 
+    /// Every slot has been turned away, and no attempt to connect ever ended otherwise.
+    pub fn is_hopeless(&self) -> bool {
+        !self.was_let_in && self.connections.iter().all(|c| c.strikes > 0)
+    }
+
     /// Gives up requests that have waited for a connection for longer than the timeout.
     pub fn expire(&mut self, now: u64) {
         let limit = now.saturating_sub(self.policy.timeout_ns);
@@ -664,6 +674,15 @@ impl Exchange {
         };
         self.connections.iter().filter(silent).count() as u32
     }
+}
+
+/// A failure to connect that the next attempt will most likely meet again: there is no such server, no way
+/// to it, or no trust in it. A timeout is none of these, nor is a resource of ours that ran out.
+fn is_turned_away(kind: FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::ConnectRefused | FailureKind::ConnectFailed | FailureKind::Tls
+    )
 }
 
 /// What has timed out; see [`Exchange::timed_out`].

@@ -3,31 +3,81 @@
 
 use super::LoadError;
 use crate::sys::{self, RawAddress};
-use record::{LoadSpec, Warning};
+use record::{Close, LoadSpec, Nanos, Warning};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 /// Open files of the process besides the connections: monitors, record, standard streams.
 const RESERVED: u64 = 128;
 
-/// The local ports of a host and how many of them are being waited out.
+/// How long the kernel keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN` in `net/tcp.h`).
+const TIME_WAIT: Nanos = Nanos::from_secs(60);
+
+/// The local ports of a host, and how many of them connections to one server are waiting out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalPorts {
     /// In the range.
     pub range: u64,
-    /// Sockets in TIME_WAIT, whatever their address and port.
+    /// Connections to this server in TIME_WAIT whose ports cannot be used for it now.
     pub time_wait: u64,
+    /// A connection in TIME_WAIT may be replaced by a new one to the same server.
+    pub reused: bool,
 }
 
 impl LocalPorts {
     /// Reads them below a root (`/proc`); a host without these files is not held to them.
-    pub fn read(proc_root: &Path) -> Self {
+    pub fn read(proc_root: &Path, server: SocketAddr) -> Self {
         let read = |name: &str| std::fs::read_to_string(proc_root.join(name)).unwrap_or_default();
+        let reused = may_reuse(&read("sys/net/ipv4/tcp_tw_reuse"), server);
+        let anywhere = time_wait(&read("net/sockstat")).unwrap_or(0);
+        // The list has a line for every socket of the host: it is read only when it can matter.
+        let table = if server.is_ipv4() {
+            "net/tcp"
+        } else {
+            "net/tcp6"
+        };
+        let time_wait = match (reused, anywhere) {
+            (true, _) | (_, 0) => 0,
+            _ => time_wait_towards(&read(table), server),
+        };
         LocalPorts {
             range: port_range(&read("sys/net/ipv4/ip_local_port_range")).unwrap_or(u64::MAX),
-            time_wait: time_wait(&read("net/sockstat")).unwrap_or(0),
+            time_wait,
+            reused,
         }
     }
+}
+
+/// `net.ipv4.tcp_tw_reuse`: 1 is everywhere, 2 (the default since Linux 4.19) on loopback only.
+fn may_reuse(text: &str, server: SocketAddr) -> bool {
+    match text.trim() {
+        "1" => true,
+        "2" => server.ip().is_loopback(),
+        _ => false,
+    }
+}
+
+/// `0: 0100007F:833D 0100007F:1F90 06 ...`: addresses in hexadecimal, state 06 is TIME_WAIT.
+fn time_wait_towards(table: &str, server: SocketAddr) -> u64 {
+    let remote = format!("{}:{:04X}", kernel_hex(server.ip()), server.port());
+    let waits = |line: &&str| {
+        let mut words = line.split_whitespace().skip(2);
+        words.next() == Some(&remote) && words.next() == Some("06")
+    };
+    table.lines().filter(waits).count() as u64
+}
+
+/// An address as /proc/net/tcp writes it: 32-bit words in the host's byte order.
+fn kernel_hex(ip: IpAddr) -> String {
+    let octets = match ip {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let words = octets.chunks_exact(4);
+    words
+        .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+        .map(|word| format!("{word:08X}"))
+        .collect()
 }
 
 fn port_range(text: &str) -> Option<u64> {
@@ -43,8 +93,8 @@ fn time_wait(text: &str) -> Option<u64> {
     words.nth(1)?.parse().ok()
 }
 
-/// Are there ports for the connections? All of them at once must fit; sockets in TIME_WAIT may belong
-/// to other addresses or be reused, so that they are worth a warning only.
+/// Are there ports for the connections? All of them at once must fit. Those that the load leaves behind in
+/// TIME_WAIT, or finds there, are worth a warning: how many there will be is an estimate.
 pub(crate) fn check_ports(
     spec: &LoadSpec,
     server: SocketAddr,
@@ -61,17 +111,33 @@ pub(crate) fn check_ports(
             time_wait: ports.time_wait,
         });
     }
-    let tight = u64::from(spec.connections) > room.saturating_sub(ports.time_wait);
-    Ok(tight.then(|| {
+    let needed = ports_needed(spec, ports.reused);
+    let taken = ports.time_wait.min(room);
+    Ok((needed > room - taken).then(|| {
         Warning::new(
             "local_ports_in_time_wait",
             format!(
-                "{} of the {room} local ports may still be in TIME_WAIT, and {} connections are asked for",
-                ports.time_wait, spec.connections
+                "the load may need {needed} local ports within a minute; of {room}, connections to {server} in TIME_WAIT hold {taken}"
             ),
-            "wait a minute, or add source addresses with --source",
+            "wait a minute, close with --close rst, use more requests per connection, or add source addresses with --source",
         )
     }))
+}
+
+/// Local ports that the load holds at one time, those in TIME_WAIT included; what is not known beforehand
+/// (how fast a closed loop will be) is left out.
+fn ports_needed(spec: &LoadSpec, reused: bool) -> u64 {
+    let open = u64::from(spec.connections);
+    let leaves_time_wait = !reused && spec.close == Close::Fin;
+    let Some(each) = spec.requests_per_connection.filter(|_| leaves_time_wait) else {
+        return open;
+    };
+    let by_rate = spec.arrival.offered_per_s().map(|per_s| {
+        let span = spec.duration.map_or(TIME_WAIT, |d| d.min(TIME_WAIT));
+        (per_s * span.as_secs_f64()) as u64
+    });
+    let requests = [by_rate, spec.requests].into_iter().flatten().min();
+    requests.unwrap_or(0).div_ceil(each.max(1)).max(open)
 }
 
 /// Raises the limit of open files as far as it goes and checks that the connections fit.
@@ -143,17 +209,33 @@ mod tests {
     #[test]
     fn ports_are_read_from_proc() {
         let root = tempfile::tempdir().unwrap();
-        let ports = LocalPorts::read(root.path());
-        assert_eq!((ports.range, ports.time_wait), (u64::MAX, 0));
+        let read = || LocalPorts::read(root.path(), server());
+        assert_eq!((read().range, read().time_wait), (u64::MAX, 0));
         std::fs::create_dir_all(root.path().join("sys/net/ipv4")).unwrap();
         std::fs::create_dir_all(root.path().join("net")).unwrap();
-        let range = root.path().join("sys/net/ipv4/ip_local_port_range");
-        std::fs::write(range, "32768\t60999\n").unwrap();
-        let sockstat =
-            "sockets: used 9\nTCP: inuse 5 orphan 0 tw 9000 alloc 7 mem 1\nUDP: inuse 0\n";
-        std::fs::write(root.path().join("net/sockstat"), sockstat).unwrap();
-        let ports = LocalPorts::read(root.path());
-        assert_eq!((ports.range, ports.time_wait), (28_232, 9_000));
+        let write = |name: &str, text: &str| std::fs::write(root.path().join(name), text).unwrap();
+        write("sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+        write(
+            "net/sockstat",
+            "sockets: used 9\nTCP: inuse 5 orphan 0 tw 9000 alloc 7 mem 1\nUDP: inuse 0\n",
+        );
+        // Towards the server and waiting; waiting elsewhere; towards it and open; the server's own end.
+        let table = "  sl  local_address rem_address   st\n\
+            0: 0100007F:833D 0100007F:1F90 06 00000000:00000000\n\
+            1: 0100007F:833E 0100007F:1F91 06 00000000:00000000\n\
+            2: 0100007F:833F 0100007F:1F90 01 00000000:00000000\n\
+            3: 0100007F:1F90 0100007F:8340 06 00000000:00000000\n";
+        write("net/tcp", table);
+        assert_eq!((read().range, read().time_wait), (28_232, 1));
+        write("sys/net/ipv4/tcp_tw_reuse", "2\n");
+        assert_eq!((read().reused, read().time_wait), (true, 0));
+    }
+
+    #[test]
+    fn addresses_are_written_as_the_kernel_does() {
+        assert_eq!(kernel_hex(IpAddr::from([127, 0, 0, 1])), "0100007F");
+        let v6 = kernel_hex("::1".parse().unwrap());
+        assert_eq!(v6, "00000000000000000000000001000000");
     }
 
     #[test]
@@ -161,6 +243,7 @@ mod tests {
         let ports = LocalPorts {
             range: 28_232,
             time_wait: 9_000,
+            reused: false,
         };
         let error = check_ports(&spec(40_000, 0), server(), ports).unwrap_err();
         assert_eq!(
@@ -172,9 +255,45 @@ mod tests {
             check_ports(&spec(40_000, 2), server(), ports).unwrap(),
             None
         );
-        assert_eq!(check_ports(&spec(100, 0), server(), ports).unwrap(), None);
-        let tight = check_ports(&spec(20_000, 0), server(), ports).unwrap();
-        assert_eq!(tight.unwrap().name, "local_ports_in_time_wait");
+    }
+
+    #[test]
+    fn ports_in_time_wait_are_worth_a_warning_only_when_the_load_may_lack_them() {
+        let ports = LocalPorts {
+            range: 28_232,
+            time_wait: 9_000,
+            reused: false,
+        };
+        let warns = |spec: &LoadSpec, ports| check_ports(spec, server(), ports).unwrap();
+        assert_eq!(warns(&spec(50, 0), ports), None, "kept connections");
+        assert!(warns(&spec(20_000, 0), ports).is_some());
+        // More than there are, as the other ends of a server's connections can be.
+        let full = LocalPorts {
+            time_wait: 30_066,
+            ..ports
+        };
+        let seen = warns(&spec(50, 0), full).unwrap().seen;
+        assert!(seen.ends_with("of 28232, connections to 127.0.0.1:8080 in TIME_WAIT hold 28232"));
+        let each = LoadSpec {
+            requests_per_connection: Some(1),
+            requests: Some(25_000),
+            ..spec(50, 0)
+        };
+        assert!(
+            warns(&each, ports).is_some(),
+            "every request leaves one behind"
+        );
+        let reset = LoadSpec {
+            close: Close::Rst,
+            ..each.clone()
+        };
+        assert_eq!(warns(&reset, ports), None);
+        let reused = LocalPorts {
+            reused: true,
+            time_wait: 0,
+            ..ports
+        };
+        assert_eq!(warns(&each, reused), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Load {
         limits::check_descriptors(spec.connections)?;
         let server = resolve(&url, spec)?;
         limits::check_sources(&spec.source, server)?;
-        let ports = limits::LocalPorts::read(Path::new("/proc"));
+        let ports = limits::LocalPorts::read(Path::new("/proc"), server);
         let mut warnings: Vec<Warning> = limits::check_ports(spec, server, ports)?
             .into_iter()
             .collect();

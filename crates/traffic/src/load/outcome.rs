@@ -41,6 +41,10 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
     let connections = connections(&parts, &tally);
     let generator = generator_cost(&parts, &tally);
     let successes = parts.reports.iter().flat_map(|r| r.successes.iter());
+    let measured = Nanos(measured_to.saturating_sub(measured_from));
+    let given_up = parts.shared.has_given_up().then(|| gave_up(measured));
+    let warnings = parts.warnings.into_iter().chain(stray(&tally));
+    let warnings = warnings.chain(given_up).collect();
     LoadOutcome {
         started_at: Nanos(started_at),
         measured_from: Nanos(measured_from),
@@ -51,7 +55,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         received_bytes: tally.received_bytes,
         sent_bytes: tally.sent_bytes,
         first_failure: first_failures(&tally),
-        warnings: warnings(parts.warnings, &tally),
+        warnings,
         successes_per_connection: successes.copied().collect(),
         intervals: parts.intervals,
         response: tally.response,
@@ -145,16 +149,25 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
     }
 }
 
-fn warnings(mut warnings: Vec<Warning>, tally: &Tally) -> Vec<Warning> {
-    if tally.stray > 0 {
-        warnings.push(Warning::new(
+fn stray(tally: &Tally) -> Option<Warning> {
+    (tally.stray > 0).then(|| {
+        Warning::new(
             "stray_bytes",
             format!(
                 "{} connections carried bytes that no request had asked for and were closed; the server sends more than its responses announce",
                 tally.stray
             ),
             "compare Content-Length with what the server sends",
-        ));
-    }
-    warnings
+        )
+    })
+}
+
+fn gave_up(measured: Nanos) -> Warning {
+    Warning::new(
+        "gave_up",
+        format!(
+            "no connection could be opened: every attempt was turned away for {measured}, so the load ended there"
+        ),
+        "start the server first, and check the host, the port and the scheme of the URL",
+    )
 }

@@ -22,6 +22,9 @@ pub(crate) struct Shared {
     /// End of the measured part; `u64::MAX` when only the number of requests ends it.
     stop_at: AtomicU64,
     stopped: AtomicBool,
+    /// Threads that have found nobody to load.
+    hopeless: AtomicU32,
+    gave_up: AtomicBool,
     warmup_ns: u64,
     duration_ns: Option<u64>,
     /// Open connections.
@@ -37,6 +40,8 @@ impl Shared {
             started_at: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             stopped: AtomicBool::new(false),
+            hopeless: AtomicU32::new(0),
+            gave_up: AtomicBool::new(false),
             warmup_ns,
             duration_ns,
             open_count: Arc::default(),
@@ -81,11 +86,30 @@ impl Shared {
 
     /// Ends the load before its end.
     pub fn stop(&self) {
+        self.end_early(&self.stopped);
+    }
+
+    /// Brings the end forward and sets `mark`, unless the load ends sooner by itself.
+    fn end_early(&self, mark: &AtomicBool) {
         let at = now_ns() + STOP_AHEAD_NS;
         let planned = self.stop_at.fetch_min(at, SeqCst);
         if at < planned {
-            self.stopped.store(true, SeqCst);
+            mark.store(true, SeqCst);
         }
+    }
+
+    /// A thread has found nobody to load, or somebody after all. When all have found nobody, the load ends.
+    pub fn set_hopeless(&self, is_hopeless: bool) {
+        if !is_hopeless {
+            self.hopeless.fetch_sub(1, SeqCst);
+        } else if self.hopeless.fetch_add(1, SeqCst) + 1 == self.threads {
+            self.end_early(&self.gave_up);
+        }
+    }
+
+    /// The load ended before its end because there was nobody to load.
+    pub fn has_given_up(&self) -> bool {
+        self.gave_up.load(SeqCst)
     }
 
     /// Somebody ended the load before its end.
@@ -133,6 +157,21 @@ mod tests {
         let window = shared.window();
         assert!(window.to < shared.started_at().unwrap() + 3_600_000_000_000);
         assert!(window.from <= window.to);
+    }
+
+    #[test]
+    fn all_threads_must_have_given_up_at_the_same_time() {
+        let shared = Shared::new(2, 0, Some(3_600_000_000_000));
+        shared.thread_is_ready();
+        shared.thread_is_ready();
+        shared.set_hopeless(true);
+        shared.set_hopeless(false);
+        shared.set_hopeless(true);
+        assert!(!shared.has_given_up());
+        shared.set_hopeless(true);
+        assert!(shared.has_given_up());
+        assert!(!shared.is_stopped(), "nobody interrupted it");
+        assert!(shared.window().to < shared.started_at().unwrap() + 3_600_000_000_000);
     }
 
     #[test]

@@ -28,6 +28,9 @@ const TICK_MIN_NS: u64 = 1_000_000;
 const RESTING_TICK_NS: u64 = 10_000_000;
 /// How long answers may come after the stop of an open loop, at most.
 const GRACE_MAX_NS: u64 = 2_000_000_000;
+/// A measurement in which nobody has let us in for this long will not become one. With the pauses between
+/// attempts each connection has been tried about seven times by then.
+pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
 /// Length of the deliberate spin before a scheduled send: waking from a sleep takes 20 to 30 us here.
 pub(crate) const SPIN_NS: u64 = 50_000;
 /// While spinning, look for answers this often.
@@ -94,6 +97,8 @@ pub(crate) struct Worker<T> {
     slice_edge: u64,
     tick_at: u64,
     grace_until: u64,
+    /// Nobody to load, as far as this thread can see, and the others know it.
+    is_hopeless: bool,
     /// The earliest of all times at which something other than an event must be done.
     next_edge: u64,
     spun_ns: u64,
@@ -119,6 +124,7 @@ impl<T: Transport> Worker<T> {
             slice_edge: 0,
             tick_at: 0,
             grace_until: u64::MAX,
+            is_hopeless: false,
             next_edge: 0,
             spun_ns: 0,
             pauses: 0,
@@ -413,6 +419,7 @@ impl<T: Transport> Worker<T> {
             }
         }
         self.exchange.expire(now);
+        self.look_for_hope(now);
         if self.phase < Phase::Grace {
             let window = self.shared.window();
             self.exchange.window = window;
@@ -424,6 +431,16 @@ impl<T: Transport> Worker<T> {
             TICK_MAX_NS
         };
         self.tick_at = now + period.min(self.task.timeout_ns / 16).max(TICK_MIN_NS);
+    }
+
+    fn look_for_hope(&mut self, now: u64) {
+        let is_hopeless = self.phase == Phase::Measured
+            && now >= self.exchange.window.from + GIVE_UP_NS
+            && self.exchange.is_hopeless();
+        if is_hopeless != self.is_hopeless {
+            self.is_hopeless = is_hopeless;
+            self.shared.set_hopeless(is_hopeless);
+        }
     }
 
     fn cut_slice(&mut self, now: u64) {

@@ -401,6 +401,25 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_fails_for_no_reason_of_the_peers_is_an_io_failure() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = Endpoint {
+            server: listener.local_addr().unwrap(),
+            sources: Vec::new(),
+            no_delay: false,
+        };
+        let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
+        // A closed slot has no descriptor: the kernel says EBADF.
+        let sent = transport.send(0, b"x").unwrap_err();
+        let received = transport.recv(0, Want::Bytes(1)).unwrap_err();
+        for (failure, call) in [(sent, "send"), (received, "recv")] {
+            assert_eq!(failure.kind, FailureKind::Io);
+            let words = format!("{call}: Bad file descriptor (os error 9)");
+            assert_eq!(failure.detail.to_string(), words);
+        }
+    }
+
+    #[test]
     fn a_closed_port_is_refused() {
         let free = TcpListener::bind("127.0.0.1:0")
             .unwrap()
