@@ -6,6 +6,7 @@
 use crate::address::{self, Parts};
 use crate::error::{Fault, Found, Place, Report, unknown, unknown_name};
 use crate::experiment::{Experiment, Section, baseline_levels};
+use crate::idle::idle_factors;
 use crate::load::{Draft, Load, pick};
 use crate::order::{SplitMix, cells};
 use crate::targets::{TEMPLATE_NAMES, Target, start_order};
@@ -43,6 +44,8 @@ pub(crate) fn plan(experiment: &Experiment, report: &mut Report) -> Plan {
     check_used(&plan, experiment, report);
     check_budget(&plan, top, report);
     plan.warnings = shared_cores(&plan.trials);
+    plan.warnings
+        .extend(idle_factors(&plan.stages, &plan.trials));
     plan
 }
 

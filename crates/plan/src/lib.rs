@@ -9,6 +9,7 @@ mod address;
 mod error;
 mod expand;
 mod experiment;
+mod idle;
 mod load;
 mod node;
 mod order;

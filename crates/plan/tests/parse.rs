@@ -332,6 +332,30 @@ design = { measure = "3s" }
 }
 
 #[test]
+fn a_factor_that_changes_nothing_is_a_warning() {
+    let misspelt = PROXY.replace("[factor]\n", "[factor]\nconection = [1, 2]\n");
+    let warnings = parse(&misspelt).unwrap().warnings;
+    let seen: Vec<&str> = warnings.iter().map(|w| w.seen.as_str()).collect();
+    assert_eq!(
+        seen,
+        [
+            "factor `conection` changes nothing: its 2 levels run the same load against the same servers; \
+          did you mean `connections`?"
+        ]
+    );
+    // Arrivals have seeds of their own in every trial; that is no effect of a factor.
+    let poisson = misspelt.replace("connections = 500", "rate = 100\narrival = \"poisson\"");
+    assert_eq!(parse(&poisson).unwrap().warnings.len(), 1);
+    let used = PROXY.replace("[factor]\n", "[factor]\nconnections = [1, 2]\n");
+    assert_eq!(
+        parse(&used.replace("connections = 500\n", ""))
+            .unwrap()
+            .warnings,
+        []
+    );
+}
+
+#[test]
 fn a_shared_core_is_a_warning() {
     let plan = parse(&PROXY.replace("cpus = [1]", "cpus = \"0-1\"")).unwrap();
     let seen: Vec<&str> = plan.warnings.iter().map(|w| w.seen.as_str()).collect();

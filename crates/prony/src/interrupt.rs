@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM as a flag: the first asks for an orderly end that keeps partial results, a second
 //! ends the process at once.
 
+use crate::exit::{Exit, Failure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,15 @@ impl Interrupt {
     /// Installs the handlers.
     ///
     /// # Errors
-    /// The system's, when a handler cannot be installed.
-    pub fn install() -> std::io::Result<Self> {
+    /// A [`Failure`] of the environment, when the system refuses a handler.
+    pub fn install() -> Result<Self, Failure> {
+        Self::with_handlers().map_err(|e| {
+            let what = format!("installing the Ctrl-C handler: {e}");
+            Failure::new(Exit::Environment, what, "")
+        })
+    }
+
+    fn with_handlers() -> std::io::Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // `nohup prony run &` must outlive the terminal that started it.
@@ -24,12 +32,20 @@ impl Interrupt {
             // In this order: the second signal finds the flag set and ends the process with 130.
             signal_hook::flag::register_conditional_shutdown(
                 signal,
-                i32::from(crate::exit::Exit::Interrupted.code()),
+                i32::from(Exit::Interrupted.code()),
                 Arc::clone(&flag),
             )?;
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
         }
         Ok(Self(flag))
+    }
+
+    /// Blocks until the end was asked for.
+    pub fn wait(&self) {
+        while !self.asked() {
+            // A signal ends the sleep early; the bound only covers one that came just before it.
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
+        }
     }
 
     /// Whether the end was asked for.
@@ -45,15 +61,5 @@ fn is_ignored(signal: i32) -> bool {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0
             && now.sa_sigaction == libc::SIG_IGN
-    }
-}
-
-impl Interrupt {
-    /// Blocks until the end was asked for.
-    pub fn wait(&self) {
-        while !self.asked() {
-            // A signal ends the sleep early; the bound only covers one that came just before it.
-            std::thread::park_timeout(std::time::Duration::from_millis(100));
-        }
     }
 }

@@ -256,9 +256,10 @@ fn has(program: &str, flag: &str) -> bool {
 
 #[test]
 fn https_is_refused_without_trust_and_counted_with_it() {
-    if !has("nginx", "-v") || !has("openssl", "version") {
-        return;
-    }
+    assert!(
+        has("nginx", "-v") && has("openssl", "version"),
+        "this test needs nginx and openssl: apt-get install nginx openssl (make test does)"
+    );
     let state = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let nginx = Nginx::start(home.path());

@@ -20,13 +20,7 @@ use traffic::Load;
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let spec = args.spec();
     host::check_cpus(&spec.cpus, "the load threads")?;
-    let interrupt = Interrupt::install().map_err(|e| {
-        Failure::new(
-            Exit::Environment,
-            format!("installing the Ctrl-C handler: {e}"),
-            "",
-        )
-    })?;
+    let interrupt = Interrupt::install()?;
     let load = Load::prepare(&spec).map_err(|e| super::load_failure(&e))?;
     let address = load.address();
     let servers = local_servers(address);

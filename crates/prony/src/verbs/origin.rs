@@ -14,13 +14,7 @@ use traffic::origin::{Delay, Freeze, Origin, OriginSpec};
 pub fn run(args: &OriginArgs) -> Result<Exit, Failure> {
     let spec = spec(args)?;
     host::check_cpus(&spec.cpus, "the origin's threads")?;
-    let interrupt = Interrupt::install().map_err(|e| {
-        Failure::new(
-            Exit::Environment,
-            format!("installing the Ctrl-C handler: {e}"),
-            "",
-        )
-    })?;
+    let interrupt = Interrupt::install()?;
     let origin = Origin::start(&spec)
         .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
     terminal::note(&format!(

@@ -40,13 +40,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Valid);
     }
     let mut warnings = fit_to_host(&mut plan, experiment.built_in)?;
-    let interrupt = Interrupt::install().map_err(|e| {
-        Failure::new(
-            Exit::Environment,
-            format!("installing the Ctrl-C handler: {e}"),
-            "",
-        )
-    })?;
+    let interrupt = Interrupt::install()?;
     super::recover();
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
