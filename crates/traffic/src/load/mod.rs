@@ -59,7 +59,7 @@ pub struct Load {
     tls: Option<(ClientConfig, ServerName<'static>)>,
     policy: Policy,
     requests: Arc<[u8]>,
-    spin: bool,
+    spin_ns: u64,
     warnings: Vec<Warning>,
 }
 
@@ -93,7 +93,7 @@ impl Load {
                 no_delay: reused || tls.is_some(),
             },
             requests: request.bytes.repeat(policy.depth).into(),
-            spin: spin_pays(spec, threads, allowed.len()),
+            spin_ns: spin_ns(spec, threads, allowed.len()),
             spec: spec.clone(),
             threads,
             tls,
@@ -201,7 +201,7 @@ impl Load {
             close: self.spec.close,
             open_first: self.policy.per_connection > 1,
             timeout_ns: self.policy.timeout_ns,
-            spin: self.spin,
+            spin_ns: self.spin_ns,
         }
     }
 }
@@ -391,14 +391,17 @@ fn thread_count(spec: &LoadSpec, allowed_cpus: usize) -> u32 {
     asked.min(spec.connections).min(requests)
 }
 
-/// Spinning before each send is worth its CPU time as long as it leaves the core mostly idle; above, and
-/// without a second CPU, it would take the time away from the work itself.
-fn spin_pays(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> bool {
-    const MOSTLY_IDLE: f64 = 0.25;
-    spec.arrival.offered_per_s().is_some_and(|per_s| {
-        let share = per_s / f64::from(threads) * worker::SPIN_NS as f64 / 1e9;
-        allowed_cpus > 1 && share <= MOSTLY_IDLE
-    })
+/// How long to spin before each send: as long as a wake-up takes, but over all sends at most a part of the
+/// core; 0 in a closed loop, without a second CPU, and where that part is too short to matter.
+fn spin_ns(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> u64 {
+    const SHARE_MAX: f64 = 0.6;
+    const SHORTEST_NS: u64 = 5_000;
+    let Some(per_s) = spec.arrival.offered_per_s().filter(|_| allowed_cpus > 1) else {
+        return 0;
+    };
+    let affordable = (SHARE_MAX * 1e9 * f64::from(threads) / per_s) as u64;
+    let spin = affordable.min(worker::SPIN_MAX_NS);
+    if spin < SHORTEST_NS { 0 } else { spin }
 }
 
 /// Ends a load early; what was measured is kept.
@@ -528,13 +531,14 @@ mod tests {
     }
 
     #[test]
-    fn spinning_is_for_low_rates() {
+    fn spinning_takes_a_part_of_the_core_at_most() {
         let at = |per_s| spec(|s| s.arrival = Arrival::Constant { per_s });
-        assert!(spin_pays(&at(1_000.0), 1, 2));
-        assert!(!spin_pays(&at(1_000.0), 1, 1), "the only CPU");
-        assert!(!spin_pays(&at(20_000.0), 1, 2));
-        assert!(spin_pays(&at(20_000.0), 8, 16));
-        assert!(!spin_pays(&spec(|_| {}), 1, 2), "a closed loop");
+        assert_eq!(spin_ns(&at(1_000.0), 1, 2), worker::SPIN_MAX_NS);
+        assert_eq!(spin_ns(&at(1_000.0), 1, 1), 0, "the only CPU");
+        assert_eq!(spin_ns(&at(20_000.0), 1, 2), 30_000);
+        assert_eq!(spin_ns(&at(20_000.0), 8, 16), worker::SPIN_MAX_NS);
+        assert_eq!(spin_ns(&at(200_000.0), 1, 2), 0);
+        assert_eq!(spin_ns(&spec(|_| {}), 1, 2), 0, "a closed loop");
     }
 
     #[test]

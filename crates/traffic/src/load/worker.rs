@@ -31,8 +31,8 @@ const GRACE_MAX_NS: u64 = 2_000_000_000;
 /// A measurement in which nobody has let us in for this long will not become one. With the pauses between
 /// attempts each connection has been tried about seven times by then.
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
-/// Length of the deliberate spin before a scheduled send: waking from a sleep takes 20 to 30 us here.
-pub(crate) const SPIN_NS: u64 = 50_000;
+/// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 30 us here.
+pub(crate) const SPIN_MAX_NS: u64 = 50_000;
 /// While spinning, look for answers this often.
 const SPIN_POLL_NS: u64 = 2_000;
 
@@ -53,8 +53,8 @@ pub(crate) struct Task {
     pub open_first: bool,
     /// A request without an answer for this long has failed.
     pub timeout_ns: u64,
-    /// Spin before scheduled sends.
-    pub spin: bool,
+    /// Spin for this long before scheduled sends; 0 only sleeps.
+    pub spin_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -275,10 +275,11 @@ impl<T: Transport> Worker<T> {
             self.pauses += 1;
             left -= pause;
         }
-        if !self.task.spin || due > self.next_edge || left == 0 {
+        let spin_ns = self.task.spin_ns;
+        if spin_ns == 0 || due > self.next_edge || left == 0 {
             self.wait(left);
-        } else if left > SPIN_NS {
-            self.wait(left - SPIN_NS);
+        } else if left > spin_ns {
+            self.wait(left - spin_ns);
         } else {
             self.spin(now, until);
         }
