@@ -31,8 +31,8 @@ const GRACE_MAX_NS: u64 = 2_000_000_000;
 /// A measurement in which nobody has let us in for this long will not become one. With the pauses between
 /// attempts each connection has been tried about seven times by then.
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
-/// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 30 us here.
-pub(crate) const SPIN_MAX_NS: u64 = 50_000;
+/// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 70 us here.
+pub(crate) const SPIN_MAX_NS: u64 = 80_000;
 /// While spinning, look for answers this often.
 const SPIN_POLL_NS: u64 = 2_000;
 
