@@ -241,6 +241,15 @@ fn nothing_answered(case: &Case<'_>) -> Option<Finding> {
 fn silence(case: &Case<'_>) -> Finding {
     let sent = case.outcome.requests.sent;
     let time = case.outcome.measured();
+    if sent == 0 && case.outcome.interrupted {
+        let why = "it was stopped before the measurement began: nothing was measured".to_owned();
+        return Finding {
+            remedy: "let it run past the warm-up".to_owned(),
+            limit: Limit::Unknown,
+            resource: "",
+            ..failure_finding(case, why, FailureKind::Timeout)
+        };
+    }
     let why = if sent == 0 {
         format!("no request succeeded: none was sent within {time}")
     } else {

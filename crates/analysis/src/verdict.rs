@@ -925,6 +925,15 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_in_the_warm_up_is_not_a_silent_server() {
+        let mut load = Load::closed(0.0, 0.0);
+        load.outcome = nothing();
+        load.outcome.interrupted = true;
+        let words = ["stopped before the measurement began"];
+        check(&load, false, Limit::Unknown, "", &words);
+    }
+
+    #[test]
     fn nothing_at_all_gives_no_number() {
         for arrival in [
             Arrival::Closed,
