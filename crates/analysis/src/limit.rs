@@ -625,6 +625,18 @@ fn slots(case: &Case<'_>) -> f64 {
     f64::from(case.spec.connections) * f64::from(case.spec.pipeline.max(1))
 }
 
+/// `64 connections`, or `160 requests in flight (10 connections x 16)` where requests are pipelined.
+fn slots_in_words(case: &Case<'_>) -> String {
+    let connections = plural(u64::from(case.spec.connections), "connection");
+    match case.spec.pipeline {
+        0 | 1 => connections,
+        depth => format!(
+            "{} requests in flight ({connections} x {depth})",
+            slots(case)
+        ),
+    }
+}
+
 /// All connections were in use and nobody was saturated: their number and the service time make the rate.
 fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>) -> Finding {
     let closes = littles_law(case).filter(|l| (l - 1.0).abs() <= LITTLE_TOLERANCE);
@@ -632,7 +644,6 @@ fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>)
         return unknown(case, observed);
     };
     let service = case.outcome.service.mean_ns().unwrap_or(0.0);
-    let slots = slots(case);
     let mut evidence = idle_evidence(observed);
     evidence.insert(
         0,
@@ -658,7 +669,7 @@ fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>)
         resource: "connections",
         why: format!(
             "{} x {} service time make this rate, and nobody is saturated: {}; {more}{}",
-            plural(slots as u64, "connection"),
+            slots_in_words(case),
             Nanos(service as u64),
             where_time_goes(case, observed, service),
             at_most(observed),

@@ -290,6 +290,18 @@ mod tests {
             "connections",
             &words,
         );
+        // Pipelined, it is the requests in flight that count.
+        let pipelined = Load::closed(0.05, 0.08).change(|l| {
+            l.spec.connections = 5;
+            l.spec.pipeline = 2;
+        });
+        check(
+            &pipelined,
+            true,
+            Limit::OfferedLoad,
+            "connections",
+            &["10 requests in flight (5 connections x 2) x 10.00ms"],
+        );
         // One connection, answered at once: the time goes to the CPUs in turn.
         let ping_pong = Load::closed(0.5, 0.45).change(|l| {
             l.spec.connections = 1;
