@@ -631,8 +631,14 @@ fn a_stop_before_the_measurement_leaves_nothing_measured() {
 
 /// A port at which nothing listens: bound and closed again.
 fn closed_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}/", listener.local_addr().unwrap())
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    // Bound but not listening, until the process ends: no other test's server can be given this port.
+    std::mem::forget(socket);
+    format!("http://{address}/")
 }
 
 #[test]
