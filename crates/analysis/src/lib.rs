@@ -10,6 +10,7 @@
 //! ```
 
 mod cells;
+pub mod diagnosis;
 mod error;
 mod knee;
 mod latency;
@@ -27,6 +28,9 @@ mod verdict;
 mod warn;
 pub mod words;
 
+pub use diagnosis::{
+    Change, Diagnosis, FactValue, Finding, Proof, ProofRatio, RuledOut, Station, Status, Unseen,
+};
 pub use error::AnalysisError;
 pub use knee::moves_load;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};

@@ -295,6 +295,7 @@ fn trial(
         unavailable: vec![],
         warnings: vec![],
         series: thread("web", 7, 7, figures.server, 0.0),
+        examination: None,
         files: BTreeMap::new(),
     }
 }

@@ -6,6 +6,7 @@
 //! crate puts those on disk.
 
 pub mod clock;
+pub mod examination;
 pub mod histogram;
 pub mod load;
 pub mod run;
@@ -13,6 +14,11 @@ pub mod series;
 pub mod units;
 
 pub use clock::{Clock, ManualClock};
+pub use examination::{
+    AllocatorStats, Answer, Blocked, CallStats, Directive, Examination, FdClass, FileStats, Frame,
+    HeadSeen, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature, SocketStats,
+    Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, WaitState,
+};
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Close, Connections, Engine, FailureKind, GeneratorCost, Interval, LoadOutcome,

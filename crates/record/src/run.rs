@@ -7,11 +7,13 @@
 //! environment.json           kernel, CPU, sysctls, versions
 //! trials/0000/trial.json     levels, load asked, state, outcome, targets, warnings
 //! trials/0000/series.json    the monitors' samples
+//! trials/0000/examination.json  who serves, the signature, a lone client's load; absent when not examined
+//! trials/0000/profiles.json  stacks on and off the CPU; absent when not profiled
 //! trials/0000/files/...      configuration as run, output of the targets
 //! ```
 //! A trial is written when it ends, so that an interrupted or crashed run keeps what is complete.
 
-use crate::{LoadOutcome, LoadSpec, Series, Unavailable, Warning};
+use crate::{Examination, LoadOutcome, LoadSpec, Series, Unavailable, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -223,6 +225,9 @@ pub struct TrialRecord {
     /// Samples of the monitors; stored in a file of their own.
     #[serde(skip)]
     pub series: Vec<Series>,
+    /// What was examined beside the timed load; stored in files of its own.
+    #[serde(skip)]
+    pub examination: Option<Examination>,
     /// Configuration as run and output of the targets, by file name; stored as files.
     #[serde(skip)]
     pub files: BTreeMap<String, String>,
@@ -271,6 +276,17 @@ fn get(store: &dyn Store, path: &str) -> Result<Vec<u8>, RecordError> {
         })
 }
 
+/// `None` when there is no such file.
+fn get_json_if<T: serde::de::DeserializeOwned>(
+    store: &dyn Store,
+    path: &str,
+) -> Result<Option<T>, RecordError> {
+    match get_json(store, path) {
+        Err(RecordError::Missing { .. }) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 fn get_json<T: serde::de::DeserializeOwned>(
     store: &dyn Store,
     path: &str,
@@ -309,6 +325,12 @@ impl TrialRecord {
         let series = serde_json::to_vec(&self.series)
             .expect("our types have string keys and finite numbers, so they serialise");
         put(store, &format!("{dir}/series.json"), &series)?;
+        if let Some(examination) = &self.examination {
+            put_json(store, &format!("{dir}/examination.json"), examination)?;
+            let profiles = serde_json::to_vec(&examination.profiles)
+                .expect("our types have string keys and finite numbers, so they serialise");
+            put(store, &format!("{dir}/profiles.json"), &profiles)?;
+        }
         put_json(store, &format!("{dir}/trial.json"), self)
     }
 
@@ -320,6 +342,14 @@ impl TrialRecord {
         let dir = Self::directory(id);
         let mut trial: Self = get_json(store, &format!("{dir}/trial.json"))?;
         trial.series = get_json(store, &format!("{dir}/series.json"))?;
+        let examined: Option<Examination> = get_json_if(store, &format!("{dir}/examination.json"))?;
+        trial.examination = match examined {
+            Some(examination) => Some(Examination {
+                profiles: get_json_if(store, &format!("{dir}/profiles.json"))?.unwrap_or_default(),
+                ..examination
+            }),
+            None => None,
+        };
         let prefix = format!("{dir}/files/");
         let names = store.list(&prefix).map_err(|cause| RecordError::Store {
             doing: "reading",
@@ -430,6 +460,22 @@ mod tests {
                 unavailable: vec![],
                 warnings: vec![Warning::new("x", "y", "z")],
                 series: vec![series],
+                examination: Some(Examination {
+                    signature: Some(crate::Signature {
+                        requests: 3000,
+                        ..crate::Signature::default()
+                    }),
+                    profiles: vec![crate::Profile {
+                        kind: crate::ProfileKind::OnCpu,
+                        hz: 99,
+                        samples: 1,
+                        lost: 0,
+                        unwound: 1,
+                        frames: vec![],
+                        stacks: vec![],
+                    }],
+                    ..Examination::default()
+                }),
                 files: BTreeMap::from([("nginx.conf".into(), "events {}\n".into())]),
             }],
         }

@@ -68,6 +68,7 @@ pub fn run(
         unavailable: Vec::new(),
         warnings: Vec::new(),
         series: Vec::new(),
+        examination: None,
         files: BTreeMap::new(),
     };
     let mut targets = Vec::new();

@@ -397,6 +397,7 @@ pub fn run() -> RunRecord {
             unavailable: vec![],
             warnings: vec![],
             series: worker(if full && !limited { 0.99 } else { 0.6 }),
+            examination: None,
             files: BTreeMap::new(),
         }
     });

@@ -1,0 +1,515 @@
+//! What was learned of a server beside its timing: who it is, what it does for each request, where its time goes.
+//!
+//! The timing pass carries only monitors that cost next to nothing. The *signature pass* is a short load of a
+//! fixed number of requests with every probe armed; its results are counts and sizes, which do not depend
+//! on how slow the probes make the server. No rate and no latency of a signature pass is stored here.
+
+use crate::{LoadOutcome, Unavailable};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything that was examined in one trial beside its timed load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Examination {
+    /// Who serves, by target.
+    #[serde(default)]
+    pub servers: Vec<Server>,
+    /// One answer of the URL, as a lone client got it.
+    #[serde(default)]
+    pub answer: Option<Answer>,
+    /// A short load over one connection with one request at a time: the response time without queueing.
+    #[serde(default)]
+    pub lone: Option<LoadOutcome>,
+    /// Counts and sizes per request, from the signature pass.
+    #[serde(default)]
+    pub signature: Option<Signature>,
+    /// What the timing pass' own monitors took.
+    #[serde(default)]
+    pub monitor_cost: Vec<ProbeCost>,
+    /// Stacks: on-CPU from the timing pass, off-CPU from the signature pass. Stored in a file of their own.
+    #[serde(skip)]
+    pub profiles: Vec<Profile>,
+}
+
+/// A server program behind a target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// Target's name: `server` for the one behind the URL, `upstream-PORT` for those behind it.
+    pub target: String,
+    /// `nginx`, `haproxy`, `apache`, `lighttpd`, `varnish`, `tomcat`, `node`, `go`, `python`, `java`, `php-fpm`,
+    /// `ruby`, `prony`, or `generic`.
+    pub kind: String,
+    /// As it states it; empty when it does not.
+    pub version: String,
+    /// Executable.
+    pub exe: String,
+    /// Command line of its main process.
+    pub command: Vec<String>,
+    /// Main process.
+    pub main_pid: i32,
+    /// Its processes.
+    pub processes: Vec<ServerProcess>,
+    /// Addresses that it listens on.
+    pub listens: Vec<String>,
+    /// Peers that it connects to, with the target behind each where that is on this host.
+    pub upstreams: Vec<UpstreamPeer>,
+    /// Effective configuration, as far as it could be read, in the order in which the server reads it.
+    pub directives: Vec<Directive>,
+    /// Files that the configuration was read from.
+    pub config_files: Vec<String>,
+    /// What could not be learned.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A process of a server, with what does not change while it is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerProcess {
+    /// Process id.
+    pub pid: i32,
+    /// Parent.
+    pub parent: i32,
+    /// `main`, `worker`, `helper`.
+    pub role: String,
+    /// Name as the kernel shows it.
+    pub name: String,
+    /// CPUs that it may run on.
+    pub cpus: Vec<u32>,
+    /// Nice value; 0 is normal.
+    pub nice: i32,
+    /// Soft limit of open files.
+    pub open_files_limit: Option<u64>,
+    /// Its cgroup: the path in each hierarchy, as `/proc/PID/cgroup` shows it.
+    pub cgroups: Vec<String>,
+    /// Allocator in use: `glibc`, `jemalloc`, `tcmalloc`, `mimalloc`, `musl`, `own`.
+    pub allocator: String,
+}
+
+/// A peer that a server connects to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamPeer {
+    /// `address:port`, or a path for a Unix socket.
+    pub address: String,
+    /// Established connections when it was looked at.
+    pub connections: u64,
+    /// Target's name when the peer's processes are on this host and were found.
+    pub target: Option<String>,
+}
+
+/// One directive of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directive {
+    /// Name, as the server spells it: `proxy_buffers`, `maxconn`, `KeepAlive`, `maxThreads`.
+    pub name: String,
+    /// Arguments, unquoted.
+    pub args: Vec<String>,
+    /// Enclosing sections, outermost first: `http`, `server`, `location /`.
+    pub context: Vec<String>,
+    /// File that it stands in; empty for the command line.
+    pub file: String,
+    /// Line, from 1; 0 for the command line.
+    pub line: u32,
+}
+
+/// One answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Status.
+    pub status: u16,
+    /// `HTTP/1.1`.
+    pub version: String,
+    /// Header fields in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Bytes of the body as they came over the wire, without chunk framing.
+    pub body_bytes: u64,
+}
+
+/// What the probes could use.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// /proc and sock_diag only.
+    #[default]
+    Proc,
+    /// Counters on tracepoints with filters in the kernel, no BPF.
+    PerfEvents,
+    /// BPF programs.
+    Ebpf,
+}
+
+impl Tier {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tier::Proc => "proc",
+            Tier::PerfEvents => "perf_events",
+            Tier::Ebpf => "ebpf",
+        }
+    }
+}
+
+/// Counts and sizes of a fixed number of requests. Everything in it is a total over the pass: divide by `requests`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Signature {
+    /// Best tier that was in use.
+    pub tier: Tier,
+    /// Requests completed while the probes were armed; the divisor of everything.
+    pub requests: u64,
+    /// Requests that failed meanwhile.
+    pub failed: u64,
+    /// Connections that the load opened meanwhile.
+    pub connections_opened: u64,
+    /// Connections of the load.
+    pub connections: u32,
+    /// Length of the armed window, ns: only for shares of time, never for a rate.
+    pub window_ns: u64,
+    /// Events that the probes lost; counts are too low when this is not 0.
+    pub lost: u64,
+    /// By target.
+    pub targets: Vec<TargetSignature>,
+    /// What could not be probed.
+    pub unavailable: Vec<Unavailable>,
+    /// What each probe took.
+    pub cost: Vec<ProbeCost>,
+}
+
+/// What one target did in the signature pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetSignature {
+    /// Target's name.
+    pub target: String,
+    /// System calls by number and by what the descriptor led to; `None` when they could not be counted.
+    pub calls: Option<Vec<CallStats>>,
+    /// Files by name: opens, look-ups, reads, writes.
+    pub files: Option<Vec<FileStats>>,
+    /// Time off the CPU by reason.
+    pub blocked: Option<Vec<Blocked>>,
+    /// TCP by connection class.
+    pub sockets: Option<Vec<SocketStats>>,
+    /// By upstream peer.
+    pub upstreams: Option<Vec<UpstreamStats>>,
+    /// First bytes of requests and answers as the server wrote and read them, parsed.
+    pub heads: Option<Vec<HeadSeen>>,
+    /// Calls of the allocator in use.
+    pub allocator: Option<AllocatorStats>,
+    /// Minor page faults.
+    pub minor_faults: Option<u64>,
+    /// Major page faults.
+    pub major_faults: Option<u64>,
+    /// CPU time in user mode, ns; under probes, so only for shares.
+    pub cpu_user_ns: Option<u64>,
+    /// CPU time in the kernel, ns.
+    pub cpu_system_ns: Option<u64>,
+    /// Processes and threads started.
+    pub forks: Option<u64>,
+    /// Programs executed.
+    pub execs: Option<u64>,
+}
+
+/// What a file descriptor leads to.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FdClass {
+    /// The call has no descriptor.
+    None,
+    /// TCP socket whose local port is one that the target listens on.
+    Client,
+    /// TCP socket that the target connected.
+    Upstream,
+    /// Listening TCP socket.
+    Listener,
+    /// UDP socket.
+    Udp,
+    /// Unix socket.
+    Unix,
+    /// Regular file.
+    File,
+    /// Pipe.
+    Pipe,
+    /// epoll, eventfd, timerfd, signalfd, inotify.
+    Poll,
+    /// Directory, device, anything else.
+    Other,
+    /// The probe could not tell.
+    #[default]
+    Unknown,
+}
+
+impl FdClass {
+    /// All of them, in order.
+    pub const ALL: [FdClass; 11] = [
+        FdClass::None,
+        FdClass::Client,
+        FdClass::Upstream,
+        FdClass::Listener,
+        FdClass::Udp,
+        FdClass::Unix,
+        FdClass::File,
+        FdClass::Pipe,
+        FdClass::Poll,
+        FdClass::Other,
+        FdClass::Unknown,
+    ];
+
+    /// Name in facts and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FdClass::None => "none",
+            FdClass::Client => "client",
+            FdClass::Upstream => "upstream",
+            FdClass::Listener => "listener",
+            FdClass::Udp => "udp",
+            FdClass::Unix => "unix",
+            FdClass::File => "file",
+            FdClass::Pipe => "pipe",
+            FdClass::Poll => "poll",
+            FdClass::Other => "other",
+            FdClass::Unknown => "unknown",
+        }
+    }
+}
+
+/// One system call on one class of descriptors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallStats {
+    /// Name: `readv`.
+    pub call: String,
+    /// What its descriptor led to.
+    pub class: FdClass,
+    /// Calls.
+    pub calls: u64,
+    /// Failures by errno's name: `EAGAIN`.
+    pub errors: BTreeMap<String, u64>,
+    /// Time between entry and exit, blocking included, ns; `None` when it was not taken.
+    pub time_ns: Option<u64>,
+    /// Bytes that calls returned, for calls that return a size.
+    pub bytes: u64,
+    /// Bytes that those calls asked for (buffer or message length); 0 when not known.
+    pub asked_bytes: u64,
+    /// Calls that returned exactly what they asked for.
+    pub full: u64,
+    /// Calls that returned more than 0 but less than they asked for.
+    pub partial: u64,
+    /// Calls that returned 0 (end of file).
+    pub zero: u64,
+    /// Calls by size: `[i]` counts returns of `2^i` to `2^(i+1) - 1` bytes; empty when not taken.
+    pub sizes: Vec<u64>,
+    /// The most frequent exact sizes with their counts, most frequent first; at most 16.
+    pub top_sizes: Vec<(u64, u64)>,
+}
+
+/// What was done with one file name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileStats {
+    /// Path as given to the call, or the last component for reads and writes; cut at 96 bytes.
+    pub name: String,
+    /// Opens that succeeded.
+    pub opens: u64,
+    /// Opens and look-ups that failed because there is no such file.
+    pub missing: u64,
+    /// `stat` and its kin, `access`.
+    pub stats: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// `fsync` and `fdatasync`.
+    pub syncs: u64,
+    /// It is written with `O_APPEND`, as logs are.
+    pub append: bool,
+    /// It is open with `O_SYNC` or `O_DSYNC`.
+    pub synced: bool,
+}
+
+/// Why a thread was off the CPU.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitState {
+    /// Waiting for an event (`TASK_INTERRUPTIBLE`).
+    Sleeping,
+    /// Waiting for a device or a page (`TASK_UNINTERRUPTIBLE`).
+    Disk,
+    /// Ready, waiting for a CPU: preempted.
+    Runnable,
+}
+
+/// Time off the CPU for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// System call that it was in; empty outside any (page fault, preemption).
+    pub call: String,
+    /// What that call's descriptor led to.
+    pub class: FdClass,
+    /// State.
+    pub state: WaitState,
+    /// Waits.
+    pub waits: u64,
+    /// Time in them, ns.
+    pub total_ns: u64,
+    /// Longest, ns.
+    pub max_ns: u64,
+    /// Waits by length: `[i]` counts `2^i` to `2^(i+1) - 1` microseconds; `[0]` holds the shorter ones too.
+    pub lengths: Vec<u64>,
+}
+
+/// TCP events of one class of connections.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketStats {
+    /// `client` or `upstream`.
+    pub class: FdClass,
+    /// Connections that reached ESTABLISHED.
+    pub established: u64,
+    /// This side sent the first FIN.
+    pub closed_by_us: u64,
+    /// The peer sent the first FIN.
+    pub closed_by_peer: u64,
+    /// Resets sent.
+    pub resets_sent: u64,
+    /// Resets received.
+    pub resets_received: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connection attempts that failed, by errno's name.
+    pub connect_errors: BTreeMap<String, u64>,
+}
+
+/// One upstream peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UpstreamStats {
+    /// `address:port`.
+    pub address: String,
+    /// Connects.
+    pub connects: u64,
+    /// Connects that failed, by errno's name (`EINPROGRESS` is not a failure).
+    pub connect_errors: BTreeMap<String, u64>,
+    /// Requests: turns from writing to reading.
+    pub requests: u64,
+    /// Time from the last write to the first read that brought data, ns, over all turns.
+    pub wait_ns: u64,
+    /// Turns by that time: `[i]` counts `2^i` to `2^(i+1) - 1` microseconds.
+    pub waits: Vec<u64>,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+}
+
+/// A request or status line with what matters of its head, as seen in a server's own buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadSeen {
+    /// Connection class: what the target wrote to an upstream is a request.
+    pub class: FdClass,
+    /// `request` or `response`.
+    pub kind: String,
+    /// `HTTP/1.0`, `HTTP/1.1`.
+    pub version: String,
+    /// Method, or status.
+    pub what: String,
+    /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`, where present.
+    pub headers: BTreeMap<String, String>,
+    /// How often a head with these values was seen among those that were looked at.
+    pub seen: u64,
+}
+
+/// Calls of the allocator, counted where they enter it from outside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AllocatorStats {
+    /// `glibc`, `jemalloc`, ...
+    pub allocator: String,
+    /// Library that holds it.
+    pub library: String,
+    /// `malloc`, `calloc`, `realloc`, `posix_memalign`, `aligned_alloc`, `free`: calls.
+    pub calls: BTreeMap<String, u64>,
+}
+
+/// What a probe or monitor took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// Its name: `syscalls`, `profile`, `proc`.
+    pub probe: String,
+    /// Events that it handled.
+    pub events: u64,
+    /// CPU time expected beforehand: event rate x cost of an event, as a share of the target's CPU; `None` when not computed.
+    pub expected_share: Option<f64>,
+    /// CPU time that it took by its own account, ns; `None` when it keeps none.
+    pub measured_ns: Option<u64>,
+}
+
+/// What a profile's weights count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileKind {
+    /// Samples while on a CPU.
+    OnCpu,
+    /// Nanoseconds off the CPU.
+    OffCpu,
+}
+
+/// Folded stacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What the weights are.
+    pub kind: ProfileKind,
+    /// Samples per second of CPU time; 0 where every event was taken.
+    pub hz: u32,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples lost.
+    pub lost: u64,
+    /// Samples whose user stack could be followed to its root, or that had none.
+    pub unwound: u64,
+    /// Each frame once.
+    pub frames: Vec<Frame>,
+    /// Stacks.
+    pub stacks: Vec<Stack>,
+}
+
+/// A place in a program.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Function; `module+0x1234` where it has no name.
+    pub symbol: String,
+    /// File name of its library or program; `kernel`, or a kernel module's name in brackets.
+    pub module: String,
+    /// It is in the kernel.
+    pub kernel: bool,
+}
+
+/// One stack and how much fell on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// Target's name.
+    pub target: String,
+    /// Process.
+    pub pid: i32,
+    /// Thread's name.
+    pub thread: String,
+    /// Indices into [`Profile::frames`], root first.
+    pub frames: Vec<u32>,
+    /// Samples, or ns off the CPU.
+    pub weight: u64,
+    /// Off-CPU: state when it left the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<WaitState>,
+}
