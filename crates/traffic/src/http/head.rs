@@ -92,6 +92,30 @@ pub fn parse_response(
     }))
 }
 
+/// Version (`HTTP/1.1`) and header fields of a complete response head, in order, names in lower case; bytes that
+/// are not UTF-8 are replaced.
+///
+/// # Errors
+/// [`CodecError`] when `buf` does not begin with a whole head.
+pub fn response_fields(buf: &[u8]) -> Result<(String, Vec<(String, String)>), CodecError> {
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        buf,
+        &mut headers,
+    );
+    if complete(parsed, buf)?.is_none() {
+        return Err(CodecError::Truncated { missing: None });
+    }
+    let fields = response.headers.iter().map(|field| {
+        let value = String::from_utf8_lossy(field.value).into_owned();
+        (field.name.to_ascii_lowercase(), value)
+    });
+    let version = format!("HTTP/1.{}", response.version.unwrap_or(0));
+    Ok((version, fields.collect()))
+}
+
 /// Reads a request's head from the start of `buf`; `None` when it is not complete yet.
 ///
 /// # Errors

@@ -12,7 +12,9 @@ mod body;
 mod head;
 
 pub use body::{BodyDecoder, Fed};
-pub use head::{HEADERS_MAX, RequestHead, ResponseHead, parse_request, parse_response};
+pub use head::{
+    HEADERS_MAX, RequestHead, ResponseHead, parse_request, parse_response, response_fields,
+};
 
 use std::fmt;
 

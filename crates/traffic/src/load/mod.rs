@@ -7,6 +7,7 @@
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `response` | its bookkeeping: requests on connections, answers in bytes |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
+//! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
 //!
 //! How a server is reached is a transport, when requests are due an arrival process; neither is here.
@@ -16,6 +17,7 @@ mod cost;
 mod error;
 mod exchange;
 mod limits;
+mod look;
 mod outcome;
 mod request;
 mod response;
