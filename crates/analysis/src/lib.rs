@@ -16,6 +16,7 @@ mod knee;
 mod latency;
 mod limit;
 mod observed;
+mod proof;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -34,7 +35,9 @@ pub use diagnosis::{
 pub use error::AnalysisError;
 pub use knee::moves_load;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
+pub use proof::{Arm, Blocks, Mechanism, Metric, prove};
 pub use run::analyse;
+pub use trial::analyse_trial;
 pub use types::*;
 pub use verdict::judge_load;
 pub use warn::load_warnings;

@@ -10,10 +10,7 @@ use record::{
 };
 
 /// Figures, verdict and warnings of a trial; its own stored warnings come first.
-pub(crate) fn analyse_trial(
-    record: &TrialRecord,
-    error_limit: f64,
-) -> (TrialAnalysis, Vec<Warning>) {
+pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, Vec<Warning>) {
     let mut warnings = record.warnings.clone();
     let Some(outcome) = &record.outcome else {
         return (without_outcome(record), warnings);
