@@ -1,18 +1,22 @@
 //! The documents behind `--json`: names that scripts rely on, `null` where there is no value.
 //!
-//! `schema/load.schema.json` and `schema/run.schema.json` are derived from these types; a test holds them
-//! together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
+//! `schema/load.schema.json`, `schema/run.schema.json` and `schema/diagnose.schema.json` are derived from these
+//! types; a test holds them together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
 
-use analysis::{Cell, Knee, LatencySummary, RunAnalysis, TrialAnalysis, Verdict};
+use crate::signature::{self, CostRow, SignatureTable};
+use analysis::{
+    Cell, Diagnosis, FactValue, Finding, Knee, LatencySummary, Levels, RuledOut, RunAnalysis,
+    Station, TrialAnalysis, Unseen, Verdict,
+};
 use record::{
-    Arrival, Connections, FailureKind, GeneratorCost, Histogram, LoadOutcome, LoadSpec, RunRecord,
-    ThreadCost, Warning,
+    Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
+    LoadSpec, RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of both documents; it rises when a name changes its meaning or goes.
+/// Version of all three documents; it rises when a name changes its meaning or goes.
 pub const FORMAT: u32 = 1;
 
 /// What `prony load --json` prints.
@@ -180,12 +184,114 @@ pub struct RunDocument {
     pub comparisons: Vec<Cell>,
     /// Where the curves bend.
     pub knees: Vec<Knee>,
+    /// Causes that hold at the run's best (the examined cell with the highest rate), most likely first; empty when no
+    /// cell was examined.
+    pub diagnosis: Vec<Finding>,
+    /// Every cell that was examined.
+    pub diagnosed: Vec<CellDiagnosed>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
     /// Directory of the record.
     pub record: String,
     /// A person stopped the run before its end.
     pub interrupted: bool,
+}
+
+/// What a diagnosis says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Diagnosed {
+    /// Causes that hold, most likely first; the first is `none` for a healthy, simply busy or simply idle server.
+    pub diagnosis: Vec<Finding>,
+    /// Causes that do not hold although something pointed to them.
+    pub ruled_out: Vec<RuledOut>,
+    /// Causes that could not be judged.
+    pub unseen: Vec<Unseen>,
+    /// Who is the limit.
+    pub station: Station,
+    /// Share of the limiting resource's time that no finding explains, 0 to 1; `null` when it cannot be told.
+    pub unexplained: Option<f64>,
+    /// Every fact that was known.
+    pub facts: Vec<FactValue>,
+    /// Calls per request; `null` when none were counted.
+    pub signature: Option<SignatureTable>,
+    /// What the monitors of the timed load took.
+    pub monitor_cost: Vec<CostRow>,
+    /// Best tier of the probes: `proc`, `perf_events`, `ebpf`.
+    pub tier: String,
+}
+
+/// What `prony diagnose --json` prints: the names of the load's document, and the diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiagnoseDocument {
+    /// The load.
+    #[serde(flatten)]
+    pub load: Loaded,
+    /// The diagnosis.
+    #[serde(flatten)]
+    pub diagnosed: Diagnosed,
+}
+
+/// The load that was diagnosed, or that there was none of ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Loaded {
+    /// All names of `prony load --json`.
+    Ours(Box<LoadDocument>),
+    /// Existing traffic was watched, or output of other tools was read.
+    NotOurs {
+        /// Version of this document.
+        format: u32,
+    },
+}
+
+/// The diagnosis of one cell of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellDiagnosed {
+    /// Stage.
+    pub stage: String,
+    /// Level of each factor.
+    pub levels: Levels,
+    /// Trial that was examined.
+    pub trial: u32,
+    /// The diagnosis.
+    #[serde(flatten)]
+    pub diagnosed: Diagnosed,
+}
+
+impl Diagnosed {
+    fn new(diagnosis: &Diagnosis, examination: Option<&Examination>) -> Self {
+        let signature = examination.and_then(|e| e.signature.as_ref());
+        let monitors = examination.map_or(&[][..], |e| &e.monitor_cost);
+        Self {
+            diagnosis: diagnosis.findings.clone(),
+            ruled_out: diagnosis.ruled_out.clone(),
+            unseen: diagnosis.unseen.clone(),
+            station: diagnosis.station.clone(),
+            unexplained: diagnosis.unexplained,
+            facts: diagnosis.facts.clone(),
+            signature: signature.and_then(signature::table),
+            monitor_cost: monitors.iter().map(CostRow::from).collect(),
+            tier: diagnosis.tier.clone(),
+        }
+    }
+}
+
+/// The document of one diagnosis. `load` is what was asked, what came of it and its verdict; `None` where the load was
+/// not ours.
+pub fn diagnose_document(
+    load: Option<(&LoadSpec, &LoadOutcome, &Verdict)>,
+    examination: Option<&Examination>,
+    diagnosis: &Diagnosis,
+) -> DiagnoseDocument {
+    DiagnoseDocument {
+        load: match load {
+            Some((spec, outcome, verdict)) => {
+                Loaded::Ours(Box::new(load_document(spec, outcome, verdict)))
+            }
+            None => Loaded::NotOurs { format: FORMAT },
+        },
+        diagnosed: Diagnosed::new(diagnosis, examination),
+    }
 }
 
 /// The document of one load.
@@ -291,8 +397,14 @@ fn schedule_lag(lag: &Histogram) -> Option<ScheduleLag> {
     })
 }
 
-/// The document of a run; `directory` is where its record lies.
-pub fn run_document(record: &RunRecord, analysis: &RunAnalysis, directory: &str) -> RunDocument {
+/// The document of a run; `directory` is where its record lies, `diagnoses` holds those of its trials by id.
+pub fn run_document(
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+    directory: &str,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
+) -> RunDocument {
+    let diagnosed = cells_diagnosed(record, analysis, diagnoses);
     RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
@@ -301,10 +413,44 @@ pub fn run_document(record: &RunRecord, analysis: &RunAnalysis, directory: &str)
         trials: analysis.trials.clone(),
         comparisons: analysis.cells.clone(),
         knees: analysis.knees.clone(),
+        diagnosis: best(analysis, &diagnosed)
+            .map_or_else(Vec::new, |d| d.diagnosed.diagnosis.clone()),
+        diagnosed,
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,
     }
+}
+
+/// One for each examined cell: its first valid trial's, or its first where none is valid.
+fn cells_diagnosed(
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
+) -> Vec<CellDiagnosed> {
+    let diagnosed = |cell: &Cell| {
+        let mut ids = cell.valid.iter().chain(&cell.trials);
+        let (id, diagnosis) = ids.find_map(|id| Some((*id, diagnoses.get(id)?)))?;
+        let trial = record.trials.iter().find(|t| t.id == id);
+        Some(CellDiagnosed {
+            stage: cell.stage.clone(),
+            levels: cell.levels.clone(),
+            trial: id,
+            diagnosed: Diagnosed::new(diagnosis, trial.and_then(|t| t.examination.as_ref())),
+        })
+    };
+    analysis.cells.iter().filter_map(diagnosed).collect()
+}
+
+/// The examined cell with the highest rate: what limits it, limits the server at its best.
+fn best<'a>(analysis: &RunAnalysis, diagnosed: &'a [CellDiagnosed]) -> Option<&'a CellDiagnosed> {
+    let rate = |d: &CellDiagnosed| {
+        let mut cells = analysis.cells.iter();
+        let cell = cells.find(|c| c.stage == d.stage && c.levels == d.levels);
+        cell.and_then(|c| c.achieved_per_s)
+            .map_or(0.0, |s| s.median)
+    };
+    diagnosed.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
 /// The published schema of [`LoadDocument`].
@@ -315,4 +461,9 @@ pub fn load_schema() -> serde_json::Value {
 /// The published schema of [`RunDocument`].
 pub fn run_schema() -> serde_json::Value {
     schemars::schema_for!(RunDocument).to_value()
+}
+
+/// The published schema of [`DiagnoseDocument`].
+pub fn diagnose_schema() -> serde_json::Value {
+    schemars::schema_for!(DiagnoseDocument).to_value()
 }

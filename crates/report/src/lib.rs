@@ -5,4 +5,6 @@
 pub mod html;
 mod intervals;
 pub mod json;
+mod quantity;
+pub mod signature;
 pub mod text;

@@ -1,15 +1,18 @@
-//! Text for a terminal: one load, live progress, a run, a plan. Returned as strings, never printed here.
+//! Text for a terminal: one load, live progress, a run, a plan, a diagnosis. Returned as strings, never printed here.
 //!
 //! The verdict always comes first, and nothing is shown that was not measured: a load without a success has
 //! no rate and no latencies, not zeros.
 
+mod diagnosis;
 mod load;
 mod plan;
 mod run;
 mod style;
 mod table;
 mod trial;
+mod wrap;
 
+pub use diagnosis::diagnosis_text;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;

@@ -9,6 +9,7 @@ mod reading;
 
 use reading::{assert_numbers_are_the_records, attributes};
 use report::html::page;
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -102,7 +103,7 @@ impl Shown {
 #[test]
 fn every_plot_is_drawn_and_every_number_is_the_records() {
     let (record, analysis) = fixture::run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     let shown = show(&html, "", 1280);
     shown.assert_no_error();
     // Two stages with two curves each, the percentiles, four series of the load, two cores.
@@ -119,7 +120,7 @@ fn every_plot_is_drawn_and_every_number_is_the_records() {
 fn a_trial_without_a_load_says_so_in_place_of_its_plots() {
     let (record, analysis) = fixture::run();
     let fragment = format!("trial={}&theme=dark", fixture::FAILED);
-    let shown = show(&page(&record, &analysis), &fragment, 1280);
+    let shown = show(&page(&record, &analysis, &BTreeMap::new()), &fragment, 1280);
     shown.assert_no_error();
     assert_eq!(attributes(&shown.dom, "data-theme"), ["dark"]);
     assert_eq!((shown.drawn(), shown.canvases()), (5, 5));
@@ -136,7 +137,7 @@ fn a_phone_never_scrolls_the_page_sideways() {
     let tell = "<script>addEventListener('load', () => { const e = document.documentElement; \
                 parent.postMessage({ ...e.dataset, width: e.clientWidth, scroll: e.scrollWidth, \
                 undrawn: document.querySelectorAll('.plot:not([data-drawn])').length }, '*'); })</script></body>";
-    let html = page(&record, &analysis).replace("</body>", tell);
+    let html = page(&record, &analysis, &BTreeMap::new()).replace("</body>", tell);
     let framed = html.replace('&', "&amp;").replace('"', "&quot;");
     let phone = format!(
         "<!doctype html><html><script>addEventListener('message', (m) => \
@@ -163,7 +164,7 @@ fn a_run_without_a_trial_draws_nothing_and_fails_nowhere() {
     record.trials.clear();
     analysis.cells.clear();
     analysis.trials.clear();
-    let shown = show(&page(&record, &analysis), "", 1280);
+    let shown = show(&page(&record, &analysis, &BTreeMap::new()), "", 1280);
     shown.assert_no_error();
     assert_eq!(shown.canvases(), 0);
 }
@@ -172,7 +173,8 @@ fn a_run_without_a_trial_draws_nothing_and_fails_nowhere() {
 #[test]
 fn a_broken_page_is_noticed() {
     let (record, analysis) = fixture::run();
-    let broken = page(&record, &analysis).replace("{\"curves\":[", "{\"curves\":[}");
+    let broken =
+        page(&record, &analysis, &BTreeMap::new()).replace("{\"curves\":[", "{\"curves\":[}");
     let shown = show(&broken, "", 1280);
     assert_eq!(attributes(&shown.dom, "data-errors").len(), 1);
     assert_ne!(shown.console, Vec::<String>::new());

@@ -9,11 +9,12 @@ use reading::{assert_numbers_are_the_records, attributes};
 use report::html::page;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 #[test]
 fn every_number_is_the_records() {
     let (record, analysis) = fixture::run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     let numbers = assert_numbers_are_the_records(&html, &record, &analysis);
     assert!(numbers > 1_000, "only {numbers} numbers");
 }
@@ -21,7 +22,7 @@ fn every_number_is_the_records() {
 #[test]
 fn nothing_is_loaded_from_anywhere() {
     let (record, analysis) = fixture::run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     assert!(html.contains("default-src 'none'"));
     for name in ["src", "href", "action", "srcset", "poster"] {
         for target in attributes(&html, name) {
@@ -53,7 +54,7 @@ fn text_of_the_record_cannot_become_markup() {
     analysis.cells[0].stage = evil.into();
     analysis.cells[0].levels.insert("path".into(), evil.into());
     analysis.verdict.why = evil.into();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     assert!(!html.contains("<script>alert"));
     // The three scripts and the data block end, and nothing else ends a script.
     assert_eq!(html.matches("</script").count(), 3);
@@ -63,7 +64,7 @@ fn text_of_the_record_cannot_become_markup() {
 #[test]
 fn every_part_is_there() {
     let (record, analysis) = fixture::run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     for want in [
         "Why does nginx &lt;halve&gt; the backend&#39;s throughput?",
         "Limited by the server: worker",
@@ -102,7 +103,7 @@ fn every_part_is_there() {
 #[test]
 fn plots_carry_the_analysis_numbers() {
     let (record, analysis) = fixture::run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     let json = html
         .split("id=\"data\">")
         .nth(1)
@@ -161,7 +162,7 @@ fn plots_carry_the_analysis_numbers() {
 #[test]
 fn a_large_run_stays_below_a_megabyte() {
     let (record, analysis) = fixture::large_run();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
 }
 
@@ -181,7 +182,7 @@ fn a_run_that_measured_nothing_still_has_a_page() {
     analysis.capacity_per_s = None;
     analysis.verdict.valid = false;
     analysis.verdict.evidence.clear();
-    let html = page(&record, &analysis);
+    let html = page(&record, &analysis, &BTreeMap::new());
     assert!(html.contains("not valid"));
     assert!(html.contains("interrupted: partial results"));
     assert!(html.contains("prony started no target in this run."));

@@ -1,10 +1,15 @@
 //! The published schemas equal the types, and documents of real shape are valid against them.
 
 mod common;
+mod diagnoses;
 
 use common::{golden, loads, run};
-use report::json::{load_document, load_schema, run_document, run_schema};
+use report::json::{
+    DiagnoseDocument, diagnose_document, diagnose_schema, load_document, load_schema, run_document,
+    run_schema,
+};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("a value has string keys") + "\n"
@@ -23,6 +28,10 @@ fn violations(schema: &Value, document: &Value) -> Vec<String> {
 fn the_published_schemas_are_those_of_the_types() {
     golden("../../schema/load.schema.json", &pretty(&load_schema()));
     golden("../../schema/run.schema.json", &pretty(&run_schema()));
+    golden(
+        "../../schema/diagnose.schema.json",
+        &pretty(&diagnose_schema()),
+    );
 }
 
 #[test]
@@ -138,7 +147,7 @@ fn the_histogram_can_be_merged() {
 fn a_run_is_valid_against_the_schema() {
     let record = run();
     let analysis = analysis::analyse(&record).unwrap();
-    let document = run_document(&record, &analysis, "out/run");
+    let document = run_document(&record, &analysis, "out/run", &BTreeMap::new());
     let json = serde_json::to_value(&document).unwrap();
     assert_eq!(violations(&run_schema(), &json), Vec::<String>::new());
     assert_eq!(
@@ -150,4 +159,104 @@ fn a_run_is_valid_against_the_schema() {
     assert_eq!(json["record"], "out/run");
     let off = &json["comparisons"].as_array().unwrap()[4];
     assert!(off["rate_ratio"]["ratio"].as_f64().unwrap() < 1.0, "{off}");
+}
+
+#[test]
+fn diagnoses_are_valid_against_the_schema() {
+    let load = &loads()[0];
+    let verdict = load.verdict();
+    let ours = Some((&load.spec, &load.outcome, &verdict));
+    let examination = diagnoses::examination();
+    for (load, examination, diagnosis) in [
+        (ours, Some(&examination), diagnoses::healthy()),
+        (ours, Some(&examination), diagnoses::one_cause()),
+        (ours, Some(&examination), diagnoses::many_causes()),
+        (None, None, diagnoses::nothing_visible()),
+    ] {
+        let document = diagnose_document(load, examination, &diagnosis);
+        let json = serde_json::to_value(&document).unwrap();
+        assert_eq!(violations(&diagnose_schema(), &json), Vec::<String>::new());
+        assert_eq!(
+            serde_json::from_value::<DiagnoseDocument>(json).unwrap(),
+            document
+        );
+    }
+    let mut json =
+        serde_json::to_value(diagnose_document(None, None, &diagnoses::one_cause())).unwrap();
+    json["diagnosis"][0]["confidence"] = "high".into();
+    assert_eq!(violations(&diagnose_schema(), &json).len(), 1);
+}
+
+/// The names of DESIGN that scripts may rely on, those of the load among them.
+#[test]
+fn the_names_of_a_diagnosis() {
+    let load = &loads()[0];
+    let verdict = load.verdict();
+    let document = diagnose_document(
+        Some((&load.spec, &load.outcome, &verdict)),
+        Some(&diagnoses::examination()),
+        &diagnoses::many_causes(),
+    );
+    let json = serde_json::to_value(document).unwrap();
+    for path in [
+        "/format",
+        "/verdict/limit",
+        "/rate_per_s/achieved",
+        "/diagnosis/0/cause",
+        "/diagnosis/0/confidence",
+        "/diagnosis/0/evidence/0/signal",
+        "/diagnosis/0/evidence/0/value",
+        "/diagnosis/0/evidence/0/unit",
+        "/diagnosis/0/evidence/0/threshold",
+        "/diagnosis/0/evidence/0/source",
+        "/diagnosis/0/remedy",
+        "/diagnosis/0/proof/evidence/0/interval",
+        "/diagnosis/0/changes/0/place",
+        "/diagnosis/0/gain_bound",
+        "/ruled_out/0/why",
+        "/unseen/0/signals",
+        "/station/name",
+        "/unexplained",
+        "/facts/0/name",
+        "/tier",
+    ] {
+        let found = json.pointer(path);
+        assert!(found.is_some_and(|v| !v.is_null()), "{path}: {found:?}");
+    }
+    let calls = json["signature"]["targets"][0]["calls"].as_array().unwrap();
+    let per_request = |call: &str, class: &str| {
+        let mut rows = calls.iter();
+        let row = rows
+            .find(|r| r["call"] == call && r["class"] == class)
+            .unwrap();
+        row["per_request"].as_f64().unwrap()
+    };
+    assert_eq!(per_request("readv", "upstream"), 10.0);
+    assert_eq!(per_request("writev", "client"), 12.0);
+    assert_eq!(json["signature"]["targets"][2]["calls"], Value::Null);
+}
+
+#[test]
+fn a_run_carries_the_diagnoses_of_its_cells() {
+    let mut record = run();
+    let analysis = analysis::analyse(&record).unwrap();
+    let slow = analysis.cells[0].valid[0];
+    let best = analysis.cells[2].valid[0];
+    for trial in &mut record.trials {
+        if trial.id == slow {
+            trial.examination = Some(diagnoses::examination());
+        }
+    }
+    let diagnoses = BTreeMap::from([(slow, diagnoses::one_cause()), (best, diagnoses::healthy())]);
+    let document = run_document(&record, &analysis, "out/run", &diagnoses);
+    let json = serde_json::to_value(&document).unwrap();
+    assert_eq!(violations(&run_schema(), &json), Vec::<String>::new());
+    assert_eq!(json["diagnosis"][0]["cause"], "none");
+    assert_eq!(json["diagnosed"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        json["diagnosed"][0]["diagnosis"][0]["cause"],
+        "small_proxy_buffers"
+    );
+    assert_eq!(json["diagnosed"][0]["signature"]["requests"], 3_000);
+    assert_eq!(json["diagnosed"][1]["signature"], Value::Null);
 }

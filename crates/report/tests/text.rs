@@ -1,10 +1,11 @@
 //! The terminal's text against golden files; `BLESS=1` rewrites them.
 
 mod common;
+mod diagnoses;
 
 use common::{golden, loads, plan, run, slice, spec};
 use record::{Arrival, Nanos};
-use report::text::{Style, load_text, plan_text, progress_line, run_text};
+use report::text::{Style, diagnosis_text, load_text, plan_text, progress_line, run_text};
 
 #[test]
 fn loads_in_each_fate() {
@@ -91,4 +92,63 @@ fn a_run() {
 #[test]
 fn a_plan() {
     golden("tests/golden/plan.txt", &plan_text(&plan(), Style::Plain));
+}
+
+fn diagnosed() -> [(
+    &'static str,
+    analysis::Diagnosis,
+    Option<record::Examination>,
+); 4] {
+    [
+        ("healthy", diagnoses::healthy(), Some(diagnoses::mended())),
+        (
+            "one_cause",
+            diagnoses::one_cause(),
+            Some(diagnoses::examination()),
+        ),
+        (
+            "many_causes",
+            diagnoses::many_causes(),
+            Some(diagnoses::examination()),
+        ),
+        ("nothing_visible", diagnoses::nothing_visible(), None),
+    ]
+}
+
+#[test]
+fn diagnoses_in_each_fate() {
+    for (name, diagnosis, examination) in diagnosed() {
+        let text = diagnosis_text(&diagnosis, examination.as_ref(), Style::Plain);
+        assert!(!text.contains("NaN") && !text.contains('\u{1b}'), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+        golden(&format!("tests/golden/diagnosis_{name}.txt"), &text);
+    }
+}
+
+#[test]
+fn the_first_line_names_the_cause() {
+    for ((_, diagnosis, examination), first) in diagnosed().iter().zip([
+        "none: Healthy, and busy with useful work on server (supported, confidence 0.90)",
+        "small_proxy_buffers: Proxy buffers smaller than the answers on server (supported, confidence 0.90)",
+        "small_proxy_buffers: Proxy buffers smaller than the answers on server (proved, confidence 0.99)",
+        "no cause found: the server's processes are not on this host",
+    ]) {
+        let text = diagnosis_text(diagnosis, examination.as_ref(), Style::Plain);
+        assert!(text.starts_with(first), "{text}");
+    }
+}
+
+#[test]
+fn colour_changes_no_word_of_a_diagnosis() {
+    for (_, diagnosis, examination) in diagnosed() {
+        let text = |style| diagnosis_text(&diagnosis, examination.as_ref(), style);
+        let mut stripped = text(Style::Ansi);
+        for code in ["0", "1", "33", "1;31", "1;32"] {
+            stripped = stripped.replace(&format!("\u{1b}[{code}m"), "");
+        }
+        assert_eq!(stripped, text(Style::Plain));
+    }
 }

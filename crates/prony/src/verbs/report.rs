@@ -7,6 +7,7 @@ use crate::store::DirStore;
 use crate::terminal;
 use analysis::RunAnalysis;
 use record::{RunRecord, Store};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Name of the page within a record's directory.
@@ -47,7 +48,10 @@ pub fn write_html(
     analysis: &RunAnalysis,
 ) -> Result<(), String> {
     store
-        .put(PAGE, report::html::page(record, analysis).as_bytes())
+        .put(
+            PAGE,
+            report::html::page(record, analysis, &BTreeMap::new()).as_bytes(),
+        )
         .map_err(|e| format!("writing `{PAGE}`: {e}"))
 }
 
@@ -63,8 +67,12 @@ pub fn show(
     with_page: bool,
 ) -> Result<(), Failure> {
     if json {
-        let document =
-            report::json::run_document(record, analysis, &directory.display().to_string());
+        let document = report::json::run_document(
+            record,
+            analysis,
+            &directory.display().to_string(),
+            &BTreeMap::new(),
+        );
         return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();

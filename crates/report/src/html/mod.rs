@@ -6,7 +6,7 @@
 
 mod context;
 mod curves;
-mod number;
+pub(crate) mod number;
 mod series;
 mod spectra;
 mod stages;
@@ -14,13 +14,14 @@ mod trials;
 mod verdict;
 
 use crate::json::run_document;
-use analysis::{Levels, Plan, RunAnalysis, words};
+use analysis::{Diagnosis, Levels, Plan, RunAnalysis, words};
 use minijinja::{
     AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
 };
 use number::{Number, Source, Unit};
 use record::{Manifest, RunRecord};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const TEMPLATES: [(&str, &str); 8] = [
@@ -96,9 +97,14 @@ struct PlotData {
     modes: Vec<&'static str>,
 }
 
-/// The page for a run.
-pub fn page(record: &RunRecord, analysis: &RunAnalysis) -> String {
-    let source = Source::new(paths::DOCUMENT, &run_document(record, analysis, ""));
+/// The page for a run; `diagnoses` holds those of its trials by id.
+pub fn page(
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
+) -> String {
+    let document = run_document(record, analysis, "", diagnoses);
+    let source = Source::new(paths::DOCUMENT, &document);
     // A record of another version may hold another plan; the page then does without it.
     let plan = Plan::deserialize(&record.plan).ok();
     let cores = series::busiest_cores(record);

@@ -45,7 +45,7 @@ fn documents(record: &RunRecord, analysis: &RunAnalysis) -> BTreeMap<String, Val
     let mut all: BTreeMap<String, Value> = record.trials.iter().map(trial).collect();
     all.insert(
         String::new(),
-        serde_json::to_value(run_document(record, analysis, "")).unwrap(),
+        serde_json::to_value(run_document(record, analysis, "", &BTreeMap::new())).unwrap(),
     );
     all
 }
