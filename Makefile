@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
 .NOTPARALLEL:
-.PHONY: help evaluate test check fmt deny lint doc cargo-test build install bench bless
+.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-quick build install bench truth bless bpf
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -24,8 +24,8 @@ test: ## set up, then everything that `make check` does
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check
 
-# The tests come last, so that their summary is what remains on the screen.
-check: fmt deny lint doc cargo-test ## format, dependencies, lints, docs and tests: what CI runs
+# The tests come last, so that their summaries are what remains on the screen.
+check: fmt deny lint doc cargo-test truth-quick ## format, dependencies, lints, docs and tests: what CI runs
 
 fmt:
 	$(CARGO) fmt --all -- --check
@@ -42,6 +42,10 @@ doc:
 cargo-test:
 	$(CARGO) test --workspace --locked --no-fail-fast
 
+# Optimised, as a person would run it: a generator of the debug profile is itself the limit on a small machine.
+truth-quick: build
+	truth/run.py --quick --prony $(BUILD)/release/prony
+
 build: ## build the release binary
 	$(CARGO) build --release --locked --bin prony
 
@@ -52,5 +56,17 @@ bench: build ## measure prony beside wrk, and a frozen server against its analyt
 	bench/peers.py --prony $(BUILD)/release/prony
 	bench/freeze.py --prony $(BUILD)/release/prony
 
+truth: ## diagnose servers with a planted cause, the same mended, and healthy ones; prints the confusion table
+	@scripts/setup.sh truth
+	@$(MAKE) --no-print-directory build
+	truth/run.py --prony $(BUILD)/release/prony
+
 bless: ## rewrite the golden files from the present output; read the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --locked
+
+# The built object is checked in with its hashes, so that only whoever changes its source needs clang, llvm and libbpf-dev.
+BPF := crates/monitor/bpf
+bpf: ## compile the probes' kernel side anew (clang, llvm, libbpf-dev)
+	cd $(BPF) && clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-prefix-map=$(CURDIR)=. \
+		-I/usr/include/$(shell uname -m)-linux-gnu -c prony.bpf.c -o prony.bpf.o
+	cd $(BPF) && llvm-strip -g prony.bpf.o && sha256sum prony.bpf.c prony.bpf.o > prony.bpf.sha256

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh evaluate    what `make evaluate` needs: a C compiler and linker
 #   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
+#   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and mended
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
 # network. As root it uses apt directly, otherwise through sudo; with neither it says what is missing and
@@ -15,6 +16,8 @@ set -euo pipefail
 readonly self=${BASH_SOURCE[0]}
 readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
+# Services that the packages bring.
+readonly services='nginx haproxy lighttpd varnish varnishncsa php*-fpm'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -41,11 +44,41 @@ missing_for_test() {
 ab        apache2-utils
 chromium  chromium
 curl      curl
+haproxy   haproxy
 ip        iproute2
 nginx     nginx
 openssl   openssl
 python3   python3
+taskset   util-linux
 wrk       wrk
+TABLE
+}
+
+# Packages for the truth set, one a line, whose program is missing.
+missing_for_truth() {
+    while read -r program package; do
+        case $program in
+        */*) compgen -G "$program" >/dev/null ;;
+        *) has "$program" ;;
+        esac || echo "$package"
+    done <<'TABLE'
+apache2                                   apache2-bin
+gunicorn                                  gunicorn
+go                                        golang-go
+haproxy                                   haproxy
+ip                                        iproute2
+javac                                     default-jdk-headless
+lighttpd                                  lighttpd
+nginx                                     nginx
+node                                      nodejs
+openssl                                   openssl
+python3                                   python3
+taskset                                   util-linux
+uwsgi                                     uwsgi-core
+varnishd                                  varnish
+/usr/lib/uwsgi/plugins/python3*_plugin.so uwsgi-plugin-python3
+/usr/sbin/php-fpm*                        php-fpm
+/usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }
 
@@ -55,8 +88,8 @@ remove_policy() {
 
 # Runs as root: the policy file, apt, and the clean-up of both whatever happens in between.
 install_as_root() {
-    local nginx_was_here=yes
-    has nginx || nginx_was_here=no
+    local service before
+    before=$(services_here)
     trap remove_policy EXIT
     trap 'exit 130' INT TERM HUP
     if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
@@ -67,17 +100,26 @@ install_as_root() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     apt-get install -qq -y --no-install-recommends "$@" >/dev/null
-    if [ "$nginx_was_here" = no ] && has nginx; then
-        keep_nginx_off
-    fi
+    for service in $(comm -13 <(echo "$before") <(services_here)); do
+        keep_off "$service"
+    done
+}
+
+# Which of the services are installed, one a line, sorted.
+services_here() {
+    local service
+    # Unquoted on purpose: the names hold a pattern for compgen, which no file here matches.
+    for service in $services; do
+        compgen -G "/lib/systemd/system/$service.service" || compgen -G "/etc/init.d/$service" || true
+    done | sed 's|.*/||; s|\.service$||' | sort
 }
 
 # The package also asks for a start at the next boot; whoever wants that can enable it.
-keep_nginx_off() {
+keep_off() {
     if has systemctl; then
-        systemctl --quiet disable --now nginx 2>/dev/null || true
+        systemctl --quiet disable --now "$1" 2>/dev/null || true
     fi
-    echo "setup: nginx is installed for the tests; its service is neither started nor enabled"
+    echo "setup: $1 is installed for the tests; its service is neither started nor enabled"
 }
 
 # Installs packages by whichever way is open; false when there is none or it failed.
@@ -133,6 +175,13 @@ install_test_tools() {
         || echo "setup: going on; the tests that need these name what they lack" >&2
 }
 
+install_truth_servers() {
+    local packages
+    mapfile -t packages < <(missing_for_truth)
+    install_or_explain "${packages[@]}" \
+        || echo "setup: going on; cases whose server is missing are skipped and say so" >&2
+}
+
 install_cargo_deny() {
     cargo deny --version >/dev/null 2>&1 && return
     echo "setup: building cargo-deny $deny_version (a few minutes, once)"
@@ -154,9 +203,14 @@ main() {
         install_test_tools
         install_cargo_deny
         ;;
+    truth)
+        require_cargo
+        require_compiler
+        install_truth_servers
+        ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate and test" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test and truth" >&2
         exit "$exit_usage"
         ;;
     esac

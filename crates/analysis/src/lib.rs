@@ -9,13 +9,17 @@
 //! trials -> cells (medians, ratios to the baseline) -> knees -> verdict of the run
 //! ```
 
+mod alike;
 mod cells;
+mod comparison;
+mod diagnosed;
 pub mod diagnosis;
 mod error;
 mod knee;
 mod latency;
 mod limit;
 mod observed;
+pub mod pasted;
 mod proof;
 mod run;
 #[cfg(test)]
@@ -23,21 +27,30 @@ mod samples;
 mod stats;
 mod steady;
 mod trial;
+mod tuning;
 mod types;
 mod validity;
 mod verdict;
 mod warn;
 pub mod words;
 
+pub use alike::alike;
+pub use comparison::{CellCompared, Comparison, compare};
+pub use diagnosed::{Prediction, StoredProof, diagnose_run, merge_proofs, note_proof, prediction};
 pub use diagnosis::{
-    Change, Diagnosis, FactValue, Finding, Proof, ProofRatio, RuledOut, Station, Status, Unseen,
+    CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, Proof, ProofRatio,
+    RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
+    proposed_changes, signature_diff,
 };
 pub use error::AnalysisError;
 pub use knee::moves_load;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
-pub use proof::{Arm, Blocks, Mechanism, Metric, prove};
+pub use proof::{
+    Arm, Blocks, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back, status_after,
+};
 pub use run::analyse;
 pub use trial::analyse_trial;
+pub use tuning::{Tuning, TuningStep};
 pub use types::*;
 pub use verdict::judge_load;
 pub use warn::load_warnings;

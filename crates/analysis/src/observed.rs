@@ -326,7 +326,29 @@ impl Window {
 
 /// The series of a signal.
 pub(crate) fn named<'a>(all: &'a [Series], signal: &'a str) -> impl Iterator<Item = &'a Series> {
+    #[cfg(test)]
+    asked::note(signal);
     all.iter().filter(move |s| s.signal == signal)
+}
+
+/// The signals that this thread asked for.
+#[cfg(test)]
+pub(crate) mod asked {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    thread_local! {
+        static ASKED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    pub(super) fn note(signal: &str) {
+        ASKED.with_borrow_mut(|asked| asked.insert(signal.to_owned()));
+    }
+
+    /// All since the last time.
+    pub(crate) fn take() -> BTreeSet<String> {
+        ASKED.take()
+    }
 }
 
 fn cores(all: &[Series], window: &Window) -> BTreeMap<u32, CoreUse> {

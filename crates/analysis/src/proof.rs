@@ -2,12 +2,12 @@
 //!
 //! A block holds three loads in turning order: the server as it is, its identical twin, and the changed one. The
 //! twins say what the host does by itself (A/A); the change has to go beyond that. *Proved* needs three
-//! things at once: the metric moved for the better beyond the noise, the mechanism's own signal moved as predicted, and
-//! a control signal did not move. The surprise: a metric that moved while the signature stayed is not a success of
-//! the change but of the environment, and is reported as such.
+//! things at once: the metric moved for the better beyond the noise (and no other for the worse), the mechanism's own
+//! signal moved as predicted, and a control signal did not move. The surprise: a metric that moved while the
+//! signature stayed is not a success of the change but of the environment, and is reported as such.
 
 use crate::stats::{median, ratio};
-use crate::{Change, Proof, ProofRatio, Ratio};
+use crate::{Change, Proof, ProofRatio, Ratio, Status};
 
 /// A control or an unmoved signature stays within this share of what it was: counts per request repeat
 /// within one per cent, and one event per hundred requests is not a mechanism.
@@ -16,6 +16,8 @@ const UNMOVED: f64 = 0.10;
 const FEW: f64 = 0.02;
 /// A mechanism has moved when its count changed by at least this share.
 const MOVED: f64 = 0.25;
+/// Fewer pairs than these have no interval of 95 % (see `stats::ratio`).
+pub const FEWEST_BLOCKS: usize = 6;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +163,12 @@ impl Measured {
 
     /// The interval excludes 1 and the median lies outside the twins' noise.
     fn beyond_noise(&self) -> bool {
+        self.beyond(self.noise_floor())
+    }
+
+    fn beyond(&self, noise: f64) -> bool {
         let excludes = self.effect.low > 1.0 || self.effect.high < 1.0;
-        excludes && (self.effect.ratio - 1.0).abs() > self.noise_floor()
+        excludes && (self.effect.ratio - 1.0).abs() > noise
     }
 
     fn row(&self, role: &str) -> ProofRatio {
@@ -222,9 +228,9 @@ impl Mechanism {
     }
 }
 
-/// Judges a change. `metrics` are those that the cause predicts to improve, the first is the one that must.
-/// `mechanism` is what the change is meant to move, `control` what it must leave alone; `error_limit` is the largest
-/// share of failed requests that a change may bring.
+/// Judges a change. `metrics` are those that the cause predicts to improve, the most telling first: one of them must,
+/// and none may get worse. `mechanism` is what the change is meant to move, `control` what it must leave alone;
+/// `error_limit` is the largest share of failed requests that a change may bring.
 pub fn prove(
     blocks: &Blocks,
     metrics: &[Metric],
@@ -248,24 +254,103 @@ pub fn prove(
     for m in &measured {
         evidence.push(m.row("noise"));
     }
-    let errors = median(
-        &blocks
-            .changed
-            .iter()
-            .map(|a| a.error_share)
-            .collect::<Vec<_>>(),
-    );
     let (result, why) = judge(
         &measured,
         mechanism,
         control,
-        errors.filter(|share| *share > error_limit),
+        new_errors(blocks, error_limit),
     );
     Proof {
         result: result.to_owned(),
         why,
         changes,
         evidence,
+        calls: Vec::new(),
+    }
+}
+
+/// Share of failed requests that the change brought; those that fail without it too are not its fault.
+fn new_errors(blocks: &Blocks, error_limit: f64) -> Option<f64> {
+    let share = |arms: &[Arm]| median(&arms.iter().map(|a| a.error_share).collect::<Vec<_>>());
+    let with_change = share(&blocks.changed)?;
+    let without = share(&blocks.unchanged).unwrap_or(0.0);
+    (with_change > error_limit && with_change > without).then_some(with_change)
+}
+
+/// Notes that a proof was ended after `done` of `asked` blocks. With too few of them nothing is judged: the
+/// result is then `stopped`, and the evidence is what was measured.
+pub fn cut_short(proof: &mut Proof, done: usize, asked: usize, reason: &str) {
+    if done < FEWEST_BLOCKS {
+        proof.result = "stopped".to_owned();
+        proof.why = format!(
+            "{reason} after {done} of {asked} blocks, and fewer than {FEWEST_BLOCKS} say nothing with 95 % confidence"
+        );
+    } else {
+        proof
+            .why
+            .push_str(&format!("; {reason} after {done} of {asked} blocks"));
+    }
+}
+
+/// Judges the counter-test of a proved change: `back` has the fault again, in a fresh copy, and ran in turn with
+/// `changed`. The metric that proved the change has to get worse again beyond its noise, and the mechanism
+/// (`before`: with the change, `after`: with the fault back) has to return; otherwise nothing is proved.
+pub fn put_back(proof: &mut Proof, changed: &[Arm], back: &[Arm], mechanism: Option<&Mechanism>) {
+    let row_of = |proof: &Proof, role: &str, signal: &str| {
+        let mut rows = proof.evidence.iter();
+        rows.find(|r| r.role == role && r.signal == signal).cloned()
+    };
+    let proved = Metric::ALL
+        .into_iter()
+        .find(|metric| row_of(proof, "metric", metric.name()).is_some_and(|row| row.as_predicted));
+    let blocks = Blocks {
+        unchanged: changed.to_vec(),
+        twin: changed.to_vec(),
+        changed: back.to_vec(),
+    };
+    let Some(measured) = proved.and_then(|metric| Measured::of(metric, &blocks)) else {
+        proof.result = "not_proved".to_owned();
+        proof
+            .why
+            .push_str("; with the fault put back no request could be compared");
+        return;
+    };
+    let noise = row_of(proof, "noise", measured.metric.name())
+        .and_then(|row| row.interval)
+        .map_or(0.0, |(low, high)| (high - 1.0).abs().max((low - 1.0).abs()));
+    let returned = measured.beyond(noise) && measured.better_by() < 1.0;
+    let mut row = measured.row("put_back");
+    row.as_predicted = returned;
+    proof.evidence.push(row);
+    let rises = mechanism.map(|m| Mechanism {
+        falls: !m.falls,
+        ..m.clone()
+    });
+    let followed = rises.as_ref().and_then(Mechanism::moved_as_predicted);
+    let rows = rises.as_ref().and_then(|m| m.row("put_back", followed));
+    proof.evidence.extend(rows);
+    let effect = effect(&measured);
+    if returned && followed != Some(false) {
+        let words = format!("; with the fault put back the effect returned ({effect})");
+        proof.why.push_str(&words);
+    } else {
+        proof.result = "not_proved".to_owned();
+        let words = format!("; but with the fault put back the effect did not return ({effect})");
+        proof.why.push_str(&words);
+    }
+}
+
+/// How far a cause has been shown after `proof`, which was `before`. Only a measurement that contradicts the cause
+/// refutes it: not one that could not be made, was stopped, or could not see the mechanism.
+pub fn status_after(before: Status, proof: &Proof) -> Status {
+    let rows = |role: &'static str| proof.evidence.iter().filter(move |r| r.role == role);
+    let improved = rows("metric").any(|r| r.as_predicted);
+    let followed = rows("mechanism").next().map(|r| r.as_predicted);
+    match proof.result.as_str() {
+        "proved" => Status::Proved,
+        "worse" => Status::Refuted,
+        "not_proved" if !improved || followed == Some(false) => Status::Refuted,
+        _ => before,
     }
 }
 
@@ -299,6 +384,10 @@ fn judge(
     let moved = mechanism.and_then(Mechanism::moved_as_predicted);
     let stayed = control.and_then(Mechanism::stayed);
     match (improved, worsened, moved, stayed) {
+        (Some(m), Some(w), _, _) => (
+            "not_proved",
+            format!("a trade, not a remedy: {}, but {}", effect(m), effect(w)),
+        ),
         (Some(m), _, Some(true), Some(true) | None) => ("proved", proved(m, mechanism, control)),
         (Some(m), _, Some(true), Some(false)) => (
             "not_proved",
@@ -500,5 +589,110 @@ mod tests {
                 .filter(|e| e.role == "noise")
                 .all(|e| e.as_predicted)
         );
+    }
+
+    fn proved_proof() -> Proof {
+        let (falls, stays) = (mechanism(10.0, 1.0), mechanism(1.0, 1.0));
+        let (blocks, metrics) = (blocks(1.5, 0.02), [Metric::Rate]);
+        prove(&blocks, &metrics, Some(&falls), Some(&stays), vec![], 0.01)
+    }
+
+    #[test]
+    fn a_trade_is_no_remedy() {
+        let mut trade = blocks(1.5, 0.02);
+        for arm in &mut trade.changed {
+            arm.p99_ns = arm.p99_ns.map(|ns| ns * 4.0);
+        }
+        let (falls, metrics) = (mechanism(10.0, 1.0), [Metric::Rate, Metric::P99]);
+        let proof = prove(&trade, &metrics, Some(&falls), None, vec![], 0.01);
+        assert_eq!(proof.result, "not_proved");
+        assert!(proof.why.starts_with("a trade"), "{}", proof.why);
+    }
+
+    #[test]
+    fn errors_that_were_there_before_are_not_the_changes_fault() {
+        let mut mended = blocks(1.5, 0.02);
+        mended
+            .unchanged
+            .iter_mut()
+            .for_each(|a| a.error_share = 0.4);
+        mended.changed.iter_mut().for_each(|a| a.error_share = 0.05);
+        assert_eq!(
+            result(&mended, &mechanism(10.0, 1.0), &mechanism(1.0, 1.0)),
+            "proved"
+        );
+    }
+
+    #[test]
+    fn a_stopped_proof_keeps_what_it_has() {
+        let mut few = proved_proof();
+        let evidence = few.evidence.clone();
+        cut_short(&mut few, 3, 8, "a person stopped it");
+        assert_eq!(few.result, "stopped");
+        assert_eq!(few.evidence, evidence);
+        let mut enough = proved_proof();
+        cut_short(&mut enough, 6, 8, "a person stopped it");
+        assert_eq!(enough.result, "proved");
+        assert!(
+            enough
+                .why
+                .ends_with("a person stopped it after 6 of 8 blocks")
+        );
+    }
+
+    #[test]
+    fn the_effect_must_return_with_the_fault() {
+        let check = |gain: f64, back: f64| {
+            let mut proof = proved_proof();
+            let turns = blocks(gain, 0.02);
+            let mechanism = mechanism(1.0, back);
+            put_back(
+                &mut proof,
+                &turns.unchanged,
+                &turns.changed,
+                Some(&mechanism),
+            );
+            let rows = proof.evidence.iter().filter(|r| r.role == "put_back");
+            (
+                proof.result.clone(),
+                rows.map(|r| r.as_predicted).collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(check(0.66, 10.0), ("proved".into(), vec![true, true]));
+        assert_eq!(check(1.0, 10.0), ("not_proved".into(), vec![false, true]));
+        assert_eq!(check(0.66, 1.0), ("not_proved".into(), vec![true, false]));
+        // Faster still with the fault: whatever it is, it is not the fault.
+        assert_eq!(check(1.5, 10.0), ("not_proved".into(), vec![false, true]));
+    }
+
+    #[test]
+    fn only_a_contradiction_refutes() {
+        let check = |proof: &Proof| status_after(Status::Supported, proof);
+        let proved = proved_proof();
+        assert_eq!(check(&proved), Status::Proved);
+        let (falls, stays) = (mechanism(10.0, 1.0), mechanism(1.0, 1.0));
+        let judged = |gain, mechanism: Option<&Mechanism>, control: Option<&Mechanism>| {
+            let metrics = [Metric::Rate];
+            prove(
+                &blocks(gain, 0.02),
+                &metrics,
+                mechanism,
+                control,
+                vec![],
+                0.01,
+            )
+        };
+        assert_eq!(check(&judged(1.0, Some(&falls), None)), Status::Refuted);
+        assert_eq!(check(&judged(0.6, Some(&falls), None)), Status::Refuted);
+        assert_eq!(check(&judged(1.5, Some(&stays), None)), Status::Refuted);
+        // Faster, but by what could not be seen, or something else changed too.
+        assert_eq!(check(&judged(1.5, None, None)), Status::Supported);
+        assert_eq!(
+            check(&judged(1.5, Some(&falls), Some(&falls))),
+            Status::Supported
+        );
+        let mut stopped = proved;
+        cut_short(&mut stopped, 1, 8, "a person stopped it");
+        assert_eq!(check(&stopped), Status::Supported);
     }
 }

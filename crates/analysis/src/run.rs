@@ -6,7 +6,7 @@ use crate::trial::analyse_trial;
 use crate::words::{levels, plural, rate};
 use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict};
 use plan::Plan;
-use record::{RunRecord, Warning};
+use record::{PROOF_STAGE, RunRecord, Warning};
 use std::collections::BTreeMap;
 
 /// Trials that a warning names by number before it says "and more".
@@ -41,10 +41,12 @@ fn rate_of(cell: &Cell) -> Option<f64> {
     cell.achieved_per_s.map(|s| s.median)
 }
 
-/// The cell with the highest valid rate, of the closed loops or of the open ones.
+/// The cell with the highest valid rate, of the closed loops or of the open ones. The arms of a proof are copies: they
+/// say nothing of the server's own best.
 fn best(cells: &[Cell], closed: bool) -> Option<&Cell> {
     cells
         .iter()
+        .filter(|c| c.stage != PROOF_STAGE)
         .filter(|c| c.offered_per_s.is_none() == closed && rate_of(c).is_some())
         .max_by(|a, b| {
             let rate = |c: &Cell| rate_of(c).unwrap_or(0.0);
@@ -91,6 +93,7 @@ fn faster_but_limited<'a>(
     }
     let limited = trials
         .iter()
+        .filter(|t| t.stage != PROOF_STAGE)
         .filter(|t| !t.verdict.valid && t.verdict.limit == Limit::Generator);
     limited
         .filter(|t| t.offered_per_s.is_none() && t.achieved_per_s > rate_of(best))

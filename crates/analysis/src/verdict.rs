@@ -336,6 +336,20 @@ mod tests {
         check(&load, true, Limit::OfferedLoad, "connections", &[]);
     }
 
+    #[test]
+    fn a_window_of_milliseconds_does_not_tell_who_was_busier() {
+        let load = Load::closed(0.05, 0.9);
+        check(&load, false, Limit::Generator, "generator", &[]);
+        let short = load.change(|l| {
+            l.outcome.measured_to = l.outcome.measured_from + Nanos::from_millis(2);
+            l.outcome.generator.threads[0].cpu_user_ns = 300_000;
+            l.outcome.generator.threads[0].cpu_system_ns = 1_500_000;
+            l.outcome.generator.threads[0].wall_ns = 2_000_000;
+        });
+        let verdict = short.verdict();
+        assert_ne!(verdict.limit, Limit::Generator, "{}", verdict.why);
+    }
+
     fn proxied(proxy: f64, backend: f64, url: &str) -> Load {
         let mut load = Load::closed(0.0, 0.4);
         load.spec.url = url.into();

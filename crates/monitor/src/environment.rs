@@ -4,7 +4,7 @@
 //! surprise: a fact that a host does not have at all (a frequency governor in a virtual machine) is also
 //! an item, because a reader of the report must be able to tell it from a fact that was not looked for.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod cpu;
 mod facts;
 mod kernel;

@@ -2,6 +2,7 @@
 //!
 //! Every variant ends up as the reason of a [`record::Unavailable`]; none of them stops a run.
 
+use record::Nanos;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +52,16 @@ pub enum MonitorError {
         /// How many are watched.
         watched: usize,
     },
+    /// Sampling at the rhythm that was asked for would take more than its budget.
+    #[error("one took {took} of CPU, so they came up to {widest} apart in place of {asked}")]
+    TooDear {
+        /// The rhythm that was asked for.
+        asked: Nanos,
+        /// CPU time of the dearest sample.
+        took: Nanos,
+        /// The longest time between samples.
+        widest: Nanos,
+    },
     /// A device that was asked for does not exist.
     #[error("there is no network device `{name}`, only {known}")]
     NoDevice {
@@ -60,12 +71,22 @@ pub enum MonitorError {
         known: String,
     },
     /// The sock_diag conversation with the kernel failed.
-    #[error("{doing}: {cause}")]
+    #[error("{doing} {what}: {cause}")]
     Netlink {
         /// What was being done.
         doing: &'static str,
+        /// With which sockets.
+        what: &'static str,
         /// The system's words.
         cause: io::Error,
+    },
+    /// The groups of a process have no such controller where it can be read.
+    #[error("no group of {target} under /sys/fs/cgroup has the {controller} controller")]
+    NoController {
+        /// The target.
+        target: String,
+        /// `cpu` or `memory`.
+        controller: &'static str,
     },
     /// No socket listened on the address in any sample.
     #[error("no socket listens on {address} in this network namespace")]
@@ -102,8 +123,12 @@ impl MonitorError {
                 "use a kernel with CONFIG_SCHED_INFO and sched accounting on"
             }
             Self::NoDevice { .. } => "name one that exists",
+            Self::TooDear { .. } => "watch fewer processes, or load over fewer connections",
             Self::TooMany { .. } => "name the ones of interest",
             Self::Netlink { .. } => "use a kernel with CONFIG_INET_DIAG (module tcp_diag)",
+            Self::NoController { .. } => {
+                "mount the control groups at /sys/fs/cgroup and start prony in the host's cgroup namespace"
+            }
             Self::NotListening { .. } => "start prony in the network namespace of the server",
             Self::Thread { .. } => "raise the limit of processes (ulimit -u) or free some memory",
             Self::Panicked { .. } => "report this as a bug of prony",

@@ -12,18 +12,25 @@
 //! read (twice the cost of reading an open one again, see [`root::Reread`]) and parses whole files of
 //! which a sample needs four numbers.
 
+pub mod cgroup;
+pub mod conntrack;
 pub mod cpu;
+pub mod diag;
 pub mod environment;
 pub mod error;
 pub mod fields;
+pub mod jvm;
 pub mod listen;
 pub mod memory;
 pub mod nic;
 pub mod pressure;
+pub mod probe;
 pub mod process;
+pub mod profile;
 pub mod recorder;
 pub mod root;
 pub mod sampler;
+pub mod sockets;
 pub mod softirq;
 pub mod source;
 pub mod task;

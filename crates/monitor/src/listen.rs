@@ -3,19 +3,14 @@
 //! The question to the kernel is "all TCP sockets in state LISTEN", which walks only the table of listening
 //! sockets: `/proc/net/tcp` holds the same numbers but takes 100 ms when there are many TIME_WAIT sockets.
 //! The surprise: with SO_REUSEPORT several sockets share an address, each with a queue of its own; the
-//! series is that of the fullest one, because that is the one that overflows first. The message formats
-//! (include/uapi/linux/inet_diag.h) are small enough to be written here by hand.
+//! series is that of the fullest one, because that is the one that overflows first.
 
+use crate::diag::{AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE};
 use crate::recorder::Rows;
 use crate::{MonitorError, Pass, Recorder, Signal, Source};
 use record::Nanos;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
-};
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 
 /// Signals of a listening address.
 pub const QUEUE: [Signal; 2] = [
@@ -23,17 +18,8 @@ pub const QUEUE: [Signal; 2] = [
     Signal::gauge("listen.backlog", "connections", "sock_diag"),
 ];
 
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
-const IPPROTO_TCP: u8 = 6;
 /// `1 << TCP_LISTEN` (include/net/tcp_states.h).
 const STATE_LISTEN: u32 = 1 << 10;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLM_F_REQUEST_DUMP: u16 = 0x1 | 0x300;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-/// Length of `struct nlmsghdr`.
-const HEADER: usize = 16;
 
 /// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,79 +47,12 @@ impl ListenSocket {
     }
 }
 
-/// What one datagram from the kernel held.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    /// Listening sockets.
-    pub sockets: Vec<ListenSocket>,
-    /// It was the last one.
-    pub last: bool,
-}
-
-/// The question for all listening TCP sockets of an address family.
-pub fn request(family: u8) -> [u8; 72] {
-    let mut message = [0u8; 72];
-    message[0..4].copy_from_slice(&72u32.to_ne_bytes());
-    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
-    // struct inet_diag_req_v2: family, protocol, extensions, padding, states, then an id that stays zero.
-    message[HEADER] = family;
-    message[HEADER + 1] = IPPROTO_TCP;
-    message[HEADER + 4..HEADER + 8].copy_from_slice(&STATE_LISTEN.to_ne_bytes());
-    message
-}
-
-/// Reads one datagram of the kernel's answer.
-///
-/// # Errors
-/// The kernel's error number as [`io::Error`]; `InvalidData` when the datagram is cut.
-pub fn parse(mut bytes: &[u8]) -> io::Result<Part> {
-    let cut = || io::Error::new(io::ErrorKind::InvalidData, "the answer is cut");
-    let mut part = Part::default();
-    while !bytes.is_empty() {
-        let length = read_u32(bytes, 0).ok_or_else(cut)? as usize;
-        let message = bytes
-            .get(..length)
-            .filter(|_| length >= HEADER)
-            .ok_or_else(cut)?;
-        let kind = u16::from_ne_bytes([message[4], message[5]]);
-        let body = &message[HEADER..];
-        match kind {
-            NLMSG_DONE => part.last = true,
-            NLMSG_ERROR => {
-                let errno = read_u32(body, 0).ok_or_else(cut)? as i32;
-                return Err(io::Error::from_raw_os_error(-errno));
-            }
-            SOCK_DIAG_BY_FAMILY => part.sockets.push(socket(body).ok_or_else(cut)?),
-            _ => {}
-        }
-        // Messages are aligned to four bytes.
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(part)
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-/// `struct inet_diag_msg`: family at 0, source port at 4 and source address at 8 (both in network order),
-/// receive queue at 56 and send queue at 60: for a listening socket these are queue and backlog.
-fn socket(body: &[u8]) -> Option<ListenSocket> {
-    let family = *body.first()?;
-    let port = u16::from_be_bytes(body.get(4..6)?.try_into().ok()?);
-    let address: [u8; 16] = body.get(8..24)?.try_into().ok()?;
-    let ip = match family {
-        AF_INET => {
-            let [a, b, c, d, ..] = address;
-            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-        }
-        _ => IpAddr::V6(Ipv6Addr::from(address)),
-    };
+/// For a listening socket, receive and send queue are queue and backlog.
+fn listening(message: &Message<'_>) -> Option<ListenSocket> {
     Some(ListenSocket {
-        address: SocketAddr::new(ip, port),
-        queue: read_u32(body, 56)?,
-        backlog: read_u32(body, 60)?,
+        address: message.local()?,
+        queue: message.u32_at(RECEIVE_QUEUE)?,
+        backlog: message.u32_at(SEND_QUEUE)?,
     })
 }
 
@@ -159,8 +78,7 @@ pub fn fullest(
 pub struct Listen {
     /// Addresses of interest, and whether a socket was seen for each.
     wanted: Vec<(SocketAddr, bool)>,
-    netlink: Option<OwnedFd>,
-    buffer: Vec<u8>,
+    diag: Diag,
     rows: Rows<SocketAddr, 2>,
     gave_up: bool,
 }
@@ -170,8 +88,7 @@ impl Listen {
     pub fn new(wanted: Vec<SocketAddr>) -> Self {
         Self {
             wanted: wanted.into_iter().map(|address| (address, false)).collect(),
-            netlink: None,
-            buffer: vec![0; 32 * 1024],
+            diag: Diag::default(),
             rows: Rows::new(QUEUE),
             gave_up: false,
         }
@@ -184,32 +101,19 @@ impl Listen {
     pub fn sockets(&mut self) -> Result<Vec<ListenSocket>, MonitorError> {
         let mut sockets = Vec::new();
         for family in [AF_INET, AF_INET6] {
-            self.ask(family, &mut sockets)?;
+            let question = Question {
+                family,
+                states: STATE_LISTEN,
+                extensions: 0,
+                filter: &[],
+            };
+            self.diag
+                .ask(&question, "the listening sockets", |message| {
+                    sockets.push(listening(&message)?);
+                    Some(())
+                })?;
         }
         Ok(sockets)
-    }
-
-    fn ask(&mut self, family: u8, sockets: &mut Vec<ListenSocket>) -> Result<(), MonitorError> {
-        let failed = |doing| move |cause: io::Error| MonitorError::Netlink { doing, cause };
-        let netlink = match self.netlink.take() {
-            Some(netlink) => netlink,
-            None => open_netlink().map_err(failed("opening a sock_diag socket"))?,
-        };
-        send(&netlink, &request(family), SendFlags::empty())
-            .map_err(|e| failed("asking for the listening sockets")(e.into()))?;
-        loop {
-            let (length, _) = recv(&netlink, &mut self.buffer[..], RecvFlags::empty())
-                .map_err(|e| failed("receiving the listening sockets")(e.into()))?;
-            let part =
-                parse(&self.buffer[..length]).map_err(failed("listing the listening sockets"))?;
-            sockets.extend(part.sockets);
-            if part.last {
-                break;
-            }
-        }
-        // Kept only after a whole answer: the rest of a broken one must not answer the next question.
-        self.netlink = Some(netlink);
-        Ok(())
     }
 
     /// Takes note of which wanted addresses have a socket.
@@ -218,16 +122,6 @@ impl Listen {
             *seen |= found.values().any(|socket| socket.serves(*wanted));
         }
     }
-}
-
-fn open_netlink() -> io::Result<OwnedFd> {
-    let socket = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        Some(netlink::SOCK_DIAG),
-    )?;
-    Ok(socket)
 }
 
 impl Source for Listen {
@@ -276,62 +170,12 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut message = Vec::new();
-        message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend([0; 10]);
-        message.extend(body);
-        message
-    }
-
-    fn diag(family: u8, address: [u8; 16], port: u16, queue: u32, backlog: u32) -> Vec<u8> {
-        let mut body = vec![0u8; 72];
-        body[0] = family;
-        body[4..6].copy_from_slice(&port.to_be_bytes());
-        body[8..24].copy_from_slice(&address);
-        body[56..60].copy_from_slice(&queue.to_ne_bytes());
-        body[60..64].copy_from_slice(&backlog.to_ne_bytes());
-        message(SOCK_DIAG_BY_FAMILY, &body)
-    }
-
     fn at(address: &str, queue: u32, backlog: u32) -> ListenSocket {
         ListenSocket {
             address: address.parse().unwrap(),
             queue,
             backlog,
         }
-    }
-
-    #[test]
-    fn sockets_of_both_families_up_to_the_end_mark() {
-        let mut v4 = [0; 16];
-        v4[..4].copy_from_slice(&[127, 0, 0, 1]);
-        let mut bytes = diag(AF_INET, v4, 8080, 5, 511);
-        bytes.extend(diag(AF_INET6, [0; 16], 80, 0, 4096));
-        bytes.extend(message(NLMSG_DONE, &[0; 4]));
-        let part = parse(&bytes).unwrap();
-        assert_eq!(
-            part.sockets,
-            [at("127.0.0.1:8080", 5, 511), at("[::]:80", 0, 4096)]
-        );
-        assert!(part.last);
-        assert!(!parse(&diag(AF_INET, v4, 1, 0, 0)).unwrap().last);
-    }
-
-    #[test]
-    fn the_kernels_refusal_and_cut_answers_are_errors() {
-        let refusal = parse(&message(NLMSG_ERROR, &(-2i32).to_ne_bytes())).unwrap_err();
-        assert_eq!(refusal.kind(), io::ErrorKind::NotFound);
-        let whole = diag(AF_INET, [0; 16], 1, 0, 0);
-        for cut in [
-            &whole[..3],
-            &whole[..40],
-            &message(SOCK_DIAG_BY_FAMILY, &[0; 8])[..],
-        ] {
-            assert_eq!(parse(cut).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        }
-        assert!(parse(&[0; 16]).is_err(), "a length of zero must not loop");
     }
 
     #[test]

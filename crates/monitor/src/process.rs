@@ -36,6 +36,20 @@ const IO_KEYS: [&str; 4] = ["read_bytes", "write_bytes", "syscr", "syscw"];
 /// From the directory `fd`.
 pub const OPEN_FILES: Signal = Signal::gauge("process.open_files", "files", "/proc/PID/fd");
 
+/// From `limits`: the soft limit of open files; none while it is unlimited.
+pub const OPEN_FILES_LIMIT: Signal =
+    Signal::gauge("process.open_files_limit", "files", "/proc/PID/limits");
+
+/// From `stat`, read with the slow ones because it hardly ever changes.
+pub const NICE: Signal = Signal::gauge("process.nice", "nice", STAT_FILE);
+
+/// From `status`: what of it is swapped out.
+pub const SWAP: [Signal; 1] = [Signal::gauge(
+    "process.swap_bytes",
+    "bytes",
+    "/proc/PID/status",
+)];
+
 /// What `stat` says of a process, or of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStat {
@@ -53,6 +67,8 @@ pub struct TaskStat {
     pub user_ticks: u64,
     /// Ticks in the kernel.
     pub system_ticks: u64,
+    /// Nice value: 0 is normal, 19 yields most.
+    pub nice: i32,
     /// Threads.
     pub threads: u64,
     /// Resident pages.
@@ -93,6 +109,7 @@ pub fn parse_stat(text: &str) -> Option<TaskStat> {
         major_faults: count(12)?,
         user_ticks: count(14)?,
         system_ticks: count(15)?,
+        nice: field(19)?.parse().ok()?,
         threads: count(20)?,
         rss_pages: count(24)?,
     })
@@ -110,6 +127,25 @@ pub fn parse_io(text: &str) -> Option<[f64; 4]> {
     Some(values)
 }
 
+/// The soft limit of open files from the text of `limits`, `Some(None)` when it is unlimited; `None` when the
+/// text has no such line.
+pub fn parse_open_files_limit(text: &str) -> Option<Option<u64>> {
+    let rest = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    match rest.split_ascii_whitespace().next()? {
+        "unlimited" => Some(None),
+        soft => Some(Some(soft.parse().ok()?)),
+    }
+}
+
+/// Swapped bytes from the text of `status`; `None` when it has no such line.
+pub fn parse_swap(text: &str) -> Option<[f64; 1]> {
+    let rest = text.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
+    let kib: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
+    Some([kib * 1024.0])
+}
+
 /// A process that is watched.
 #[derive(Debug)]
 pub struct Process {
@@ -119,7 +155,12 @@ pub struct Process {
     stat: Reread,
     stat_series: TaskSeries<6>,
     io: TaskFile<4>,
+    swap: TaskFile<1>,
     open_files: TaskSeries<1>,
+    nice: TaskSeries<1>,
+    limits: Reread,
+    open_files_limit: TaskSeries<1>,
+    limit_gave_up: bool,
     slow_at: Option<Nanos>,
 }
 
@@ -129,13 +170,20 @@ impl Process {
         let task = Task::process(root, target, pid);
         let file = |name, needs| task.file(name, needs).closed_between_reads(!keep_open);
         let io = file("io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING");
+        let status = task.file("status", "use a kernel with CONFIG_SWAP");
+        let status = status.closed_between_reads(true);
         Self {
             root: root.clone(),
             pid,
             stat: file("stat", ""),
             stat_series: TaskSeries::new(STAT),
             io: TaskFile::new(io, parse_io, IO),
+            swap: TaskFile::new(status, parse_swap, SWAP),
             open_files: TaskSeries::new([OPEN_FILES]),
+            nice: TaskSeries::new([NICE]),
+            limits: task.file("limits", "").closed_between_reads(true),
+            open_files_limit: TaskSeries::new([OPEN_FILES_LIMIT]),
+            limit_gave_up: false,
             slow_at: None,
             task,
         }
@@ -178,7 +226,10 @@ impl Process {
         {
             self.slow_at = Some(at);
             self.io.sample(&self.task, at, |_| false, out);
+            self.swap.sample(&self.task, at, |_| false, out);
             self.sample_open_files(at, out);
+            self.sample_open_files_limit(at, out);
+            self.nice.push(&self.task, at, [f64::from(stat.nice)], out);
         }
         Ok(Some(stat))
     }
@@ -187,7 +238,30 @@ impl Process {
         if self.task.set_name(name) {
             self.stat_series.rename(&self.task, out);
             self.io.series().rename(&self.task, out);
+            self.swap.series().rename(&self.task, out);
             self.open_files.rename(&self.task, out);
+            self.open_files_limit.rename(&self.task, out);
+            self.nice.rename(&self.task, out);
+        }
+    }
+
+    fn sample_open_files_limit(&mut self, at: Nanos, out: &mut Recorder) {
+        if self.limit_gave_up {
+            return;
+        }
+        match self
+            .limits
+            .try_parse("`Max open files`", parse_open_files_limit)
+        {
+            Ok(Some(limit)) => self
+                .open_files_limit
+                .push(&self.task, at, [limit as f64], out),
+            Ok(None) => {}
+            Err(error) if self.task.has_ended(&error) => {}
+            Err(error) => {
+                self.limit_gave_up = true;
+                self.open_files_limit.unavailable(&self.task, &error, out);
+            }
         }
     }
 
@@ -246,6 +320,7 @@ mod tests {
                 major_faults: 5,
                 user_ticks: 700,
                 system_ticks: 300,
+                nice: 0,
                 threads: 3,
                 rss_pages: 2500,
             }
@@ -264,6 +339,18 @@ mod tests {
     fn io_takes_storage_bytes_and_all_calls() {
         let text = "rchar: 6976\nwchar: 11\nsyscr: 10\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n";
         assert_eq!(parse_io(text), Some([4096.0, 8192.0, 10.0, 4.0]));
+    }
+
+    #[test]
+    fn the_soft_limit_of_open_files() {
+        let text = |soft: &str| {
+            format!(
+                "Limit   Soft Limit   Hard Limit   Units\nMax open files    {soft}    4096    files\n"
+            )
+        };
+        assert_eq!(parse_open_files_limit(&text("1024")), Some(Some(1024)));
+        assert_eq!(parse_open_files_limit(&text("unlimited")), Some(None));
+        assert_eq!(parse_open_files_limit("Max processes  7  7  x\n"), None);
     }
 
     #[test]

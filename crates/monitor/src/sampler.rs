@@ -5,11 +5,16 @@
 //! time just before it is read, not with the time of the whole sample, because on a saturated host the
 //! sampler itself may wait for a CPU between two sources.
 
+use crate::cgroup::Cgroups;
+use crate::conntrack::Conntrack;
 use crate::cpu::Cpu;
+use crate::jvm::Jvm;
 use crate::listen::Listen;
 use crate::nic::Nic;
+use crate::sockets::Sockets;
 use crate::softirq::{Softirqs, Softnet};
 use crate::tasks::Tasks;
+use crate::tree::Members;
 use crate::watch::{Cost, Observation};
 use crate::{MonitorError, Pass, Recorder, Source, WatchConfig, memory, pressure, tcp};
 use record::Nanos;
@@ -41,10 +46,23 @@ impl Sampler {
             Box::new(Softirqs::new(root)),
             Box::new(Softnet::new(root)),
             Box::new(Nic::new(root, config.devices.clone())),
+            Box::new(Conntrack::new(root)),
         ];
         let fields = tcp::sources(root).into_iter().chain(memory::sources(root));
         for source in fields.chain(pressure::sources(root)) {
             sources.push(Box::new(source));
+        }
+        if !config.targets.is_empty() {
+            let members = Members::new(root, &config.targets, config.generator);
+            sources.push(Box::new(Sockets::new(
+                root,
+                members.clone(),
+                &config.listen,
+                config.slow_interval,
+            )));
+            let (slow, same) = (config.slow_interval, members.clone());
+            sources.push(Box::new(Jvm::new(root, same, slow)));
+            sources.push(Box::new(Cgroups::new(root, members, slow)));
         }
         if !config.listen.is_empty() {
             sources.push(Box::new(Listen::new(config.listen.clone())));
@@ -57,16 +75,23 @@ impl Sampler {
         }
     }
 
-    /// Takes one sample of all sources that are due in `pass`.
-    pub fn sample_now(&mut self, pass: Pass) {
+    /// Takes one sample of all sources that are due in `pass`; the CPU time that it took, s.
+    pub fn sample_now(&mut self, pass: Pass) -> f64 {
         let before = thread_cpu_s();
         for source in &mut self.sources {
             if source.due(pass) {
                 source.sample((self.clock)(), pass, &mut self.out);
             }
         }
+        let took_s = thread_cpu_s() - before;
         self.cost.samples += 1;
-        self.cost.cpu_s += thread_cpu_s() - before;
+        self.cost.cpu_s += took_s;
+        took_s
+    }
+
+    /// Notes what the samples were expected to take, as a share of one core.
+    pub fn expect(&mut self, share: f64) {
+        self.cost.expected_share = Some(share);
     }
 
     /// Records a gap that the sampler's owner knows of.

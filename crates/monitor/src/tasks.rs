@@ -227,6 +227,9 @@ mod tests {
             self.write(&format!("{pid}/stat"), &stat(pid));
             let io = "syscr: 4\nsyscw: 3\nread_bytes: 2\nwrite_bytes: 1\n";
             self.write(&format!("{pid}/io"), io);
+            self.write(&format!("{pid}/status"), "VmSwap:\t  3 kB\n");
+            let limits = "Max open files  1024  4096  files\n";
+            self.write(&format!("{pid}/limits"), limits);
             self.write(&format!("{pid}/fd/0"), "");
             for tid in tids {
                 self.write(&format!("{pid}/task/{tid}/stat"), &stat(*tid));
@@ -295,11 +298,14 @@ mod tests {
             ("process.major_faults", 2.0),
             ("process.threads", 1.0),
             ("process.rss_bytes", 25.0 * page),
+            ("process.swap_bytes", 3072.0),
             ("process.read_bytes", 2.0),
             ("process.write_bytes", 1.0),
             ("process.read_calls", 4.0),
             ("process.write_calls", 3.0),
             ("process.open_files", 1.0),
+            ("process.open_files_limit", 1024.0),
+            ("process.nice", 0.0),
             ("thread.cpu_user_s", 300.0 / ticks_per_s),
             ("thread.cpu_system_s", 100.0 / ticks_per_s),
             ("thread.run_s", 4.0),
@@ -312,7 +318,7 @@ mod tests {
             assert_eq!(found.label("target"), Some("proxy"));
             assert_eq!(found.label("name"), Some("nginx"));
         }
-        assert_eq!(series.len(), 17);
+        assert_eq!(series.len(), 20);
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! parents are read from `stat`, once for each process that appears.
 
 use crate::process::parse_stat;
+use crate::watch::Watched;
 use crate::{MonitorError, Root};
+use record::Nanos;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The parent of each process on the host.
 #[derive(Debug, Default)]
@@ -59,6 +62,61 @@ impl Tree {
             ancestor = *self.parents.get(&ancestor)?;
         }
         None
+    }
+}
+
+/// The targets' processes, looked up once for all sources that need them.
+#[derive(Clone, Debug)]
+pub struct Members(Arc<Mutex<Looked>>);
+
+#[derive(Debug)]
+struct Looked {
+    root: Root,
+    targets: Vec<String>,
+    given: BTreeMap<i32, Option<usize>>,
+    tree: Tree,
+    at: Option<Nanos>,
+}
+
+impl Members {
+    /// The members of `targets`; nothing is looked up yet.
+    pub fn new(root: &Root, targets: &[Watched], generator: Option<i32>) -> Self {
+        let mut given = BTreeMap::new();
+        given.extend(generator.map(|pid| (pid, None)));
+        for (i, target) in targets.iter().enumerate() {
+            given.extend(target.pids.iter().map(|&pid| (pid, Some(i))));
+        }
+        Self(Arc::new(Mutex::new(Looked {
+            root: root.clone(),
+            targets: targets.iter().map(|t| t.target.clone()).collect(),
+            given,
+            tree: Tree::default(),
+            at: None,
+        })))
+    }
+
+    /// Names of the targets, in the order of their indices.
+    pub fn targets(&self) -> Vec<String> {
+        self.with(|looked| looked.targets.clone())
+    }
+
+    /// Process ids, rising, each with the index of its target; not older than `max_age`.
+    ///
+    /// # Errors
+    /// [`MonitorError::Read`] when `/proc` cannot be listed.
+    pub fn at(&self, now: Nanos, max_age: Nanos) -> Result<Vec<(i32, usize)>, MonitorError> {
+        self.with(|looked| {
+            if looked.at.is_none_or(|at| now.since(at) >= max_age) {
+                looked.tree.refresh(&looked.root)?;
+                looked.at = Some(now);
+            }
+            Ok(looked.tree.owned(&looked.given))
+        })
+    }
+
+    /// A panic of another source leaves a whole tree behind, perhaps with processes missing.
+    fn with<T>(&self, f: impl FnOnce(&mut Looked) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

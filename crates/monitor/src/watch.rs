@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Share of one core that sampling may take while something is timed. Samples that would take more come less often.
+const BUDGET: f64 = 0.02;
+
 /// Label `target` of prony's own process.
 pub const GENERATOR: &str = "generator";
 
@@ -66,6 +69,8 @@ pub struct Cost {
     pub cpu_s: f64,
     /// Samples taken.
     pub samples: u64,
+    /// Share of one core that they were expected to take, from one sample before the run; `None` where none was taken.
+    pub expected_share: Option<f64>,
 }
 
 /// What was seen.
@@ -88,17 +93,21 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes the first sample and starts the thread that takes the others.
+    /// Takes the first sample, and a second one that tells what each will cost, and starts the thread that takes the
+    /// others.
     pub fn start(config: &WatchConfig, clock: RunClock) -> Self {
         let mut sampler = Sampler::new(config, clock);
         sampler.sample_now(Pass::Edge);
+        let took_s = sampler.sample_now(Pass::Fast);
+        let mut schedule = Schedule::new(config.interval, config.slow_interval);
+        schedule.hold_to_budget(took_s);
+        sampler.expect(took_s / schedule.gap().as_secs_f64());
         let sampler = Arc::new(Mutex::new(sampler));
         let (alive, ended) = mpsc::channel();
-        let schedule = Schedule::new(config.interval, config.slow_interval);
         let shared = Arc::clone(&sampler);
         let thread = std::thread::Builder::new()
             .name("monitor".to_owned())
-            .spawn(move || sample_until(&ended, &schedule, &shared))
+            .spawn(move || sample_until(&ended, schedule, &shared))
             .map_err(|cause| {
                 let error = MonitorError::Thread { cause };
                 lock(&sampler).unavailable("samples between the first and the last", &error);
@@ -120,7 +129,9 @@ impl Watch {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         match panic {
-            None => sampler.sample_now(Pass::Edge),
+            None => {
+                sampler.sample_now(Pass::Edge);
+            }
             Some(cause) => {
                 let cause = panic_text(cause.as_ref());
                 sampler.unavailable("samples up to the end", &MonitorError::Panicked { cause });
@@ -142,17 +153,34 @@ fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Samples by the schedule until the other end of `ended` is dropped.
-fn sample_until(ended: &mpsc::Receiver<()>, schedule: &Schedule, sampler: &Mutex<Sampler>) {
+fn sample_until(ended: &mpsc::Receiver<()>, mut schedule: Schedule, sampler: &Mutex<Sampler>) {
     let began = Instant::now();
-    let mut tick = 0;
+    let asked = schedule.interval;
+    let (mut tick, mut dearest_s) = (0, 0.0_f64);
     loop {
         tick = schedule.next_after(tick, began.elapsed());
         let wait = schedule.time_of(tick).saturating_sub(began.elapsed());
         match ended.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) => lock(sampler).sample_now(schedule.pass(tick)),
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let took_s = lock(sampler).sample_now(schedule.pass(tick));
+                dearest_s = dearest_s.max(took_s);
+                schedule.hold_to_budget(took_s);
+            }
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
+    if schedule.widest > asked {
+        let error = MonitorError::TooDear {
+            asked: nanos(asked),
+            took: nanos(Duration::from_secs_f64(dearest_s)),
+            widest: nanos(schedule.widest),
+        };
+        lock(sampler).unavailable("some of the samples", &error);
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Which ticks there are, counted from the start.
@@ -161,6 +189,10 @@ struct Schedule {
     interval: Duration,
     /// Every so many ticks is a slow one.
     slow_every: u32,
+    /// Ticks from the last sample to the next one: more than one when a tick is too short for what a sample costs.
+    step: u32,
+    /// The longest time between samples so far.
+    widest: Duration,
 }
 
 impl Schedule {
@@ -171,22 +203,39 @@ impl Schedule {
         Self {
             interval: Duration::from_nanos(interval_ns),
             slow_every: u32::try_from(slow_every).unwrap_or(u32::MAX),
+            step: 1,
+            widest: Duration::from_nanos(interval_ns),
         }
+    }
+
+    /// Time from one sample to the next.
+    fn gap(&self) -> Duration {
+        self.interval.saturating_mul(self.step)
+    }
+
+    /// Chooses the distance of the next sample by what the last one took, s of CPU, so that `BUDGET` holds.
+    fn hold_to_budget(&mut self, took_s: f64) {
+        let step = (took_s / BUDGET / self.interval.as_secs_f64()).ceil();
+        self.step = (step as u32).max(1);
+        self.widest = self.widest.max(self.gap());
     }
 
     fn time_of(&self, tick: u32) -> Duration {
         self.interval.saturating_mul(tick)
     }
 
-    /// The first tick after `tick` that is not yet over at `elapsed`.
+    /// The tick one step after `tick`, or the first one that is not yet over at `elapsed`.
     fn next_after(&self, tick: u32, elapsed: Duration) -> u32 {
         let passed = elapsed.as_nanos() / self.interval.as_nanos();
         let passed = u32::try_from(passed).unwrap_or(u32::MAX - 1);
-        tick.max(passed).saturating_add(1)
+        tick.saturating_add(self.step - 1)
+            .max(passed)
+            .saturating_add(1)
     }
 
+    /// A slow tick that was stepped over is made up for by the next one.
     fn pass(&self, tick: u32) -> Pass {
-        if tick.is_multiple_of(self.slow_every) {
+        if tick % self.slow_every < self.step {
             Pass::Slow
         } else {
             Pass::Fast
@@ -218,6 +267,30 @@ mod tests {
             );
         }
         assert_eq!(schedule.time_of(4), ms(400));
+    }
+
+    #[test]
+    fn dear_samples_come_less_often() {
+        let mut schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND);
+        let ms = Duration::from_millis;
+        for (took_s, gap_ms, next) in [
+            (0.001_9, 100, 1),
+            // 2 % of 300 ms.
+            (0.005_9, 300, 3),
+            (0.05, 2_500, 25),
+            // Cheap again: the rhythm that was asked for returns, the widest gap is kept.
+            (0.000_1, 100, 1),
+        ] {
+            schedule.hold_to_budget(took_s);
+            assert_eq!(schedule.gap(), ms(gap_ms), "{took_s}");
+            assert_eq!(schedule.next_after(0, ms(0)), next, "{took_s}");
+        }
+        assert_eq!(schedule.widest, ms(2_500));
+        schedule.hold_to_budget(0.005_9);
+        let slow = (1..=10)
+            .map(|i| i * 3)
+            .filter(|t| schedule.pass(*t) == Pass::Slow);
+        assert_eq!(slow.collect::<Vec<_>>(), [12, 21, 30]);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The table of signals in ARCHITECTURE.md and the signals of this crate are the same.
 
 use monitor::fields::Field;
-use monitor::{Signal, cpu, listen, memory, nic, pressure, process, softirq, tcp, thread};
+use monitor::{
+    Signal, cgroup, conntrack, cpu, jvm, listen, memory, nic, pressure, process, sockets, softirq,
+    tcp, thread,
+};
 use record::Kind;
 use std::collections::BTreeMap;
 
@@ -26,7 +29,7 @@ fn documented() -> BTreeMap<String, (String, String)> {
 }
 
 fn ours() -> Vec<Signal> {
-    let plain: [&[Signal]; 12] = [
+    let plain: [&[Signal]; 33] = [
         &cpu::CORE,
         &cpu::HOST,
         &softirq::SOFTIRQ,
@@ -39,6 +42,27 @@ fn ours() -> Vec<Signal> {
         &thread::SCHEDSTAT,
         &thread::STATUS,
         &listen::QUEUE,
+        &sockets::SUMS,
+        &sockets::MEDIANS,
+        &sockets::PEER,
+        &[process::OPEN_FILES_LIMIT],
+        &[process::NICE],
+        &conntrack::CONNTRACK,
+        &cgroup::THROTTLING,
+        &cgroup::QUOTA,
+        &cgroup::MEMORY,
+        &cgroup::MEMORY_LIMIT,
+        &cgroup::LIMIT_HITS,
+        &cgroup::OOM_KILLS,
+        &cgroup::CPU,
+        &cgroup::SHARES,
+        &cgroup::HIGH_EVENTS,
+        &cgroup::RECLAIMED,
+        &cgroup::PIDS,
+        &cgroup::PIDS_LIMIT,
+        &conntrack::DROPS,
+        &process::SWAP,
+        &jvm::JVM,
     ];
     let fields: [&[Field]; 8] = [
         tcp::SNMP,

@@ -2,13 +2,14 @@
 
 use crate::lists::{parse_cpus, parse_sources};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, parse_count, parse_duration};
+use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, Tier, parse_count, parse_duration};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    valid result
+  1    a threshold or comparison failed: a remedy was not proved
   2    command line or experiment file
   3    the measurement is not valid: nothing answered, errors over the limit,
        the generator was the limit, or the schedule was not met
@@ -33,6 +34,10 @@ pub enum Verb {
     Origin(OriginArgs),
     /// Run an experiment; without a file, the built-in evaluation.
     Run(RunArgs),
+    /// Name what limits a running server, with the evidence and the remedy.
+    Diagnose(Box<DiagnoseArgs>),
+    /// Compare what the servers of two records do for each request.
+    Compare(CompareArgs),
     /// Analyse a stored record again and write its report.
     Report(ReportArgs),
 }
@@ -80,13 +85,51 @@ The first line of the result says whether it is valid and what limited it.";
 pub struct LoadArgs {
     /// http:// or https:// URL
     pub url: String,
-    /// Connections in total
-    #[arg(short, long, default_value = "10", value_parser = count_u32)]
-    pub connections: u32,
+    /// The load.
+    #[command(flatten)]
+    pub load: LoadFlags,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl LoadArgs {
+    /// The load that the flags describe.
+    pub fn spec(&self) -> LoadSpec {
+        self.load.spec(&self.url, LoadDefaults::LOAD)
+    }
+}
+
+/// What a load is when its flags do not say.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadDefaults {
+    connections: u32,
+    duration: Nanos,
+}
+
+impl LoadDefaults {
+    /// `prony load`.
+    const LOAD: Self = Self {
+        connections: 10,
+        duration: Nanos::from_secs(10),
+    };
+    /// `prony diagnose`: enough connections to keep several workers busy, and no longer than the counts need.
+    const DIAGNOSE: Self = Self {
+        connections: 50,
+        duration: Nanos::from_secs(4),
+    };
+}
+
+/// Flags that describe a load, the same for every verb that makes one.
+#[derive(Debug, Args)]
+pub struct LoadFlags {
+    /// Connections in total [default: 10; 50 to diagnose]
+    #[arg(short, long, value_parser = count_u32)]
+    pub connections: Option<u32>,
     /// Load threads [default: one for every two CPUs, at most one a connection]
     #[arg(short, long, value_parser = count_u32)]
     pub threads: Option<u32>,
-    /// Measure for this long (2s, 500ms, 1m) [default: 10s unless -n is given]
+    /// Measure for this long (2s, 500ms, 1m) [default: 10s unless -n is given; 4s to diagnose]
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration)]
     pub duration: Option<Nanos>,
     /// Stop after this many requests
@@ -143,17 +186,14 @@ pub struct LoadArgs {
     /// Share of failed requests above which the result is not valid
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub error_limit: f64,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
     /// Percentiles are always printed; taken because wrk's users type it
     #[arg(short = 'L', long, hide = true)]
     pub latency: bool,
 }
 
-impl LoadArgs {
+impl LoadFlags {
     /// The load that the flags describe.
-    pub fn spec(&self) -> LoadSpec {
+    pub fn spec(&self, url: &str, default: LoadDefaults) -> LoadSpec {
         let body = match (&self.body, &self.body_file) {
             (_, Some(file)) => Body::File(file.clone()),
             (Some(text), None) => match text.strip_prefix('@') {
@@ -163,12 +203,12 @@ impl LoadArgs {
             (None, None) => Body::None,
         };
         LoadSpec {
-            url: with_scheme(&self.url),
-            connections: self.connections,
+            url: with_scheme(url),
+            connections: self.connections.unwrap_or(default.connections),
             threads: self.threads,
             duration: self
                 .duration
-                .or(self.requests.is_none().then_some(Nanos::from_secs(10))),
+                .or(self.requests.is_none().then_some(default.duration)),
             requests: self.requests,
             arrival: match (self.rate, self.arrival) {
                 (None, _) => Arrival::Closed,
@@ -266,6 +306,105 @@ pub struct RunArgs {
     /// Run only the trials that the record in --out still lacks
     #[arg(long = "continue", requires = "out")]
     pub resume: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DIAGNOSE_EXAMPLES: &str = "\
+Examples:
+  prony diagnose --url http://127.0.0.1:8080/         find the processes behind the URL, load it, name the cause
+  prony diagnose --url URL -c 500 --prove             and prove the remedy on a copy of the server
+  prony diagnose --url URL --prove --put-back         and that the effect returns with the fault
+  prony diagnose --url URL --tune                     diagnose, change, prove until nothing is left that helps
+  prony diagnose --listen 8080 --no-load -d 10s       watch the traffic that is there
+  prony diagnose results/quickstart-20260101-120000   judge a stored record
+  prony diagnose --from strace-c.txt --from wrk.txt   judge what other tools printed
+
+The first line names the cause; `none` is a healthy server, with what it is busy with. A running server and its
+files are never touched: a proof is made on a copy.";
+
+/// Flags of `prony diagnose`.
+#[derive(Debug, Args)]
+#[command(after_help = DIAGNOSE_EXAMPLES)]
+pub struct DiagnoseArgs {
+    /// A record that `prony run` or `prony diagnose --out` wrote
+    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "from"])]
+    pub record: Option<PathBuf>,
+    /// The URL to load
+    #[arg(long)]
+    pub url: Option<String>,
+    /// A process of the server; its children belong to it [default: whoever listens at the URL's address]
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<i32>,
+    /// The server's systemd unit
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+    /// The port that the server listens on
+    #[arg(long, value_name = "PORT")]
+    pub listen: Option<u16>,
+    /// Watch the traffic that is there instead of loading
+    #[arg(long)]
+    pub no_load: bool,
+    /// What another tool printed: strace -c, vmstat, wrk, ab, pidstat, sizes counted by `uniq -c`; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
+    pub from: Vec<PathBuf>,
+    /// Measure the remedy against the server as it is, on copies of it
+    #[arg(long, requires = "url")]
+    pub prove: bool,
+    /// After a proof, put the fault back in a fresh copy: the effect must return
+    #[arg(long, requires = "prove")]
+    pub put_back: bool,
+    /// Repeat diagnosis, change and proof until nothing is left that helps
+    #[arg(long, requires = "url")]
+    pub tune: bool,
+    /// Keep the record and a page in this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Best kind of probes to use: ebpf, perf_events, proc
+    #[arg(long, value_name = "TIER", default_value = "ebpf", value_parser = tier)]
+    pub probes: Tier,
+    /// The load.
+    #[command(flatten)]
+    pub load: LoadFlags,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DiagnoseArgs {
+    /// The load that the flags describe.
+    pub fn spec(&self, url: &str) -> LoadSpec {
+        self.load.spec(url, LoadDefaults::DIAGNOSE)
+    }
+}
+
+fn tier(text: &str) -> Result<Tier, String> {
+    [Tier::Ebpf, Tier::PerfEvents, Tier::Proc]
+        .into_iter()
+        .find(|tier| tier.name() == text)
+        .ok_or_else(|| format!("`{text}` is none of ebpf, perf_events, proc"))
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  prony compare before/ after/                   readv 10 -> 1 per request; exit code 1 when anything differs
+  prony compare before/ after/ --tolerance 5%    a difference of less than 5 % of a count is none
+
+Counts per request do not depend on how fast the machine is, so this is a regression test where timing cannot be.
+Both records must have been made with probes (as root). Rates and latencies are not compared.";
+
+/// Flags of `prony compare`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub struct CompareArgs {
+    /// Record that `prony run` or `prony diagnose --out` wrote
+    pub before: PathBuf,
+    /// Record to hold against it
+    pub after: PathBuf,
+    /// Relative difference of a count that is none
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub tolerance: f64,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

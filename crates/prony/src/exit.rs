@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// A valid result, or nothing wrong.
     Valid,
+    /// A threshold or comparison failed.
+    Failed,
     /// Command line or experiment file.
     Usage,
     /// The measurement is not valid.
@@ -22,6 +24,7 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Exit::Valid => 0,
+            Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Invalid => 3,
             Exit::Environment => 4,

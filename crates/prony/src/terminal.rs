@@ -85,6 +85,16 @@ impl Progress {
         }
     }
 
+    /// What stands before every line from now on.
+    pub fn prefix(&mut self, prefix: &str) {
+        prefix.clone_into(&mut self.prefix);
+    }
+
+    /// Something new begins, whose time counts from zero.
+    pub fn restart(&mut self) {
+        self.next = LOG_EVERY;
+    }
+
     /// Shows `state`, which describes the state `elapsed` after the start.
     pub fn show(&mut self, elapsed: Nanos, state: &str) {
         let text = format!("{}{state}", self.prefix);

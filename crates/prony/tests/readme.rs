@@ -80,7 +80,7 @@ fn run_load(state: &Path, readme: &str) -> Finished {
 fn every_command_is_one_that_is_tried_here() {
     let readme = readme();
     let verbs: Vec<&str> = commands(&readme).iter().map(|words| words[0]).collect();
-    assert_eq!(verbs, ["origin", "load", "run"]);
+    assert_eq!(verbs, ["origin", "load", "diagnose", "run"]);
 }
 
 #[test]
@@ -107,6 +107,39 @@ fn the_first_load_gives_what_the_readme_shows() {
         "{stale:?} is not in the output:\n{}",
         done.stdout
     );
+}
+
+/// The heads of a diagnosis' sections that every one has.
+const SECTIONS: [&str; 3] = ["limit:", "unexplained:", "probes:"];
+
+#[test]
+fn a_diagnosis_has_the_sections_that_the_readme_shows() {
+    let state = tempfile::tempdir().unwrap();
+    let origin = Origin::start(state.path(), &[]);
+    let readme = readme();
+    let words = command(&readme, "diagnose");
+    let words = words.iter().map(|word| match *word {
+        word if word.starts_with("http://") => origin.url.clone(),
+        word => word.to_owned(),
+    });
+    // A proof takes most of a minute, and an origin has no configuration to change.
+    let words = words.filter(|word| word != "--prove");
+    let done = finish(prony(state.path()).args(words).args(["-d", LENGTH.1]));
+    assert!(
+        matches!(done.code, Some(0 | 3)),
+        "{:?}: {}",
+        done.code,
+        done.stderr
+    );
+    for (place, text) in [
+        ("the README", shown(&readme, "output:diagnose")),
+        ("the output", done.stdout.as_str()),
+    ] {
+        for section in SECTIONS {
+            let is_there = text.lines().any(|line| line.starts_with(section));
+            assert!(is_there, "`{section}` is not in {place}:\n{text}");
+        }
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::{Finished, finish, finish_child, prony, signal, wait_until};
+use common::{Finished, finish, finish_child, ours, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A directory with an experiment, the record to be and the journal.
@@ -162,36 +162,6 @@ fn a_record_of_another_experiment_is_not_continued() {
         "{}",
         refused.stderr
     );
-}
-
-/// Processes that work below this test's state directory, or whose environment names it: prony and its
-/// children (nginx overwrites its environment).
-fn ours(state: &Path) -> Vec<i32> {
-    let mark = format!("XDG_STATE_HOME={}", state.display());
-    let works_there = |pid: &i32| {
-        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(state))
-    };
-    fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment
-                .split(|&b| b == 0)
-                .any(|variable| variable == mark.as_bytes())
-                || works_there(pid)
-        })
-        .filter(|pid| {
-            // A zombie has ended; only its parent has not yet looked.
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            !stat
-                .rsplit(')')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .starts_with('Z')
-        })
-        .collect()
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub struct Examination {
 pub struct Server {
     /// Target's name: `server` for the one behind the URL, `upstream-PORT` for those behind it.
     pub target: String,
-    /// `nginx`, `haproxy`, `apache`, `lighttpd`, `varnish`, `tomcat`, `node`, `go`, `python`, `java`, `php-fpm`,
-    /// `ruby`, `prony`, or `generic`.
+    /// `nginx`, `haproxy`, `apache`, `lighttpd`, `varnish`, `squid`, `caddy`, `traefik`, `envoy`, `h2o`, `tomcat`,
+    /// `node`, `go`, `python`, `java`, `php-fpm`, `ruby`, `docker-proxy`, `prony`, or `generic`.
     pub kind: String,
     /// As it states it; empty when it does not.
     pub version: String,
@@ -157,7 +157,7 @@ pub struct Signature {
     pub tier: Tier,
     /// Requests completed while the probes were armed; the divisor of everything.
     pub requests: u64,
-    /// Requests that failed meanwhile.
+    /// Requests that got no whole answer meanwhile.
     pub failed: u64,
     /// Connections that the load opened meanwhile.
     pub connections_opened: u64,
@@ -180,6 +180,10 @@ pub struct Signature {
 pub struct TargetSignature {
     /// Target's name.
     pub target: String,
+    /// Requests that it took from its clients: turns from reading to writing on their connections. A TLS handshake
+    /// counts as up to two, pipelined requests as one. `None` when turns were not seen.
+    #[serde(default)]
+    pub requests_taken: Option<u64>,
     /// System calls by number and by what the descriptor led to; `None` when they could not be counted.
     pub calls: Option<Vec<CallStats>>,
     /// Files by name: opens, look-ups, reads, writes.
@@ -409,6 +413,15 @@ pub struct UpstreamStats {
     pub wait_ns: u64,
     /// Turns by that time: `[i]` counts `2^i` to `2^(i+1) - 1` microseconds.
     pub waits: Vec<u64>,
+    /// Time from the last write to the arrival of the first data in the socket, ns, over the turns in `answered`: the
+    /// peer's own part of `wait_ns`. The rest is the target's, which was late to read. `None` when arrivals were not
+    /// seen.
+    #[serde(default)]
+    pub answered_ns: Option<u64>,
+    /// Turns whose arrival was seen, by that time: `[i]` counts `2^i` to `2^(i+1) - 1` microseconds; `[0]` holds the
+    /// shorter ones too.
+    #[serde(default)]
+    pub answered: Vec<u64>,
     /// Bytes written to it.
     pub written_bytes: u64,
     /// Bytes read from it.
@@ -426,7 +439,8 @@ pub struct HeadSeen {
     pub version: String,
     /// Method, or status.
     pub what: String,
-    /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`, where present.
+    /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`, where
+    /// present.
     pub headers: BTreeMap<String, String>,
     /// How often a head with these values was seen among those that were looked at.
     pub seen: u64,
@@ -450,7 +464,8 @@ pub struct ProbeCost {
     pub probe: String,
     /// Events that it handled.
     pub events: u64,
-    /// CPU time expected beforehand: event rate x cost of an event, as a share of the target's CPU; `None` when not computed.
+    /// CPU time expected beforehand: event rate x cost of an event, as a share of one core (for a profile: of a core
+    /// that the target fills); `None` when not computed.
     pub expected_share: Option<f64>,
     /// CPU time that it took by its own account, ns; `None` when it keeps none.
     pub measured_ns: Option<u64>,

@@ -25,8 +25,8 @@ pub use load::{
     LoadSpec, RequestCounts, ThreadCost,
 };
 pub use run::{
-    EnvironmentItem, Manifest, MemoryStore, ProcessRecord, RecordError, RunRecord, Store,
-    TargetRecord, TrialRecord, TrialState,
+    EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RecordError, RunRecord,
+    Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};

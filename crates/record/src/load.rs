@@ -265,6 +265,12 @@ impl RequestCounts {
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
+
+    /// Failures that got no whole answer: all but those by their status.
+    pub fn unanswered(&self) -> u64 {
+        let refused = self.completed.saturating_sub(self.succeeded);
+        self.failures().saturating_sub(refused)
+    }
 }
 
 /// Connections over the whole load, warm-up included.
@@ -418,6 +424,12 @@ impl LoadOutcome {
     /// Length of the measured part.
     pub fn measured(&self) -> Nanos {
         self.measured_to.since(self.measured_from)
+    }
+
+    /// Answers per second of the measured part, whatever their status; `None` without an answer or without time.
+    pub fn answered_per_s(&self) -> Option<f64> {
+        let s = self.measured().as_secs_f64();
+        (s > 0.0 && self.requests.completed > 0).then(|| self.requests.completed as f64 / s)
     }
 
     /// Successes per second of the measured part; `None` without a success or without time.

@@ -5,6 +5,7 @@
 //! plan.json                  the plan as run, resolved
 //! experiment.toml            the file as given
 //! environment.json           kernel, CPU, sysctls, versions
+//! proofs.json                what measured changes said of causes (see `analysis`); absent without a proof
 //! trials/0000/trial.json     levels, load asked, state, outcome, targets, warnings
 //! trials/0000/series.json    the monitors' samples
 //! trials/0000/examination.json  who serves, the signature, a lone client's load; absent when not examined
@@ -19,6 +20,10 @@ use std::collections::BTreeMap;
 
 /// Version of the directory layout and of the files in it. Readers refuse a newer one.
 pub const FORMAT: u32 = 1;
+
+/// Stage of the trials that a proof is made of: copies of a server, loaded in turn. What they say is a comparison of
+/// theirs, and nothing of the server's capacity.
+pub const PROOF_STAGE: &str = "proof";
 
 /// Where a record's files live: a directory for the `prony` crate, a map for tests.
 pub trait Store {

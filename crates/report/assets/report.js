@@ -371,6 +371,8 @@
       choose(row.dataset.row);
       byId("one-trial").scrollIntoView({ behavior: "smooth" });
     });
+  for (const link of all("[data-choose]")) link.addEventListener("click", () => choose(link.dataset.choose));
+  for (const link of all('a[href^="#facts-"]')) link.addEventListener("click", () => (byId(link.hash.slice(1)).open = true));
   for (const select of all("#spectrum-1, #spectrum-2")) select.addEventListener("change", drawSpectrum);
 
   // A number's exact value and origin, when it is pointed at; not before, because there are thousands.

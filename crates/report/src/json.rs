@@ -5,12 +5,12 @@
 
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::{
-    Cell, Diagnosis, FactValue, Finding, Knee, LatencySummary, Levels, RuledOut, RunAnalysis,
-    Station, TrialAnalysis, Unseen, Verdict,
+    Cell, Comparison, Diagnosis, FactValue, Finding, Knee, LatencySummary, Levels, RuledOut,
+    RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use record::{
     Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
-    LoadSpec, RunRecord, ThreadCost, Warning,
+    LoadSpec, PROOF_STAGE, RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -229,6 +229,9 @@ pub struct DiagnoseDocument {
     /// The diagnosis.
     #[serde(flatten)]
     pub diagnosed: Diagnosed,
+    /// What `--tune` tried and kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
 }
 
 /// The load that was diagnosed, or that there was none of ours.
@@ -276,12 +279,34 @@ impl Diagnosed {
     }
 }
 
+/// What `prony compare --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompareDocument {
+    /// Version of this document.
+    pub format: u32,
+    /// Nothing differs that does not depend on timing.
+    pub same: bool,
+    /// The comparison.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+}
+
+/// The document of a comparison.
+pub fn compare_document(comparison: &Comparison) -> CompareDocument {
+    CompareDocument {
+        format: FORMAT,
+        same: comparison.same(),
+        comparison: comparison.clone(),
+    }
+}
+
 /// The document of one diagnosis. `load` is what was asked, what came of it and its verdict; `None` where the load was
 /// not ours.
 pub fn diagnose_document(
     load: Option<(&LoadSpec, &LoadOutcome, &Verdict)>,
     examination: Option<&Examination>,
     diagnosis: &Diagnosis,
+    tuning: Option<&Tuning>,
 ) -> DiagnoseDocument {
     DiagnoseDocument {
         load: match load {
@@ -291,6 +316,7 @@ pub fn diagnose_document(
             None => Loaded::NotOurs { format: FORMAT },
         },
         diagnosed: Diagnosed::new(diagnosis, examination),
+        tuning: tuning.cloned(),
     }
 }
 
@@ -442,7 +468,7 @@ fn cells_diagnosed(
     analysis.cells.iter().filter_map(diagnosed).collect()
 }
 
-/// The examined cell with the highest rate: what limits it, limits the server at its best.
+/// The examined cell with the highest rate: what limits it, limits the server at its best. A proof's arms are copies.
 fn best<'a>(analysis: &RunAnalysis, diagnosed: &'a [CellDiagnosed]) -> Option<&'a CellDiagnosed> {
     let rate = |d: &CellDiagnosed| {
         let mut cells = analysis.cells.iter();
@@ -450,7 +476,8 @@ fn best<'a>(analysis: &RunAnalysis, diagnosed: &'a [CellDiagnosed]) -> Option<&'
         cell.and_then(|c| c.achieved_per_s)
             .map_or(0.0, |s| s.median)
     };
-    diagnosed.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    let of_server = diagnosed.iter().filter(|d| d.stage != PROOF_STAGE);
+    of_server.max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
 /// The published schema of [`LoadDocument`].
@@ -461,6 +488,11 @@ pub fn load_schema() -> serde_json::Value {
 /// The published schema of [`RunDocument`].
 pub fn run_schema() -> serde_json::Value {
     schemars::schema_for!(RunDocument).to_value()
+}
+
+/// The published schema of [`CompareDocument`].
+pub fn compare_schema() -> serde_json::Value {
+    schemars::schema_for!(CompareDocument).to_value()
 }
 
 /// The published schema of [`DiagnoseDocument`].

@@ -64,7 +64,7 @@ pub struct CostRow {
     pub probe: String,
     /// Events that it handled.
     pub events: u64,
-    /// Expected beforehand, as a share of the target's CPU; `null` when not computed.
+    /// Expected beforehand, as a share of a core; `null` when not computed.
     pub expected_share: Option<f64>,
     /// CPU time by its own account, ns; `null` when it keeps none.
     pub measured_ns: Option<u64>,

@@ -3,6 +3,7 @@
 //! The verdict always comes first, and nothing is shown that was not measured: a load without a success has
 //! no rate and no latencies, not zeros.
 
+mod comparison;
 mod diagnosis;
 mod load;
 mod plan;
@@ -10,14 +11,17 @@ mod run;
 mod style;
 mod table;
 mod trial;
+mod tuning;
 mod wrap;
 
+pub use comparison::comparison_text;
 pub use diagnosis::diagnosis_text;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;
 pub use style::Style;
 pub use trial::trial_line;
+pub use tuning::{causes_text, tuning_text};
 
 use analysis::{Limit, Verdict};
 use record::Warning;

@@ -2,6 +2,7 @@
 //!
 //! The browser prints the document after its scripts have run; `assets/report.js` leaves marks in it.
 
+mod diagnoses;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
@@ -112,7 +113,7 @@ fn every_plot_is_drawn_and_every_number_is_the_records() {
         (shown.drawn(), shown.canvases()),
         (shown.plots(), shown.plots())
     );
-    let numbers = assert_numbers_are_the_records(&shown.dom, &record, &analysis);
+    let numbers = assert_numbers_are_the_records(&shown.dom, &record, &analysis, &BTreeMap::new());
     assert_eq!(numbers, attributes(&html, "data-value").len());
 }
 
@@ -134,10 +135,17 @@ fn a_trial_without_a_load_says_so_in_place_of_its_plots() {
 #[test]
 fn a_phone_never_scrolls_the_page_sideways() {
     let (record, analysis) = fixture::large_run();
+    assert_fits_a_phone(&page(&record, &analysis, &BTreeMap::new()));
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    assert_fits_a_phone(&page(&record, &analysis, &diagnoses));
+}
+
+fn assert_fits_a_phone(html: &str) {
     let tell = "<script>addEventListener('load', () => { const e = document.documentElement; \
                 parent.postMessage({ ...e.dataset, width: e.clientWidth, scroll: e.scrollWidth, \
                 undrawn: document.querySelectorAll('.plot:not([data-drawn])').length }, '*'); })</script></body>";
-    let html = page(&record, &analysis, &BTreeMap::new()).replace("</body>", tell);
+    let html = html.replace("</body>", tell);
     let framed = html.replace('&', "&amp;").replace('"', "&quot;");
     let phone = format!(
         "<!doctype html><html><script>addEventListener('message', (m) => \
@@ -145,14 +153,16 @@ fn a_phone_never_scrolls_the_page_sideways() {
          <iframe style=\"width:390px;height:800px;border:0\" srcdoc=\"{framed}\"></iframe></html>"
     );
     let shown = show(&phone, "", 800);
-    let root = shown.dom.split("<iframe").next().unwrap();
+    let root = shown.dom.split("<iframe").next().unwrap_or_default();
     let mark = |name: &str| attributes(root, name).pop().unwrap_or_default();
     assert_eq!(shown.console, Vec::<String>::new());
     assert_eq!(
         (mark("data-ready"), mark("data-errors")),
         ("true".to_owned(), String::new())
     );
-    let width = mark("data-width").parse::<u32>().unwrap();
+    let width = mark("data-width")
+        .parse::<u32>()
+        .expect("the page tells its width when it has loaded");
     assert!((360..=390).contains(&width), "{width}");
     assert_eq!(mark("data-scroll"), mark("data-width"));
     assert_eq!(mark("data-undrawn"), "0");
@@ -179,4 +189,49 @@ fn a_broken_page_is_noticed() {
     assert_eq!(attributes(&shown.dom, "data-errors").len(), 1);
     assert_ne!(shown.console, Vec::<String>::new());
     assert_eq!(attributes(&shown.dom, "data-ready"), Vec::<String>::new());
+}
+
+/// Clicks a frame, searches, and goes back; each step leaves its mark.
+#[test]
+fn a_flame_graph_zooms_and_finds() {
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    let play = "<script>addEventListener('load', () => { const root = document.documentElement.dataset; \
+        const figures = [...document.querySelectorAll('.flames')]; const figure = figures[0]; \
+        const graph = figure.querySelector('.flame'); \
+        const named = (name) => [...graph.children].find((f) => f.querySelector('text').textContent === name); \
+        const shown = () => [...graph.children].filter((f) => f.style.display !== 'none').length; \
+        root.graphs = figures.length; root.all = shown(); \
+        named('ngx_readv_chain').dispatchEvent(new MouseEvent('click', { bubbles: true })); \
+        root.name = graph.dataset.zoomed; root.width = named('ngx_readv_chain').getAttribute('width'); \
+        root.parent = named('main').getAttribute('width'); root.fewer = shown(); \
+        root.others = figures.slice(1).filter((f) => f.querySelector('.flame').dataset.zoomed).length; \
+        figure.querySelector('.flame-reset').click(); root.back = shown(); \
+        const search = figure.querySelector('.flame-search'); search.value = 'readv'; \
+        search.dispatchEvent(new Event('input')); root.found = graph.dataset.found; \
+        root.hits = graph.querySelectorAll('.hit').length; \
+        root.said = figure.querySelector('.flame-said').textContent; })</script></body>";
+    let html = page(&record, &analysis, &diagnoses).replace("</body>", play);
+    let shown = show(&html, "", 1280);
+    shown.assert_no_error();
+    let root = shown.dom.split("<head").next().unwrap();
+    let mark = |name: &str| {
+        attributes(root, &format!("data-{name}"))
+            .pop()
+            .unwrap_or_default()
+    };
+    let number = |name: &str| mark(name).parse::<f64>().unwrap();
+    // Two profiles of each cell, and two differences.
+    assert_eq!(mark("graphs"), "6");
+    assert_eq!(
+        (mark("name").as_str(), mark("width").as_str()),
+        ("ngx_readv_chain", "100%")
+    );
+    assert_eq!(mark("parent"), "100%");
+    assert!(number("fewer") < number("all"));
+    assert_eq!((mark("others").as_str(), mark("back")), ("0", mark("all")));
+    // 118 and 47 of the 792 samples.
+    assert_eq!(mark("found"), "20.8");
+    assert_eq!(mark("said"), "20.8 % match");
+    assert!(number("hits") >= 3.0);
 }

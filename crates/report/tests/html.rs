@@ -1,5 +1,6 @@
 //! The page's structure and numbers, without a browser.
 
+mod diagnoses;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 fn every_number_is_the_records() {
     let (record, analysis) = fixture::run();
     let html = page(&record, &analysis, &BTreeMap::new());
-    let numbers = assert_numbers_are_the_records(&html, &record, &analysis);
+    let numbers = assert_numbers_are_the_records(&html, &record, &analysis, &BTreeMap::new());
     assert!(numbers > 1_000, "only {numbers} numbers");
 }
 
@@ -223,4 +224,91 @@ fn page_has_version(readme: &str) -> bool {
         .nth(1)
         .and_then(|rest| rest.split(')').next());
     version.is_some_and(|v| readme.contains(&format!("`uplot` {v}")))
+}
+
+#[test]
+fn a_diagnosis_is_on_the_page() {
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    let html = page(&record, &analysis, &diagnoses);
+    let numbers = assert_numbers_are_the_records(&html, &record, &analysis, &diagnoses);
+    assert!(numbers > 1_150, "only {numbers} numbers");
+    for want in [
+        "What limits it",
+        "<code>small_proxy_buffers</code>",
+        "<del>- proxy_buffers 8 4k;</del>",
+        "<ins>+ proxy_buffers 4 128k;</ins>",
+        "/etc/nginx/nginx.conf:31 (http)",
+        "true, but not worth changing",
+        "Proof: proved.",
+        "class=\"interval\"",
+        "class=\"bar-at\"",
+        "Healthy, and busy with useful work",
+        "Reads from upstream of server, by size; marked: 4,096 bytes 8.00 per request",
+        "The system calls of upstream-8081 could not be counted.",
+        "ngx_readv_chain (nginx): ",
+        "On the CPU, compared with the baseline",
+        "class=\"flame difference\"",
+        "sock_diag gives tcp_info only",
+    ] {
+        assert!(html.contains(want), "missing: {want}");
+    }
+    // Each item of evidence leads to a place that exists.
+    for target in attributes(&html, "href") {
+        let place = target.trim_start_matches('#');
+        assert!(html.contains(&format!("id=\"{place}\"")), "{target}");
+    }
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn symbols_cannot_become_markup() {
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    for examination in record
+        .trials
+        .iter_mut()
+        .filter_map(|t| t.examination.as_mut())
+    {
+        for frame in examination.profiles.iter_mut().flat_map(|p| &mut p.frames) {
+            frame.symbol = "</svg><script>alert(1)</script>\"".into();
+            frame.module = "<b>".into();
+        }
+    }
+    let html = page(&record, &analysis, &diagnoses);
+    assert!(!html.contains("<script>alert") && !html.contains("<b>)"));
+    assert_eq!(html.matches("<script").count(), 3);
+}
+
+/// 20,000 different stacks, forty frames deep: what a large JVM shows.
+#[test]
+fn a_flame_graph_stays_small() {
+    let (mut record, analysis) = fixture::run();
+    let mut diagnoses = diagnoses::examined(&mut record);
+    let one = *diagnoses.keys().next().unwrap();
+    diagnoses.retain(|id, _| *id == one);
+    let small = page(&record, &analysis, &BTreeMap::new()).len();
+    let trial = record.trials.iter_mut().find(|t| t.id == one).unwrap();
+    let examination = trial.examination.as_mut().unwrap();
+    examination.profiles.truncate(1);
+    let profile = &mut examination.profiles[0];
+    profile.frames = (0..20_000)
+        .map(|i| record::Frame {
+            symbol: format!("org.example.Name{i}::a_method_with_a_name_of_length"),
+            module: "perf-77.map".into(),
+            kernel: false,
+        })
+        .collect();
+    let stack = profile.stacks[0].clone();
+    profile.stacks = (0..20_000u32)
+        .map(|i| record::Stack {
+            frames: (0..40)
+                .map(|d| (i % (1 << (d / 2 + 1)) * 41 + d) % 20_000)
+                .collect(),
+            weight: 1,
+            ..stack.clone()
+        })
+        .collect();
+    let grown = page(&record, &analysis, &diagnoses).len() - small;
+    assert!(grown < 420_000, "{grown} bytes");
 }

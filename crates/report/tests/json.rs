@@ -5,8 +5,8 @@ mod diagnoses;
 
 use common::{golden, loads, run};
 use report::json::{
-    DiagnoseDocument, diagnose_document, diagnose_schema, load_document, load_schema, run_document,
-    run_schema,
+    DiagnoseDocument, compare_document, compare_schema, diagnose_document, diagnose_schema,
+    load_document, load_schema, run_document, run_schema,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,6 +31,44 @@ fn the_published_schemas_are_those_of_the_types() {
     golden(
         "../../schema/diagnose.schema.json",
         &pretty(&diagnose_schema()),
+    );
+    golden(
+        "../../schema/compare.schema.json",
+        &pretty(&compare_schema()),
+    );
+}
+
+#[test]
+fn a_comparison_is_valid_against_the_schema() {
+    let change = analysis::CallChange {
+        target: "server".into(),
+        call: "readv".into(),
+        class: record::FdClass::Upstream,
+        before: 10.0,
+        after: 1.0,
+        mean_bytes_before: Some(9_000.0),
+        mean_bytes_after: None,
+    };
+    let comparison = analysis::Comparison {
+        cells: vec![analysis::CellCompared {
+            stage: "diagnose".into(),
+            levels: BTreeMap::new(),
+            changes: vec![change],
+            by_timing: vec![],
+        }],
+        unmatched: vec!["other".into()],
+    };
+    let document = serde_json::to_value(compare_document(&comparison)).unwrap();
+    assert_eq!(
+        violations(&compare_schema(), &document),
+        Vec::<String>::new()
+    );
+    assert_eq!(document["same"], serde_json::json!(false));
+    let text = report::text::comparison_text(&comparison, report::text::Style::Plain);
+    assert!(text.starts_with("different: in 1 of 1 cells"), "{text}");
+    assert!(
+        text.contains("readv") && text.contains("10.00") && text.contains("1.00"),
+        "{text}"
     );
 }
 
@@ -173,7 +211,7 @@ fn diagnoses_are_valid_against_the_schema() {
         (ours, Some(&examination), diagnoses::many_causes()),
         (None, None, diagnoses::nothing_visible()),
     ] {
-        let document = diagnose_document(load, examination, &diagnosis);
+        let document = diagnose_document(load, examination, &diagnosis, None);
         let json = serde_json::to_value(&document).unwrap();
         assert_eq!(violations(&diagnose_schema(), &json), Vec::<String>::new());
         assert_eq!(
@@ -182,7 +220,7 @@ fn diagnoses_are_valid_against_the_schema() {
         );
     }
     let mut json =
-        serde_json::to_value(diagnose_document(None, None, &diagnoses::one_cause())).unwrap();
+        serde_json::to_value(diagnose_document(None, None, &diagnoses::one_cause(), None)).unwrap();
     json["diagnosis"][0]["confidence"] = "high".into();
     assert_eq!(violations(&diagnose_schema(), &json).len(), 1);
 }
@@ -196,6 +234,7 @@ fn the_names_of_a_diagnosis() {
         Some((&load.spec, &load.outcome, &verdict)),
         Some(&diagnoses::examination()),
         &diagnoses::many_causes(),
+        None,
     );
     let json = serde_json::to_value(document).unwrap();
     for path in [

@@ -133,6 +133,26 @@ pub enum TargetError {
         /// The processes.
         pids: Vec<i32>,
     },
+    /// A systemd unit or cgroup without processes.
+    #[error("there is no process in the unit or cgroup `{unit}`")]
+    NoUnit {
+        /// As it was asked for.
+        unit: String,
+        /// A service manager runs that could know the name.
+        has_systemd: bool,
+    },
+    /// A server whose configuration cannot be copied for a second instance.
+    #[error("cannot copy {server} (process {pid}): {cause}")]
+    CannotCopy {
+        /// Its kind.
+        server: String,
+        /// Its main process.
+        pid: i32,
+        /// What stands in the way.
+        cause: String,
+        /// What would help; empty when nothing would.
+        remedy: String,
+    },
     /// A file or directory of the target or of the journal.
     #[error("{doing} {}: {cause}", .path.display())]
     File {
@@ -189,6 +209,14 @@ impl TargetError {
             TargetError::Unstoppable { .. } => {
                 "they wait in the kernel (state D): look for a hung device or file system".to_owned()
             }
+            TargetError::NoUnit { has_systemd: true, unit } => {
+                format!("systemctl status {unit} says whether it runs; or give --pid")
+            }
+            TargetError::NoUnit { .. } => {
+                "systemd does not run here: give a cgroup's path as /proc/PID/cgroup shows it, or --pid"
+                    .to_owned()
+            }
+            TargetError::CannotCopy { remedy, .. } => remedy.clone(),
             TargetError::Spawn { .. } => "check that the program may be executed".to_owned(),
             TargetError::File { .. } => "check the free space and the permissions".to_owned(),
         }

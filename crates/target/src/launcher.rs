@@ -4,6 +4,7 @@
 //! program, template, the server's own opinion of its configuration, its death, its silence.
 
 use crate::affinity;
+use crate::config::{self, ConfigChange};
 use crate::error::TargetError;
 use crate::filling;
 use crate::journal::{Journal, unique};
@@ -12,9 +13,9 @@ use crate::process::{Order, Process};
 use crate::running::RunningTarget;
 use crate::server::{self, Server};
 use crate::workdir::WorkDir;
-use plan::TargetSpec;
+use plan::{TargetKind, TargetSpec};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ impl Launcher {
             env: &server::environment(spec, &values)?,
             cpus: &spec.cpus,
             directory: directory.path(),
+            start_in: directory.path(),
             marker: &marker,
         };
         let process = Process::spawn(&order, &self.journal)?;
@@ -65,7 +67,64 @@ impl Launcher {
         running.wait_until_ready(spec.ready_path.as_deref(), timeout, interrupted)?;
         Ok(running)
     }
+
+    /// Starts a copy of a server that runs: the same program, user, CPUs and environment, its configuration with
+    /// `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
+    /// loopback interface. The running server and its files are only read. The copy ends like any target.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is left running then.
+    pub fn start_copy(
+        &self,
+        name: &str,
+        server: &record::Server,
+        changes: &[ConfigChange],
+        serves: SocketAddr,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<RunningTarget, TargetError> {
+        let address = listen::claim(name, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let marker = unique();
+        let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
+        let copy = config::copy(server, changes, directory.path(), serves, address)?;
+        let main = server.processes.iter().find(|p| p.pid == server.main_pid);
+        let spec = TargetSpec {
+            name: name.to_owned(),
+            kind: TargetKind::Command { argv: Vec::new() },
+            listen: address,
+            cpus: main.map(|p| p.cpus.clone()).unwrap_or_default(),
+            env: BTreeMap::new(),
+            wrap: Vec::new(),
+            ready_path: None,
+            ready_timeout: COPY_READY,
+            status_path: None,
+            files: BTreeMap::new(),
+            values: BTreeMap::new(),
+        };
+        let order = Order {
+            target: name,
+            argv: &copy.argv,
+            env: &copy.env,
+            cpus: &spec.cpus,
+            directory: directory.path(),
+            start_in: &copy.directory,
+            marker: &marker,
+        };
+        let process = Process::spawn(&order, &self.journal)?;
+        let prepared = Server {
+            kind: format!("copy of {}", server.kind),
+            version: server.version.clone(),
+            argv: copy.argv.clone(),
+            workers: usize::from(server.processes.len() > 1),
+            ..Server::default()
+        };
+        let mut running = RunningTarget::new(&spec, address, prepared, process, directory);
+        running.wait_until_ready(None, Duration::from_nanos(COPY_READY.0), interrupted)?;
+        Ok(running)
+    }
 }
+
+/// Longest wait for a copy.
+const COPY_READY: record::Nanos = record::Nanos::from_secs(10);
 
 fn check_cpus(spec: &TargetSpec) -> Result<(), TargetError> {
     // Unreadable, the CPUs are left to the kernel to refuse.

@@ -7,6 +7,8 @@
 //! [`Launcher::start`]).
 
 pub mod affinity;
+pub mod config;
+pub mod discover;
 mod error;
 mod filling;
 pub mod journal;

@@ -89,7 +89,7 @@ fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
 }
 
 /// `0100007F:1F90`: the address as the kernel's 32-bit words in the machine's byte order, the port as a number.
-fn socket_address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn socket_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |i: usize| {
         let hex = ip.get(i * 8..i * 8 + 8)?;

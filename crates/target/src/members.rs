@@ -3,7 +3,8 @@
 //! The surprise: no single sign is enough. nginx overwrites its environment, so the marker is gone from
 //! its processes; a leader that has died is no proof for its session; a process number comes back. A
 //! process is ours when it carries the marker, or when it is in the session that our leader founded and
-//! either that leader is still the very same process or the member works in our directory.
+//! either that leader is still the very same process or the member works in our directory or holds a file of it
+//! open, as the workers of a copy do, which runs where the original runs.
 
 use crate::pidfd::PidFd;
 use crate::procfs::{self, Stat};
@@ -46,8 +47,11 @@ impl Identity {
         self.leader.is_some_and(|leader| s.session == leader.pid)
     }
 
+    /// The directory's name is unique, and a target's output goes to files in it.
     fn works_here(&self, root: &Path, pid: i32) -> bool {
-        procfs::working_directory(root, pid).is_some_and(|cwd| cwd.starts_with(&self.directory))
+        let is_ours = |path: PathBuf| path.starts_with(&self.directory);
+        procfs::working_directory(root, pid).is_some_and(is_ours)
+            || procfs::open_paths(root, pid).into_iter().any(is_ours)
     }
 
     /// Kills every member, and those of `others` that still are who they were. Members may start more
@@ -168,5 +172,22 @@ mod tests {
             start_ticks: 9,
         });
         assert_eq!(fake.members(leader), [31]);
+    }
+
+    #[test]
+    fn a_worker_that_runs_elsewhere_is_known_by_its_output() {
+        let fake = Fake(tempfile::tempdir().unwrap());
+        for (pid, output) in [(41, "/w/prony-m/stdout"), (42, "/var/log/other")] {
+            fake.process(pid, 40, 700, "", "/elsewhere");
+            let open = fake.0.path().join(format!("{pid}/fd"));
+            std::fs::create_dir(&open).unwrap();
+            symlink(output, open.join("1")).unwrap();
+        }
+        let leader = Some(Leader {
+            pid: 40,
+            start_ticks: 9,
+        });
+        assert_eq!(fake.members(leader), [41]);
+        assert_eq!(fake.members(None), [0; 0]);
     }
 }

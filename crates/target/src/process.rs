@@ -32,7 +32,10 @@ pub(crate) struct Order<'a> {
     pub argv: &'a [String],
     pub env: &'a BTreeMap<String, String>,
     pub cpus: &'a [u32],
+    /// Its own directory, where its output goes.
     pub directory: &'a Path,
+    /// Directory that it runs in.
+    pub start_in: &'a Path,
     pub marker: &'a str,
 }
 
@@ -194,7 +197,7 @@ fn command(order: &Order<'_>) -> Result<Command, TargetError> {
         .args(arguments)
         .envs(order.env)
         .env(MARKER, order.marker)
-        .current_dir(order.directory)
+        .current_dir(order.start_in)
         .stdin(Stdio::null())
         .stdout(output("stdout")?)
         .stderr(output("stderr")?);

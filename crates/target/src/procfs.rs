@@ -108,6 +108,16 @@ pub(crate) fn working_directory(root: &Path, pid: i32) -> Option<PathBuf> {
     ))
 }
 
+/// What its descriptors lead to; empty where they are hidden.
+pub(crate) fn open_paths(root: &Path, pid: i32) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root.join(pid.to_string()).join("fd")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .collect()
+}
+
 /// The command line, or the title that the process has given itself, as one line.
 pub(crate) fn command_line(root: &Path, pid: i32) -> Option<String> {
     let bytes = std::fs::read(root.join(pid.to_string()).join("cmdline")).ok()?;

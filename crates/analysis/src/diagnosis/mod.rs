@@ -1,5 +1,93 @@
 //! Causes: from a stored record to facts, from facts by the catalogue's rules to findings.
+//!
+//! ```text
+//! record -> facts (every number with its source, or why there is none) -> station (who is the limit)
+//! facts + catalogue -> rules (true, false, unknown) -> rank (station, bound on the gain, confidence)
+//! ```
+//! Rules know mechanisms and no case; what differs between servers is their remedies. "No cause found" is an
+//! answer, and so is "busy with useful work".
 
+mod catalogue;
+mod change;
+mod expression;
+mod fact;
+mod facts;
+mod rank;
+mod rules;
+mod signature_diff;
+mod station;
+#[cfg(test)]
+mod tests;
 mod types;
+mod work;
 
+pub use catalogue::{
+    Catalogue, Cause, CauseFile, ChangeTemplate, Condition, ConfigTest, Explains, FactDeclaration,
+    FactFile, FactOf, FactTier, Moves, ProofSignals, Scope, catalogue, use_catalogue,
+};
+pub use change::proposed_changes;
+pub use fact::{FactSet, FactView, Reading};
+pub use rank::fact_text;
+pub use signature_diff::{CallChange, signature_diff};
 pub use types::*;
+
+use crate::Verdict;
+use record::{EnvironmentItem, TrialRecord};
+
+/// Diagnoses a trial. `error_limit` is the largest share of failed requests, 0 to 1, that a valid load may have.
+///
+/// It reads nothing but its arguments; the same record always gives the same diagnosis.
+pub fn diagnose(
+    trial: &TrialRecord,
+    environment: &[EnvironmentItem],
+    error_limit: f64,
+) -> Diagnosis {
+    let facts = facts::extract(trial, environment, error_limit);
+    let material = facts::Material::new(trial, environment, error_limit);
+    let verdict = station::verdict_of(&material);
+    let examination = trial.examination.as_ref();
+    let tier = examination.and_then(|e| e.signature.as_ref());
+    let tier = tier.map(|s| s.tier).unwrap_or_default();
+    conclude(&facts, verdict.as_ref(), tier.name())
+}
+
+/// Diagnoses facts that come from elsewhere: what other tools printed. Without a load there is no verdict, and the
+/// station is what the facts say of who was busy.
+pub fn diagnose_facts(facts: &FactSet, tier: &str) -> Diagnosis {
+    conclude(facts, None, tier)
+}
+
+/// Facts of a trial, for what needs single numbers: proofs and comparisons.
+pub fn facts_of(trial: &TrialRecord, environment: &[EnvironmentItem], error_limit: f64) -> FactSet {
+    facts::extract(trial, environment, error_limit)
+}
+
+fn conclude(facts: &FactSet, verdict: Option<&Verdict>, tier: &str) -> Diagnosis {
+    let catalogue = catalogue();
+    let station = station::find(facts, verdict);
+    let mut ranked = rank::rank(catalogue, facts, &station, verdict);
+    let errors = facts.view("").value("client.errors_share");
+    let failed = verdict
+        .filter(|v| !v.valid)
+        .zip(errors.filter(|e| *e >= 1.0));
+    if let Some((verdict, share)) = failed {
+        ranked.findings.retain(|f| f.cause != "none");
+        let explained = ranked.findings.first().is_some_and(|f| {
+            let cause = catalogue.cause(&f.cause);
+            cause.is_some_and(|c| c.explains == Explains::Errors)
+        });
+        let at = usize::from(explained);
+        ranked
+            .findings
+            .insert(at, rank::nothing_answered(verdict, share));
+    }
+    Diagnosis {
+        station,
+        findings: ranked.findings,
+        ruled_out: ranked.ruled_out,
+        unseen: ranked.unseen,
+        unexplained: ranked.unexplained,
+        facts: facts.values(catalogue),
+        tier: tier.to_owned(),
+    }
+}

@@ -1,5 +1,6 @@
 //! What a diagnosis says, as data.
 
+use super::signature_diff::CallChange;
 use crate::Evidence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct Change {
     pub place: String,
     /// Section that it belongs to: `http`, `upstream backend`; empty when that does not matter.
     pub context: String,
+    /// That section with those around it, outermost first.
+    #[serde(default)]
+    pub sections: Vec<String>,
     /// Directive as it is now; empty when it is the server's default.
     pub from: String,
     /// Directive as proposed.
@@ -36,7 +40,7 @@ pub struct Change {
 /// What a measured A/B said of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
-    /// `proved`, `not_proved`, `worse`, or `not_possible`.
+    /// `proved`, `not_proved`, `worse`, `not_possible`, or `stopped` before it could be judged.
     pub result: String,
     /// In one or two sentences, with the numbers.
     pub why: String,
@@ -44,12 +48,15 @@ pub struct Proof {
     pub changes: Vec<Change>,
     /// Ratios changed / unchanged with their intervals: the metric, the mechanism's signal, the control.
     pub evidence: Vec<ProofRatio>,
+    /// Calls per request that differ between the two, largest difference first.
+    #[serde(default)]
+    pub calls: Vec<CallChange>,
 }
 
 /// One quantity of a proof.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProofRatio {
-    /// `metric`, `mechanism`, `control`, or `noise` (A/A).
+    /// `metric`, `mechanism`, `control`, `noise` (A/A), or `put_back`: with the fault back, against the change.
     pub role: String,
     /// Signal.
     pub signal: String,

@@ -6,7 +6,7 @@
 use super::facts::Facts;
 use crate::Root;
 
-const MOUNT: &str = "sys/fs/cgroup";
+pub(crate) const MOUNT: &str = "sys/fs/cgroup";
 
 /// A quota of one group.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ fn directories(cgroup: &str) -> Vec<String> {
 }
 
 /// `/a/b`, `/a`, and the empty path of the mount itself.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let path = path.trim_end_matches('/');
     std::iter::successors(Some(path), |path| {
         path.rsplit_once('/').map(|(parent, _)| parent)
@@ -93,7 +93,7 @@ fn quota(root: &Root, group: &str) -> Option<Quota> {
 }
 
 /// `200000 100000` or `max 100000`: us per period.
-fn parse_max(text: &str) -> Option<Option<f64>> {
+pub(crate) fn parse_max(text: &str) -> Option<Option<f64>> {
     let (quota, period) = text.trim().split_once(' ')?;
     match quota {
         "max" => Some(None),
@@ -102,7 +102,7 @@ fn parse_max(text: &str) -> Option<Option<f64>> {
 }
 
 /// The first layout's two files; a quota of -1 is none.
-fn parse_cfs(quota: &str, period: &str) -> Option<Option<f64>> {
+pub(crate) fn parse_cfs(quota: &str, period: &str) -> Option<Option<f64>> {
     let (quota, period): (f64, f64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (period > 0.0).then_some((quota >= 0.0).then(|| quota / period))
 }

@@ -1,10 +1,30 @@
 //! Drives one prepared load with the monitors around it, on one clock.
 
 use crate::terminal::Progress;
+use monitor::profile::{ProfileConfig, Profiled, Profiler};
 use monitor::{Observation, Watch, WatchConfig, Watched};
-use record::{Clock, LoadOutcome, LoadSpec, Nanos};
+use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::sync::Arc;
 use traffic::{Load, LoadError, MonotonicClock};
+
+/// What stands around a load.
+#[derive(Default)]
+pub struct Around {
+    /// The targets' processes to be sampled; `None` watches nothing at all, not even the host.
+    pub watch: Option<Vec<Watched>>,
+    /// The profile to be taken.
+    pub profile: Option<ProfileConfig>,
+}
+
+impl Around {
+    /// The monitors alone.
+    pub fn watching(targets: Vec<Watched>) -> Self {
+        Self {
+            watch: Some(targets),
+            profile: None,
+        }
+    }
+}
 
 /// What a load and the monitors brought.
 pub struct Driven {
@@ -12,6 +32,8 @@ pub struct Driven {
     pub outcome: LoadOutcome,
     /// The monitors' side.
     pub watched: Observation,
+    /// The profile, when one was asked for; or why there is none.
+    pub profiled: Option<Result<Profiled, Unavailable>>,
 }
 
 /// Runs `load` to its end, or until `stop` says so; it is asked after every slice of the load.
@@ -21,16 +43,19 @@ pub struct Driven {
 pub fn drive(
     load: Load,
     spec: &LoadSpec,
-    targets: Vec<Watched>,
+    around: &Around,
     progress: &mut Progress,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Driven, LoadError> {
-    let config = WatchConfig {
-        targets,
-        listen: vec![load.address()],
-        ..WatchConfig::default()
-    };
-    let watch = Watch::start(&config, Arc::new(|| MonotonicClock.now()));
+    let watch = around.watch.as_ref().map(|targets| {
+        let config = WatchConfig {
+            targets: targets.clone(),
+            listen: vec![load.address()],
+            ..WatchConfig::default()
+        };
+        Watch::start(&config, Arc::new(|| MonotonicClock.now()))
+    });
+    let profiler = around.profile.as_ref().map(Profiler::start);
     let mut running = load.start()?;
     let stopper = running.stopper();
     let mut started: Option<Nanos> = None;
@@ -43,7 +68,12 @@ pub fn drive(
         }
     }
     let outcome = running.finish();
-    let watched = watch.stop();
+    let profiled = profiler.map(|started| started.map(Profiler::stop));
+    let watched = watch.map(Watch::stop).unwrap_or_default();
     progress.clear();
-    Ok(Driven { outcome, watched })
+    Ok(Driven {
+        outcome,
+        watched,
+        profiled,
+    })
 }

@@ -1,11 +1,15 @@
 //! One trial: start targets, preflight, load and watch, stop, record. Always ends with a [`TrialRecord`];
 //! what went wrong is in its state, in the server's own words.
 
-use super::drive::{Driven, drive};
+use super::drive::{Around, Driven, drive};
+use super::examine::{self, Aftermath, Approach, Examiner, PROFILE_HZ};
 use crate::terminal::Progress;
 use monitor::Watched;
 use plan::{Plan, TargetSpec, TrialPlan};
-use record::{Arrival, Nanos, TargetRecord, TrialRecord, TrialState, Warning};
+use record::{
+    Arrival, Examination, LoadSpec, Nanos, ProfileKind, Server, TargetRecord, Tier, TrialRecord,
+    TrialState, Warning,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use target::{Launcher, RunningTarget, TargetError};
@@ -79,7 +83,8 @@ pub fn run(
         })
         .and_then(|addresses| {
             record.load.url = plan::resolve_url(&trial.load.url, &addresses);
-            measure(&mut record, &mut targets, progress, interrupted)
+            let examined = trial.block + 1 == plan.stages[trial.stage].repeats;
+            measure(&mut record, &mut targets, examined, progress, interrupted)
         });
     match result {
         Ok(()) => {}
@@ -132,17 +137,35 @@ fn start_targets(
     Ok(addresses)
 }
 
+/// Loads and watches. The last block of each cell is `examined` too: its servers are profiled under the timed
+/// load, and what they do for each request is counted beside it.
 fn measure(
     record: &mut TrialRecord,
     targets: &mut [Running],
+    examined: bool,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Stopped> {
     let load = Load::prepare(&record.load)?;
+    let mut servers = if examined {
+        servers(targets, load.address())
+    } else {
+        Vec::new()
+    };
+    let spec = record.load.clone();
+    let approach = if examined {
+        examiner(&spec, progress, interrupted).approach(&mut servers, true)?
+    } else {
+        Approach::default()
+    };
     let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
-    let watched = targets.iter().map(watched).collect();
+    let around = Around {
+        watch: Some(targets.iter().map(watched).collect()),
+        profile: (!servers.is_empty())
+            .then(|| examine::profile_config(&servers, ProfileKind::OnCpu, PROFILE_HZ)),
+    };
     let mut died: BTreeMap<String, String> = BTreeMap::new();
-    let driven = drive(load, &record.load.clone(), watched, progress, &mut || {
+    let driven = drive(load, &spec, &around, progress, &mut || {
         for target in targets.iter_mut() {
             if let Err(how) = target.server.check_alive() {
                 died.insert(target.spec.name.clone(), how);
@@ -150,18 +173,76 @@ fn measure(
         }
         !died.is_empty() || interrupted()
     });
-    let Driven { outcome, watched } = driven?;
+    let Driven {
+        outcome,
+        watched,
+        profiled,
+    } = driven?;
+    let after: Vec<_> = targets.iter().map(RequestCounter::read).collect();
+    let aftermath = if died.is_empty() {
+        examiner(&spec, progress, interrupted).aftermath(&servers, outcome.answered_per_s())?
+    } else {
+        Aftermath::default()
+    };
+    if examined {
+        let mut examination = Examination {
+            servers,
+            answer: approach.answer,
+            lone: approach.lone,
+            signature: aftermath.signature,
+            monitor_cost: vec![examine::sampling_cost(&watched)],
+            profiles: Vec::new(),
+        };
+        examine::take_profile(
+            profiled,
+            &mut examination.profiles,
+            &mut examination.monitor_cost,
+            &mut record.unavailable,
+        );
+        examination.profiles.extend(aftermath.off_cpu);
+        record.examination = Some(examination);
+    }
     record.series = watched.series;
-    record.unavailable = watched.unavailable;
-    for (target, before) in targets.iter().zip(before) {
+    record.unavailable.extend(watched.unavailable);
+    record.unavailable.extend(approach.unavailable);
+    record.unavailable.extend(aftermath.unavailable);
+    for ((target, before), after) in targets.iter().zip(before).zip(after) {
         let mut seen = target.server.record();
         seen.died = died.remove(&seen.name);
-        count_requests(&mut seen, before, RequestCounter::read(target), record);
+        count_requests(&mut seen, before, after, record);
         record.targets.push(seen);
     }
     record.state = end_state(outcome.interrupted, &record.targets);
     record.outcome = Some(outcome);
     Ok(())
+}
+
+fn examiner<'a>(
+    spec: &'a LoadSpec,
+    progress: &'a mut Progress,
+    interrupted: &'a dyn Fn() -> bool,
+) -> Examiner<'a> {
+    Examiner {
+        spec,
+        best_tier: Tier::Ebpf,
+        interrupted,
+        progress,
+    }
+}
+
+/// The targets as servers, the one that is loaded first.
+fn servers(targets: &[Running], loaded: SocketAddr) -> Vec<Server> {
+    let (mut front, behind): (Vec<_>, Vec<_>) = targets
+        .iter()
+        .partition(|t| t.server.address().port() == loaded.port());
+    front.extend(behind);
+    front
+        .into_iter()
+        .map(|target| {
+            let pids: Vec<i32> = target.server.processes().iter().map(|p| p.pid).collect();
+            examine::with_config(target::discover::of_pids(&pids, &target.spec.name))
+        })
+        .collect()
 }
 
 fn watched(target: &Running) -> Watched {

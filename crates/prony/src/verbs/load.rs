@@ -4,7 +4,7 @@
 //! verdict can name the worker that limits.
 
 use crate::cli::LoadArgs;
-use crate::executor::drive::{Driven, drive};
+use crate::executor::drive::{Around, Driven, drive};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{host, terminal};
@@ -28,23 +28,29 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let Driven {
         mut outcome,
         watched,
+        profiled: _,
     } = drive(
         load,
         &spec,
-        servers.iter().map(|s| s.watched.clone()).collect(),
+        &Around::watching(servers.iter().map(|s| s.watched.clone()).collect()),
         &mut progress,
         &mut || interrupt.asked(),
     )
     .map_err(|e| super::load_failure(&e))?;
     let targets: Vec<TargetRecord> = servers.into_iter().map(|s| s.record).collect();
-    let verdict =
-        analysis::judge_load(&outcome, &watched.series, &spec, &targets, args.error_limit);
+    let verdict = analysis::judge_load(
+        &outcome,
+        &watched.series,
+        &spec,
+        &targets,
+        args.load.error_limit,
+    );
     outcome.warnings.extend(analysis::load_warnings(
         &outcome,
         &watched.series,
         &spec,
         &targets,
-        args.error_limit,
+        args.load.error_limit,
     ));
     if servers_hidden(address, &outcome, &targets) {
         outcome.warnings.push(hidden_server(address));

@@ -1,16 +1,19 @@
 //! One module a verb: flags to work to output.
 
+mod compare;
+pub(crate) mod diagnose;
 mod load;
 mod origin;
+mod pasted;
 mod report;
 mod run;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
-use crate::terminal;
+use crate::{host, terminal};
 use record::Warning;
 use serde::Serialize;
-use target::{Change, Journal};
+use target::{Change, Journal, Launcher};
 use traffic::LoadError;
 
 /// Does what the command line asks.
@@ -22,6 +25,8 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Load(args) => load::run(args),
         Verb::Origin(args) => origin::run(args),
         Verb::Run(args) => run::run(args),
+        Verb::Compare(args) => compare::run(args),
+        Verb::Diagnose(args) => diagnose::run(args),
         Verb::Report(args) => report::run(args),
     }
 }
@@ -42,6 +47,26 @@ fn recover() {
             )),
         }
     }
+}
+
+/// What starts targets and copies, with its journal.
+///
+/// # Errors
+/// [`Failure`] when the journal cannot be written: nothing is started then.
+pub fn launcher() -> Result<Launcher, Failure> {
+    // Nothing is started without a journal: after a `kill -9` nobody would know what to end.
+    let no_journal = |e: target::TargetError| {
+        Failure::new(
+            Exit::Environment,
+            format!("opening the journal of what is started on this host: {e}"),
+            "set XDG_STATE_HOME to a directory that you may write to",
+        )
+    };
+    Ok(Launcher {
+        journal: Journal::open(&target::state_dir()).map_err(no_journal)?,
+        prony: host::own_binary()?,
+        work_dir: std::env::temp_dir(),
+    })
 }
 
 /// Pretty JSON of one of our documents.

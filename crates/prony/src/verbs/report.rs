@@ -5,13 +5,13 @@ use crate::executor::run::analyse;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal;
-use analysis::RunAnalysis;
+use analysis::{Diagnosis, RunAnalysis, StoredProof};
 use record::{RunRecord, Store};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Name of the page within a record's directory.
-const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
 
 /// Runs the verb.
 ///
@@ -22,8 +22,14 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     let analysis = analyse(&record)?;
-    let written = write_html(&mut store, &record, &analysis);
-    show(&args.record, &record, &analysis, args.json, written.is_ok())?;
+    let diagnoses = diagnoses(&store, &record)?;
+    let written = write_html(&mut store, &record, &analysis, &diagnoses);
+    let judged = Judged {
+        record: &record,
+        analysis: &analysis,
+        diagnoses: &diagnoses,
+    };
+    show(&args.record, &judged, args.json, written.is_ok())?;
     if let Err(cause) = written {
         return Err(Failure::new(
             Exit::Environment,
@@ -46,13 +52,65 @@ pub fn write_html(
     store: &mut DirStore,
     record: &RunRecord,
     analysis: &RunAnalysis,
+    diagnoses: &Diagnoses,
 ) -> Result<(), String> {
     store
         .put(
             PAGE,
-            report::html::page(record, analysis, &BTreeMap::new()).as_bytes(),
+            report::html::page(record, analysis, diagnoses).as_bytes(),
         )
         .map_err(|e| format!("writing `{PAGE}`: {e}"))
+}
+
+/// Diagnoses by trial.
+pub type Diagnoses = BTreeMap<u32, Diagnosis>;
+
+/// Measured proofs of a record's causes.
+const PROOFS: &str = "proofs.json";
+
+/// Stores what was proved beside the record; nothing when nothing was.
+///
+/// # Errors
+/// The system's cause.
+pub fn save_proofs(store: &mut dyn Store, proofs: &[StoredProof]) -> Result<(), String> {
+    if proofs.is_empty() {
+        return Ok(());
+    }
+    let text = serde_json::to_vec_pretty(proofs).map_err(|e| format!("{PROOFS}: {e}"))?;
+    store.put(PROOFS, &text)
+}
+
+/// The diagnoses of a record, made anew, with what was proved when it was recorded.
+///
+/// # Errors
+/// [`Failure`] when its plan or its proofs cannot be read.
+pub fn diagnoses(store: &dyn Store, record: &RunRecord) -> Result<Diagnoses, Failure> {
+    let mut diagnoses = analysis::diagnose_run(record)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let unreadable = |cause: String| {
+        let what = format!("reading `{PROOFS}` of the record: {cause}");
+        Failure::new(
+            Exit::Usage,
+            what,
+            "delete the file to judge without its proofs",
+        )
+    };
+    if let Some(text) = store.get(PROOFS).map_err(unreadable)? {
+        let proofs: Vec<StoredProof> =
+            serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string()))?;
+        analysis::merge_proofs(&mut diagnoses, proofs);
+    }
+    Ok(diagnoses)
+}
+
+/// A record with what is said about it.
+pub struct Judged<'a> {
+    /// The record.
+    pub record: &'a RunRecord,
+    /// Figures and verdicts.
+    pub analysis: &'a RunAnalysis,
+    /// Causes.
+    pub diagnoses: &'a Diagnoses,
 }
 
 /// Shows a run's result; `with_page` says that the page was written.
@@ -61,22 +119,24 @@ pub fn write_html(
 /// [`Failure`] when standard output cannot be written.
 pub fn show(
     directory: &Path,
-    record: &RunRecord,
-    analysis: &RunAnalysis,
+    judged: &Judged<'_>,
     json: bool,
     with_page: bool,
 ) -> Result<(), Failure> {
+    let Judged {
+        record,
+        analysis,
+        diagnoses,
+    } = judged;
     if json {
-        let document = report::json::run_document(
-            record,
-            analysis,
-            &directory.display().to_string(),
-            &BTreeMap::new(),
-        );
+        let directory = directory.display().to_string();
+        let document = report::json::run_document(record, analysis, &directory, diagnoses);
         return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();
-    terminal::result(&report::text::run_text(record, analysis, style))?;
+    let mut text = report::text::run_text(record, analysis, style);
+    text.push_str(&report::text::causes_text(analysis, record, diagnoses));
+    terminal::result(&text)?;
     if with_page {
         terminal::result(&format!("report: {}", directory.join(PAGE).display()))?;
     }

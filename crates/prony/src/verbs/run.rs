@@ -11,7 +11,6 @@ use record::run::FORMAT;
 use record::{Manifest, RunRecord, Warning};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use target::{Journal, Launcher};
 
 /// The built-in evaluation.
 const QUICKSTART: &str = include_str!("../../../../experiments/quickstart.toml");
@@ -44,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     super::recover();
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
-    let mut launcher = launcher()?;
+    let mut launcher = super::launcher()?;
     let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
     warnings.append(&mut plan.warnings);
     warnings.iter().for_each(terminal::warning);
@@ -208,22 +207,6 @@ fn continued(store: &DirStore, experiment: &Experiment) -> Result<RunRecord, Fai
     Ok(record)
 }
 
-fn launcher() -> Result<Launcher, Failure> {
-    // Nothing is started without a journal: after a `kill -9` nobody would know what to end.
-    let no_journal = |e: target::TargetError| {
-        Failure::new(
-            Exit::Environment,
-            format!("opening the journal of what is started on this host: {e}"),
-            "set XDG_STATE_HOME to a directory that you may write to",
-        )
-    };
-    Ok(Launcher {
-        journal: Journal::open(&target::state_dir()).map_err(no_journal)?,
-        prony: host::own_binary()?,
-        work_dir: std::env::temp_dir(),
-    })
-}
-
 /// Closes the record, writes the report, shows the result.
 fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Failure> {
     let Ended {
@@ -236,14 +219,14 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
     store.give_up_reserve();
     let closed = record.manifest.save(store);
     let analysis = analyse(&record)?;
-    let reported = super::report::write_html(store, &record, &analysis);
-    super::report::show(
-        store.root(),
-        &record,
-        &analysis,
-        args.json,
-        reported.is_ok(),
-    )?;
+    let diagnoses = super::report::diagnoses(&*store, &record)?;
+    let reported = super::report::write_html(store, &record, &analysis, &diagnoses);
+    let judged = super::report::Judged {
+        record: &record,
+        analysis: &analysis,
+        diagnoses: &diagnoses,
+    };
+    super::report::show(store.root(), &judged, args.json, reported.is_ok())?;
     if let Some(cause) = store_failed
         .or(closed.err().map(|e| e.to_string()))
         .or(reported.err())

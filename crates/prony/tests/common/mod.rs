@@ -7,6 +7,7 @@
 )]
 
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -141,6 +142,39 @@ pub fn signal(pid: u32, signal: &str) {
         .status()
         .unwrap();
     assert!(sent.success());
+}
+
+/// Processes that work below this test's state directory, hold a file in it open, or whose environment names it: prony
+/// and its children (nginx overwrites its environment, and a copy works where its original does).
+pub fn ours(state: &Path) -> Vec<i32> {
+    let mark = format!("XDG_STATE_HOME={}", state.display());
+    let leads_there = |link: &Path| fs::read_link(link).is_ok_and(|path| path.starts_with(state));
+    let works_there = |pid: &i32| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd"));
+        leads_there(Path::new(&format!("/proc/{pid}/cwd")))
+            || open.is_ok_and(|all| all.flatten().any(|fd| leads_there(&fd.path())))
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|&b| b == 0)
+                .any(|variable| variable == mark.as_bytes())
+                || works_there(pid)
+        })
+        .filter(|pid| {
+            // A zombie has ended; only its parent has not yet looked.
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !stat
+                .rsplit(')')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .starts_with('Z')
+        })
+        .collect()
 }
 
 /// Neither the value nor anything in it is a number.

@@ -6,6 +6,9 @@
 
 mod context;
 mod curves;
+mod figures;
+mod flame;
+mod limits;
 pub(crate) mod number;
 mod series;
 mod spectra;
@@ -24,10 +27,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
     ("verdict.html", include_str!("../../templates/verdict.html")),
+    ("limits.html", include_str!("../../templates/limits.html")),
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
     ("trials.html", include_str!("../../templates/trials.html")),
@@ -39,6 +43,8 @@ const TEMPLATES: [(&str, &str); 8] = [
 #[derive(Serialize)]
 struct Assets {
     report_css: &'static str,
+    limits_css: &'static str,
+    flame_js: &'static str,
     report_js: &'static str,
     uplot_css: &'static str,
     uplot_js: &'static str,
@@ -46,6 +52,8 @@ struct Assets {
 
 const ASSETS: Assets = Assets {
     report_css: include_str!("../../assets/report.css"),
+    limits_css: include_str!("../../assets/limits.css"),
+    flame_js: include_str!("../../assets/flame.js"),
     report_js: include_str!("../../assets/report.js"),
     uplot_css: include_str!("../../assets/uplot/uPlot.min.css"),
     uplot_js: include_str!("../../assets/uplot/uPlot.iife.min.js"),
@@ -66,6 +74,7 @@ struct Page<'a> {
     capacity: Option<Number>,
     knees: Vec<verdict::KneeView>,
     trials_valid: usize,
+    limits: Vec<limits::LimitView>,
     stages: Vec<stages::StageView>,
     spectra: Vec<SpectrumOption>,
     latency_heads: Vec<&'static str>,
@@ -127,6 +136,7 @@ pub fn page(
         capacity: source.number("/capacity_per_s", Unit::PerSecond),
         knees: verdict::knees(analysis, &source),
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
+        limits: limits::limits(record, &document, plan.as_ref(), &source),
         stages: stages::stages(analysis, plan.as_ref(), &data.curves, &source),
         spectra: spectrum_options(&data.spectra),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),

@@ -9,7 +9,9 @@ use super::wrap::{WIDTH, wrapped};
 use crate::quantity::value_and_threshold;
 use crate::signature::{self, CallRow, CostRow, SignatureTable};
 use analysis::words::{count, percent, plural};
-use analysis::{Change, Diagnosis, Evidence, Finding, Proof, ProofRatio, Status, Unseen};
+use analysis::{
+    CallChange, Change, Diagnosis, Evidence, Finding, Proof, ProofRatio, Status, Unseen,
+};
 use record::{Examination, Nanos};
 
 /// Causes ruled out that are shown with their reason.
@@ -175,7 +177,7 @@ fn lines_of(directive: &str) -> impl Iterator<Item = &str> {
         .filter(|l| !l.is_empty())
 }
 
-fn proof(proof: &Proof, style: Style) -> String {
+pub(super) fn proof(proof: &Proof, style: Style) -> String {
     let result = proof.result.replace('_', " ");
     let label = format!("proof: {result}");
     let coloured = match proof.result.as_str() {
@@ -192,7 +194,38 @@ fn proof(proof: &Proof, style: Style) -> String {
         rows.extend(proof.evidence.iter().map(proof_row));
         text += &heading(&columns(&rows, |c| c == 0 || c > 4), style);
     }
+    if !proof.calls.is_empty() {
+        let changes: Vec<String> = proof.calls.iter().map(call_change).collect();
+        text += &wrapped("  calls per request: ", &changes.join("; "), 4);
+    }
     text
+}
+
+/// `readv on upstream 10.0 -> 1.00 (9,120 B -> 91,200 B each)`.
+fn call_change(change: &CallChange) -> String {
+    let class = match change.class.name() {
+        "none" => String::new(),
+        class => format!(" on {class}"),
+    };
+    let target = match change.target.as_str() {
+        // The server behind the URL, which the proof is about.
+        "server" => "",
+        target => &format!(" of {target}"),
+    };
+    let sizes = match (change.mean_bytes_before, change.mean_bytes_after) {
+        (Some(before), Some(after)) if before.round() != after.round() => format!(
+            " ({} B -> {} B each)",
+            count(before.round() as u64),
+            count(after.round() as u64)
+        ),
+        _ => String::new(),
+    };
+    format!(
+        "{}{class}{target} {} -> {}{sizes}",
+        change.call,
+        per_request(change.before),
+        per_request(change.after)
+    )
 }
 
 fn proof_row(ratio: &ProofRatio) -> Vec<String> {
@@ -202,7 +235,7 @@ fn proof_row(ratio: &ProofRatio) -> Vec<String> {
     let before = bare(ratio.before, ratio.after);
     let after = bare(ratio.after, ratio.before);
     vec![
-        format!("  {}", ratio.role),
+        format!("  {}", ratio.role.replace('_', " ")),
         before,
         after,
         ratio
@@ -299,10 +332,13 @@ fn named(cause: &str, target: &str) -> String {
 
 fn ruled_out(diagnosis: &Diagnosis, style: Style) -> String {
     let all = &diagnosis.ruled_out;
-    let lines = all
-        .iter()
-        .take(RULED_OUT_SHOWN)
-        .map(|r| wrapped(&format!("  {}: ", named(&r.cause, &r.target)), &r.why, 4));
+    let lines = all.iter().take(RULED_OUT_SHOWN).map(|r| {
+        wrapped(
+            &format!("  {}: ", named(&r.cause, &r.target)),
+            &in_short(&r.why),
+            4,
+        )
+    });
     listed(
         "ruled out",
         &lines.collect::<String>(),
@@ -310,6 +346,22 @@ fn ruled_out(diagnosis: &Diagnosis, style: Style) -> String {
         RULED_OUT_SHOWN,
         style,
     )
+}
+
+/// The first reasons, as many as fit two lines; a condition with many alternatives names each.
+fn in_short(why: &str) -> String {
+    const LONGEST: usize = 150;
+    let mut short = String::new();
+    for reason in why.split("; ") {
+        if !short.is_empty() {
+            if short.len() + reason.len() > LONGEST {
+                return short + "; ...";
+            }
+            short.push_str("; ");
+        }
+        short.push_str(reason);
+    }
+    short
 }
 
 /// Causes that are hidden by the same thing stand together: one remedy shows them all.
@@ -478,7 +530,7 @@ fn cost(cost: &CostRow) -> String {
         text += &format!(", took {}", Nanos(ns));
     }
     if let Some(share) = cost.expected_share {
-        text += &format!(", expected {} of the target's CPU", percent(share));
+        text += &format!(", expected {} of a core", percent(share));
     }
     text
 }

@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    Change, Diagnosis, Evidence, FactValue, Finding, Proof, ProofRatio, RuledOut, Station, Status,
-    Unseen,
+    CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Proof, ProofRatio, RuledOut,
+    Station, Status, Unseen,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
@@ -71,12 +71,14 @@ fn small_buffers() -> Finding {
             Change {
                 place: "/etc/nginx/nginx.conf:31".into(),
                 context: "http".into(),
+                sections: vec!["http".into()],
                 from: "proxy_buffers 8 4k;".into(),
                 to: "proxy_buffers 4 128k;".into(),
             },
             Change {
                 place: String::new(),
                 context: "http".into(),
+                sections: vec!["http".into()],
                 from: String::new(),
                 to: "proxy_buffer_size 128k;".into(),
             },
@@ -109,6 +111,27 @@ fn proof() -> Proof {
             ratio("mechanism", "read.upstream.per_request", "calls/request", 10.0, 1.0, None),
             ratio("control", "accept.per_request", "calls/request", 0.02, 0.02, None),
             ratio("noise", "client.rate_per_s", "1/s", 4_820.0, 4_801.0, Some((0.97, 1.03))),
+            ratio("put_back", "client.rate_per_s", "1/s", 6_785.0, 4_830.0, Some((0.69, 0.73))),
+        ],
+        calls: vec![
+            CallChange {
+                target: "server".into(),
+                call: "readv".into(),
+                class: FdClass::Upstream,
+                before: 10.0,
+                after: 1.0,
+                mean_bytes_before: Some(9_120.0),
+                mean_bytes_after: Some(91_200.0),
+            },
+            CallChange {
+                target: "server".into(),
+                call: "mmap".into(),
+                class: FdClass::None,
+                before: 0.0,
+                after: 0.5,
+                mean_bytes_before: None,
+                mean_bytes_after: None,
+            },
         ],
     }
 }
@@ -634,4 +657,21 @@ fn profile(kind: ProfileKind, before: bool) -> Profile {
         frames,
         stacks,
     }
+}
+
+/// Diagnoses of the two cells of the stage that varies the buffers: before, proved and with several causes, and
+/// after. Their trials get what was examined.
+pub fn examined(record: &mut record::RunRecord) -> BTreeMap<u32, Diagnosis> {
+    let mut diagnoses = BTreeMap::new();
+    let of_stage = record.trials.iter_mut().filter(|t| t.stage == "buffers");
+    for trial in of_stage.take(2) {
+        let slow = trial.levels.values().any(|level| level == "8 4k");
+        let (diagnosis, examination) = match slow {
+            true => (many_causes(), examination()),
+            false => (healthy(), mended()),
+        };
+        trial.examination = Some(examination);
+        diagnoses.insert(trial.id, diagnosis);
+    }
+    diagnoses
 }

@@ -1,6 +1,6 @@
 //! What the tests read out of a page, and the documents that its numbers are held against.
 
-use analysis::RunAnalysis;
+use analysis::{Diagnosis, RunAnalysis};
 use record::{RunRecord, TrialRecord};
 use report::json::run_document;
 use serde_json::Value;
@@ -20,8 +20,9 @@ pub fn assert_numbers_are_the_records(
     html: &str,
     record: &RunRecord,
     analysis: &RunAnalysis,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
 ) -> usize {
-    let documents = documents(record, analysis);
+    let documents = documents(record, analysis, diagnoses);
     let (values, origins) = (
         attributes(html, "data-value"),
         attributes(html, "data-from"),
@@ -37,7 +38,11 @@ pub fn assert_numbers_are_the_records(
 }
 
 /// What `prony report --json` prints under the empty name, and each trial under its file's.
-fn documents(record: &RunRecord, analysis: &RunAnalysis) -> BTreeMap<String, Value> {
+fn documents(
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
+) -> BTreeMap<String, Value> {
     let trial = |t: &TrialRecord| {
         let path = format!("{}/trial.json", TrialRecord::directory(t.id));
         (path, serde_json::to_value(t).unwrap())
@@ -45,7 +50,7 @@ fn documents(record: &RunRecord, analysis: &RunAnalysis) -> BTreeMap<String, Val
     let mut all: BTreeMap<String, Value> = record.trials.iter().map(trial).collect();
     all.insert(
         String::new(),
-        serde_json::to_value(run_document(record, analysis, "", &BTreeMap::new())).unwrap(),
+        serde_json::to_value(run_document(record, analysis, "", diagnoses)).unwrap(),
     );
     all
 }

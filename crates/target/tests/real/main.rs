@@ -1,5 +1,7 @@
 //! Tests with real servers and real processes, on loopback and free ports.
 
 mod bench;
+mod copies;
+mod discover;
 mod recover;
 mod servers;

@@ -1,0 +1,341 @@
+//! The catalogue of causes as data: what is declared in `crates/analysis/catalogue/*.toml`, read once.
+//!
+//! The files are compiled in, so a diagnosis needs nothing from the disk. `00-format.md` beside them
+//! explains every field with an example. What a fact *is* stands in `facts.toml`; how it is computed from a record
+//! stands in the extractors; the tests hold both against each other and against every name that a cause uses.
+
+use super::fact::matches_pattern;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// A fact as it is declared: the extractors produce it, the causes use it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactDeclaration {
+    /// Name, segments joined by dots: `cpu.us_per_request`. A segment `*` stands for any one segment.
+    pub name: String,
+    /// Unit: `1` for shares and plain numbers, `us`, `ms`, `bytes`, `cores`, `1/request`, `1/s`.
+    pub unit: String,
+    /// What it says, in one sentence.
+    pub meaning: String,
+    /// Where it is read: `/proc/PID/task/TID/schedstat`, `load`, `signature: system calls`.
+    pub source: String,
+    /// Whose it is.
+    pub of: FactOf,
+    /// The least that must be there to know it.
+    pub tier: FactTier,
+}
+
+/// Whose a fact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactOf {
+    /// One value for each target.
+    Target,
+    /// One value for the run: the client, the host, the path between.
+    Run,
+}
+
+/// The least that must be there to know a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactTier {
+    /// The load alone.
+    Load,
+    /// /proc and sock_diag while the load runs.
+    Proc,
+    /// A profile.
+    Profile,
+    /// A signature pass with counters on tracepoints.
+    PerfEvents,
+    /// A signature pass with BPF programs.
+    Ebpf,
+    /// The server's configuration as read.
+    Config,
+}
+
+/// A cause.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// Name: `small_proxy_buffers`.
+    pub name: String,
+    /// Title: what is wrong, without numbers.
+    pub title: String,
+    /// Group: `worker`, `io`, `connections`, `tcp`, `tls`, `computation`, `memory`, `backend`, `none`.
+    pub group: String,
+    /// What it is about.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Stations at which it can be the cause; empty: at any. A cause at another station ranks behind.
+    #[serde(default)]
+    pub station: Vec<String>,
+    /// Template, one or two sentences with the numbers: what happens and why it costs.
+    pub why: String,
+    /// All must hold. At least one must be a measured fact.
+    pub required: Vec<Condition>,
+    /// Each that holds raises the confidence.
+    #[serde(default)]
+    pub supporting: Vec<Condition>,
+    /// One that holds rules the cause out.
+    #[serde(default)]
+    pub contradicting: Vec<Condition>,
+    /// Confidence, 0 to 1, when everything required and supporting is there and nothing contradicts.
+    #[serde(default = "usual_confidence")]
+    pub confidence: f64,
+    /// Expression: the bound on the gain as a share (0 to 1) of the limiting resource's time. Cut to 0..1.
+    #[serde(default)]
+    pub gain: Option<String>,
+    /// Bound from which it is worth naming as what limits, 0 to 1; without one, what its kind of bound needs to be
+    /// shown.
+    #[serde(default)]
+    pub worth_from: Option<f64>,
+    /// What it explains.
+    pub explains: Explains,
+    /// More general or look-alike causes that it goes before when both hold.
+    #[serde(default)]
+    pub beats: Vec<String>,
+    /// What tells it from look-alikes, in a sentence.
+    pub lookalikes: String,
+    /// Where the thresholds come from: the mechanism and the constant, a document, or a measurement.
+    pub thresholds: String,
+    /// Template by server kind; `generic` is required and is used for kinds without their own.
+    pub remedy: BTreeMap<String, String>,
+    /// Changes of a configuration that carry the remedy out.
+    #[serde(default)]
+    pub change: Vec<ChangeTemplate>,
+    /// What a proof must see.
+    pub proof: ProofSignals,
+}
+
+fn usual_confidence() -> f64 {
+    0.9
+}
+
+/// What a cause is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Judged once for each target.
+    #[default]
+    Target,
+    /// The host: judged once, over the facts of the server behind the URL and of the run.
+    Host,
+    /// The client or the path: likewise.
+    Client,
+}
+
+/// What a cause explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Explains {
+    /// CPU time of the target.
+    Cpu,
+    /// Time in which a request waits and nobody is busy.
+    Wait,
+    /// Responses that are late by a fixed time (40 ms, 200 ms, 1 s, 3 s).
+    Quantum,
+    /// A rate or number that something caps.
+    Cap,
+    /// Requests that fail.
+    Errors,
+    /// Nothing that could be won.
+    Nothing,
+}
+
+/// A condition. Exactly one of `fact`, `any`, `all`, `not`, `server`, `config`, `station` is given; beside
+/// `fact` at least one comparison.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// Expression over facts; most often the name of one.
+    pub fact: Option<String>,
+    /// Expression that `fact` is divided by. A divisor of 0 makes the condition false.
+    pub ratio_to: Option<String>,
+    /// Holds from this value on.
+    pub at_least: Option<f64>,
+    /// Holds up to this value.
+    pub at_most: Option<f64>,
+    /// Holds above this value.
+    pub above: Option<f64>,
+    /// Holds below this value.
+    pub below: Option<f64>,
+    /// Holds within these bounds, both included.
+    pub between: Option<[f64; 2]>,
+    /// One of these holds.
+    pub any: Option<Vec<Condition>>,
+    /// All of these hold.
+    pub all: Option<Vec<Condition>>,
+    /// This does not hold.
+    pub not: Option<Box<Condition>>,
+    /// The server is of one of these kinds.
+    pub server: Option<Vec<String>>,
+    /// The configuration says something.
+    pub config: Option<ConfigTest>,
+    /// The station found is one of these.
+    pub station: Option<Vec<String>>,
+    /// What it means, in a few words, for the evidence and for what is ruled out.
+    pub note: Option<String>,
+}
+
+/// A test of one directive. Exactly one of the tests is given. Unknown when the configuration was not read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigTest {
+    /// Directive's name, letter case ignored.
+    pub directive: String,
+    /// Any argument equals this, letter case ignored.
+    pub is: Option<String>,
+    /// It is set and no argument equals this.
+    pub is_not: Option<String>,
+    /// It is set nowhere (`true`), or somewhere (`false`).
+    pub unset: Option<bool>,
+    /// Argument that the numeric tests look at, from 0.
+    #[serde(default)]
+    pub arg: usize,
+    /// The argument, read as a number with `k`, `m`, `g` (sizes) or `s`, `ms` (times, in s), is at most this.
+    pub at_most: Option<f64>,
+    /// Likewise, at least this.
+    pub at_least: Option<f64>,
+    /// An argument contains this text.
+    pub contains: Option<String>,
+}
+
+/// A change of a configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeTemplate {
+    /// Server's kind.
+    pub server: String,
+    /// Directive's name, as the server spells it; leading arguments that it must have may follow (`option httpclose`).
+    pub directive: String,
+    /// Section that it belongs to when it is not set yet: `http`, `upstream`, `defaults`.
+    #[serde(default)]
+    pub context: String,
+    /// Template of the whole directive as proposed; empty: it is removed. `$0`, `$1|word` and `$*` are arguments of the
+    /// one that stands.
+    pub to: String,
+    /// Directives with which it belongs together: it is also set in every section where one of them stands.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// A directive with an argument that contains one of these is left as it is.
+    #[serde(default)]
+    pub except: Vec<String>,
+    /// Only when this holds.
+    #[serde(default)]
+    pub when: Option<Condition>,
+}
+
+/// What a proof must see beside the metric.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProofSignals {
+    /// Fact that must move with the change.
+    pub mechanism: String,
+    /// Where to.
+    pub moves: Moves,
+    /// Fact that must not move.
+    pub control: String,
+}
+
+/// Direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moves {
+    /// It gets smaller.
+    Down,
+    /// It gets larger.
+    Up,
+}
+
+/// A file of causes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CauseFile {
+    /// Causes.
+    #[serde(default)]
+    pub cause: Vec<Cause>,
+}
+
+/// The file of facts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactFile {
+    /// Facts.
+    #[serde(default)]
+    pub fact: Vec<FactDeclaration>,
+}
+
+/// Everything that is compiled in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalogue {
+    /// Facts, in the order of their file.
+    pub facts: Vec<FactDeclaration>,
+    /// Causes, in the order of their files.
+    pub causes: Vec<Cause>,
+}
+
+/// The files of causes.
+const CAUSES: [&str; 9] = [
+    include_str!("../../catalogue/worker.toml"),
+    include_str!("../../catalogue/io.toml"),
+    include_str!("../../catalogue/connections.toml"),
+    include_str!("../../catalogue/tcp.toml"),
+    include_str!("../../catalogue/tls.toml"),
+    include_str!("../../catalogue/computation.toml"),
+    include_str!("../../catalogue/memory.toml"),
+    include_str!("../../catalogue/backend.toml"),
+    include_str!("../../catalogue/none.toml"),
+];
+
+static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
+
+/// The catalogue, parsed once.
+pub fn catalogue() -> &'static Catalogue {
+    CATALOGUE.get_or_init(|| {
+        Catalogue::parse(include_str!("../../catalogue/facts.toml"), &CAUSES)
+            .expect("a test parses the files that are compiled in")
+    })
+}
+
+/// Judges by another catalogue than the one that is compiled in, to try rules on stored records. False, and
+/// without effect, when something was judged before.
+pub fn use_catalogue(other: Catalogue) -> bool {
+    CATALOGUE.set(other).is_ok()
+}
+
+impl Catalogue {
+    /// A catalogue from its file of facts and its files of causes.
+    ///
+    /// # Errors
+    /// The parser's, with line and column.
+    pub fn parse(facts: &str, causes: &[&str]) -> Result<Self, toml::de::Error> {
+        let facts: FactFile = toml::from_str(facts)?;
+        let mut all = Vec::new();
+        for text in causes {
+            let file: CauseFile = toml::from_str(text)?;
+            all.extend(file.cause);
+        }
+        Ok(Catalogue {
+            facts: facts.fact,
+            causes: all,
+        })
+    }
+
+    /// The declaration of a fact; an exact name goes before a pattern.
+    pub fn fact(&self, name: &str) -> Option<&FactDeclaration> {
+        let exact = self.facts.iter().find(|f| f.name == name);
+        exact.or_else(|| self.facts.iter().find(|f| matches_pattern(&f.name, name)))
+    }
+
+    /// A fact's unit; `1` when it is not declared.
+    pub fn unit_of(&self, name: &str) -> &str {
+        self.fact(name).map_or("1", |f| f.unit.as_str())
+    }
+
+    /// A cause by name.
+    pub fn cause(&self, name: &str) -> Option<&Cause> {
+        self.causes.iter().find(|c| c.name == name)
+    }
+}

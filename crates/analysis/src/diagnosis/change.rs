@@ -1,0 +1,272 @@
+//! What a remedy changes in a configuration that was read: which directive, where it stands, and what it becomes.
+//!
+//! Changes are made on copies, and people make them by hand: each must be one that the server takes. The surprise is
+//! inheritance: nginx drops all inherited `proxy_set_header` where a section has one of its own, and buffers that fit
+//! each other in one section do not fit those that another one keeps. So a change says what it belongs with
+//! (`beside`), and is made wherever that stands.
+
+use super::Change;
+use super::catalogue::{Cause, ChangeTemplate};
+use super::expression::Template;
+use super::fact::FactView;
+use super::rules::{Scene, Truth, condition};
+use record::Directive;
+
+/// The changes that carry a cause's remedy out at one target. Without a configuration that was read there is nothing to
+/// change; a change whose number is not known is left out, and one that is already made as well.
+pub fn proposed_changes(cause: &Cause, facts: &FactView<'_>) -> Vec<Change> {
+    let scene = Scene {
+        facts: *facts,
+        station: "unknown",
+    };
+    changes(cause, scene)
+}
+
+pub(crate) fn changes(cause: &Cause, scene: Scene<'_>) -> Vec<Change> {
+    let (Some(server), Some(directives)) = (scene.facts.server(), scene.facts.directives()) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for template in cause.change.iter().filter(|c| c.server == server.kind) {
+        let when = template.when.as_ref();
+        if when.is_some_and(|w| condition(w, scene).truth != Truth::True) {
+            continue;
+        }
+        let parsed = Template::parse(&template.to).ok();
+        if let Some(to) = parsed.and_then(|t| t.complete(&scene.facts)) {
+            found.extend(made_by(template, &to, directives));
+        }
+    }
+    found
+}
+
+fn made_by(template: &ChangeTemplate, to: &str, directives: &[Directive]) -> Vec<Change> {
+    let within: Vec<&Directive> = directives
+        .iter()
+        .filter(|d| template.server != "nginx" || in_reach(&template.context, &d.context))
+        .collect();
+    let standing: Vec<&Directive> = within
+        .iter()
+        .copied()
+        .filter(|d| is_about(template, d, to))
+        .collect();
+    let mut changes = Vec::new();
+    let mut written: Vec<&str> = Vec::new();
+    for directive in first_of_each(&standing, to) {
+        if let Some(new) = filled_in(to, directive)
+            && spelled(directive) != new
+        {
+            changes.push(replaced(directive, new));
+        }
+        written.extend(directive.args.first().map(String::as_str));
+    }
+    // What only takes something out, or extends what stands, adds nothing.
+    let Some(new) = filled_in(to, &Directive::default()).filter(|new| !new.is_empty()) else {
+        return changes;
+    };
+    let places = sections(&template.context, directives);
+    let lacks = |place: &Vec<String>| !standing.iter().any(|d| d.context == *place);
+    let mut lacking: Vec<Vec<String>> = Vec::new();
+    if !template.beside.is_empty() {
+        let stands_there = |d: &&Directive| template.beside.contains(&d.name);
+        let kin = within.iter().copied().filter(stands_there);
+        let places = places.into_iter().chain(kin.map(|d| d.context.clone()));
+        lacking.extend(places.filter(lacks));
+    } else if is_one_of_many(&template.context) || changes.is_empty() {
+        lacking.extend(places.into_iter().filter(lacks));
+    }
+    let mut seen: Vec<Vec<String>> = Vec::new();
+    for place in lacking {
+        if !seen.contains(&place) {
+            changes.push(added(place.clone(), new.clone()));
+            seen.push(place);
+        }
+    }
+    changes
+}
+
+fn replaced(directive: &Directive, to: String) -> Change {
+    Change {
+        place: match directive.file.as_str() {
+            "" => "command line".to_owned(),
+            file => format!("{file}:{}", directive.line),
+        },
+        context: directive.context.last().cloned().unwrap_or_default(),
+        sections: directive.context.clone(),
+        from: spelled(directive),
+        to,
+    }
+}
+
+fn added(sections: Vec<String>, to: String) -> Change {
+    Change {
+        place: String::new(),
+        context: sections.last().cloned().unwrap_or_default(),
+        sections,
+        from: String::new(),
+        to,
+    }
+}
+
+/// A section of which a configuration has several, each by its own name.
+fn is_one_of_many(context: &str) -> bool {
+    context == "upstream"
+}
+
+/// Whether nginx takes a directive of this section for one that the template is about: names are used again for other
+/// ends in `upstream`, and `stream` and `mail` serve something else.
+fn in_reach(wanted: &str, context: &[String]) -> bool {
+    let root = context.first().map_or("", String::as_str);
+    let in_upstream = context.iter().any(|s| s.starts_with("upstream "));
+    match wanted {
+        "" => !matches!(root, "stream" | "mail"),
+        "upstream" => root == "http" && in_upstream,
+        "http" => root == "http" && !in_upstream,
+        other => context.last().is_some_and(|s| s == other),
+    }
+}
+
+/// The directive that a template names: its name, with the arguments that the template gives with it, or the subject
+/// that `to` has in common with it.
+fn is_about(template: &ChangeTemplate, directive: &Directive, to: &str) -> bool {
+    let mut words = template.directive.split_whitespace();
+    let is_named = words
+        .next()
+        .is_some_and(|name| directive.name.eq_ignore_ascii_case(name));
+    let given: Vec<&str> = words.collect();
+    let excepted = |arg: &String| template.except.iter().any(|e| arg.contains(e.as_str()));
+    is_named
+        && directive.args.len() >= given.len()
+        && given.iter().zip(&directive.args).all(|(g, a)| g == a)
+        && (!given.is_empty() || same_subject(directive, to))
+        && !directive.args.iter().any(excepted)
+}
+
+/// Directives that stand once for each subject: their first argument says which.
+const PER_SUBJECT: [&str; 9] = [
+    "proxy_set_header",
+    "add_header",
+    "option",
+    "timeout",
+    "fastcgi_param",
+    "log_format",
+    "no",
+    "SetEnv",
+    "Header",
+];
+
+/// Whether a directive that stands is the one that `to` would replace.
+fn same_subject(directive: &Directive, to: &str) -> bool {
+    let per_subject = PER_SUBJECT
+        .iter()
+        .any(|name| directive.name.eq_ignore_ascii_case(name));
+    let subject = to.split_whitespace().nth(1);
+    !per_subject || subject.is_none() || directive.args.first().map(String::as_str) == subject
+}
+
+/// What extends a directive by an option (`$*`) is made once for each subject, and where the option stands if it does:
+/// an address listens in one way, however many servers share it.
+fn first_of_each<'a>(standing: &[&'a Directive], to: &str) -> Vec<&'a Directive> {
+    if !to.contains("$*") {
+        return standing.to_vec();
+    }
+    let keys = keys_of(to);
+    let has_key = |d: &&&Directive| d.args.iter().any(|a| keys.iter().any(|k| a.starts_with(k)));
+    let first = standing.iter().filter(has_key);
+    let rest = standing.iter().filter(|d| !has_key(d));
+    let mut found: Vec<&Directive> = Vec::new();
+    for directive in first.chain(rest) {
+        if !found
+            .iter()
+            .any(|d| d.args.first() == directive.args.first())
+        {
+            found.push(directive);
+        }
+    }
+    found
+}
+
+/// `key=` of each `key=value` in `to`.
+fn keys_of(to: &str) -> Vec<&str> {
+    let words = to.split_whitespace().filter(|w| !w.starts_with('$'));
+    words
+        .filter_map(|w| w.find('=').map(|at| &w[..=at]))
+        .collect()
+}
+
+/// `to` with arguments of the directive that stands: `$0` the first, `$1|word` the second or this word, `$*` all but
+/// those that `to` gives anew. `None` where it lacks one.
+fn filled_in(to: &str, directive: &Directive) -> Option<String> {
+    let keys = keys_of(to);
+    let mut words: Vec<String> = Vec::new();
+    for word in to.split(' ') {
+        let argument = word.strip_prefix('$');
+        let Some(argument) =
+            argument.filter(|a| a.starts_with(|c: char| c == '*' || c.is_ascii_digit()))
+        else {
+            words.push(word.to_owned());
+            continue;
+        };
+        if argument == "*" {
+            let kept = |a: &&String| !keys.iter().any(|k| a.starts_with(k));
+            words.extend(directive.args.iter().filter(kept).map(|a| in_quotes(a)));
+            if directive.args.is_empty() {
+                return None;
+            }
+            continue;
+        }
+        let (index, other) = argument.split_once('|').unwrap_or((argument, ""));
+        let given = index
+            .parse()
+            .ok()
+            .and_then(|i: usize| directive.args.get(i));
+        match given {
+            Some(arg) => words.push(in_quotes(arg)),
+            None if other.is_empty() => return None,
+            None => words.push(other.to_owned()),
+        }
+    }
+    Some(words.join(" "))
+}
+
+fn in_quotes(arg: &str) -> String {
+    match arg.is_empty() || arg.contains(char::is_whitespace) {
+        true => format!("\"{arg}\""),
+        false => arg.to_owned(),
+    }
+}
+
+fn spelled(directive: &Directive) -> String {
+    let mut text = directive.name.clone();
+    for arg in &directive.args {
+        text.push(' ');
+        text.push_str(&in_quotes(arg));
+    }
+    text
+}
+
+/// The sections into which a directive is added that is not set: each one of that kind (`upstream a` and `upstream b`
+/// for `upstream`), or the one that the template names where nothing stands in it. Where there can be several, there
+/// may be none, and then there is no place for it.
+fn sections(context: &str, directives: &[Directive]) -> Vec<Vec<String>> {
+    if context.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for directive in directives {
+        let at = directive.context.iter().position(|section| {
+            section.split_whitespace().next() == context.split_whitespace().next()
+                && section.starts_with(context)
+        });
+        if let Some(at) = at {
+            let path = directive.context[..=at].to_vec();
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    if found.is_empty() && !is_one_of_many(context) {
+        found.push(vec![context.to_owned()]);
+    }
+    found
+}

@@ -1,0 +1,218 @@
+//! Files by name, page faults, processes started, and the allocator: the rest of what a request costs.
+//!
+//! Logs are told from temporary files by how they are used: a log is open for appending, or was open before
+//! the pass began; what is opened and written within the pass is a temporary file.
+
+use super::calls::OPENS;
+use super::{Material, Sheet, flag};
+use record::{CallStats, FileStats, TargetSignature};
+use std::collections::BTreeSet;
+
+const FILES: &str = "signature: files by name";
+const CALLS: &str = "signature: system calls";
+const FILE_NAMES: [&str; 12] = [
+    "open.missing_per_request",
+    "open.top_per_request",
+    "sync.per_request",
+    "log_write.per_request",
+    "log_write.mean_bytes",
+    "log_write.bytes_per_request",
+    "log_write.time_us_per_request",
+    "temp_write.per_request",
+    "temp_write.bytes_per_request",
+    "file_read.bytes_per_request",
+    "htaccess.per_request",
+    "resolv_open.per_request",
+];
+const SYNCS: [&str; 3] = ["fsync", "fdatasync", "msync"];
+
+pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let signature = material.signature(&sheet.target);
+    let reason = material.reason(
+        &["file", "signature"],
+        "files were not watched: there was no signature pass",
+    );
+    for name in FILE_NAMES {
+        sheet.unknown(name, &reason);
+    }
+    let requests = material.signature_requests();
+    if let (Some(signature), Some(requests)) = (signature, requests) {
+        if let Some(calls) = &signature.calls {
+            by_calls(calls, requests, sheet);
+        }
+        if let Some(files) = &signature.files {
+            by_name(files, signature.calls.as_deref(), requests, sheet);
+        }
+    }
+    started(signature, requests, sheet);
+    faults(material, signature, requests, sheet);
+    allocator(material, signature, requests, sheet);
+}
+
+/// What calls alone tell where names were not taken.
+fn by_calls(calls: &[CallStats], requests: f64, sheet: &mut Sheet<'_>) {
+    let of = |names: &[&str]| -> Vec<&CallStats> {
+        let calls = calls.iter();
+        calls.filter(|c| names.contains(&c.call.as_str())).collect()
+    };
+    let missing = |c: &&CallStats| c.errors.get("ENOENT").copied().unwrap_or(0);
+    let vain: u64 = of(&OPENS).iter().map(missing).sum();
+    sheet.known("open.missing_per_request", vain as f64 / requests, CALLS);
+    let synced: u64 = of(&SYNCS).iter().map(|c| c.calls).sum();
+    sheet.known("sync.per_request", synced as f64 / requests, CALLS);
+    let reads = of(&["read", "readv", "pread64", "preadv", "preadv2"]);
+    let reads = reads.iter().filter(|c| c.class == record::FdClass::File);
+    let bytes: u64 = reads.map(|c| c.bytes).sum();
+    sheet.known(
+        "file_read.bytes_per_request",
+        bytes as f64 / requests,
+        CALLS,
+    );
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, sheet: &mut Sheet<'_>) {
+    let opened: BTreeSet<&str> = (files.iter().filter(|f| f.opens > 0))
+        .map(|f| base(&f.name))
+        .collect();
+    let log = |f: &&FileStats| f.writes > 0 && (f.append || !opened.contains(base(&f.name)));
+    let temporary = |f: &&FileStats| f.writes > 0 && !log(f);
+    let per_request = |n: u64| n as f64 / requests;
+    let total = |keep: &dyn Fn(&&FileStats) -> bool, of: &dyn Fn(&FileStats) -> u64| {
+        files.iter().filter(|f| keep(f)).map(of).sum::<u64>()
+    };
+    let writes = total(&log, &|f| f.writes);
+    let written = total(&log, &|f| f.written_bytes);
+    sheet.known("log_write.per_request", per_request(writes), FILES);
+    sheet.known("log_write.bytes_per_request", per_request(written), FILES);
+    let (part, whole) = (Some(written as f64), Some(writes as f64));
+    sheet.divided("log_write.mean_bytes", part, whole, FILES, "");
+    let time = log_time_us(calls, total(&temporary, &|f| f.writes), requests);
+    let mixed = "writes to logs were not timed apart from others";
+    sheet.maybe("log_write.time_us_per_request", time, CALLS, mixed);
+    let writes = total(&temporary, &|f| f.writes);
+    sheet.known("temp_write.per_request", per_request(writes), FILES);
+    let written = total(&temporary, &|f| f.written_bytes);
+    sheet.known("temp_write.bytes_per_request", per_request(written), FILES);
+    let all = |_: &&FileStats| true;
+    let vain = per_request(total(&all, &|f| f.missing));
+    let by_calls = sheet.value("open.missing_per_request").unwrap_or(0.0);
+    sheet.known("open.missing_per_request", vain.max(by_calls), FILES);
+    let most = files.iter().map(|f| f.opens).max().unwrap_or(0);
+    sheet.known("open.top_per_request", per_request(most), FILES);
+    let synced = total(&|f| f.synced, &|f| f.writes) + total(&all, &|f| f.syncs);
+    let by_calls = sheet.value("sync.per_request").unwrap_or(0.0);
+    sheet.known("sync.per_request", per_request(synced).max(by_calls), FILES);
+    let read = per_request(total(&all, &|f| f.read_bytes));
+    let by_calls = sheet.value("file_read.bytes_per_request").unwrap_or(0.0);
+    sheet.known("file_read.bytes_per_request", read.max(by_calls), FILES);
+    let looked = |names: &[&str]| {
+        let named = |f: &&FileStats| names.contains(&base(&f.name));
+        per_request(total(&named, &|f| f.opens + f.missing + f.stats))
+    };
+    // The names by which the field's servers and the C library look for them.
+    sheet.known("htaccess.per_request", looked(&[".htaccess"]), FILES);
+    let resolver = looked(&["resolv.conf", "hosts", "nsswitch.conf"]);
+    sheet.known("resolv_open.per_request", resolver, FILES);
+}
+
+/// Time of writes to files, when only logs are written.
+fn log_time_us(calls: Option<&[CallStats]>, others: u64, requests: f64) -> Option<f64> {
+    let writes = calls?.iter().filter(|c| {
+        c.class == record::FdClass::File
+            && matches!(c.call.as_str(), "write" | "writev" | "pwrite64" | "pwritev")
+    });
+    let times: Option<Vec<u64>> = writes.map(|c| c.time_ns).collect();
+    let total = times.filter(|_| others == 0)?.iter().sum::<u64>();
+    Some(total as f64 / 1e3 / requests)
+}
+
+fn started(signature: Option<&TargetSignature>, requests: Option<f64>, sheet: &mut Sheet<'_>) {
+    let reason = "starts of processes were not counted";
+    let forks = signature.and_then(|s| s.forks).map(|n| n as f64);
+    let execs = signature.and_then(|s| s.execs).map(|n| n as f64);
+    let calls = signature.and_then(|s| s.calls.as_deref());
+    let forked = calls.map(|calls| {
+        let forks = calls
+            .iter()
+            .filter(|c| matches!(c.call.as_str(), "fork" | "vfork" | "wait4"));
+        forks
+            .map(|c| c.calls - c.errors.values().sum::<u64>().min(c.calls))
+            .sum::<u64>() as f64
+    });
+    sheet.divided("exec.per_request", execs, requests, CALLS, reason);
+    // A thread is a start that is neither forked, awaited as a child, nor followed by another program.
+    let spawned = execs.map(|e| e.max(forked.unwrap_or(0.0)));
+    sheet.divided("spawn.per_request", spawned, requests, CALLS, reason);
+    let threads = forks.zip(spawned).map(|(f, s)| (f - s).max(0.0));
+    sheet.divided("thread_start.per_request", threads, requests, CALLS, reason);
+}
+
+fn faults(
+    material: &Material<'_>,
+    signature: Option<&TargetSignature>,
+    requests: Option<f64>,
+    sheet: &mut Sheet<'_>,
+) {
+    let counted = [
+        (
+            "faults.minor_per_request",
+            signature.and_then(|s| s.minor_faults),
+            "process.minor_faults",
+        ),
+        (
+            "faults.major_per_request",
+            signature.and_then(|s| s.major_faults),
+            "process.major_faults",
+        ),
+    ];
+    for (name, faults, signal) in counted {
+        if let (Some(n), Some(requests)) = (faults, requests) {
+            sheet.known(name, n as f64 / requests, "signature: page faults");
+            continue;
+        }
+        let grown = material.grown(signal, &sheet.target);
+        let reason = material.reason(&["fault", signal], "page faults were not counted");
+        sheet.divided(name, grown, material.completed(), "/proc/PID/stat", &reason);
+    }
+}
+
+fn allocator(
+    material: &Material<'_>,
+    signature: Option<&TargetSignature>,
+    requests: Option<f64>,
+    sheet: &mut Sheet<'_>,
+) {
+    let source = "signature: allocator calls";
+    let stats = signature.and_then(|s| s.allocator.as_ref());
+    let reason = material.reason(&["alloc"], "calls of the allocator were not counted");
+    let count = |frees: bool| {
+        let calls = &stats?.calls;
+        let of_kind = calls
+            .iter()
+            .filter(|(name, _)| name.contains("free") == frees);
+        Some(of_kind.map(|(_, n)| *n).sum::<u64>() as f64)
+    };
+    sheet.divided("alloc.per_request", count(false), requests, source, &reason);
+    sheet.divided(
+        "alloc.free_per_request",
+        count(true),
+        requests,
+        source,
+        &reason,
+    );
+    let server = material.server(&sheet.target);
+    let by_process = server.and_then(|s| s.processes.iter().find(|p| !p.allocator.is_empty()));
+    let name = stats.map(|s| s.allocator.as_str());
+    let name = name.or(by_process.map(|p| p.allocator.as_str()));
+    let glibc = name.map(|n| flag(n == "glibc"));
+    sheet.maybe(
+        "alloc.is_glibc",
+        glibc,
+        "/proc/PID/maps",
+        "the allocator was not identified",
+    );
+}

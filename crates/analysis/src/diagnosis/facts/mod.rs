@@ -1,0 +1,307 @@
+//! From a record to facts: one extractor a source, each a pure function that produces every one of its names.
+//!
+//! ```text
+//! outcome, spec, lone, answer -> client      series -> cpu, host, socket, resources
+//! signature -> calls, files, blocked, upstream, service      profiles -> profile      directives -> config
+//! ```
+//! An extractor never leaves a name out: what it cannot know it stores as unknown, with the reason from the
+//! record where there is one. The tests hold the produced names against the declared ones.
+
+mod blocked;
+mod calls;
+mod client;
+mod config;
+mod cpu;
+mod files;
+mod host;
+mod profile;
+mod resources;
+mod service;
+mod socket;
+mod upstream;
+
+use super::fact::{FactSet, Reading};
+use crate::observed::{Case, GENERATOR, Observed, Window};
+use record::{
+    EnvironmentItem, Examination, LoadOutcome, Series, Server, TargetSignature, TrialRecord,
+    Unavailable,
+};
+
+pub(crate) use config::number_of;
+
+/// Everything that the extractors read.
+pub(crate) struct Material<'a> {
+    pub trial: &'a TrialRecord,
+    pub environment: &'a [EnvironmentItem],
+    pub error_limit: f64,
+    pub observed: Option<Observed>,
+}
+
+/// Facts of a trial.
+pub(crate) fn extract(
+    trial: &TrialRecord,
+    environment: &[EnvironmentItem],
+    error_limit: f64,
+) -> FactSet {
+    let material = Material::new(trial, environment, error_limit);
+    let mut set = FactSet::default();
+    set.targets = material.targets();
+    let servers = material.examination().map(|e| e.servers.as_slice());
+    for server in servers.unwrap_or_default() {
+        set.servers.insert(server.target.clone(), server.clone());
+    }
+    client::extract(&material, &mut Sheet::new(&mut set, ""));
+    host::extract(&material, &mut Sheet::new(&mut set, ""));
+    for (index, target) in set.targets.clone().iter().enumerate() {
+        let sheet = &mut Sheet::new(&mut set, target);
+        cpu::extract(&material, sheet);
+        calls::extract(&material, sheet);
+        files::extract(&material, sheet);
+        blocked::extract(&material, sheet);
+        socket::extract(&material, sheet);
+        resources::extract(&material, sheet);
+        profile::extract(&material, sheet);
+        config::extract(&material, sheet, index == 0);
+    }
+    // Looks at the facts of the peers' targets, so it comes last.
+    for target in set.targets.clone() {
+        upstream::extract(&material, &mut Sheet::new(&mut set, &target));
+        service::extract(&material, &mut Sheet::new(&mut set, &target));
+    }
+    set
+}
+
+impl<'a> Material<'a> {
+    pub(crate) fn new(
+        trial: &'a TrialRecord,
+        environment: &'a [EnvironmentItem],
+        error_limit: f64,
+    ) -> Self {
+        let mut material = Self {
+            trial,
+            environment,
+            error_limit,
+            observed: None,
+        };
+        material.observed = material.case().map(|case| Observed::of(&case));
+        material
+    }
+
+    pub(crate) fn outcome(&self) -> Option<&'a LoadOutcome> {
+        self.trial.outcome.as_ref()
+    }
+
+    pub(crate) fn case(&self) -> Option<Case<'a>> {
+        Some(Case {
+            outcome: self.outcome()?,
+            series: &self.trial.series,
+            spec: &self.trial.load,
+            targets: &self.trial.targets,
+            error_limit: self.error_limit,
+        })
+    }
+
+    pub(crate) fn examination(&self) -> Option<&'a Examination> {
+        self.trial.examination.as_ref()
+    }
+
+    /// The load of a lone client, when anything came of it.
+    pub(crate) fn lone(&self) -> Option<&'a LoadOutcome> {
+        let lone = self.examination()?.lone.as_ref()?;
+        (lone.requests.succeeded > 0).then_some(lone)
+    }
+
+    /// Mean response time without queueing, ns: a lone client's.
+    pub(crate) fn lone_mean_ns(&self) -> Option<f64> {
+        self.lone()?.response.mean_ns()
+    }
+
+    pub(crate) fn server(&self, target: &str) -> Option<&'a Server> {
+        let mut servers = self.examination()?.servers.iter();
+        servers.find(|s| s.target == target)
+    }
+
+    pub(crate) fn signature(&self, target: &str) -> Option<&'a TargetSignature> {
+        let signature = self.examination()?.signature.as_ref()?;
+        signature.targets.iter().find(|t| t.target == target)
+    }
+
+    /// Requests of the signature pass, whatever their fate.
+    pub(crate) fn signature_requests(&self) -> Option<f64> {
+        let signature = self.examination()?.signature.as_ref()?;
+        let requests = signature.requests + signature.failed;
+        (requests > 0).then_some(requests as f64)
+    }
+
+    /// Answered requests of the timing pass.
+    pub(crate) fn completed(&self) -> Option<f64> {
+        let completed = self.outcome()?.requests.completed;
+        (completed > 0).then_some(completed as f64)
+    }
+
+    /// The one behind the URL first, then in the order of the record.
+    fn targets(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let addressed = self.case().and_then(|c| crate::limit::addressed(&c));
+        let front = addressed.map(|t| t.name.clone());
+        let servers = self.examination().map(|e| e.servers.as_slice());
+        let servers = servers.unwrap_or_default().iter();
+        let known = self.trial.targets.iter().map(|t| t.name.clone());
+        let all = front.into_iter().chain(servers.map(|s| s.target.clone()));
+        for name in all.chain(known) {
+            if name != GENERATOR && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Why something is missing: the record's own words where it has some about `what`, else `usual`.
+    pub(crate) fn reason(&self, what: &[&str], usual: &str) -> String {
+        let examination = self.examination();
+        let signature = examination.and_then(|e| e.signature.as_ref());
+        let signature = signature.map(|s| s.unavailable.as_slice());
+        let recorded = self.trial.unavailable.iter();
+        let found = recorded
+            .chain(signature.unwrap_or_default())
+            .find(|u| what.iter().any(|word| u.what.contains(word)));
+        found.map_or_else(|| usual.to_owned(), words)
+    }
+
+    /// Series of a signal, of one target when it is not empty.
+    pub(crate) fn series(
+        &self,
+        signal: &'a str,
+        target: &'a str,
+    ) -> impl Iterator<Item = &'a Series> + use<'a> {
+        let all = crate::observed::named(&self.trial.series, signal);
+        all.filter(move |s| target.is_empty() || s.label("target") == Some(target))
+    }
+
+    /// Growth over the measured part, summed over the series; `None` when none was sampled twice.
+    pub(crate) fn grown(&self, signal: &'a str, target: &'a str) -> Option<f64> {
+        let window = Window::of(self.outcome()?);
+        let grown = self
+            .series(signal, target)
+            .filter_map(|s| s.delta(window.from, window.to));
+        grown.fold(None, |sum, g| Some(sum.unwrap_or(0.0) + g.max(0.0)))
+    }
+
+    /// Growth per second of the measured part.
+    pub(crate) fn per_s(&self, signal: &'a str, target: &'a str) -> Option<f64> {
+        let seconds = Window::of(self.outcome()?).seconds();
+        (seconds > 0.0).then(|| self.grown(signal, target).map(|g| g / seconds))?
+    }
+
+    /// Largest sum of a gauge over the series, at the times of the longest of them.
+    pub(crate) fn peak(&self, signal: &'a str, target: &'a str) -> Option<f64> {
+        self.levels(signal, target).into_iter().reduce(f64::max)
+    }
+
+    /// Mean of that sum.
+    pub(crate) fn mean(&self, signal: &'a str, target: &'a str) -> Option<f64> {
+        let levels = self.levels(signal, target);
+        (!levels.is_empty()).then(|| levels.iter().sum::<f64>() / levels.len() as f64)
+    }
+
+    /// The sum at each sample within the measured part; the last sample when none falls into it.
+    pub(crate) fn levels(&self, signal: &'a str, target: &'a str) -> Vec<f64> {
+        let all: Vec<&Series> = self.series(signal, target).collect();
+        let Some(longest) = all.iter().max_by_key(|s| s.values.len()) else {
+            return Vec::new();
+        };
+        let inside = |at: &&u64| {
+            let outcome = self.outcome();
+            outcome.is_none_or(|o| (o.measured_from.0..=o.measured_to.0).contains(*at))
+        };
+        let mut times: Vec<u64> = longest.at_ns.iter().filter(inside).copied().collect();
+        if times.is_empty() {
+            times.extend(longest.at_ns.last());
+        }
+        let sum = |at: u64| {
+            all.iter()
+                .filter_map(move |s| s.value_at(record::Nanos(at)))
+        };
+        times.into_iter().map(|at| sum(at).sum()).collect()
+    }
+
+    /// A value of the environment.
+    pub(crate) fn environment(&self, name: &str) -> Option<&'a str> {
+        let item = self.environment.iter().find(|i| i.name == name)?;
+        item.value.as_deref()
+    }
+}
+
+fn words(unavailable: &Unavailable) -> String {
+    if unavailable.remedy.is_empty() {
+        unavailable.reason.clone()
+    } else {
+        format!("{} (remedy: {})", unavailable.reason, unavailable.remedy)
+    }
+}
+
+/// The facts of one target while they are written.
+pub(crate) struct Sheet<'a> {
+    pub set: &'a mut FactSet,
+    pub target: String,
+}
+
+impl<'a> Sheet<'a> {
+    pub(crate) fn new(set: &'a mut FactSet, target: &str) -> Self {
+        Self {
+            set,
+            target: target.to_owned(),
+        }
+    }
+
+    /// A number.
+    pub(crate) fn known(&mut self, name: &str, value: f64, source: &str) {
+        self.set.known(&self.target, name, value, source);
+    }
+
+    /// A number, or the reason why there is none.
+    pub(crate) fn maybe(&mut self, name: &str, value: Option<f64>, source: &str, reason: &str) {
+        match value {
+            Some(value) => self.known(name, value, source),
+            None => self.unknown(name, reason),
+        }
+    }
+
+    /// `part / whole`; no part or no whole is unknown, a whole of 0 has no meaning.
+    pub(crate) fn divided(
+        &mut self,
+        name: &str,
+        part: Option<f64>,
+        whole: Option<f64>,
+        source: &str,
+        reason: &str,
+    ) {
+        match (part, whole) {
+            (Some(_), Some(0.0)) => self.not_applicable(name, "there was nothing of it"),
+            (Some(part), Some(whole)) => self.known(name, part / whole, source),
+            _ => self.unknown(name, reason),
+        }
+    }
+
+    pub(crate) fn unknown(&mut self, name: &str, reason: &str) {
+        self.set.unknown(&self.target, name, reason);
+    }
+
+    pub(crate) fn not_applicable(&mut self, name: &str, reason: &str) {
+        self.set.not_applicable(&self.target, name, reason);
+    }
+
+    pub(crate) fn family(&mut self, pattern: &str, reading: Reading, source: &str) {
+        self.set.family(&self.target, pattern, reading, source);
+    }
+
+    /// A fact that was already written for this target.
+    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+        self.set.view(&self.target).value(name)
+    }
+}
+
+/// 1 for true.
+pub(crate) fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}

@@ -1,0 +1,89 @@
+//! Where a target's CPU time goes: shares of its samples by kind of work.
+
+use super::{Material, Sheet};
+use crate::diagnosis::work;
+use record::{Profile, ProfileKind, Stack};
+use std::collections::BTreeMap;
+
+const SOURCE: &str = "on-CPU profile";
+/// Fewer samples than this say nothing about shares of a few per cent.
+const FEWEST: u64 = 50;
+const NAMES: [&str; 6] = [
+    "profile.kernel_share",
+    "profile.samples",
+    "profile.unwound_share",
+    "profile.syscall_share",
+    "profile.top_symbol_share",
+    "profile.top_module_share",
+];
+
+pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let mut reason = material.reason(&["profile"], "no profile was taken");
+    let profiles = material.examination().map(|e| e.profiles.as_slice());
+    let mut profiles = profiles.unwrap_or_default().iter();
+    let found = profiles.find(|p| p.kind == ProfileKind::OnCpu);
+    let target = sheet.target.clone();
+    if let Some(profile) = found {
+        let stacks: Vec<&Stack> = profile
+            .stacks
+            .iter()
+            .filter(|s| s.target == target)
+            .collect();
+        let samples: u64 = stacks.iter().map(|s| s.weight).sum();
+        if samples >= FEWEST {
+            shares(profile, &stacks, samples as f64, sheet);
+            return;
+        }
+        reason = format!("the profile holds {samples} samples of it, too few for shares");
+    }
+    for name in NAMES {
+        sheet.unknown(name, &reason);
+    }
+    for kind in kinds() {
+        sheet.unknown(&format!("profile.{kind}_share"), &reason);
+    }
+}
+
+/// Kinds of work on the CPU; what tells locks from idle pools, and sleeps of requests from others, is about time off
+/// it.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    let kinds = work::works().kinds().into_iter();
+    kinds.filter(|kind| !matches!(*kind, "lock_wait" | "sleep_wait" | "housekeeping"))
+}
+
+fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<'_>) {
+    let share = |of: &dyn Fn(&Stack) -> bool| {
+        let fitting = stacks.iter().filter(|s| of(s));
+        fitting.map(|s| s.weight).sum::<u64>() as f64 / samples
+    };
+    sheet.known("profile.samples", samples, SOURCE);
+    let in_kernel = |s: &Stack| work::frames(profile, s).last().is_some_and(|f| f.kernel);
+    sheet.known("profile.kernel_share", share(&in_kernel), SOURCE);
+    let enters = ["do_syscall_64", "entry_SYSCALL", "el0_svc", "syscall_"];
+    let below_call = |s: &Stack| {
+        let frames = work::frames(profile, s);
+        let mut kernel = frames.iter().filter(|f| f.kernel);
+        kernel.any(|f| enters.iter().any(|e| f.symbol.contains(e)))
+    };
+    sheet.known("profile.syscall_share", share(&below_call), SOURCE);
+    let taken = Some(profile.samples as f64);
+    let unwound = Some(profile.unwound as f64);
+    sheet.divided("profile.unwound_share", unwound, taken, SOURCE, "");
+    for kind in kinds() {
+        let of_kind = |s: &Stack| work::works().is(profile, s, kind);
+        sheet.known(&format!("profile.{kind}_share"), share(&of_kind), SOURCE);
+    }
+    let (mut symbols, mut modules) = (BTreeMap::new(), BTreeMap::new());
+    for stack in stacks {
+        if let Some(leaf) = work::frames(profile, stack).last() {
+            *symbols.entry(leaf.symbol.as_str()).or_insert(0) += stack.weight;
+            if !leaf.kernel {
+                *modules.entry(leaf.module.as_str()).or_insert(0) += stack.weight;
+            }
+        }
+    }
+    let top =
+        |counts: &BTreeMap<&str, u64>| counts.values().max().map_or(0.0, |n| *n as f64 / samples);
+    sheet.known("profile.top_symbol_share", top(&symbols), SOURCE);
+    sheet.known("profile.top_module_share", top(&modules), SOURCE);
+}

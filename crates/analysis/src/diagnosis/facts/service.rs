@@ -1,0 +1,135 @@
+//! What of the waiting for upstreams is the upstreams' own.
+//!
+//! A turn lasts from the last write to the read that brings the answer, and the surprise is whose time that is: an
+//! answer that has arrived lies in the socket until the target's worker comes to it. A full proxy so makes every
+//! upstream look slow. Two things tell: when the data arrived, where that was seen, and a lone client, for whom
+//! nothing queues: an upstream cannot take longer to answer it than it waits for its first byte.
+
+use super::{Material, Sheet};
+
+const SOURCE: &str = "signature: upstream turns, and the lone load";
+const PEERS: &str = "the peers' own facts";
+/// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
+const FULL: f64 = 0.85;
+/// The same for all cores of a target together.
+const CORES_FULL: f64 = 0.95;
+
+pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    own_part(material, sheet);
+    peers(material, sheet);
+}
+
+fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let (mean, share) = ("upstream.service_ms_mean", "upstream.service_share");
+    if sheet.value("upstream.requests_per_request") == Some(0.0) {
+        for name in [mean, share] {
+            sheet.not_applicable(name, "nothing was asked of an upstream");
+        }
+        return;
+    }
+    let turns = sheet.value("upstream.requests_per_request");
+    let lone = lone_bound_ms(material, sheet, turns.unwrap_or(1.0));
+    let arrived = sheet.value("upstream.answer_ms_mean");
+    let wait = sheet.value("upstream.wait_ms_mean");
+    let service = service_ms(arrived, wait, lone, is_full(sheet));
+    let reason = material.reason(
+        &["upstream", "signature"],
+        "the worker was full, and its own queue counts in the wait for upstreams",
+    );
+    sheet.maybe(mean, service, SOURCE, &reason);
+    let whole = material.lone_mean_ns().map(|ns| ns / 1e6);
+    let part = service.zip(turns).map(|(ms, turns)| ms * turns);
+    let part = part.map(|ms| ms.min(whole.unwrap_or(ms)));
+    let reason = if service.is_some() {
+        "no lone load was made to hold the wait against"
+    } else {
+        &reason
+    };
+    sheet.divided(share, part, whole, SOURCE, reason);
+}
+
+/// All in ms of a turn. What was seen to arrive is exact where the target has time to send at once; a full one delays
+/// its own requests too, and an upstream on its cores gets less CPU than alone.
+fn service_ms(
+    arrived: Option<f64>,
+    wait: Option<f64>,
+    lone: Option<f64>,
+    full: bool,
+) -> Option<f64> {
+    match (arrived, lone) {
+        (Some(arrived), _) if !full => Some(arrived),
+        (Some(arrived), lone) => Some(lone.map_or(arrived, |lone| arrived.min(lone))),
+        (None, Some(lone)) => wait.map(|wait| wait.min(lone)),
+        (None, None) => wait.filter(|_| !full),
+    }
+}
+
+/// The longest that an upstream can have taken for a lone client, ms of each turn: until the first byte, without the
+/// CPU time that the target itself spent.
+fn lone_bound_ms(material: &Material<'_>, sheet: &Sheet<'_>, turns: f64) -> Option<f64> {
+    let first_byte = material.lone()?.first_byte.mean_ns()? / 1e6;
+    let own = sheet.value("cpu.us_per_request").unwrap_or(0.0) / 1e3;
+    Some((first_byte - own).max(0.0) / turns.max(1.0))
+}
+
+fn is_full(sheet: &Sheet<'_>) -> bool {
+    let demand = demand(sheet, &sheet.target).unwrap_or(0.0);
+    let used = sheet.value("core.own_mean").unwrap_or(0.0);
+    let foreign = sheet.value("core.own_foreign_share").unwrap_or(0.0);
+    demand >= FULL || used - foreign >= CORES_FULL
+}
+
+/// Time in which the busiest worker of a target ran or wanted to.
+fn demand(sheet: &Sheet<'_>, target: &str) -> Option<f64> {
+    let view = sheet.set.view(target);
+    let waited = view.value("worker.run_queue_wait_share").unwrap_or(0.0);
+    Some(view.value("worker.busiest")? + waited)
+}
+
+/// What the peers on this host say of themselves: whether they want more CPU than they get, and whether it is this
+/// target's window that stops them.
+fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let local: Vec<&str> = match material.server(&sheet.target) {
+        Some(server) => {
+            let peers = server.upstreams.iter();
+            let named = peers.filter_map(|u| u.target.as_deref());
+            named.filter(|t| *t != server.target).collect()
+        }
+        None => Vec::new(),
+    };
+    let largest =
+        |of: &dyn Fn(&str) -> Option<f64>| local.iter().filter_map(|t| of(t)).reduce(f64::max);
+    let wanted = largest(&|target| demand(sheet, target));
+    let stopped = largest(&|target| {
+        let view = sheet.set.view(target);
+        view.value("socket.client.rwnd_limited_share")
+    });
+    let reason = "no upstream on this host was watched";
+    sheet.maybe("upstream.busiest_demand", wanted, PEERS, reason);
+    sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::service_ms;
+
+    #[test]
+    fn the_queue_of_a_full_proxy_is_not_its_upstreams_time() {
+        for (arrived, wait, lone, full, expected) in [
+            // Slow for a lone client as well.
+            (None, Some(21.0), Some(20.0), false, Some(20.0)),
+            // Quick for a lone client, and read late under load.
+            (None, Some(11.0), Some(0.1), true, Some(0.1)),
+            (Some(4.0), Some(11.0), Some(0.1), true, Some(0.1)),
+            // Quick alone and slow under load, before a proxy that has time: a queue in the upstream.
+            (Some(4.0), Some(4.1), Some(0.1), false, Some(4.0)),
+            // Nothing to hold the wait against.
+            (None, Some(11.0), None, true, None),
+            (None, Some(11.0), None, false, Some(11.0)),
+            (None, None, Some(0.1), false, None),
+        ] {
+            let found = service_ms(arrived, wait, lone, full);
+            assert_eq!(found, expected, "{arrived:?} {wait:?} {lone:?} {full}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! TCP connections of a target by class, and its listen queues.
+
+use super::{Material, Sheet};
+use record::{FdClass, SocketStats};
+
+const DIAG: &str = "sock_diag";
+const EVENTS: &str = "signature: TCP events";
+
+pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    for class in ["client", "upstream"] {
+        sampled(material, class, sheet);
+        events(material, class, sheet);
+    }
+    listeners(material, sheet);
+}
+
+fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) {
+    let reason = material.reason(&["socket"], "the target's connections were not sampled");
+    let target = sheet.target.clone();
+    let name = |last: &str| format!("socket.{class}.{last}");
+    // Samples of the measured part; one series a target and class.
+    let samples = |signal: &str| {
+        let mut all = crate::observed::named(&material.trial.series, signal);
+        let found =
+            all.find(|s| s.label("target") == Some(&target) && s.label("class") == Some(class))?;
+        let outcome = material.outcome()?;
+        let window = outcome.measured_from.0..=outcome.measured_to.0;
+        let samples = found.at_ns.iter().zip(&found.values);
+        let inside: Vec<f64> = samples
+            .filter(|(at, _)| window.contains(at))
+            .map(|(_, value)| *value)
+            .collect();
+        (!inside.is_empty()).then_some(inside)
+    };
+    let mean = |signal: &str| {
+        let samples = samples(signal)?;
+        Some(samples.iter().sum::<f64>() / samples.len() as f64)
+    };
+    // The kernel forgets a connection's times with it: only ratios of the same connections mean something.
+    let busy = mean("socket.busy_s");
+    for (last, signal) in [
+        ("rwnd_limited_share", "socket.rwnd_limited_s"),
+        ("sndbuf_limited_share", "socket.sndbuf_limited_s"),
+    ] {
+        sheet.divided(&name(last), mean(signal), busy, DIAG, &reason);
+    }
+    // A growth is one only while the same connections exist: their number stands still, and no sum fell.
+    let open = samples("socket.connections");
+    let still = open.as_ref().is_some_and(|o| o.iter().all(|n| *n == o[0]));
+    let grown = |signal: &str| {
+        let samples = samples(signal).filter(|s| still && s.is_sorted())?;
+        let both = samples.first().zip(samples.last());
+        both.filter(|_| samples.len() >= 2)
+            .map(|(first, last)| last - first)
+    };
+    let changing = match &open {
+        Some(_) => "connections came and went, and the kernel forgets their counters with them",
+        None => reason.as_str(),
+    };
+    let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
+    let time = open.as_ref().zip(seconds).map(|(n, s)| n[0] * s);
+    let busy_grown = grown("socket.busy_s");
+    sheet.divided(&name("busy_share"), busy_grown, time, DIAG, changing);
+    for (last, signal, scale) in [
+        ("rtt_ms", "socket.rtt_s", 1e3),
+        ("delivery_mbit", "socket.delivery_bytes_per_s", 8e-6),
+        ("cwnd", "socket.cwnd", 1.0),
+        ("send_queue_bytes", "socket.send_queue_bytes", 1.0),
+        ("receive_queue_bytes", "socket.recv_queue_bytes", 1.0),
+        ("mss", "socket.mss_bytes", 1.0),
+        ("rcv_buffer_bytes", "socket.recv_buffer_bytes", 1.0),
+        ("snd_buffer_bytes", "socket.send_buffer_bytes", 1.0),
+    ] {
+        let level = mean(signal).map(|value| value * scale);
+        sheet.maybe(&name(last), level, DIAG, &reason);
+    }
+    let resent = grown("socket.retransmits");
+    let requests = material.completed();
+    sheet.divided(
+        &name("retransmits_per_request"),
+        resent,
+        requests,
+        DIAG,
+        changing,
+    );
+}
+
+fn events(material: &Material<'_>, class: &str, sheet: &mut Sheet<'_>) {
+    let reason = material.reason(&["tcp", "signature"], "TCP events were not probed");
+    let signature = material.signature(&sheet.target);
+    let sockets = signature.and_then(|s| s.sockets.as_deref());
+    let wanted = if class == "client" {
+        FdClass::Client
+    } else {
+        FdClass::Upstream
+    };
+    // Watched, and no event of this class: nothing happened there.
+    let none = SocketStats::default();
+    let stats = sockets.map(|all| all.iter().find(|s| s.class == wanted).unwrap_or(&none));
+    let requests = material.signature_requests();
+    let name = |last: &str| format!("socket.{class}.{last}");
+    let count = |of: fn(&SocketStats) -> u64| stats.map(|s| of(s) as f64);
+    for (last, n) in [
+        ("resets_sent_per_request", count(|s| s.resets_sent)),
+        ("resets_received_per_request", count(|s| s.resets_received)),
+        ("established_per_request", count(|s| s.established)),
+    ] {
+        sheet.divided(&name(last), n, requests, EVENTS, &reason);
+    }
+    let ours = count(|s| s.closed_by_us);
+    let all = count(|s| s.closed_by_us + s.closed_by_peer);
+    sheet.divided(&name("closed_by_us_share"), ours, all, EVENTS, &reason);
+    if sheet.value(&name("retransmits_per_request")).is_none() {
+        let resent = count(|s| s.retransmits);
+        let last = name("retransmits_per_request");
+        sheet.divided(&last, resent, requests, EVENTS, &reason);
+    }
+}
+
+/// Queues of the addresses that the target listens on; all of them where its addresses are not known.
+fn listeners(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let reason = material.reason(&["listen"], "its listen queues were not watched");
+    let server = material.server(&sheet.target);
+    let mut own: Vec<&str> = server.map_or(Vec::new(), |s| {
+        s.listens.iter().map(String::as_str).collect()
+    });
+    let mut targets = material.trial.targets.iter();
+    own.extend(
+        targets
+            .find(|t| t.name == sheet.target)
+            .map(|t| t.address.as_str()),
+    );
+    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
+    let ports: Vec<String> = own.iter().filter_map(|a| port(a)).collect();
+    let highest = |signal: &str| {
+        let outcome = material.outcome()?;
+        let all = crate::observed::named(&material.trial.series, signal);
+        all.filter(|s| {
+            let address = s.label("address").and_then(port);
+            address.is_some_and(|p| ports.contains(&p))
+        })
+        .filter_map(|s| s.max(outcome.measured_from, outcome.measured_to))
+        .reduce(f64::max)
+    };
+    let (queue, backlog) = (highest("listen.queue"), highest("listen.backlog"));
+    sheet.maybe("listen.queue_max", queue, DIAG, &reason);
+    sheet.maybe("listen.backlog", backlog, DIAG, &reason);
+    sheet.divided("listen.queue_share", queue, backlog, DIAG, &reason);
+}

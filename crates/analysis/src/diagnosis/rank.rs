@@ -1,0 +1,410 @@
+//! The order of findings, and what is said when no cause is worth a change.
+//!
+//! Station first, then the bound on the gain times the confidence. A cause whose bound is below what could be
+//! measured is true and not worth changing: it stands behind the others, and `none` before it.
+
+use super::catalogue::{Cause, Explains, Scope};
+use super::expression::{Expression, Format, Template, ungrouped};
+use super::fact::{FactSet, FactView};
+use super::rules::{Outcome, Scene, judge};
+use super::station::seen_from;
+use super::{Catalogue, Finding, RuledOut, Station, Status, Unseen, change, work};
+use crate::words::percent;
+use crate::{Evidence, Verdict};
+
+/// The smallest share that a proof could see on a small shared machine.
+const NOISE_FLOOR: f64 = 0.03;
+/// CPU work below this share of the limiting CPU is the price of a feature, and less than what two machines of
+/// one kind differ by.
+const SMALL_WORK: f64 = 0.1;
+
+/// A cause that holds, with what its place depends on.
+struct Held<'a> {
+    cause: &'a Cause,
+    finding: Finding,
+    fits: bool,
+    score: f64,
+}
+
+/// What the rules said.
+#[derive(Default)]
+pub(crate) struct Ranked {
+    pub findings: Vec<Finding>,
+    pub ruled_out: Vec<RuledOut>,
+    pub unseen: Vec<Unseen>,
+    pub unexplained: Option<f64>,
+}
+
+/// Judges every cause at every target that it is about, and orders what holds.
+pub(crate) fn rank(
+    catalogue: &Catalogue,
+    facts: &FactSet,
+    station: &Station,
+    verdict: Option<&Verdict>,
+) -> Ranked {
+    let front = facts.targets.first().map_or("", String::as_str);
+    let mut ranked = Ranked::default();
+    let mut held: Vec<Held<'_>> = Vec::new();
+    let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
+    for cause in &catalogue.causes {
+        let once = [front.to_owned()];
+        let targets = match cause.scope {
+            Scope::Target if !facts.targets.is_empty() => facts.targets.as_slice(),
+            _ => &once,
+        };
+        for target in targets {
+            let scene = Scene {
+                facts: facts.view(target),
+                station: seen_from(station, target, front),
+            };
+            let about = if cause.scope == Scope::Target {
+                target
+            } else {
+                ""
+            };
+            match judge(cause, scene) {
+                Outcome::Holds {
+                    confidence,
+                    status,
+                    evidence,
+                } => held.push(hold(cause, scene, about, confidence, status, evidence)),
+                Outcome::RuledOut { why, near } => {
+                    let out = RuledOut {
+                        cause: cause.name.clone(),
+                        title: cause.title.clone(),
+                        target: about.to_owned(),
+                        why,
+                    };
+                    ruled_out.push((near, out));
+                }
+                Outcome::Unseen { signals, why } => ranked.unseen.push(Unseen {
+                    cause: cause.name.clone(),
+                    target: about.to_owned(),
+                    signals,
+                    why,
+                }),
+                Outcome::Absent => {}
+            }
+        }
+    }
+    // The nearest first: what a reader would have thought of.
+    ruled_out.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.ruled_out = ruled_out.into_iter().map(|(_, out)| out).collect();
+    let (nones, mut held): (Vec<_>, Vec<_>) = held
+        .into_iter()
+        .partition(|h| h.cause.explains == Explains::Nothing && h.cause.group == "none");
+    order(&mut held);
+    let worthy = held.iter().any(|h| h.finding.worth_changing);
+    ranked.unexplained = worthy.then(|| unexplained(&held)).flatten();
+    if !worthy {
+        let none = nones.into_iter().filter(|h| h.fits);
+        let specific = |h: &Held<'_>| h.cause.beats.iter().any(|b| b == "none");
+        let none = none.max_by(|a, b| {
+            let confidence = a.finding.confidence.total_cmp(&b.finding.confidence);
+            specific(a).cmp(&specific(b)).then(confidence)
+        });
+        ranked.findings.push(nothing(facts, station, verdict, none));
+    }
+    ranked.findings.extend(held.into_iter().map(|h| h.finding));
+    ranked
+}
+
+fn hold<'a>(
+    cause: &'a Cause,
+    scene: Scene<'_>,
+    about: &str,
+    confidence: f64,
+    status: Status,
+    evidence: Vec<Evidence>,
+) -> Held<'a> {
+    let facts = &scene.facts;
+    let gain_bound = cause.gain.as_deref().and_then(|text| {
+        let gain = Expression::parse(text).ok()?.reading(facts).value()?;
+        Some(gain.clamp(0.0, 1.0))
+    });
+    let text = |template: &str| match Template::parse(template) {
+        Ok(parsed) => parsed.text(facts),
+        Err(_) => template.to_owned(),
+    };
+    let worth_changing = worth(cause, scene, gain_bound);
+    let fits = cause.station.is_empty()
+        || scene.station == "unknown"
+        || cause.station.iter().any(|s| s == scene.station);
+    Held {
+        fits,
+        score: gain_bound.unwrap_or(usual_gain(cause.explains)) * confidence,
+        finding: Finding {
+            cause: cause.name.clone(),
+            title: cause.title.clone(),
+            target: about.to_owned(),
+            confidence,
+            status,
+            why: text(&cause.why),
+            evidence,
+            // Remedies are copied into configurations.
+            remedy: ungrouped(&text(remedy(cause, facts))),
+            changes: change::changes(cause, scene),
+            gain_bound,
+            worth_changing,
+            proof: None,
+        },
+        cause,
+    }
+}
+
+/// Where no bound is known: what fails or waits for a constant outweighs what costs CPU.
+fn usual_gain(explains: Explains) -> f64 {
+    match explains {
+        Explains::Errors | Explains::Quantum => 0.5,
+        Explains::Cap => 0.3,
+        Explains::Wait => 0.2,
+        Explains::Cpu => 0.1,
+        Explains::Nothing => 0.0,
+    }
+}
+
+/// A bound below the noise floor cannot be shown. CPU that is spared where a CPU is not the limit is worth no
+/// more than the part of the time in which the worker runs; a wait that is spared where a CPU is the limit, no
+/// more than the part in which it does not.
+fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> bool {
+    let (bound, floor) = match cause.explains {
+        Explains::Nothing => return false,
+        Explains::Cpu => (gain_bound.map(|bound| bound * busy(scene)), SMALL_WORK),
+        Explains::Wait if full(scene) => (gain_bound.map(|bound| bound * idle(scene)), NOISE_FLOOR),
+        _ => (gain_bound, NOISE_FLOOR),
+    };
+    let measurable = match scene.station {
+        // The generator was full: what only spares the server's CPU could not be seen. A connection that is opened
+        // costs the generator as much.
+        "generator" => {
+            cause.group == "connections" || !matches!(cause.explains, Explains::Cpu | Explains::Cap)
+        }
+        // Another server is full: waits and caps of this one do not set the rate.
+        "elsewhere" => !matches!(
+            cause.explains,
+            Explains::Wait | Explains::Cap | Explains::Quantum
+        ),
+        _ => true,
+    };
+    let floor = cause.worth_from.unwrap_or(floor);
+    measurable && bound.is_none_or(|bound| bound >= floor)
+}
+
+fn full(scene: Scene<'_>) -> bool {
+    matches!(scene.station, "worker" | "core")
+}
+
+/// What the target, and whoever shares its cores, leave of the CPU that it may use.
+fn idle(scene: Scene<'_>) -> f64 {
+    let view = &scene.facts;
+    let unused = view.value("cpu.use_of_allowed").map(|share| 1.0 - share);
+    let cores = view.value("cpu.cores_allowed").filter(|n| *n > 0.0);
+    let left = view.value("cpu.idle_allowed").zip(cores);
+    // A program outside the test can be stopped: what it takes is not the server's limit.
+    let foreign = view.value("core.own_foreign_share").unwrap_or(0.0);
+    let left = left.map(|(idle, cores)| idle / cores + foreign);
+    let least = unused.into_iter().chain(left).reduce(f64::min);
+    least.map_or(1.0, |share| share.max(0.0))
+}
+
+fn busy(scene: Scene<'_>) -> f64 {
+    match scene.station {
+        "worker" | "core" | "limit" | "unknown" => 1.0,
+        _ => {
+            let view = &scene.facts;
+            let used = view.value("worker.busiest").into_iter();
+            let used = used
+                .chain(view.value("cpu.use_of_allowed"))
+                .reduce(f64::max);
+            used.map_or(1.0, |share| share.min(1.0))
+        }
+    }
+}
+
+/// The remedy in the server's own words.
+fn remedy<'a>(cause: &'a Cause, facts: &FactView<'_>) -> &'a str {
+    let kind = facts.server().map_or("generic", |s| s.kind.as_str());
+    let own = cause.remedy.get(kind);
+    own.or_else(|| cause.remedy.get("generic"))
+        .map_or("", String::as_str)
+}
+
+/// Total order, so that the same facts always give the same list.
+fn order(held: &mut Vec<Held<'_>>) {
+    held.sort_by(|a, b| {
+        let worth = b.finding.worth_changing.cmp(&a.finding.worth_changing);
+        worth
+            .then(b.fits.cmp(&a.fits))
+            .then(b.score.total_cmp(&a.score))
+            .then(b.finding.confidence.total_cmp(&a.finding.confidence))
+            .then(a.cause.name.cmp(&b.cause.name))
+            .then(a.finding.target.cmp(&b.finding.target))
+    });
+    // A specific cause goes before the general one that it beats, wherever their scores put them. Each pass moves
+    // one; two causes that beat each other must not turn in circles, so passes are bounded.
+    for _ in 0..held.len() {
+        let Some((specific, general)) = out_of_order(held) else {
+            return;
+        };
+        let moved = held.remove(specific);
+        held.insert(general, moved);
+    }
+}
+
+fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
+    for (general, g) in held.iter().enumerate() {
+        for (specific, s) in held.iter().enumerate().skip(general + 1) {
+            let same = s.finding.target == g.finding.target
+                || s.finding.target.is_empty()
+                || g.finding.target.is_empty();
+            let beats = s.cause.beats.contains(&g.cause.name);
+            let mutual = g.cause.beats.contains(&s.cause.name);
+            let worth = s.finding.worth_changing == g.finding.worth_changing;
+            if same && beats && !mutual && worth {
+                return Some((specific, general));
+            }
+        }
+    }
+    None
+}
+
+/// What is left of the limiting resource's time when everything worth changing is taken off, one bound after
+/// the other; `None` when no bound is known.
+fn unexplained(held: &[Held<'_>]) -> Option<f64> {
+    let worthy = held.iter().filter(|h| h.finding.worth_changing && h.fits);
+    let bounds: Vec<f64> = worthy.filter_map(|h| h.finding.gain_bound).collect();
+    let rest = bounds.iter().map(|b| 1.0 - b).product::<f64>();
+    (!bounds.is_empty()).then_some(rest)
+}
+
+/// What the server is busy with, when no cause is worth a change.
+fn nothing(
+    facts: &FactSet,
+    station: &Station,
+    verdict: Option<&Verdict>,
+    catalogued: Option<Held<'_>>,
+) -> Finding {
+    let front = facts.targets.first().map_or("", String::as_str);
+    let view = facts.view(front);
+    let title = match station.name.as_str() {
+        "generator" => "The generator is the limit, not the server",
+        "worker" | "core" => "Healthy: busy with useful work",
+        "none" => "Healthy: little is offered, and it is met",
+        _ => "No cause found",
+    };
+    let unusable = verdict.filter(|v| !v.valid);
+    let confidence = match station.name.as_str() {
+        "worker" | "core" | "none" | "generator" => 0.8,
+        _ => 0.4,
+    };
+    let mut finding = Finding {
+        cause: "none".to_owned(),
+        title: title.to_owned(),
+        target: front.to_owned(),
+        confidence,
+        status: Status::Supported,
+        why: station.why.clone(),
+        evidence: Vec::new(),
+        remedy: unusable
+            .or(verdict)
+            .map_or(String::new(), |v| v.remedy.clone()),
+        changes: Vec::new(),
+        gain_bound: None,
+        worth_changing: false,
+        proof: None,
+    };
+    if let Some(held) = catalogued {
+        finding.title = held.finding.title;
+        finding.why = held.finding.why;
+        finding.remedy = held.finding.remedy;
+        finding.confidence = held.finding.confidence;
+        finding.evidence = held.finding.evidence;
+    }
+    finding.evidence.extend(busy_with(&view));
+    let doing: Vec<String> = busy_kinds(&view)
+        .into_iter()
+        .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), percent(share)))
+        .collect();
+    if !doing.is_empty() {
+        finding.why = format!(
+            "{} Its CPU time: {}.",
+            sentence(&finding.why),
+            doing.join(", ")
+        );
+    }
+    finding
+}
+
+fn sentence(text: &str) -> String {
+    match text.chars().last() {
+        None | Some('.') => text.to_owned(),
+        Some(_) => format!("{text}."),
+    }
+}
+
+fn busy_with(view: &FactView<'_>) -> Vec<Evidence> {
+    let names = [
+        "client.rate_per_s",
+        "worker.busiest",
+        "cpu.us_per_request",
+        "call.total_per_request",
+    ];
+    let kinds = busy_kinds(view);
+    let kinds = kinds
+        .iter()
+        .map(|(kind, _)| format!("profile.{kind}_share"));
+    let names = names.into_iter().map(str::to_owned).chain(kinds);
+    let evidence = names.filter_map(|name| {
+        let value = view.value(&name)?;
+        let unit = super::catalogue().unit_of(&name);
+        Some(Evidence::new(
+            name.as_str(),
+            value,
+            unit,
+            None,
+            view.source(&name),
+        ))
+    });
+    evidence.collect()
+}
+
+/// The kinds of work that take most, at most five of at least 3 %.
+fn busy_kinds(view: &FactView<'_>) -> Vec<(&'static str, f64)> {
+    let kinds = work::works().kinds().into_iter();
+    let mut shares: Vec<(&'static str, f64)> = kinds
+        .filter_map(|kind| Some((kind, view.value(&format!("profile.{kind}_share"))?)))
+        .filter(|(_, share)| *share >= NOISE_FLOOR)
+        .collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.truncate(5);
+    shares
+}
+
+/// A finding that stands for the load as a whole, when nothing succeeded.
+pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
+    Finding {
+        cause: "nothing_answered".to_owned(),
+        title: "Nothing was answered as asked".to_owned(),
+        target: String::new(),
+        confidence: 1.0,
+        status: Status::Supported,
+        why: verdict.why.clone(),
+        evidence: vec![Evidence::new(
+            "client.errors_share",
+            share,
+            "1",
+            None,
+            "load",
+        )],
+        remedy: verdict.remedy.clone(),
+        changes: Vec::new(),
+        gain_bound: None,
+        worth_changing: true,
+        proof: None,
+    }
+}
+
+/// A number as findings print it; for callers that show single facts.
+pub fn fact_text(value: f64, unit: &str) -> String {
+    Format::Unit.text(value, unit)
+}

@@ -1,0 +1,250 @@
+//! Who is the limit: the first fork of every diagnosis, before any cause is looked at.
+//!
+//! The verdict on the load says whether its figures may be used and which side was full. Where nobody was
+//! full the waits decide: what a request waits for, by the longest share, or how many are served at one time.
+
+use super::fact::FactSet;
+use super::{Station, facts};
+use crate::words::percent;
+use crate::{Limit, Verdict, verdict};
+
+/// A thread that ran for this share of the time had no time off.
+const SATURATED: f64 = 0.95;
+/// A server that uses this much of cores that have no time left fills them, though others take some of it.
+const MOST_OF_CORES: f64 = 0.8;
+/// Time throttled from which a quota shapes the rate.
+const THROTTLED: f64 = 0.05;
+/// A resource used up to this share refuses the next.
+const USED_UP: f64 = 0.95;
+/// Share of a lone response time from which a wait is what a request mostly does.
+const WAITED: f64 = 0.3;
+/// Share of responses in a quantum from which the client's path shapes them.
+const QUANTUM: f64 = 0.2;
+/// Share of the busy time that a window may limit before the path is the limit.
+const WINDOW: f64 = 0.3;
+/// Fewer requests served at one time than this share of the connections: something lets only some through.
+const PARALLEL: f64 = 0.5;
+/// Interrupt work on the server's cores from which the core and not its thread is what is full.
+const SOFTIRQ: f64 = 0.3;
+
+/// Waits that are not an upstream's, with what they are in words.
+const WAITS: [(&str, &str); 10] = [
+    ("disk", "the disk"),
+    ("lock", "a lock"),
+    ("sleep", "a sleep"),
+    ("dns", "a name look-up"),
+    ("unix", "a Unix socket"),
+    ("pipe", "a pipe"),
+    ("child", "a child process"),
+    ("sync", "data to reach the disk"),
+    ("file", "a file"),
+    ("other", "something that the probes do not name"),
+];
+
+/// The verdict on the load, when there was one.
+pub(crate) fn verdict_of(material: &facts::Material<'_>) -> Option<Verdict> {
+    let case = material.case()?;
+    let observed = material.observed.as_ref()?;
+    Some(verdict::judge(&case, observed))
+}
+
+fn station(name: &str, target: &str, why: String) -> Station {
+    Station {
+        name: name.to_owned(),
+        target: target.to_owned(),
+        why,
+    }
+}
+
+/// Names the station.
+pub(crate) fn find(facts: &FactSet, verdict: Option<&Verdict>) -> Station {
+    let front = facts.targets.first().map_or("", String::as_str);
+    let by_verdict = |name: &str, target: &str| {
+        station(
+            name,
+            target,
+            verdict.map_or(String::new(), |v| v.why.clone()),
+        )
+    };
+    if verdict.is_some_and(|v| v.limit == Limit::Generator) {
+        return by_verdict("generator", "");
+    }
+    if let Some(found) = used_up(facts, front) {
+        return found;
+    }
+    if let Some(found) = saturated(facts, front) {
+        return found;
+    }
+    match verdict.map(|v| v.resource.as_str()) {
+        Some("backend") => return by_verdict("upstream", ""),
+        Some("worker") => return by_verdict("worker", front),
+        Some("core" | "cores" | "host_cpu") => return by_verdict("core", front),
+        Some("listen_queue") => return by_verdict("listen_queue", front),
+        _ => {}
+    }
+    if verdict.is_some_and(|v| v.limit == Limit::Network) {
+        return by_verdict("client_path", "");
+    }
+    waiting(facts, front)
+        .or_else(|| client_path(facts, front))
+        .or_else(|| few_at_once(facts, front))
+        .unwrap_or_else(|| match verdict {
+            Some(v) if v.limit == Limit::OfferedLoad => by_verdict("none", ""),
+            Some(v) => station("unknown", "", v.why.clone()),
+            None => by_facts_alone(facts, front),
+        })
+}
+
+/// Facts from elsewhere carry no verdict: a full worker was handled, so an idle one is idle.
+fn by_facts_alone(facts: &FactSet, front: &str) -> Station {
+    match facts.view(front).value("worker.busiest") {
+        Some(busy) => {
+            let why = format!("the busiest worker ran {} of the time", percent(busy));
+            station("none", "", why)
+        }
+        None => station("unknown", "", "nothing says who was busy".to_owned()),
+    }
+}
+
+fn used_up(facts: &FactSet, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let at_least = |name: &str, limit: f64| view.value(name).filter(|v| *v >= limit);
+    if let Some(share) = at_least("cgroup.throttled_share", THROTTLED) {
+        let why = format!("its CPU quota stopped it {} of the time", percent(share));
+        return Some(station("limit", front, why));
+    }
+    if let Some(share) = at_least("limit.files_used_share", USED_UP) {
+        let why = format!("a process holds {} of its open files", percent(share));
+        return Some(station("limit", front, why));
+    }
+    let share = at_least("client.failed.no_local_port_share", 0.01)?;
+    let why = format!("{} of the requests found no local port", percent(share));
+    Some(station("limit", "", why))
+}
+
+/// The server behind the URL first; then those behind it.
+fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
+    let full = |target: &&String| {
+        let view = facts.view(target);
+        let busy = view.value("worker.busiest").unwrap_or(0.0);
+        let use_of_allowed = view.value("cpu.use_of_allowed").unwrap_or(0.0);
+        let left = view
+            .value("cpu.idle_allowed")
+            .zip(view.value("cpu.cores_allowed").filter(|n| *n > 0.0))
+            .map_or(1.0, |(idle, cores)| idle / cores);
+        busy >= SATURATED
+            || use_of_allowed >= SATURATED
+            || use_of_allowed >= MOST_OF_CORES && left <= 1.0 - SATURATED
+    };
+    let target = facts.targets.iter().find(full)?;
+    let view = facts.view(target);
+    let busy = percent(view.value("worker.busiest").unwrap_or(0.0));
+    if target != front {
+        let why = format!("the busiest worker of {target} ran {busy} of the time");
+        return Some(station("upstream", target, why));
+    }
+    let softirq = view.value("core.own_softirq_share").unwrap_or(0.0);
+    let name = if softirq >= SOFTIRQ { "core" } else { "worker" };
+    let why = format!("the busiest worker ran {busy} of the time");
+    Some(station(name, target, why))
+}
+
+/// What a request waits for most, when that is most of its time.
+fn waiting(facts: &FactSet, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let share = |reason: &str| view.value(&format!("blocked.{reason}_share"));
+    let longest = WAITS
+        .iter()
+        .filter_map(|(reason, words)| Some((share(reason)?, *words)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(share, _)| *share >= WAITED);
+    let turns = view.value("upstream.service_share");
+    let upstream = turns.into_iter().chain(share("upstream")).reduce(f64::max);
+    let upstream = upstream.filter(|share| *share >= WAITED);
+    match (longest, upstream) {
+        (Some((blocked, words)), other) if other.is_none_or(|o| blocked > o) => {
+            let why = format!(
+                "{} of a request's time is waiting for {words}",
+                percent(blocked)
+            );
+            Some(station("blocked", front, why))
+        }
+        (_, Some(share)) => {
+            let why = format!(
+                "{} of a request's time is waiting for an upstream",
+                percent(share)
+            );
+            Some(station("upstream", "", why))
+        }
+        _ => None,
+    }
+}
+
+fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let signs = [
+        (
+            "client.lone_quantum_40ms_share",
+            QUANTUM,
+            "of a lone client's answers came after 38 to 50 ms",
+        ),
+        (
+            "client.lone_quantum_200ms_share",
+            QUANTUM,
+            "of a lone client's answers came after 195 to 240 ms",
+        ),
+        (
+            "socket.client.rwnd_limited_share",
+            WINDOW,
+            "of the sending time was limited by the client's window",
+        ),
+        (
+            "socket.client.sndbuf_limited_share",
+            WINDOW,
+            "of the sending time was limited by the send buffer",
+        ),
+        (
+            "tcp.retransmits_share",
+            0.01,
+            "of the segments were sent again",
+        ),
+    ];
+    let found = signs.iter().find_map(|(name, limit, words)| {
+        let share = view.value(name).filter(|v| v >= limit)?;
+        Some(format!("{} {words}", percent(share)))
+    });
+    Some(station("client_path", "", found?))
+}
+
+/// Nobody is full and still requests wait for each other.
+fn few_at_once(facts: &FactSet, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let share = view
+        .value("client.parallel_share")
+        .filter(|s| *s < PARALLEL)?;
+    let closed = view.value("client.open_loop") == Some(0.0);
+    let busy = view.value("worker.busiest")?;
+    let slots = view.value("client.effective_parallelism")?;
+    (closed && busy < 0.85 && share > 0.0).then(|| {
+        let why = format!(
+            "about {slots:.1} requests are served at one time, {} of the connections, while the busiest worker runs {} of the time",
+            percent(share),
+            percent(busy)
+        );
+        station("limit", front, why)
+    })
+}
+
+/// The station as a cause at this target sees it.
+pub(crate) fn seen_from<'a>(station: &'a Station, target: &str, front: &str) -> &'a str {
+    match station.name.as_str() {
+        // A server behind the URL whose own worker is full.
+        "upstream" if !station.target.is_empty() && station.target == target => "worker",
+        _ if target == front || target.is_empty() => &station.name,
+        "upstream" if station.target.is_empty() => "unknown",
+        // Another one is full: what waits for a server behind it does not set the rate.
+        "worker" | "core" | "generator" | "client_path" | "listen_queue" => "elsewhere",
+        "upstream" => "elsewhere",
+        _ => "none",
+    }
+}

@@ -1,0 +1,684 @@
+//! The catalogue against the extractors, and the logic against synthetic facts.
+
+use super::catalogue::{Condition, FactOf};
+use super::expression::{Expression, Template};
+use super::fact::matches_pattern;
+use super::rules::{Outcome, Scene, Truth, condition, judge};
+use super::*;
+use crate::samples::{core, nginx, outcome, spec, thread};
+use record::{
+    CallStats, Examination, FdClass, Frame, Profile, ProfileKind, Server, Signature, Stack,
+    TargetSignature, TrialState,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A complete trial of one nginx worker at `busy` of core 0.
+fn trial(busy: f64) -> TrialRecord {
+    let mut series = thread("web", 7, 7, busy, 0.0);
+    series.extend(core(0, busy, 0.0, 0.0));
+    series.extend(core(1, 0.3, 0.0, 0.0));
+    TrialRecord {
+        id: 0,
+        stage: "load".into(),
+        block: 0,
+        levels: BTreeMap::new(),
+        load: spec(),
+        state: TrialState::Complete,
+        outcome: Some(outcome()),
+        targets: vec![nginx()],
+        unavailable: vec![],
+        warnings: vec![],
+        series,
+        examination: None,
+        files: BTreeMap::new(),
+    }
+}
+
+fn call(name: &str, class: FdClass, calls: u64, size: u64) -> CallStats {
+    CallStats {
+        call: name.into(),
+        class,
+        calls,
+        bytes: calls * size,
+        asked_bytes: calls * size,
+        full: calls,
+        time_ns: Some(calls * 2_000),
+        top_sizes: vec![(size, calls)],
+        ..CallStats::default()
+    }
+}
+
+/// A signature of 1,000 requests with these calls.
+fn with_calls(mut trial: TrialRecord, calls: Vec<CallStats>) -> TrialRecord {
+    let target = TargetSignature {
+        target: "web".into(),
+        calls: Some(calls),
+        ..TargetSignature::default()
+    };
+    trial.examination = Some(Examination {
+        servers: vec![Server {
+            target: "web".into(),
+            kind: "nginx".into(),
+            ..Server::default()
+        }],
+        signature: Some(Signature {
+            tier: record::Tier::Ebpf,
+            requests: 1_000,
+            window_ns: 1_000_000_000,
+            targets: vec![target],
+            ..Signature::default()
+        }),
+        ..Examination::default()
+    });
+    trial
+}
+
+fn facts_and_conditions(cause: &Cause) -> Vec<&Condition> {
+    fn walk<'a>(conditions: &'a [Condition], all: &mut Vec<&'a Condition>) {
+        for condition in conditions {
+            all.push(condition);
+            walk(condition.any.as_deref().unwrap_or_default(), all);
+            walk(condition.all.as_deref().unwrap_or_default(), all);
+            if let Some(not) = &condition.not {
+                walk(std::slice::from_ref(not), all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    walk(&cause.required, &mut all);
+    walk(&cause.supporting, &mut all);
+    walk(&cause.contradicting, &mut all);
+    for change in &cause.change {
+        walk(change.when.as_slice(), &mut all);
+    }
+    all
+}
+
+fn expressions(cause: &Cause) -> Vec<String> {
+    let conditions = facts_and_conditions(cause);
+    let compared = conditions.iter().flat_map(|c| [&c.fact, &c.ratio_to]);
+    let mut texts: Vec<String> = compared.flatten().cloned().collect();
+    texts.extend(cause.gain.clone());
+    texts.push(cause.proof.mechanism.clone());
+    texts.push(cause.proof.control.clone());
+    texts
+}
+
+fn templates(cause: &Cause) -> Vec<&str> {
+    let changes = cause.change.iter().map(|c| c.to.as_str());
+    let remedies = cause.remedy.values().map(String::as_str);
+    remedies
+        .chain(changes)
+        .chain([cause.why.as_str()])
+        .collect()
+}
+
+#[test]
+fn every_fact_that_a_cause_names_is_declared() {
+    let catalogue = catalogue();
+    for cause in &catalogue.causes {
+        let mut names: Vec<String> = Vec::new();
+        for text in expressions(cause) {
+            let parsed = Expression::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", cause.name));
+            names.extend(parsed.facts().into_iter().map(str::to_owned));
+        }
+        for text in templates(cause) {
+            let parsed = Template::parse(text).unwrap_or_else(|e| panic!("{}: {e}", cause.name));
+            names.extend(parsed.facts().into_iter().map(str::to_owned));
+        }
+        for name in names {
+            assert!(catalogue.fact(&name).is_some(), "{}: `{name}`", cause.name);
+        }
+    }
+}
+
+#[test]
+fn every_cause_is_well_formed() {
+    let catalogue = catalogue();
+    let mut names = BTreeSet::new();
+    let stations = [
+        "generator",
+        "worker",
+        "core",
+        "upstream",
+        "blocked",
+        "listen_queue",
+        "client_path",
+        "limit",
+        "none",
+        "unknown",
+    ];
+    for cause in &catalogue.causes {
+        let name = &cause.name;
+        assert!(names.insert(name), "{name} is there twice");
+        assert!(
+            cause.remedy.contains_key("generic"),
+            "{name}: no generic remedy"
+        );
+        assert!(
+            (0.0..=1.0).contains(&cause.confidence),
+            "{name}: confidence"
+        );
+        for station in &cause.station {
+            assert!(
+                stations.contains(&station.as_str()),
+                "{name}: station {station}"
+            );
+        }
+        for beaten in &cause.beats {
+            let known = beaten == "none" || catalogue.cause(beaten).is_some();
+            assert!(known, "{name} beats `{beaten}`, which is no cause");
+        }
+        let measured = |c: &&Condition| c.fact.is_some();
+        let conditions = facts_and_conditions(cause);
+        assert!(conditions.iter().any(measured), "{name}: nothing measured");
+        for c in &conditions {
+            let kinds = [
+                c.fact.is_some(),
+                c.any.is_some(),
+                c.all.is_some(),
+                c.not.is_some(),
+                c.server.is_some(),
+                c.config.is_some(),
+                c.station.is_some(),
+            ];
+            assert_eq!(kinds.iter().filter(|k| **k).count(), 1, "{name}: {c:?}");
+            let bounds = [c.at_least, c.at_most, c.above, c.below];
+            let compared = bounds.iter().any(Option::is_some) || c.between.is_some();
+            assert_eq!(compared, c.fact.is_some(), "{name}: {c:?}");
+        }
+        // Configured is not active: what was only configured never makes a cause.
+        let config = cause.required.iter().any(|c| c.config.is_some());
+        assert!(!config, "{name}: a configuration is required");
+    }
+}
+
+/// Facts that only other tools' output tells: two vmstat and two strace.
+fn pasted() -> FactSet {
+    let vmstat = " r  b   swpd   in   cs us sy id wa st\n 1 0 0 9 9 1 1 98 0 0\n 5 0 0 900 9 16 82 2 0 0\n\n";
+    let strace = "% time     seconds  usecs/call     calls    errors syscall\n\
+        50.00    1.0    1    1000    readv\n 50.00    1.0    1    1000    writev\n 50.00    1.0    1    1000    write\n\
+        100.00    1.0    3000    total\n";
+    let text = format!("{vmstat}{vmstat}{strace}{strace}");
+    crate::pasted::Pasted::read(&[("paste".into(), text)]).facts()
+}
+
+#[test]
+fn every_declared_fact_has_an_extractor_and_the_other_way_round() {
+    let empty = facts_of(&trial(0.5), &[], 0.01);
+    let full = with_calls(
+        trial(0.5),
+        vec![call("readv", FdClass::Upstream, 10, 4_096)],
+    );
+    let produced: BTreeSet<String> = empty
+        .produced()
+        .into_iter()
+        .chain(facts_of(&full, &[], 0.01).produced())
+        .chain(pasted().produced())
+        .collect();
+    let declared = &catalogue().facts;
+    for fact in declared {
+        let found = produced
+            .iter()
+            .any(|p| matches_pattern(&fact.name, p) || matches_pattern(p, &fact.name));
+        assert!(found, "`{}` is declared and nothing produces it", fact.name);
+    }
+    for name in produced {
+        let found = declared
+            .iter()
+            .any(|f| matches_pattern(&f.name, &name) || matches_pattern(&name, &f.name));
+        assert!(found, "`{name}` is produced and not declared");
+    }
+}
+
+#[test]
+fn every_signal_that_is_asked_for_is_in_the_table_of_signals() {
+    let architecture = include_str!("../../../../ARCHITECTURE.md");
+    let (_, section) = architecture.split_once("## Signals").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.filter_map(|row| row.split('|').next());
+    let known: BTreeSet<&str> = cells
+        .flat_map(str::split_whitespace)
+        .map(|name| name.trim_matches('`'))
+        .collect();
+    crate::observed::asked::take();
+    facts_of(&trial(0.5), &[], 0.01);
+    let asked = crate::observed::asked::take();
+    // One of each extractor: they were all run, and as far as their series.
+    for signal in [
+        "thread.run_s",
+        "vm.compact_stalls",
+        "cgroup.quota_cores",
+        "socket.rtt_s",
+        "listen.queue",
+        "jvm.gc_s",
+        "process.minor_faults",
+    ] {
+        assert!(asked.contains(signal), "{signal}: {asked:?}");
+    }
+    for signal in asked {
+        assert!(known.contains(signal.as_str()), "`{signal}` is not in it");
+    }
+}
+
+#[test]
+fn facts_of_the_run_and_of_targets_are_where_they_are_declared() {
+    let facts = facts_of(&trial(0.5), &[], 0.01);
+    for value in facts.values(catalogue()) {
+        let declared = catalogue().fact(&value.name).map(|f| f.of);
+        let expected = if value.target.is_empty() {
+            FactOf::Run
+        } else {
+            FactOf::Target
+        };
+        assert_eq!(declared, Some(expected), "{}", value.name);
+    }
+}
+
+#[test]
+fn without_a_signature_no_count_is_zero() {
+    let facts = facts_of(&trial(0.5), &[], 0.01);
+    for name in [
+        "read.upstream.per_request",
+        "call.file.openat.per_request",
+        "log_write.per_request",
+        "blocked.lock_share",
+        "upstream.connects_per_request",
+        "socket.client.resets_sent_per_request",
+        "profile.gc_share",
+        "alloc.per_request",
+    ] {
+        let reading = facts.view("web").reading(name);
+        assert!(
+            matches!(reading, Reading::Unknown(_)),
+            "{name}: {reading:?}"
+        );
+    }
+}
+
+#[test]
+fn with_a_signature_what_was_not_seen_is_zero() {
+    let record = with_calls(
+        trial(0.5),
+        vec![call("readv", FdClass::Upstream, 10_000, 4_096)],
+    );
+    let facts = facts_of(&record, &[], 0.01);
+    let view = facts.view("web");
+    for (name, expected) in [
+        ("read.upstream.per_request", Some(10.0)),
+        ("read.upstream.mean_bytes", Some(4_096.0)),
+        ("read.upstream.full_share", Some(1.0)),
+        ("read.client.per_request", Some(0.0)),
+        ("read.client.mean_bytes", None),
+        ("call.upstream.readv.per_request", Some(10.0)),
+        ("call.any.readv.per_request", Some(10.0)),
+        ("call.file.fsync.per_request", Some(0.0)),
+        ("call.upstream.readv.errors.EAGAIN_per_request", Some(0.0)),
+        ("sync.per_request", Some(0.0)),
+        ("log_write.per_request", None),
+    ] {
+        assert_eq!(view.value(name), expected, "{name}");
+    }
+    let never = view.reading("read.client.mean_bytes");
+    assert!(matches!(never, Reading::NotApplicable(_)), "{never:?}");
+}
+
+/// Counters without BPF see how often and how much, not what was asked for and what the descriptor led to.
+#[test]
+fn what_counters_without_bpf_cannot_tell_is_unknown() {
+    let mut record = with_calls(
+        trial(0.5),
+        vec![CallStats {
+            asked_bytes: 0,
+            full: 0,
+            top_sizes: Vec::new(),
+            ..call("readv", FdClass::Unknown, 10_000, 4_096)
+        }],
+    );
+    let examination = record.examination.as_mut().unwrap();
+    examination.signature.as_mut().unwrap().tier = record::Tier::PerfEvents;
+    let facts = facts_of(&record, &[], 0.01);
+    let view = facts.view("web");
+    for (name, expected) in [
+        ("read.any.per_request", 10.0),
+        ("read.any.mean_bytes", 4_096.0),
+        ("call.any.readv.per_request", 10.0),
+        ("call.any.fsync.per_request", 0.0),
+        ("call.any.readv.errors.EAGAIN_per_request", 0.0),
+    ] {
+        assert_eq!(view.value(name), Some(expected), "{name}");
+    }
+    for name in [
+        "read.any.full_share",
+        "read.any.partial_share",
+        "read.any.asked_mean_bytes",
+        "read.client.per_request",
+        "read.upstream.mean_bytes",
+        "write.client.per_request",
+        "call.any.readv.full_share",
+        "call.client.readv.per_request",
+        "call.file.fsync.errors.EIO_per_request",
+        "dns.per_request",
+    ] {
+        let reading = view.reading(name);
+        assert!(
+            matches!(reading, Reading::Unknown(_)),
+            "{name}: {reading:?}"
+        );
+    }
+}
+
+/// A cause with one fact for each part.
+fn simple() -> Cause {
+    toml::from_str(
+        r#"
+        name = "x"
+        title = "X"
+        group = "io"
+        why = "{a}"
+        explains = "cpu"
+        lookalikes = ""
+        thresholds = ""
+        required = [{ fact = "a", at_least = 1 }, { fact = "b", at_least = 1 }]
+        supporting = [{ fact = "c", at_least = 1 }]
+        contradicting = [{ fact = "d", at_least = 1 }]
+        remedy = { generic = "" }
+        proof = { mechanism = "a", moves = "down", control = "b" }
+        "#,
+    )
+    .unwrap()
+}
+
+/// `None` leaves a fact unknown.
+fn judged(a: Option<f64>, b: Option<f64>, c: Option<f64>, d: Option<f64>) -> Outcome {
+    let mut set = FactSet::default();
+    for (name, value) in [("a", a), ("b", b), ("c", c), ("d", d)] {
+        if let Some(value) = value {
+            set.known("", name, value, "test");
+        }
+    }
+    let scene = Scene {
+        facts: set.view(""),
+        station: "worker",
+    };
+    judge(&simple(), scene)
+}
+
+#[test]
+fn a_contradiction_always_rules_out() {
+    let values = [None, Some(0.0), Some(1.0)];
+    for a in values {
+        for b in values {
+            for c in values {
+                let outcome = judged(a, b, c, Some(1.0));
+                let fine = matches!(outcome, Outcome::RuledOut { .. } | Outcome::Absent);
+                assert!(fine, "{a:?} {b:?} {c:?}: {outcome:?}");
+            }
+        }
+    }
+    assert!(matches!(
+        judged(Some(1.0), Some(1.0), None, Some(1.0)),
+        Outcome::RuledOut { .. }
+    ));
+}
+
+#[test]
+fn unknown_is_never_zero_and_never_enough() {
+    let outcome = judged(None, Some(1.0), Some(1.0), Some(0.0));
+    match outcome {
+        Outcome::Unseen { signals, .. } => assert_eq!(signals, ["a"]),
+        other => panic!("{other:?}"),
+    }
+    let confidence = |c, d| match judged(Some(1.0), Some(1.0), c, d) {
+        Outcome::Holds {
+            confidence, status, ..
+        } => (confidence, status),
+        other => panic!("{other:?}"),
+    };
+    let (all, status) = confidence(Some(1.0), Some(0.0));
+    assert_eq!(status, Status::Supported);
+    let (unsupported, status) = confidence(None, Some(0.0));
+    assert_eq!(status, Status::Suspected);
+    let (unchecked, _) = confidence(Some(1.0), None);
+    let (against, _) = confidence(Some(0.0), Some(0.0));
+    assert!(against < unsupported && unsupported < unchecked && unchecked < all);
+}
+
+#[test]
+fn alternatives_in_three_values() {
+    let mut set = FactSet::default();
+    set.known("", "yes", 1.0, "test");
+    set.known("", "no", 0.0, "test");
+    set.not_applicable("", "never", "no such thing");
+    let scene = Scene {
+        facts: set.view(""),
+        station: "worker",
+    };
+    let check = |text: &str, expected: Truth| {
+        #[derive(serde::Deserialize)]
+        struct One {
+            c: Condition,
+        }
+        let one: One = toml::from_str(&format!("c = {text}")).unwrap();
+        assert_eq!(condition(&one.c, scene).truth, expected, "{text}");
+    };
+    let fact = |name: &str| format!("{{ fact = \"{name}\", at_least = 0.5 }}");
+    let (yes, no, gone, never) = (fact("yes"), fact("no"), fact("gone"), fact("never"));
+    check(&format!("{{ any = [{yes}, {gone}] }}"), Truth::True);
+    check(&format!("{{ any = [{no}, {gone}] }}"), Truth::Unknown);
+    check(&format!("{{ all = [{yes}, {gone}] }}"), Truth::Unknown);
+    check(&format!("{{ all = [{no}, {gone}] }}"), Truth::False);
+    check(&format!("{{ not = {gone} }}"), Truth::Unknown);
+    check(&never, Truth::False);
+    check("{ fact = \"never\", at_most = 0.5 }", Truth::False);
+    check("{ server = [\"nginx\"] }", Truth::Unknown);
+    check(
+        "{ config = { directive = \"gzip\", unset = true } }",
+        Truth::Unknown,
+    );
+    check("{ station = [\"worker\"] }", Truth::True);
+}
+
+#[test]
+fn the_same_record_gives_the_same_diagnosis() {
+    let record = with_calls(
+        trial(0.99),
+        vec![call("readv", FdClass::Upstream, 10_000, 4_096)],
+    );
+    assert_eq!(diagnose(&record, &[], 0.01), diagnose(&record, &[], 0.01));
+}
+
+#[test]
+fn nothing_but_finite_numbers_is_said() {
+    let mut record = with_calls(trial(0.99), vec![call("readv", FdClass::Upstream, 0, 0)]);
+    if let Some(outcome) = &mut record.outcome {
+        outcome.measured_to = outcome.measured_from;
+    }
+    let diagnosis = diagnose(&record, &[], 0.01);
+    let finite = diagnosis
+        .facts
+        .iter()
+        .filter_map(|f| f.value)
+        .all(f64::is_finite);
+    assert!(finite);
+    let text = serde_json::to_string(&diagnosis).unwrap();
+    assert!(!text.contains("NaN"));
+}
+
+fn first(record: &TrialRecord) -> Finding {
+    let diagnosis = diagnose(record, &[], 0.01);
+    diagnosis.findings[0].clone()
+}
+
+#[test]
+fn healthy_servers_are_healthy() {
+    for busy in [0.02, 0.5, 0.99] {
+        let calls = vec![
+            call("read", FdClass::Client, 1_000, 60),
+            call("writev", FdClass::Client, 1_000, 1_300),
+            call("epoll_wait", FdClass::Poll, 1_000, 1),
+        ];
+        let finding = first(&with_calls(trial(busy), calls));
+        assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
+    }
+}
+
+#[test]
+fn a_generator_that_is_full_is_not_the_servers_fault() {
+    let mut record = trial(0.5);
+    record.outcome = Some(crate::samples::with_rate(
+        10_000,
+        record::Nanos::from_millis(10),
+        0.99,
+    ));
+    let diagnosis = diagnose(&record, &[], 0.01);
+    assert_eq!(diagnosis.station.name, "generator");
+    assert_eq!(diagnosis.findings[0].cause, "none");
+}
+
+#[test]
+fn a_load_that_never_started_has_no_cause() {
+    let mut record = trial(0.5);
+    record.outcome = None;
+    record.series.clear();
+    let diagnosis = diagnose(&record, &[], 0.01);
+    assert_eq!(diagnosis.station.name, "unknown");
+    assert_eq!(diagnosis.findings[0].cause, "none");
+}
+
+fn profile(symbols: &[(&str, &str, bool, u64)]) -> Profile {
+    let frames = symbols.iter().map(|(symbol, module, kernel, _)| Frame {
+        symbol: (*symbol).into(),
+        module: (*module).into(),
+        kernel: *kernel,
+    });
+    let stacks = symbols.iter().enumerate().map(|(i, (.., weight))| Stack {
+        target: "web".into(),
+        pid: 7,
+        thread: "nginx".into(),
+        frames: vec![i as u32],
+        weight: *weight,
+        state: None,
+    });
+    let samples = symbols.iter().map(|(.., weight)| weight).sum();
+    Profile {
+        kind: ProfileKind::OnCpu,
+        hz: 99,
+        samples,
+        lost: 0,
+        unwound: samples,
+        frames: frames.collect(),
+        stacks: stacks.collect(),
+    }
+}
+
+#[test]
+fn samples_count_by_kind_of_work() {
+    let mut record = with_calls(trial(0.99), vec![]);
+    if let Some(examination) = &mut record.examination {
+        examination.profiles = vec![profile(&[
+            ("longest_match", "libz.so.1", false, 60),
+            ("tcp_sendmsg", "kernel", true, 30),
+            ("ngx_http_parse_request_line", "nginx", false, 10),
+        ])];
+    }
+    let facts = facts_of(&record, &[], 0.01);
+    let view = facts.view("web");
+    for (name, expected) in [
+        ("profile.compression_share", 0.6),
+        ("profile.net_send_share", 0.3),
+        ("profile.kernel_share", 0.3),
+        ("profile.gc_share", 0.0),
+        ("profile.top_symbol_share", 0.6),
+    ] {
+        assert_eq!(view.value(name), Some(expected), "{name}");
+    }
+}
+
+fn set_facts(facts: &[(&str, f64)]) -> FactSet {
+    let mut set = FactSet::default();
+    set.targets = vec!["web".into()];
+    for (name, value) in facts {
+        let declared = catalogue().fact(name).map(|f| f.of);
+        let target = if declared == Some(FactOf::Run) {
+            ""
+        } else {
+            "web"
+        };
+        set.known(target, name, *value, "test");
+    }
+    set
+}
+
+#[test]
+fn a_server_fills_its_cores_though_the_host_takes_some_of_them() {
+    let facts = |used: f64, idle: f64| {
+        let set = set_facts(&[
+            ("worker.busiest", used),
+            ("cpu.use_of_allowed", used),
+            ("cpu.idle_allowed", idle),
+            ("cpu.cores_allowed", 1.0),
+            ("core.own_steal_share", 1.0 - used - idle),
+            ("core.own_busiest", used),
+        ]);
+        super::station::find(&set, None).name
+    };
+    assert_eq!(facts(0.88, 0.04), "worker");
+    assert_eq!(facts(0.88, 0.12), "none");
+    assert_eq!(facts(0.6, 0.04), "none");
+}
+
+#[test]
+fn what_a_shared_host_takes_at_times_is_no_cause() {
+    for (steal, worth) in [(0.01, None), (0.2, Some(false)), (0.4, Some(true))] {
+        let set = set_facts(&[
+            ("worker.busiest", 0.96),
+            ("cpu.use_of_allowed", 0.96),
+            ("core.own_steal_share", steal),
+            ("core.steal_share", steal),
+            ("core.own_busiest", 0.99),
+        ]);
+        let diagnosis = diagnose_facts(&set, "proc");
+        let found = diagnosis.findings.iter().find(|f| f.cause == "steal_time");
+        assert_eq!(found.map(|f| f.worth_changing), worth, "{steal}");
+    }
+}
+
+/// Facts that other tools print of a proxy whose buffers hold a page: the study's numbers.
+#[test]
+fn small_buffers_are_found_from_counts_alone() {
+    let set = set_facts(&[
+        ("worker.busiest", 0.98),
+        ("cpu.us_per_request", 180.0),
+        ("client.answer_bytes", 93_000.0),
+        ("client.errors_share", 0.0),
+        ("client.open_loop", 0.0),
+        ("client.rate_per_s", 5_000.0),
+        ("client.answer_compressed", 0.0),
+        ("read.upstream.per_request", 22.0),
+        ("read.upstream.useful_per_request", 22.0),
+        ("read.upstream.bytes_per_request", 93_200.0),
+        ("read.upstream.mean_bytes", 4_240.0),
+        ("read.upstream.typical_bytes", 4_096.0),
+        ("read.upstream.asked_mean_bytes", 4_096.0),
+        ("read.upstream.full_share", 0.95),
+        ("read.upstream.partial_share", 0.05),
+        ("read.upstream.eagain_per_request", 0.0),
+        ("write.client.per_request", 12.0),
+        ("write.client.useful_per_request", 12.0),
+        ("write.client.bytes_per_request", 93_200.0),
+        ("write.client.mean_bytes", 7_750.0),
+        ("write.client.partial_share", 0.0),
+        ("upstream.requests_per_request", 1.0),
+        ("call.total_per_request", 40.0),
+        ("temp_write.per_request", 0.0),
+    ]);
+    let diagnosis = diagnose_facts(&set, "proc");
+    let causes: Vec<&str> = diagnosis
+        .findings
+        .iter()
+        .map(|f| f.cause.as_str())
+        .collect();
+    assert!(causes[0].contains("buffer"), "{causes:?}");
+    assert!(diagnosis.findings[0].worth_changing);
+}

@@ -1,0 +1,167 @@
+//! What other tools printed of a server, pasted by a person: `strace -c`, lines of strace, sizes counted by `uniq -c`,
+//! vmstat, pidstat, wrk, ab. From text to facts; the causes are the same as for a record.
+//!
+//! People paste more than the tool's output: prompts, comments, several runs in a row. So the reader
+//! looks for what it knows, wherever it stands, and keeps the order. The first artefact of a kind
+//! is the case to be diagnosed; later ones of the same kind are compared with it.
+//!
+//! The surprise is the divisor. `strace -c` does not know how many requests there were; a server that does the same for
+//! each request betrays it: [`requests_in`] looks for the count of which the others are whole multiples.
+
+mod facts;
+mod load;
+mod strace;
+mod table;
+
+pub use load::LoadResult;
+pub use strace::{CallCount, StraceSummary};
+
+use std::collections::BTreeMap;
+
+/// Counted sizes of one call: how often each was returned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sizes {
+    /// System call; empty when the text does not say.
+    pub call: String,
+    /// Returned bytes with their count.
+    pub counts: Vec<(u64, u64)>,
+    /// Calls whose requested length is known too, and how many of those returned exactly that.
+    pub asked: Option<(u64, u64)>,
+}
+
+/// A table of numbers over time or processes: the column names and the rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Names of the columns, as printed.
+    pub columns: Vec<String>,
+    /// Rows, as long as `columns`.
+    pub rows: Vec<Vec<f64>>,
+}
+
+impl Table {
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<Vec<f64>> {
+        let at = self.columns.iter().position(|c| c == name)?;
+        Some(self.rows.iter().map(|row| row[at]).collect())
+    }
+}
+
+/// Everything that was recognised, each kind in the order in which it was pasted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pasted {
+    /// `strace -c`.
+    pub straces: Vec<StraceSummary>,
+    /// Sizes by call, from counted lists and from lines of strace.
+    pub sizes: Vec<Sizes>,
+    /// vmstat.
+    pub vmstats: Vec<Table>,
+    /// pidstat, one table a block.
+    pub pidstats: Vec<Table>,
+    /// wrk, ab.
+    pub loads: Vec<LoadResult>,
+}
+
+impl Pasted {
+    /// Reads texts, each with its file's name, in order.
+    pub fn read(texts: &[(String, String)]) -> Self {
+        let mut all = Self::default();
+        for (name, text) in texts {
+            let lines: Vec<&str> = text.lines().collect();
+            all.straces.extend(strace::summaries(&lines));
+            all.sizes.extend(strace::sizes(name, &lines));
+            all.vmstats.extend(table::vmstats(&lines));
+            all.pidstats.extend(table::pidstats(&lines));
+            all.loads.extend(load::results(&lines));
+        }
+        all
+    }
+
+    /// Whether nothing was recognised.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was recognised, in words: `2 x strace -c`.
+    pub fn contents(&self) -> Vec<String> {
+        let kinds = [
+            ("strace -c", self.straces.len()),
+            ("sizes of calls", self.sizes.len()),
+            ("vmstat", self.vmstats.len()),
+            ("pidstat", self.pidstats.len()),
+            ("result of a load generator", self.loads.len()),
+        ];
+        kinds
+            .iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(kind, n)| format!("{n} x {kind}"))
+            .collect()
+    }
+}
+
+/// How close to a whole number a ratio of counts must be, relative to that number.
+const WHOLE: f64 = 0.03;
+/// A call that is made more often than this for each request says little about their number.
+const MOST_PER_REQUEST: f64 = 60.0;
+/// Calls below this share of all are not made for each request.
+const RARE: f64 = 0.01;
+
+/// Requests behind a count of calls: of all counts the one of which most others are whole multiples, the
+/// largest where several are equal in that. `None` when fewer than three calls agree.
+pub fn requests_in(calls: &BTreeMap<String, u64>) -> Option<f64> {
+    let total: u64 = calls.values().sum();
+    let counts: Vec<f64> = calls
+        .values()
+        .map(|&n| n as f64)
+        .filter(|n| *n >= RARE * total as f64)
+        .collect();
+    let agreeing = |unit: f64| {
+        counts
+            .iter()
+            .filter(|&&n| {
+                let ratio = n / unit;
+                let whole = ratio.round();
+                (1.0..=MOST_PER_REQUEST).contains(&whole)
+                    && (ratio - whole).abs() <= WHOLE * whole.sqrt()
+            })
+            .count()
+    };
+    counts
+        .iter()
+        .map(|&unit| (agreeing(unit), unit))
+        .filter(|(n, _)| *n >= 3)
+        .max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))
+        .map(|(_, unit)| unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect()
+    }
+
+    #[test]
+    fn the_number_of_requests_is_the_common_measure_of_the_counts() {
+        let proxied = counts(&[
+            ("writev", 365_710),
+            ("readv", 305_123),
+            ("recvfrom", 60_984),
+            ("write", 30_471),
+            ("getsockopt", 30_516),
+            ("ioctl", 30_879),
+            ("epoll_wait", 674),
+            ("close", 286),
+        ]);
+        let found = requests_in(&proxied).unwrap();
+        assert!((30_400.0..31_000.0).contains(&found), "{found}");
+        assert_eq!(requests_in(&counts(&[("read", 7), ("write", 19)])), None);
+        assert_eq!(requests_in(&BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn nothing_known_is_nothing() {
+        let pasted = Pasted::read(&[("notes.txt".into(), "hello\n\n1 2 3\n% time\n".into())]);
+        assert!(pasted.is_empty(), "{pasted:?}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Tables with a line of column names: vmstat and pidstat.
+
+use super::Table;
+
+/// All vmstat outputs in these lines. The first row of each is the average since boot and left out.
+pub(super) fn vmstats(lines: &[&str]) -> Vec<Table> {
+    let is_header = |words: &[&str]| {
+        words.starts_with(&["r", "b"]) && ["us", "sy", "id"].iter().all(|c| words.contains(c))
+    };
+    let mut found: Vec<Table> = Vec::new();
+    let mut open = false;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if is_header(&words) {
+            // A long vmstat repeats its header on every screen.
+            if !open {
+                found.push(table(&words));
+            }
+            open = true;
+        } else if open && line.starts_with("procs") {
+        } else if open {
+            let numbers: Option<Vec<f64>> = words.iter().map(|w| w.parse().ok()).collect();
+            match (numbers, found.last_mut()) {
+                (Some(row), Some(table)) if row.len() == table.columns.len() => {
+                    table.rows.push(row);
+                }
+                _ => open = false,
+            }
+        }
+    }
+    for table in &mut found {
+        if table.rows.len() > 1 {
+            table.rows.remove(0);
+        }
+    }
+    found.retain(|table| !table.rows.is_empty());
+    found
+}
+
+/// All blocks of pidstat with CPU columns; words in front of the columns (time, UID, PID) are not kept.
+pub(super) fn pidstats(lines: &[&str]) -> Vec<Table> {
+    let mut found: Vec<Table> = Vec::new();
+    let mut first_column = None;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.contains(&"%usr") && words.contains(&"%system") {
+            let from = words.iter().position(|w| *w == "%usr").unwrap_or(0);
+            let to = words.iter().position(|w| *w == "%CPU").unwrap_or(from);
+            first_column = Some((from, words.len()));
+            found.push(table(&words[from..=to.max(from)]));
+        } else if let (Some((from, length)), Some(table)) = (first_column, found.last_mut()) {
+            let row: Option<Vec<f64>> = words
+                .iter()
+                .skip(from)
+                .take(table.columns.len())
+                .map(|w| w.parse().ok())
+                .collect();
+            match row {
+                Some(row) if words.len() == length && row.len() == table.columns.len() => {
+                    table.rows.push(row);
+                }
+                _ => first_column = None,
+            }
+        }
+    }
+    found.retain(|table| !table.rows.is_empty());
+    found
+}
+
+fn table(columns: &[&str]) -> Table {
+    Table {
+        columns: columns.iter().map(|c| (*c).to_owned()).collect(),
+        rows: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vmstat_without_its_first_row() {
+        let text = "procs -----------memory----------\n r  b   swpd   free   in   cs us sy id wa st\n 1 0 6200 422776 2 3 1 3 96 0 0\n 5 0 6200 380732 33561 2501 10 50 40 0 0\n 9 0 6200 349612 59441 1660 16 82 2 0 0\n```\n9 0 1 1 1 1 1 1 1 1 1\n";
+        let found = vmstats(&text.lines().collect::<Vec<_>>());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].column("in"), Some(vec![33561.0, 59441.0]));
+    }
+
+    #[test]
+    fn pidstat_with_a_localised_average() {
+        let text = "Durchschn.: UID PID %usr %system %guest %wait %CPU CPU Command\nDurchschn.: 990 4038174 15.52 75.77 0.00 4.92 91.29 - nginx\n\n";
+        let found = pidstats(&text.lines().collect::<Vec<_>>());
+        assert_eq!(found[0].column("%CPU"), Some(vec![91.29]));
+        assert_eq!(found[0].column("%wait"), Some(vec![4.92]));
+    }
+}

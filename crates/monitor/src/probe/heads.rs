@@ -1,0 +1,163 @@
+//! First bytes of requests and answers, parsed and counted by what matters of them.
+//!
+//! The surprise: a head may be cut after its first 512 bytes, and the fields that are whole still count. This is why
+//! the load's own codec is not used: it takes whole heads and refuses what breaks the rules, here it is only looked at.
+
+use super::collect::class;
+use super::layout::HEAD;
+use aya::maps::{MapData, RingBuf};
+use record::HeadSeen;
+use std::collections::BTreeMap;
+
+/// Fields whose values are kept.
+const KEPT: [&str; 5] = [
+    "connection",
+    "transfer-encoding",
+    "content-encoding",
+    "accept-encoding",
+    "content-length",
+];
+
+/// Reads every head in the ring; by target.
+pub(crate) fn drain(mut ring: RingBuf<MapData>) -> BTreeMap<u32, Vec<HeadSeen>> {
+    let mut by_target: BTreeMap<u32, Vec<HeadSeen>> = BTreeMap::new();
+    while let Some(item) = ring.next() {
+        if let Some((target, head)) = decode(&item) {
+            add(by_target.entry(target).or_default(), head);
+        }
+    }
+    by_target
+}
+
+fn add(heads: &mut Vec<HeadSeen>, head: HeadSeen) {
+    let same = |other: &&mut HeadSeen| {
+        other.class == head.class
+            && other.kind == head.kind
+            && other.version == head.version
+            && other.what == head.what
+            && other.headers == head.headers
+    };
+    match heads.iter_mut().find(same) {
+        Some(known) => known.seen += 1,
+        None => heads.push(head),
+    }
+}
+
+/// `struct head`: target, class, direction, length, bytes.
+fn decode(item: &[u8]) -> Option<(u32, HeadSeen)> {
+    let (target, rest) = item.split_first_chunk()?;
+    let (class_number, rest) = rest.split_first_chunk()?;
+    let (_direction, rest) = rest.split_first_chunk::<2>()?;
+    let (length, bytes) = rest.split_first_chunk()?;
+    let length = u32::from_ne_bytes(*length) as usize;
+    let mut head = parse(bytes.get(..length.min(HEAD))?)?;
+    head.seen = 1;
+    head.class = class(u16::from_ne_bytes(*class_number));
+    Some((u32::from_ne_bytes(*target), head))
+}
+
+/// Reads the first line and the fields that are whole; `None` when the first line is none of HTTP/1.
+fn parse(bytes: &[u8]) -> Option<HeadSeen> {
+    let whole = bytes.windows(2).rposition(|pair| pair == b"\r\n")?;
+    let text = String::from_utf8_lossy(&bytes[..whole]);
+    let mut lines = text.split("\r\n");
+    let mut words = lines.next()?.split(' ');
+    let (first, second, third) = (words.next()?, words.next()?, words.next());
+    let (kind, version, what) = if first.starts_with("HTTP/1.") {
+        second.parse::<u16>().ok()?;
+        ("response", first, second)
+    } else {
+        ("request", third?, first)
+    };
+    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
+        return None;
+    }
+    let mut head = HeadSeen {
+        kind: kind.to_owned(),
+        version: version.to_owned(),
+        what: what.to_owned(),
+        ..HeadSeen::default()
+    };
+    // An empty line ends the head; what follows is the body.
+    for line in lines.take_while(|line| !line.is_empty()) {
+        if let Some((name, value)) = line.split_once(':') {
+            let name = name.to_ascii_lowercase();
+            if KEPT.contains(&name.as_str()) {
+                head.headers.insert(name, value.trim().to_owned());
+            }
+        }
+    }
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_whole_and_cut_are_read() {
+        for (bytes, kind, version, what, fields) in [
+            (
+                "GET / HTTP/1.0\r\nHost: a\r\nConnection: close\r\n\r\n",
+                "request",
+                "HTTP/1.0",
+                "GET",
+                vec![("connection", "close")],
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX: y\r\nTransfer-Enco",
+                "response",
+                "HTTP/1.1",
+                "200",
+                vec![("content-length", "12")],
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\n\r\nConnection: close\r\n",
+                "response",
+                "HTTP/1.1",
+                "204",
+                vec![],
+            ),
+        ] {
+            let head = parse(bytes.as_bytes()).unwrap();
+            assert_eq!(
+                (&*head.kind, &*head.version, &*head.what),
+                (kind, version, what)
+            );
+            let seen: Vec<(&str, &str)> = head
+                .headers
+                .iter()
+                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .collect();
+            assert_eq!(seen, fields);
+        }
+    }
+
+    #[test]
+    fn what_is_no_head_is_left_out() {
+        for bytes in [
+            "GET ",
+            "HTTP/2 binary\r\n",
+            "POST\0\0\r\n",
+            "GET / HTTP/1.1",
+        ] {
+            assert_eq!(parse(bytes.as_bytes()), None, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn equal_heads_are_counted_together() {
+        let mut heads = Vec::new();
+        for text in ["GET /a HTTP/1.1\r\n\r\n", "GET /b HTTP/1.1\r\n\r\n"] {
+            add(
+                &mut heads,
+                HeadSeen {
+                    seen: 1,
+                    ..parse(text.as_bytes()).unwrap()
+                },
+            );
+        }
+        assert_eq!(heads.len(), 1);
+        assert_eq!(heads[0].seen, 2);
+    }
+}

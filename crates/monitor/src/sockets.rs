@@ -1,0 +1,619 @@
+//! TCP connections of the targets by class, with what the kernel keeps for each: round trip, queues, what limits them.
+//!
+//! `client` are the connections to the ports that a target listens on, `upstream` those that its processes made. Read
+//! by sock_diag at most every [`INTERVAL`], filtered by port in the kernel. Whose sockets they are is looked up at the
+//! slow passes, in `/proc/PID/fd`.
+//!
+//! The surprise: everything here is a level of the sockets that exist *now*. The kernel counts busy time and
+//! retransmissions for each socket and forgets them with it, so the sums fall when connections close: use ratios of
+//! one sample (`socket.rwnd_limited_s / socket.busy_s`), never a growth. A connection that lives shorter than the time
+//! between two samples is seen by chance; an upstream peer is known once one connection to it was seen at a slow pass,
+//! and from then on all connections to its address count, whoever made them.
+
+use crate::diag::{
+    AF_INET, AF_INET6, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE,
+    read_u32, read_u64,
+};
+use crate::recorder::Rows;
+use crate::tree::Members;
+use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
+use record::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// Shortest time between two samples.
+pub const INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// Sums over the connections of a class, in the order of `Totals::values`.
+pub const SUMS: [Signal; 11] = [
+    Signal::gauge("socket.connections", "connections", "sock_diag"),
+    Signal::gauge("socket.busy_s", "s", "sock_diag"),
+    Signal::gauge("socket.rwnd_limited_s", "s", "sock_diag"),
+    Signal::gauge("socket.sndbuf_limited_s", "s", "sock_diag"),
+    Signal::gauge("socket.retransmits", "segments", "sock_diag"),
+    Signal::gauge("socket.unacked", "segments", "sock_diag"),
+    Signal::gauge("socket.send_queue_bytes", "bytes", "sock_diag"),
+    Signal::gauge("socket.recv_queue_bytes", "bytes", "sock_diag"),
+    Signal::gauge("socket.close_wait", "connections", "sock_diag"),
+    Signal::gauge("socket.syn_sent", "connections", "sock_diag"),
+    Signal::gauge("socket.cut", "connections", "sock_diag"),
+];
+
+/// Of the established connections, where there are any: medians and a share.
+pub const MEDIANS: [Signal; 7] = [
+    Signal::gauge("socket.rtt_s", "s", "sock_diag"),
+    Signal::gauge("socket.cwnd", "segments", "sock_diag"),
+    Signal::gauge("socket.send_buffer_bytes", "bytes", "sock_diag"),
+    Signal::gauge("socket.recv_buffer_bytes", "bytes", "sock_diag"),
+    Signal::gauge("socket.mss_bytes", "bytes", "sock_diag"),
+    Signal::gauge("socket.delivery_bytes_per_s", "bytes/s", "sock_diag"),
+    Signal::gauge("socket.app_limited_share", "share", "sock_diag"),
+];
+
+/// Connections to one upstream peer.
+pub const PEER: [Signal; 1] = [Signal::gauge(
+    "socket.peer_connections",
+    "connections",
+    "sock_diag",
+)];
+
+/// Open files that are looked through for sockets at one slow pass: 1.5 us each.
+const MOST_FILES: usize = 4096;
+/// Of one process: its listening sockets are among the first.
+const MOST_FILES_OF_PROCESS: usize = 1024;
+/// Connections of one sample that are taken in full; more are only counted, as `socket.cut`.
+const MOST_SOCKETS: usize = 8192;
+/// Peers that are told apart.
+const MOST_PEERS: usize = 64;
+
+// include/net/tcp_states.h.
+const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
+const CLOSE_WAIT: u8 = 8;
+const LISTEN: u8 = 10;
+/// All that have data, waiting or under way: not TIME_WAIT, CLOSE, LISTEN and half-open ones.
+const LIVE: u32 =
+    1 << ESTABLISHED | 1 << SYN_SENT | 1 << 4 | 1 << 5 | 1 << CLOSE_WAIT | 1 << 9 | 1 << 11;
+
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_SKMEMINFO: u16 = 7;
+const EXTENSIONS: u8 = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
+
+const CLIENT: &str = "client";
+const UPSTREAM: &str = "upstream";
+
+/// What the kernel keeps for one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Connection {
+    state: u8,
+    send_queue: u32,
+    receive_queue: u32,
+    info: Option<Info>,
+    send_buffer: Option<u32>,
+    receive_buffer: Option<u32>,
+}
+
+/// The part of `struct tcp_info` (include/uapi/linux/tcp.h) that is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Info {
+    app_limited: bool,
+    mss: u32,
+    unacked: u32,
+    rtt_us: u32,
+    cwnd: u32,
+    retransmits: u32,
+    delivery_bytes_per_s: u64,
+    busy_us: u64,
+    rwnd_limited_us: u64,
+    sndbuf_limited_us: u64,
+}
+
+impl Connection {
+    fn read(message: &Message<'_>) -> Option<Self> {
+        let memory = message.attribute(INET_DIAG_SKMEMINFO);
+        Some(Self {
+            state: message.state()?,
+            send_queue: message.u32_at(SEND_QUEUE)?,
+            receive_queue: message.u32_at(RECEIVE_QUEUE)?,
+            info: message.attribute(INET_DIAG_INFO).and_then(Info::read),
+            // SK_MEMINFO_RCVBUF is the second number, SK_MEMINFO_SNDBUF the fourth.
+            send_buffer: memory.and_then(|memory| read_u32(memory, 12)),
+            receive_buffer: memory.and_then(|memory| read_u32(memory, 4)),
+        })
+    }
+}
+
+impl Info {
+    /// `None` for a kernel before 4.10, which does not keep the times.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let app_limited_bit = if cfg!(target_endian = "little") {
+            1
+        } else {
+            0x80
+        };
+        Some(Self {
+            app_limited: bytes.get(7)? & app_limited_bit != 0,
+            mss: read_u32(bytes, 16)?,
+            unacked: read_u32(bytes, 24)?,
+            rtt_us: read_u32(bytes, 68)?,
+            cwnd: read_u32(bytes, 80)?,
+            retransmits: read_u32(bytes, 100)?,
+            delivery_bytes_per_s: read_u64(bytes, 160)?,
+            busy_us: read_u64(bytes, 168)?,
+            rwnd_limited_us: read_u64(bytes, 176)?,
+            sndbuf_limited_us: read_u64(bytes, 184)?,
+        })
+    }
+}
+
+/// The connections of one class.
+#[derive(Debug, Default)]
+struct Totals {
+    connections: Vec<Connection>,
+    cut: u64,
+}
+
+impl Totals {
+    fn take(&mut self, connection: Connection) {
+        if self.connections.len() < MOST_SOCKETS {
+            self.connections.push(connection);
+        } else {
+            self.cut += 1;
+        }
+    }
+
+    /// The values of [`SUMS`].
+    fn values(&self) -> [f64; 11] {
+        let count = |state| self.connections.iter().filter(|c| c.state == state).count() as f64;
+        let sum = |value: fn(&Info) -> f64| -> f64 {
+            let infos = self.connections.iter().filter_map(|c| c.info.as_ref());
+            infos.map(value).sum()
+        };
+        let bytes = |value: fn(&Connection) -> u32| -> f64 {
+            self.connections.iter().map(|c| f64::from(value(c))).sum()
+        };
+        [
+            count(ESTABLISHED),
+            sum(|info| info.busy_us as f64 / 1e6),
+            sum(|info| info.rwnd_limited_us as f64 / 1e6),
+            sum(|info| info.sndbuf_limited_us as f64 / 1e6),
+            sum(|info| f64::from(info.retransmits)),
+            sum(|info| f64::from(info.unacked)),
+            bytes(|c| c.send_queue),
+            bytes(|c| c.receive_queue),
+            count(CLOSE_WAIT),
+            count(SYN_SENT),
+            self.cut as f64,
+        ]
+    }
+
+    /// The values of [`MEDIANS`]; `None` when no connection is established.
+    fn medians(&self) -> Option<[f64; 7]> {
+        let established = || self.connections.iter().filter(|c| c.state == ESTABLISHED);
+        let infos = || established().filter_map(|c| c.info.as_ref());
+        let app_limited = infos().filter(|info| info.app_limited).count() as f64;
+        Some([
+            median(infos().map(|info| info.rtt_us).collect())? / 1e6,
+            median(infos().map(|info| info.cwnd).collect())?,
+            median(established().filter_map(|c| c.send_buffer).collect())?,
+            median(established().filter_map(|c| c.receive_buffer).collect())?,
+            median(infos().map(|info| info.mss).collect())?,
+            median(infos().map(|info| info.delivery_bytes_per_s).collect())?,
+            app_limited / infos().count() as f64,
+        ])
+    }
+}
+
+fn median(mut values: Vec<impl Into<u64> + Ord + Copy>) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| (*values.select_nth_unstable(middle).1).into() as f64)
+}
+
+/// Whose sockets are whose.
+#[derive(Debug, Default)]
+struct Owners {
+    /// Target of each port that is listened on.
+    listens: BTreeMap<u16, usize>,
+    /// Target of each upstream peer.
+    peers: BTreeMap<SocketAddr, usize>,
+    /// One of them is of the family IPv6.
+    ipv6: bool,
+}
+
+impl Owners {
+    /// What the kernel is asked for.
+    fn filter(&self) -> Vec<Port> {
+        let listens = self.listens.keys().map(|port| Port::Local(*port));
+        let peers: BTreeSet<u16> = self.peers.keys().map(SocketAddr::port).collect();
+        let peers = peers.into_iter().map(Port::Remote);
+        listens.chain(peers).take(MOST_PORTS).collect()
+    }
+
+    /// Target and class of a connection.
+    fn class(&self, local: SocketAddr, remote: SocketAddr) -> Option<(usize, &'static str)> {
+        if let Some(target) = self.listens.get(&local.port()) {
+            return Some((*target, CLIENT));
+        }
+        Some((*self.peers.get(&canonical(remote))?, UPSTREAM))
+    }
+
+    /// Takes note of the ports that the owners of `inodes` listen on.
+    fn note_listener(
+        &mut self,
+        message: &Message<'_>,
+        inodes: &BTreeMap<u32, usize>,
+    ) -> Option<()> {
+        let local = message.local()?;
+        if let Some(target) = inodes.get(&message.inode()?) {
+            self.listens.entry(local.port()).or_insert(*target);
+            self.ipv6 |= local.is_ipv6();
+        }
+        Some(())
+    }
+
+    /// Takes note of the peers that they connected to.
+    fn note_peer(&mut self, message: &Message<'_>, inodes: &BTreeMap<u32, usize>) -> Option<()> {
+        let (local, remote) = (message.local()?, message.remote()?);
+        let target = inodes.get(&message.inode()?);
+        if let Some(target) = target
+            && !self.listens.contains_key(&local.port())
+            && self.peers.len() < MOST_PEERS
+        {
+            self.peers.entry(canonical(remote)).or_insert(*target);
+            self.ipv6 |= local.is_ipv6();
+        }
+        Some(())
+    }
+}
+
+/// An IPv4 peer of a socket of IPv6 is the same peer.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The source. It asks the running kernel about prony's own network namespace.
+#[derive(Debug)]
+pub struct Sockets {
+    root: Root,
+    members: Members,
+    slow_interval: Nanos,
+    targets: Vec<String>,
+    diag: Diag,
+    owners: Owners,
+    sampled_at: Option<Nanos>,
+    sums: Rows<(usize, &'static str), 11>,
+    medians: Rows<(usize, &'static str), 7>,
+    peers: Rows<(usize, SocketAddr), 1>,
+    gave_up: bool,
+}
+
+impl Sockets {
+    /// The connections of `members`. The ports of `listens` are the only target's, where its own cannot be looked up.
+    pub fn new(
+        root: &Root,
+        members: Members,
+        listens: &[SocketAddr],
+        slow_interval: Nanos,
+    ) -> Self {
+        let targets = members.targets();
+        let mut owners = Owners::default();
+        if targets.len() == 1 {
+            owners
+                .listens
+                .extend(listens.iter().map(|address| (address.port(), 0)));
+            owners.ipv6 = listens.iter().any(SocketAddr::is_ipv6);
+        }
+        Self {
+            root: root.clone(),
+            targets,
+            members,
+            slow_interval,
+            diag: Diag::default(),
+            owners,
+            sampled_at: None,
+            sums: Rows::new(SUMS),
+            medians: Rows::new(MEDIANS),
+            peers: Rows::new(PEER),
+            gave_up: false,
+        }
+    }
+
+    /// Looks up which ports the targets listen on and which peers they connected to.
+    fn look_up(&mut self, at: Nanos, out: &mut Recorder) -> Result<(), MonitorError> {
+        let inodes = self.inodes(at, out)?;
+        let owners = &mut self.owners;
+        for family in [AF_INET, AF_INET6] {
+            let question = |states| Question {
+                family,
+                states,
+                extensions: 0,
+                filter: &[],
+            };
+            self.diag
+                .ask(&question(1 << LISTEN), "the listening sockets", |message| {
+                    owners.note_listener(&message, &inodes)
+                })?;
+            self.diag
+                .ask(&question(LIVE), "the connections", |message| {
+                    owners.note_peer(&message, &inodes)
+                })?;
+        }
+        Ok(())
+    }
+
+    /// The target of each socket among the first open files of the members.
+    fn inodes(&self, at: Nanos, out: &mut Recorder) -> Result<BTreeMap<u32, usize>, MonitorError> {
+        let mut inodes = BTreeMap::new();
+        let mut left = MOST_FILES;
+        for (pid, target) in self.members.at(at, self.slow_interval)? {
+            let path = self.root.path(&format!("proc/{pid}/fd"));
+            let files = match std::fs::read_dir(&path) {
+                Ok(files) => files,
+                Err(cause) => {
+                    let error = MonitorError::Read {
+                        path,
+                        cause,
+                        needs: "",
+                    };
+                    if !error.says_gone() {
+                        let target = &self.targets[target];
+                        out.unavailable(
+                            &format!("socket.* of class {UPSTREAM} of {target}"),
+                            &error,
+                        );
+                    }
+                    continue;
+                }
+            };
+            for file in files.flatten().take(left.min(MOST_FILES_OF_PROCESS)) {
+                left -= 1;
+                let link = std::fs::read_link(file.path()).unwrap_or_default();
+                if let Some(inode) = link.to_str().and_then(socket_inode) {
+                    inodes.insert(inode, target);
+                }
+            }
+        }
+        Ok(inodes)
+    }
+
+    fn read(&mut self) -> Result<Seen, MonitorError> {
+        let owners = &self.owners;
+        let mut seen = Seen::default();
+        let filter = owners.filter();
+        // Without a port there is nothing to look for, and an empty filter would mean all.
+        let families: &[u8] = match (filter.is_empty(), owners.ipv6) {
+            (true, _) => &[],
+            (false, false) => &[AF_INET],
+            (false, true) => &[AF_INET, AF_INET6],
+        };
+        for &family in families {
+            let question = Question {
+                family,
+                states: LIVE,
+                extensions: EXTENSIONS,
+                filter: &filter,
+            };
+            self.diag.ask(&question, "the connections", |message| {
+                let (local, remote) = (message.local()?, message.remote()?);
+                if let Some((target, class)) = owners.class(local, remote) {
+                    let connection = Connection::read(&message)?;
+                    seen.classes
+                        .entry((target, class))
+                        .or_default()
+                        .take(connection);
+                    if class == UPSTREAM && connection.state == ESTABLISHED {
+                        *seen.peers.entry((target, canonical(remote))).or_default() += 1.0;
+                    }
+                }
+                Some(())
+            })?;
+        }
+        // What is known and has no connection now has zero of them.
+        for &target in owners.listens.values() {
+            seen.classes.entry((target, CLIENT)).or_default();
+        }
+        for (&peer, &target) in &owners.peers {
+            seen.classes.entry((target, UPSTREAM)).or_default();
+            seen.peers.entry((target, peer)).or_default();
+        }
+        Ok(seen)
+    }
+
+    fn push(&mut self, seen: &Seen, at: Nanos, out: &mut Recorder) {
+        let targets = &self.targets;
+        for (key, totals) in &seen.classes {
+            let labels = || {
+                vec![
+                    ("target", targets[key.0].clone()),
+                    ("class", key.1.to_owned()),
+                ]
+            };
+            self.sums.push(key, labels, at, totals.values(), out);
+            if let Some(medians) = totals.medians() {
+                self.medians.push(key, labels, at, medians, out);
+            }
+        }
+        for (key, count) in &seen.peers {
+            let labels = || {
+                vec![
+                    ("target", targets[key.0].clone()),
+                    ("peer", key.1.to_string()),
+                ]
+            };
+            self.peers.push(key, labels, at, [*count], out);
+        }
+    }
+}
+
+/// The connections of one sample.
+#[derive(Debug, Default)]
+struct Seen {
+    classes: BTreeMap<(usize, &'static str), Totals>,
+    peers: BTreeMap<(usize, SocketAddr), f64>,
+}
+
+/// `socket:[4711]`.
+fn socket_inode(link: &str) -> Option<u32> {
+    link.strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
+}
+
+impl Source for Sockets {
+    fn name(&self) -> &'static str {
+        "sockets"
+    }
+
+    fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
+        let early = self
+            .sampled_at
+            .is_some_and(|last| at.since(last) < INTERVAL);
+        if self.gave_up || (pass == Pass::Fast && early) {
+            return;
+        }
+        self.sampled_at = Some(at);
+        let known = match pass {
+            Pass::Fast => Ok(()),
+            Pass::Slow | Pass::Edge => self.look_up(at, out),
+        };
+        match known.and_then(|()| self.read()) {
+            Ok(seen) => self.push(&seen, at, out),
+            Err(error) => {
+                self.gave_up = true;
+                out.unavailable("socket.*", &error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Watched;
+    use record::Series;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    fn value(series: &[Series], signal: &str, class: &str) -> f64 {
+        let found = series
+            .iter()
+            .find(|s| s.signal == signal && s.label("class") == Some(class));
+        *found
+            .unwrap_or_else(|| panic!("{signal} {class}"))
+            .values
+            .last()
+            .unwrap()
+    }
+
+    #[test]
+    fn medians_and_sums() {
+        let connection = |rtt_us, state| Connection {
+            state,
+            send_queue: 10,
+            receive_queue: 1,
+            info: Some(Info {
+                rtt_us,
+                cwnd: 10,
+                app_limited: rtt_us > 100,
+                busy_us: 2_000_000,
+                mss: 1448,
+                delivery_bytes_per_s: 5_000_000_000,
+                ..Info::default()
+            }),
+            send_buffer: Some(87_040),
+            receive_buffer: Some(131_072),
+        };
+        let mut totals = Totals::default();
+        assert_eq!(totals.medians(), None);
+        for (rtt_us, state) in [
+            (50, ESTABLISHED),
+            (900, ESTABLISHED),
+            (70, ESTABLISHED),
+            (5, CLOSE_WAIT),
+        ] {
+            totals.take(connection(rtt_us, state));
+        }
+        let medians = totals.medians().unwrap();
+        let expected = [70e-6, 10.0, 87_040.0, 131_072.0, 1448.0, 5e9];
+        assert_eq!(medians[..6], expected);
+        assert!((medians[6] - 1.0 / 3.0).abs() < 1e-9);
+        let sums = [3.0, 8.0, 0.0, 0.0, 0.0, 0.0, 40.0, 4.0, 1.0, 0.0, 0.0];
+        assert_eq!(totals.values(), sums);
+    }
+
+    #[test]
+    fn inodes_of_links() {
+        assert_eq!(socket_inode("socket:[4711]"), Some(4711));
+        for link in ["pipe:[4711]", "socket:[x]", "/dev/null", ""] {
+            assert_eq!(socket_inode(link), None);
+        }
+    }
+
+    /// A process of its own for each side: ownership goes by process.
+    #[test]
+    fn clients_and_upstreams_of_a_real_process() {
+        // This process is the server: it listens, and it connects to a peer that is not watched.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut clients: Vec<TcpStream> = (0..3)
+            .map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+            .collect();
+        let accepted: Vec<TcpStream> = clients
+            .iter()
+            .map(|_| listener.accept().unwrap().0)
+            .collect();
+        clients[0].write_all(b"12345").unwrap();
+        let watched = Watched {
+            target: "web".to_owned(),
+            pids: vec![std::process::id() as i32],
+        };
+        let members = Members::new(&Root::default(), &[watched], None);
+        let mut sockets = Sockets::new(&Root::default(), members, &[], Nanos::SECOND);
+        let mut out = Recorder::default();
+        sockets.sample(Nanos(1), Pass::Edge, &mut out);
+        assert_eq!(
+            sockets
+                .owners
+                .listens
+                .get(&listener.local_addr().unwrap().port()),
+            Some(&0)
+        );
+        // Other tests of this process have connections, too: only this listener's are looked at from here on.
+        let port = listener.local_addr().unwrap().port();
+        sockets.owners.listens.retain(|p, _| *p == port);
+        sockets.owners.peers.retain(|p, _| p.port() == port);
+        let seen = sockets.read().unwrap();
+        let mut out = Recorder::default();
+        sockets.sums = Rows::new(SUMS);
+        sockets.medians = Rows::new(MEDIANS);
+        sockets.peers = Rows::new(PEER);
+        sockets.push(&seen, Nanos(2), &mut out);
+        let (series, unavailable) = out.finish();
+        assert_eq!(unavailable, []);
+        assert_eq!(value(&series, "socket.connections", CLIENT), 3.0);
+        assert_eq!(value(&series, "socket.recv_queue_bytes", CLIENT), 5.0);
+        assert_eq!(value(&series, "socket.connections", UPSTREAM), 3.0);
+        assert!(value(&series, "socket.rtt_s", CLIENT) > 0.0);
+        assert!(value(&series, "socket.send_buffer_bytes", CLIENT) > 1000.0);
+        assert!(value(&series, "socket.recv_buffer_bytes", CLIENT) > 1000.0);
+        assert!(value(&series, "socket.mss_bytes", CLIENT) >= 500.0);
+        let peer = series
+            .iter()
+            .find(|s| s.signal == "socket.peer_connections")
+            .unwrap();
+        assert_eq!(peer.values, [3.0]);
+        drop(accepted);
+    }
+
+    #[test]
+    fn a_fast_pass_keeps_its_distance() {
+        let members = Members::new(&Root::default(), &[], None);
+        let mut sockets = Sockets::new(&Root::default(), members, &[], Nanos::SECOND);
+        let mut out = Recorder::default();
+        for (ms, expected) in [(1, 1), (100, 1), (251, 251), (400, 251)] {
+            sockets.sample(Nanos::from_millis(ms), Pass::Fast, &mut out);
+            assert_eq!(sockets.sampled_at, Some(Nanos::from_millis(expected)));
+        }
+        assert_eq!(out.finish().1, []);
+    }
+}

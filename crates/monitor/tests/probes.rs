@@ -1,0 +1,434 @@
+//! The probes against real processes and a real nginx, whose calls per request are known.
+//!
+//! Where the kernel refuses BPF, or nginx is not installed, the tests check that the reason is given.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+
+use monitor::Root;
+use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
+use record::{Bytes, FdClass, LoadSpec, TargetSignature, Tier};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use traffic::Load;
+use traffic::origin::{Origin, OriginSpec};
+
+const REQUESTS: u64 = 300;
+
+fn config(pids: &[i32], listens: &[u16]) -> ProbeConfig {
+    ProbeConfig {
+        targets: vec![ProbeTarget {
+            target: "server".to_owned(),
+            pids: pids.to_vec(),
+            listens: listens.to_vec(),
+        }],
+        best_tier: Tier::Ebpf,
+        root: Root::default(),
+    }
+}
+
+fn id(child: &Child) -> i32 {
+    i32::try_from(child.id()).unwrap()
+}
+
+/// The probes, when BPF is allowed; else it has checked that the refusal says why.
+fn armed(config: &ProbeConfig) -> Option<Probes> {
+    let probes = Probes::arm(config);
+    if probes.tier() == Tier::Ebpf {
+        return Some(probes);
+    }
+    let probed = probes.disarm();
+    let refusal = probed.unavailable.iter().find(|u| u.what.contains("eBPF"));
+    let refusal = refusal.unwrap();
+    assert!(!refusal.reason.is_empty() && !refusal.remedy.is_empty());
+    assert_eq!(probed.targets[0].calls, None);
+    None
+}
+
+/// An nginx with one worker and a configuration of its own.
+struct Nginx {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Nginx {
+    /// `None` when nginx is not installed.
+    fn start(upstream: &str, location: &str) -> Option<Self> {
+        let binary = ["/usr/sbin/nginx", "/usr/bin/nginx"]
+            .into_iter()
+            .find(|path| Path::new(path).exists())?;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_str().unwrap();
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(dir.path().join("one.bin"), vec![b'x'; 1024]).unwrap();
+        let port = free_port();
+        let text = format!(
+            "daemon off; pid {root}/pid; error_log {root}/error.log; worker_processes 1;
+             user nobody nogroup;
+             events {{ worker_connections 256; }}
+             http {{
+               {upstream}
+               access_log off; keepalive_requests 1000000; sendfile on;
+               client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;
+               uwsgi_temp_path {root}/u; scgi_temp_path {root}/s;
+               server {{ listen 127.0.0.1:{port}; root {root}; {location} }}
+             }}"
+        );
+        let file = dir.path().join("nginx.conf");
+        fs::write(&file, text).unwrap();
+        let child = Command::new(binary)
+            .args(["-p", root, "-c"])
+            .arg(&file)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "nginx does not listen");
+            std::thread::yield_now();
+        }
+        let nginx = Self {
+            child,
+            port,
+            _dir: dir,
+        };
+        // The first answer tells that its worker runs.
+        nginx.load("/one.bin", 1);
+        Some(nginx)
+    }
+
+    fn load(&self, path: &str, requests: u64) -> u64 {
+        let spec = LoadSpec {
+            connections: 4,
+            duration: None,
+            requests: Some(requests),
+            ..LoadSpec::new(format!("http://127.0.0.1:{}{path}", self.port))
+        };
+        let outcome = Load::prepare(&spec).unwrap().start().unwrap().finish();
+        outcome.requests.completed
+    }
+
+    fn probe(&self, path: &str) -> Option<Probed> {
+        let probes = armed(&config(&[id(&self.child)], &[self.port]))?;
+        assert_eq!(self.load(path, REQUESTS), REQUESTS);
+        let probed = probes.disarm();
+        // Another user of BPF on a busy core can make the kernel skip a program; that is counted, and rare.
+        assert!(probed.lost <= REQUESTS / 20, "{}", probed.lost);
+        Some(probed)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SAFETY: a plain system call; the child has not been waited for, so the id is still its own.
+        unsafe { libc::kill(id(&self.child), libc::SIGTERM) };
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Successful calls per request are within 2 % and the few calls of four connections.
+fn check_calls(signature: &TargetSignature, expected: &[(&str, FdClass, f64)]) {
+    for &(name, class, per_request) in expected {
+        let all = signature.calls.as_ref().unwrap();
+        let of_it = all.iter().find(|c| c.call == name && c.class == class);
+        let ok = of_it.map_or(0, |c| c.calls - c.errors.values().sum::<u64>()) as f64;
+        let off = (ok / REQUESTS as f64 - per_request).abs();
+        assert!(
+            off <= 0.02 * per_request + 6.0 / REQUESTS as f64,
+            "{name} {class:?}: {} instead of {per_request}; all: {all:#?}",
+            ok / REQUESTS as f64
+        );
+    }
+}
+
+#[test]
+fn the_object_is_what_its_source_was_compiled_to() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
+    let list = fs::read_to_string(dir.join("prony.bpf.sha256")).unwrap();
+    let mut names = Vec::new();
+    for line in list.lines() {
+        let (expected, name) = line.split_once("  ").unwrap();
+        let digest = Sha256::digest(fs::read(dir.join(name)).unwrap());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, expected, "{name}: run `make bpf`");
+        names.push(name);
+    }
+    assert_eq!(names, ["prony.bpf.c", "prony.bpf.o"]);
+}
+
+#[test]
+fn a_static_file_takes_six_calls_of_nginx() {
+    let Some(nginx) = Nginx::start("", "") else {
+        return;
+    };
+    let Some(probed) = nginx.probe("/one.bin") else {
+        return;
+    };
+    let signature = &probed.targets[0];
+    check_calls(
+        signature,
+        &[
+            ("recvfrom", FdClass::Client, 1.0),
+            ("writev", FdClass::Client, 1.0),
+            ("sendfile", FdClass::Client, 1.0),
+            ("openat", FdClass::None, 1.0),
+            ("newfstatat", FdClass::File, 1.0),
+            ("close", FdClass::File, 1.0),
+        ],
+    );
+    let files = signature.files.as_ref().unwrap();
+    let file = files.iter().find(|f| f.name.ends_with("/one.bin")).unwrap();
+    assert_eq!((file.opens, file.missing), (REQUESTS, 0));
+    let read = files.iter().find(|f| f.name == "one.bin").unwrap();
+    assert_eq!((read.reads, read.read_bytes), (REQUESTS, REQUESTS * 1024));
+    assert_eq!(signature.upstreams.as_deref(), Some(&[][..]));
+    let sockets = signature.sockets.as_ref().unwrap();
+    assert_eq!(sockets.len(), 1);
+    assert_eq!(
+        (sockets[0].class, sockets[0].established),
+        (FdClass::Client, 4)
+    );
+    assert_eq!(sockets[0].closed_by_peer, 4);
+    assert_eq!(signature.requests_taken, Some(REQUESTS));
+    let heads = signature.heads.as_ref().unwrap();
+    assert!(heads.iter().any(|h| h.kind == "request" && h.what == "GET"));
+    assert!(heads.iter().any(|h| {
+        h.kind == "response" && h.headers.get("content-length").is_some_and(|v| v == "1024")
+    }));
+    // The master slept through the whole window in one call that began before it.
+    let blocked = signature.blocked.as_ref().unwrap();
+    let longest = blocked.iter().map(|b| b.max_ns).max().unwrap();
+    assert!(longest * 10 > probed.window_ns * 9, "{blocked:#?}");
+    assert!(
+        probed
+            .cost
+            .iter()
+            .any(|c| c.probe == "syscalls" && c.measured_ns > Some(0))
+    );
+}
+
+#[test]
+fn a_proxied_answer_shows_the_buffers() {
+    let origin = Origin::start(&OriginSpec {
+        body: Bytes(91_000),
+        ..OriginSpec::new("127.0.0.1:0".parse().unwrap())
+    })
+    .unwrap();
+    for (buffers, readv, exact, writev) in [
+        ("", 10.0, Some(8.0), 12.0),
+        ("proxy_buffers 128 4k;", 22.0, None, 2.0),
+        ("proxy_buffers 4 128k;", 1.0, None, 2.0),
+    ] {
+        let location = format!(
+            "location /p {{ proxy_pass http://back/; {buffers} proxy_http_version 1.1;
+               proxy_set_header Connection ''; }}"
+        );
+        let upstream = format!(
+            "upstream back {{ server {}; keepalive 8; }}",
+            origin.address()
+        );
+        let Some(nginx) = Nginx::start(&upstream, &location) else {
+            return;
+        };
+        let Some(probed) = nginx.probe("/p") else {
+            return;
+        };
+        let signature = &probed.targets[0];
+        check_calls(
+            signature,
+            &[
+                ("readv", FdClass::Upstream, readv),
+                ("writev", FdClass::Upstream, 1.0),
+                ("writev", FdClass::Client, writev - 1.0),
+            ],
+        );
+        let calls = signature.calls.as_ref().unwrap();
+        let reads = calls
+            .iter()
+            .find(|c| c.call == "readv" && c.class == FdClass::Upstream);
+        if let Some(exact) = exact {
+            let of_4096 = reads
+                .unwrap()
+                .top_sizes
+                .iter()
+                .find(|&&(size, _)| size == 4096);
+            assert!((of_4096.unwrap().1 as f64 / REQUESTS as f64 - exact).abs() < 0.2);
+        }
+        assert!(
+            calls.iter().all(|c| c.class != FdClass::Unknown),
+            "{calls:#?}"
+        );
+        let upstreams = signature.upstreams.as_ref().unwrap();
+        assert_eq!(upstreams.len(), 1);
+        let upstream = &upstreams[0];
+        assert_eq!(upstream.address, origin.address().to_string());
+        assert_eq!(upstream.requests, REQUESTS);
+        assert_eq!(upstream.waits.iter().sum::<u64>(), REQUESTS);
+        assert!(upstream.wait_ns > 0);
+        // The answer is there before nginx reads it; only what arrived before a socket was first seen is missing.
+        let answered = upstream.answered.iter().sum::<u64>();
+        assert!(
+            (REQUESTS - 4..=REQUESTS).contains(&answered),
+            "{upstream:?}"
+        );
+        let answered_ns = upstream.answered_ns.unwrap();
+        assert!(
+            answered_ns > 0 && answered_ns < upstream.wait_ns,
+            "{upstream:?}"
+        );
+        assert_eq!(signature.requests_taken, Some(REQUESTS));
+        assert!(upstream.read_bytes > REQUESTS * 91_000);
+        assert!(upstream.connects <= 4);
+        if let Some(allocator) = &signature.allocator {
+            let of = |name: &str| allocator.calls[name];
+            assert!(
+                of("malloc") + of("posix_memalign") >= REQUESTS,
+                "{allocator:?}"
+            );
+            assert!(of("free") >= REQUESTS, "{allocator:?}");
+        }
+    }
+}
+
+#[test]
+fn refused_connects_are_told_from_those_in_progress() {
+    let location = format!(
+        "location /p {{ proxy_pass http://127.0.0.1:{}; }}",
+        free_port()
+    );
+    let Some(nginx) = Nginx::start("", &location) else {
+        return;
+    };
+    let Some(probed) = nginx.probe("/p") else {
+        return;
+    };
+    let signature = &probed.targets[0];
+    let upstream = &signature.upstreams.as_ref().unwrap()[0];
+    assert_eq!(upstream.connects, REQUESTS);
+    let refused = BTreeMap::from([("ECONNREFUSED".to_owned(), REQUESTS)]);
+    assert_eq!(upstream.connect_errors, refused);
+    let sockets = signature.sockets.as_ref().unwrap();
+    let socket = sockets.iter().find(|s| s.class == FdClass::Upstream);
+    let socket = socket.unwrap();
+    assert_eq!((socket.established, &socket.connect_errors), (0, &refused));
+}
+
+/// A shell that runs `script` once it has read a line.
+struct Shell(Child);
+
+impl Shell {
+    fn start(script: &str) -> Self {
+        let child = Command::new("/bin/sh")
+            .args(["-c", &format!("read line; {script}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    fn go(&mut self) {
+        drop(self.0.stdin.take());
+    }
+
+    fn finish(&mut self) {
+        self.go();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_child_is_followed_and_a_target_may_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("written");
+    let script = format!(
+        "(dd if=/dev/zero of={} bs=4096 count=25 oflag=append conv=notrunc 2>/dev/null)",
+        file.display()
+    );
+    let mut shell = Shell::start(&format!("{script}; :"));
+    let Some(probes) = armed(&config(&[id(&shell.0)], &[])) else {
+        return;
+    };
+    shell.finish();
+    let probed = probes.disarm();
+    let signature = &probed.targets[0];
+    assert!(signature.forks >= Some(1), "{signature:?}");
+    assert_eq!(signature.execs, Some(1));
+    let calls = signature.calls.as_ref().unwrap();
+    let write = calls
+        .iter()
+        .find(|c| c.call == "write" && c.class == FdClass::File)
+        .unwrap();
+    assert_eq!((write.calls, write.full, write.bytes), (25, 25, 25 * 4096));
+    assert_eq!(write.top_sizes, [(4096, 25)]);
+    let files = signature.files.as_ref().unwrap();
+    let written = files.iter().find(|f| f.name == "written").unwrap();
+    assert_eq!((written.writes, written.append), (25, true));
+    // It is gone, so what only /proc knew is not known, and that is said.
+    assert_eq!(signature.minor_faults, None);
+    assert!(
+        probed
+            .unavailable
+            .iter()
+            .any(|u| u.what.contains("page faults"))
+    );
+}
+
+#[test]
+fn calls_of_others_are_not_counted() {
+    let mut watched = Shell::start(":");
+    let mut other = Shell::start("cat /etc/passwd; cat /etc/passwd");
+    let Some(probes) = armed(&config(&[id(&watched.0)], &[])) else {
+        other.finish();
+        watched.finish();
+        return;
+    };
+    other.finish();
+    let probed = probes.disarm();
+    watched.finish();
+    assert_eq!(probed.targets[0].calls.as_deref(), Some(&[][..]));
+    assert_eq!(probed.targets[0].forks, Some(0));
+}
+
+#[test]
+fn a_process_that_does_not_exist_is_named() {
+    let mut shell = Shell::start(":");
+    let pid = id(&shell.0);
+    shell.finish();
+    let Some(probes) = armed(&config(&[pid], &[])) else {
+        return;
+    };
+    let probed = probes.disarm();
+    let named = format!("process {pid} of server");
+    assert!(
+        probed.unavailable.iter().any(|u| u.what == named),
+        "{probed:?}"
+    );
+}
+
+#[test]
+fn a_lower_tier_can_be_asked_for() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let probes = Probes::arm(&ProbeConfig {
+        best_tier: Tier::Proc,
+        ..config(&[own], &[])
+    });
+    assert_eq!(probes.tier(), Tier::Proc);
+    let probed = probes.disarm();
+    assert!(probed.targets[0].minor_faults.is_some());
+    assert_eq!(probed.targets[0].calls, None);
+}

@@ -1,0 +1,406 @@
+//! From a diagnosis to measured changes: `--prove` for its findings, `--tune` until nothing is left that helps.
+
+use super::prove::{self, ProofError, Proved, Prover};
+use crate::cli::DiagnoseArgs;
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+use crate::terminal::{self, Progress};
+use analysis::words::plural;
+use analysis::{
+    Change, Diagnosis, Factor, Finding, Plan, Proof, Stage, StoredProof, TrialPlan, Tuning,
+    TuningStep,
+};
+use record::{Nanos, PROOF_STAGE, RunRecord, Server, TrialRecord};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// More changes than these nobody would read.
+const MOST_STEPS: usize = 8;
+/// Findings that `--prove` measures: most of a minute each.
+const MOST_PROOFS: usize = 3;
+
+/// What `--prove` measured.
+#[derive(Default)]
+pub struct Measured {
+    /// One for each finding that was tried.
+    pub proofs: Vec<StoredProof>,
+    /// The loads that they are made of, without ids.
+    pub trials: Vec<TrialRecord>,
+}
+
+impl Measured {
+    /// Adds the proofs' trials to the record that they belong to, as a stage of its plan.
+    pub fn into_record(self, record: &mut RunRecord) -> Vec<StoredProof> {
+        // The plan is our own, made a moment ago; a record without it is still worth keeping.
+        if let Ok(mut plan) = Plan::deserialize(&record.plan)
+            && !self.trials.is_empty()
+        {
+            plan.stages.push(stage(&self.trials));
+            let stage = plan.stages.len() - 1;
+            for (id, mut trial) in (next_id(record)..).zip(self.trials) {
+                trial.id = id;
+                plan.trials.push(TrialPlan {
+                    id,
+                    stage,
+                    block: trial.block,
+                    levels: trial.levels.clone(),
+                    targets: Vec::new(),
+                    load: trial.load.clone(),
+                    rate_of_capacity: None,
+                });
+                record.trials.push(trial);
+            }
+            if let Ok(plan) = serde_json::to_value(plan) {
+                record.plan = plan;
+            }
+        }
+        self.proofs
+    }
+}
+
+fn next_id(record: &RunRecord) -> u32 {
+    record.trials.iter().map(|t| t.id + 1).max().unwrap_or(0)
+}
+
+/// The stage that the trials make up: every arm beside the unchanged one of the same cause.
+fn stage(trials: &[TrialRecord]) -> Stage {
+    let factor = |name: &str| {
+        let mut levels: Vec<String> = Vec::new();
+        for level in trials.iter().filter_map(|t| t.levels.get(name)) {
+            if !levels.contains(level) {
+                levels.push(level.clone());
+            }
+        }
+        Factor {
+            name: name.to_owned(),
+            levels,
+        }
+    };
+    Stage {
+        name: PROOF_STAGE.to_owned(),
+        factors: vec![factor("cause"), factor("arm")],
+        baseline: BTreeMap::from([("arm".to_owned(), prove::ARMS[0].to_owned())]),
+        repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
+    }
+}
+
+/// Measures changes of the server of a record.
+pub struct Changes<'a> {
+    /// The flags.
+    pub args: &'a DiagnoseArgs,
+    /// What was examined; its first trial.
+    pub record: &'a RunRecord,
+    /// Ctrl-C.
+    pub interrupt: &'a Interrupt,
+    /// Where progress goes.
+    pub progress: &'a mut Progress,
+}
+
+impl Changes<'_> {
+    /// Measures the remedies of the findings that are worth it, and notes the results in them.
+    ///
+    /// # Errors
+    /// [`Failure`] when no copy can be started at all.
+    pub fn prove(&mut self, diagnosis: &mut Diagnosis) -> Result<Measured, Failure> {
+        let launcher = crate::verbs::launcher()?;
+        let worth: Vec<usize> = (0..diagnosis.findings.len())
+            .filter(|&i| provable(&diagnosis.findings[i]))
+            .take(MOST_PROOFS)
+            .collect();
+        match worth.len() {
+            0 => {
+                terminal::note(
+                    "nothing to prove: no finding comes with a change of a configuration",
+                );
+                let asked = diagnosis.findings.iter_mut().find(|f| is_cause(f));
+                if let Some(finding) = asked {
+                    finding.proof = Some(not_possible(NO_CHANGE, Vec::new()).proof);
+                }
+            }
+            n => terminal::note(&announced(n as u64, self.args.put_back)),
+        }
+        let mut measured = Measured::default();
+        for at in worth {
+            if self.interrupt.asked() {
+                break;
+            }
+            let finding = diagnosis.findings[at].clone();
+            terminal::note(&format!(
+                "proving {}: {}",
+                finding.cause,
+                wanted(&finding.changes)
+            ));
+            let Proved { proof, mut trials } = self.measure(&launcher, &[], &finding);
+            terminal::note(&format!("  {}: {}", proof.result, proof.why));
+            for trial in &mut trials {
+                let cause = finding.cause.clone();
+                trial.levels.insert("cause".to_owned(), cause);
+            }
+            measured.trials.extend(trials);
+            measured.proofs.push(StoredProof {
+                trial: self.record.trials[0].id,
+                cause: finding.cause,
+                target: finding.target,
+                proof: proof.clone(),
+            });
+            analysis::note_proof(&mut diagnosis.findings[at], proof);
+        }
+        Ok(measured)
+    }
+
+    /// Diagnose, change, prove, until nothing is left that helps.
+    ///
+    /// # Errors
+    /// [`Failure`] when no copy can be started at all.
+    pub fn tune(&mut self, first: &Diagnosis) -> Result<Tuning, Failure> {
+        let launcher = crate::verbs::launcher()?;
+        terminal::note(&format!(
+            "tuning: at most {MOST_STEPS} changes, about {} s each",
+            seconds(prove::expected(false))
+        ));
+        let mut tuning = Tuning::default();
+        let mut diagnosis = first.clone();
+        for _ in 0..MOST_STEPS {
+            if self.interrupt.asked() {
+                tuning.ended = "stopped by hand".to_owned();
+                return Ok(tuning);
+            }
+            let tried = |f: &Finding| tuning.steps.iter().any(|s| s.changes == f.changes);
+            let Some(finding) = diagnosis
+                .findings
+                .iter()
+                .find(|f| provable(f) && !tried(f))
+                .cloned()
+            else {
+                tuning.ended = ended(&diagnosis);
+                break;
+            };
+            terminal::note(&format!(
+                "trying {}: {}",
+                finding.cause,
+                wanted(&finding.changes)
+            ));
+            let proof = self.measure(&launcher, &tuning.changes, &finding).proof;
+            let kept = proof.result == "proved";
+            terminal::note(&format!("  {}: {}", proof.result, proof.why));
+            if kept {
+                tuning.changes.extend(finding.changes.iter().cloned());
+                let refreshed = self.again(&launcher, &tuning.changes);
+                if let Some(refreshed) = refreshed {
+                    diagnosis = refreshed;
+                }
+            }
+            tuning.steps.push(TuningStep {
+                cause: finding.cause,
+                title: finding.title,
+                changes: finding.changes,
+                proof,
+                kept,
+            });
+        }
+        if tuning.ended.is_empty() {
+            tuning.ended = format!("{MOST_STEPS} changes were tried");
+        }
+        if !tuning.changes.is_empty() {
+            tuning.total = self.total(&launcher, &tuning.changes);
+        }
+        Ok(tuning)
+    }
+
+    fn server(&self) -> Option<&Server> {
+        let examination = self.record.trials[0].examination.as_ref()?;
+        examination.servers.first()
+    }
+
+    fn with_prover<T>(
+        &mut self,
+        launcher: &target::Launcher,
+        server: &Server,
+        work: impl FnOnce(&mut Prover<'_>) -> T,
+    ) -> T {
+        let interrupt = self.interrupt;
+        let interrupted = || interrupt.asked();
+        work(&mut Prover {
+            server,
+            original: &self.record.trials[0],
+            spec: &self.record.trials[0].load,
+            put_back: self.args.put_back,
+            launcher,
+            best_tier: self.args.probes,
+            error_limit: self.args.load.error_limit,
+            environment: &self.record.environment,
+            interrupted: &interrupted,
+            progress: self.progress,
+        })
+    }
+
+    /// One proof; what stands in its way is its result.
+    fn measure(
+        &mut self,
+        launcher: &target::Launcher,
+        base: &[Change],
+        finding: &Finding,
+    ) -> Proved {
+        let changes = finding.changes.clone();
+        let Some(server) = self.server().cloned() else {
+            return not_possible("the server's processes were not seen", changes);
+        };
+        if finding.target != server.target {
+            let why = format!(
+                "the cause lies in {}, which is not the server behind the URL: load it alone and prove it there",
+                finding.target
+            );
+            return not_possible(&why, changes);
+        }
+        let cause = &finding.cause;
+        match self.with_prover(launcher, &server, |p| p.prove(base, cause, &changes)) {
+            Ok(proved) => proved,
+            Err(ProofError::Interrupted) => unmeasured(
+                "stopped",
+                "a person stopped it before the first block",
+                changes,
+            ),
+            Err(ProofError::Copy(e)) => not_possible(&format!("{e}; {}", e.remedy()), changes),
+            Err(e) => not_possible(&e.to_string(), changes),
+        }
+    }
+
+    /// The diagnosis of a copy with the changes that were kept.
+    fn again(&mut self, launcher: &target::Launcher, changes: &[Change]) -> Option<Diagnosis> {
+        let server = self.server()?.clone();
+        self.with_prover(launcher, &server, |p| p.diagnose(changes))
+            .ok()
+    }
+
+    /// The tuned server against the server as it was.
+    fn total(
+        &mut self,
+        launcher: &target::Launcher,
+        changes: &[Change],
+    ) -> Vec<analysis::ProofRatio> {
+        let Some(server) = self.server().cloned() else {
+            return Vec::new();
+        };
+        // No single cause predicts the whole, so no mechanism is asked for.
+        let proof = self.with_prover(launcher, &server, |p| p.prove(&[], "", changes));
+        let mut evidence = proof.map(|p| p.proof.evidence).unwrap_or_default();
+        evidence.retain(|e| e.role == "metric");
+        evidence
+    }
+}
+
+/// Why there is no proof of a finding without changes.
+const NO_CHANGE: &str = "the remedy is no change of a configuration that prony can make on a copy: make it by hand \
+                         on a copy of your own, and compare the two with `prony run`";
+
+/// A finding that names something to be mended.
+fn is_cause(finding: &Finding) -> bool {
+    finding.worth_changing && finding.cause != "none"
+}
+
+/// A finding that a change of a configuration may mend and that is worth it.
+fn provable(finding: &Finding) -> bool {
+    finding.worth_changing && !finding.changes.is_empty()
+}
+
+fn wanted(changes: &[Change]) -> String {
+    let words: Vec<&str> = changes.iter().map(|c| c.to.as_str()).collect();
+    words.join("; ")
+}
+
+fn ended(diagnosis: &Diagnosis) -> String {
+    match diagnosis.findings.first() {
+        Some(left) if left.cause != "none" => format!(
+            "nothing is left that a change of the configuration helps; what remains is {}: {}",
+            left.cause, left.why
+        ),
+        _ => "nothing is left that helps: the server is healthy".to_owned(),
+    }
+}
+
+/// How many proofs there will be and how long they take, said before the first.
+fn announced(proofs: u64, put_back: bool) -> String {
+    let all = |each: Nanos| seconds(Nanos(each.0 * proofs));
+    format!(
+        "{} to make on copies of the server: about {} s, at most {} s",
+        plural(proofs, "proof"),
+        all(prove::expected(put_back)),
+        all(prove::longest(put_back))
+    )
+}
+
+fn seconds(time: Nanos) -> u64 {
+    time.0.div_ceil(Nanos::SECOND.0)
+}
+
+fn not_possible(why: &str, changes: Vec<Change>) -> Proved {
+    unmeasured("not_possible", why, changes)
+}
+
+fn unmeasured(result: &str, why: &str, changes: Vec<Change>) -> Proved {
+    Proved {
+        proof: Proof {
+            result: result.to_owned(),
+            why: why.to_owned(),
+            changes,
+            evidence: Vec::new(),
+            calls: Vec::new(),
+        },
+        trials: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::{LoadSpec, TargetRecord};
+
+    #[test]
+    fn a_proof_becomes_a_stage_of_its_record() {
+        let trial = |block, arm: &str| {
+            let mut trial = prove::blank(&LoadSpec::new("http://h/"), TargetRecord::default());
+            trial.block = block;
+            trial.levels.insert("arm".to_owned(), arm.to_owned());
+            trial.levels.insert("cause".to_owned(), "c".to_owned());
+            trial
+        };
+        let first = TrialRecord {
+            stage: "diagnose".to_owned(),
+            ..trial(0, "")
+        };
+        let mut record = crate::verbs::diagnose::as_record(Vec::new(), 0.01, String::new(), first);
+        let arms = ["unchanged", "changed"];
+        let measured = Measured {
+            proofs: Vec::new(),
+            trials: (0..2)
+                .flat_map(|block| arms.map(|arm| trial(block, arm)))
+                .collect(),
+        };
+        measured.into_record(&mut record);
+        let ids: Vec<u32> = record.trials.iter().map(|t| t.id).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 4]);
+        let analysis = analysis::analyse(&record).unwrap();
+        let cells: Vec<_> = analysis
+            .cells
+            .iter()
+            .map(|c| (c.stage.as_str(), c.planned, c.levels.get("arm").cloned()))
+            .collect();
+        assert_eq!(
+            cells,
+            [
+                ("diagnose", 1, None),
+                (PROOF_STAGE, 2, Some("unchanged".to_owned())),
+                (PROOF_STAGE, 2, Some("changed".to_owned()))
+            ]
+        );
+        // Nothing is said to be missing.
+        assert!(analysis.warnings.iter().all(|w| w.name != "trials_not_run"));
+    }
+
+    #[test]
+    fn a_proof_is_announced_with_its_bound() {
+        let text = announced(2, false);
+        assert!(text.starts_with("2 proofs to make"), "{text}");
+        assert_eq!(seconds(Nanos(1_500_000_000)), 2);
+    }
+}

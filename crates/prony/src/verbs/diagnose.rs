@@ -1,0 +1,368 @@
+//! `prony diagnose`: name what limits a server, show the evidence, prove the remedy.
+//!
+//! The server may be running (found behind a URL, by pid, unit or port), stored (a record), or known only by what
+//! other tools printed of it. A running server is watched and loaded, never changed.
+
+use crate::cli::DiagnoseArgs;
+use crate::executor::change::{Changes, Measured};
+use crate::executor::examine::{self, Examiner, STAGE};
+use crate::exit::{Exit, Failure};
+use crate::host;
+use crate::interrupt::Interrupt;
+use crate::store::DirStore;
+use crate::terminal::{self, Progress};
+use analysis::{Diagnosis, StoredProof, Tuning};
+use plan::{Plan, Stage, TrialPlan};
+use record::run::FORMAT;
+use record::{
+    Manifest, Nanos, PROOF_STAGE, RunRecord, Server, TrialRecord, TrialState, Unavailable, Warning,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use target::discover;
+use traffic::Load;
+
+/// Runs the verb.
+///
+/// # Errors
+/// [`Failure`] when there is nothing to diagnose, or the load could not start.
+pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
+    if let Some(directory) = &args.record {
+        return stored(args, directory);
+    }
+    if !args.from.is_empty() {
+        return super::pasted::run(args);
+    }
+    let interrupt = Interrupt::install()?;
+    super::recover();
+    let mut store = args.out.as_deref().map(new_record).transpose()?;
+    let started = host::timestamp();
+    let mut servers = named_servers(args)?;
+    let mut progress = Progress::new("");
+    let spec = args.spec(&url(args)?);
+    host::check_cpus(&spec.cpus, "the load threads")?;
+    let failed = |e: traffic::LoadError| super::load_failure(&e);
+    if servers.is_empty() {
+        let address = Load::prepare(&spec).map_err(failed)?.address();
+        servers.extend(examine::behind(address));
+    }
+    if args.url.is_some() && (!args.pid.is_empty() || args.unit.is_some()) {
+        let address = Load::prepare(&spec).map_err(failed)?.address();
+        note_elsewhere(&mut servers, address.port());
+    }
+    let interrupted = || interrupt.asked();
+    let mut examiner = Examiner {
+        spec: &spec,
+        best_tier: args.probes,
+        interrupted: &interrupted,
+        progress: &mut progress,
+    };
+    let trial = if args.no_load {
+        if servers.is_empty() {
+            let gap = examine::no_server(&spec.url);
+            return Err(Failure::new(Exit::Environment, gap.reason, gap.remedy));
+        }
+        examiner.watch(&mut servers, spec.duration.unwrap_or(WATCHED))
+    } else {
+        examiner.examine(&mut servers).map_err(failed)?
+    };
+    let command = std::env::args().collect();
+    let mut record = as_record(command, args.load.error_limit, started, trial);
+    record.manifest.interrupted |= interrupt.asked();
+    let mut diagnosis = judge(args, &record);
+    let mut change = Changes {
+        args,
+        record: &record,
+        interrupt: &interrupt,
+        progress: &mut progress,
+    };
+    let (mut tuning, mut measured) = (None, Measured::default());
+    if args.tune {
+        tuning = Some(change.tune(&diagnosis)?);
+    } else if args.prove {
+        measured = change.prove(&mut diagnosis)?;
+    }
+    let proofs = measured.into_record(&mut record);
+    record.manifest.ended = Some(host::timestamp());
+    record.manifest.interrupted |= interrupt.asked();
+    // Shown first: what was measured is not lost when it cannot be stored.
+    show(args, &record, &diagnosis, tuning.as_ref())?;
+    if let Some(store) = &mut store {
+        save(store, &record, &proofs)?;
+        let page = store.root().join(super::report::PAGE);
+        if !args.json {
+            terminal::result(&format!("report: {}", page.display()))?;
+        }
+    }
+    Ok(exit(args, &record, &diagnosis, &interrupt))
+}
+
+/// Says it when the processes that were named do not listen where the load goes.
+fn note_elsewhere(servers: &mut [Server], port: u16) {
+    let Some(server) = servers.first_mut() else {
+        return;
+    };
+    let behind = format!(":{port}");
+    if server.listens.iter().any(|a| a.ends_with(&behind)) {
+        return;
+    }
+    let gap = Unavailable {
+        what: "what the named processes have to do with the load".to_owned(),
+        reason: format!(
+            "process {} and its children do not listen on port {port}, as far as this user can see",
+            server.main_pid
+        ),
+        remedy: "leave --pid and --unit away to have the server found, or name its main process"
+            .to_owned(),
+    };
+    terminal::warning(&Warning::new(
+        "not_behind_url",
+        gap.reason.clone(),
+        gap.remedy.clone(),
+    ));
+    server.unavailable.push(gap);
+}
+
+/// How long traffic is watched that is there, when nothing else is said.
+const WATCHED: Nanos = Nanos::from_secs(4);
+
+/// The diagnosis of the record's one trial.
+fn judge(args: &DiagnoseArgs, record: &RunRecord) -> Diagnosis {
+    analysis::diagnose(
+        &record.trials[0],
+        &record.environment,
+        args.load.error_limit,
+    )
+}
+
+/// The URL to load: as given, or the port's root. Nothing of it matters where no load is made.
+fn url(args: &DiagnoseArgs) -> Result<String, Failure> {
+    match (&args.url, args.listen) {
+        (Some(url), _) => Ok(url.clone()),
+        (None, Some(port)) => Ok(format!("http://127.0.0.1:{port}/")),
+        (None, None) if args.no_load && (!args.pid.is_empty() || args.unit.is_some()) => {
+            Ok("http://localhost/".to_owned())
+        }
+        (None, None) => Err(Failure::new(
+            Exit::Usage,
+            "nothing says what to load",
+            "give --url URL, --listen PORT, a record, or --from FILE",
+        )),
+    }
+}
+
+/// The servers that the flags name; empty: whoever is behind the URL.
+fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
+    let unknown = |e: target::TargetError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
+    let named = if let Some(unit) = &args.unit {
+        Some(discover::of_unit(unit).map_err(unknown)?)
+    } else if !args.pid.is_empty() {
+        if let Some(gone) = args.pid.iter().find(|&&pid| !process_exists(pid)) {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("there is no process {gone}"),
+                "give the pid of the server's main process, or leave --pid away to have it found",
+            ));
+        }
+        Some(discover::of_pids(&args.pid, "server"))
+    } else if let Some(port) = args.listen {
+        let found = discover::on_port(port).ok_or_else(|| {
+            Failure::new(
+                Exit::Invalid,
+                format!("no process that this user may see listens on port {port}"),
+                "start the server, or run prony as root or as the server's user",
+            )
+        })?;
+        Some(found)
+    } else {
+        None
+    };
+    Ok(named.map(examine::with_config).into_iter().collect())
+}
+
+fn process_exists(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// The trial as a record of its own, which can be stored, reported and diagnosed again.
+pub(crate) fn as_record(
+    command: Vec<String>,
+    error_limit: f64,
+    started: String,
+    trial: TrialRecord,
+) -> RunRecord {
+    let question = format!("What limits {}?", trial.load.url);
+    let plan = Plan {
+        question: question.clone(),
+        stages: vec![Stage {
+            name: STAGE.to_owned(),
+            factors: Vec::new(),
+            baseline: BTreeMap::new(),
+            repeats: 1,
+        }],
+        trials: vec![TrialPlan {
+            id: 0,
+            stage: 0,
+            block: 0,
+            levels: BTreeMap::new(),
+            targets: Vec::new(),
+            load: trial.load.clone(),
+            rate_of_capacity: None,
+        }],
+        seed: 0,
+        error_limit,
+        warnings: Vec::new(),
+    };
+    RunRecord {
+        manifest: Manifest {
+            format: FORMAT,
+            prony: env!("CARGO_PKG_VERSION").to_owned(),
+            question,
+            command,
+            started,
+            ended: Some(host::timestamp()),
+            interrupted: trial.state == TrialState::Interrupted,
+        },
+        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
+        experiment: String::new(),
+        environment: monitor::environment::collect(&monitor::Root::default()),
+        trials: vec![trial],
+    }
+}
+
+/// A stored record: the diagnosis of every trial that was examined, the run's best first.
+fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
+    let store = DirStore::open(directory);
+    let record = RunRecord::load(&store)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let mut diagnoses = super::report::diagnoses(&store, &record)?;
+    // The copies of a proof are not what was asked about, unless there is nothing else.
+    let of_proof = |id: &u32| {
+        let mut trials = record.trials.iter();
+        trials.any(|t| t.id == *id && t.stage == PROOF_STAGE)
+    };
+    if !diagnoses.keys().all(of_proof) {
+        diagnoses.retain(|id, _| !of_proof(id));
+    }
+    let Some((id, diagnosis)) = diagnoses.first_key_value() else {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("`{}` holds no trial that was loaded", directory.display()),
+            "give the directory of a run in which at least one trial ended",
+        ));
+    };
+    if diagnoses.len() == 1 {
+        let only = RunRecord {
+            trials: record.trials.into_iter().filter(|t| t.id == *id).collect(),
+            ..record
+        };
+        show(args, &only, diagnosis, None)?;
+        return Ok(Exit::Valid);
+    }
+    let analysis = crate::executor::run::analyse(&record)?;
+    if args.json {
+        let directory = directory.display().to_string();
+        let document = report::json::run_document(&record, &analysis, &directory, &diagnoses);
+        terminal::result(&super::to_json(&document))?;
+    } else {
+        for (id, diagnosis) in &diagnoses {
+            let trial = record.trials.iter().find(|t| t.id == *id);
+            let examination = trial.and_then(|t| t.examination.as_ref());
+            let line = analysis.trials.iter().find(|t| t.id == *id);
+            let head = line.map(report::text::trial_line).unwrap_or_default();
+            let text = report::text::diagnosis_text(diagnosis, examination, terminal::style());
+            terminal::result(&format!("trial {id}: {head}\n{text}\n"))?;
+        }
+    }
+    Ok(Exit::Valid)
+}
+
+fn not_stored(out: &Path, cause: &str) -> Failure {
+    Failure::new(
+        Exit::Environment,
+        format!("writing the record to `{}`: {cause}", out.display()),
+        "give a directory on a disk with space with --out",
+    )
+}
+
+/// The directory of a record to be, before anything is measured for it.
+fn new_record(out: &Path) -> Result<DirStore, Failure> {
+    if out.join("manifest.json").exists() {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("`{}` already holds a record", out.display()),
+            "give another directory",
+        ));
+    }
+    DirStore::create(out).map_err(|e| not_stored(out, &e.to_string()))
+}
+
+/// Stores the record, what was proved, and its page.
+fn save(store: &mut DirStore, record: &RunRecord, proofs: &[StoredProof]) -> Result<(), Failure> {
+    let out = store.root().to_owned();
+    let failed = |cause: String| not_stored(&out, &cause);
+    record.save(store).map_err(|e| failed(e.to_string()))?;
+    super::report::save_proofs(store, proofs).map_err(failed)?;
+    store.give_up_reserve();
+    let analysis = crate::executor::run::analyse(record)?;
+    let diagnoses = super::report::diagnoses(store, record)?;
+    super::report::write_html(store, record, &analysis, &diagnoses).map_err(failed)
+}
+
+fn show(
+    args: &DiagnoseArgs,
+    record: &RunRecord,
+    diagnosis: &Diagnosis,
+    tuning: Option<&Tuning>,
+) -> Result<(), Failure> {
+    let trial = &record.trials[0];
+    let examination = trial.examination.as_ref();
+    let verdict = trial.outcome.as_ref().map(|outcome| {
+        analysis::judge_load(
+            outcome,
+            &trial.series,
+            &trial.load,
+            &trial.targets,
+            args.load.error_limit,
+        )
+    });
+    if args.json {
+        let load = trial.outcome.as_ref().zip(verdict.as_ref());
+        let load = load.map(|(outcome, verdict)| (&trial.load, outcome, verdict));
+        let document = report::json::diagnose_document(load, examination, diagnosis, tuning);
+        return terminal::result(&super::to_json(&document));
+    }
+    let style = terminal::style();
+    let mut text = report::text::diagnosis_text(diagnosis, examination, style);
+    if let Some(tuning) = tuning {
+        text = format!("{}\n{text}", report::text::tuning_text(tuning, style));
+    }
+    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
+    if trial.outcome.is_some() {
+        text.push_str(&format!("\nload: {}\n", report::text::trial_line(&figures)));
+    }
+    terminal::result(&text)
+}
+
+fn exit(
+    args: &DiagnoseArgs,
+    record: &RunRecord,
+    diagnosis: &Diagnosis,
+    interrupt: &Interrupt,
+) -> Exit {
+    let trial = &record.trials[0];
+    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
+    if interrupt.asked() {
+        Exit::Interrupted
+    } else if trial.outcome.is_some() && !figures.verdict.valid {
+        Exit::Invalid
+    } else if diagnosis
+        .findings
+        .iter()
+        .any(|f| f.proof.as_ref().is_some_and(|p| p.result != "proved"))
+    {
+        Exit::Failed
+    } else {
+        Exit::Valid
+    }
+}

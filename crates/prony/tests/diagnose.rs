@@ -1,0 +1,1009 @@
+//! `prony diagnose` end to end: signatures of a real nginx, the documents, and everything that can be in its way.
+//!
+//! Counts per request are compared, never times: they are the same on a busy machine, and one test makes it busy. The
+//! surprise: where the kernel refuses BPF, or a server is not installed, a test asserts what is said of that instead.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use common::{
+    Finished, Origin, finish, finish_child, holds_no_number, ours, prony, signal, wait_until,
+};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn is_root() -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A place for prony's journal and copies, apart from the servers' own files.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Servers and prony may run as another user here.
+        open_to_all(dir.path());
+        Self { dir }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn servers(&self) -> PathBuf {
+        self.dir.path().join("servers")
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// `prony diagnose` with a short load.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = prony(&self.state());
+        command.arg("diagnose").args(args);
+        for (flag, value) in [("-d", "400ms"), ("-c", "8")] {
+            if !args.contains(&flag) {
+                command.args([flag, value]);
+            }
+        }
+        command
+    }
+
+    fn diagnose(&self, args: &[&str]) -> Finished {
+        finish(&mut self.command(args))
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        self.command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn origin(&self, flags: &[&str]) -> Origin {
+        Origin::start(&self.servers(), flags)
+    }
+
+    /// Directories of copies that exist now.
+    fn copies(&self) -> usize {
+        let all = fs::read_dir(self.state()).map(|dirs| {
+            dirs.flatten()
+                .filter(|d| d.file_name().to_string_lossy().starts_with("prony-"))
+                .count()
+        });
+        all.unwrap_or(0)
+    }
+
+    /// No process, no directory, no entry of the journal.
+    fn assert_nothing_left(&self) {
+        wait_until("no process is left", || ours(&self.state()).is_empty());
+        assert_eq!(self.copies(), 0, "a copy's directory is left");
+        let journal = fs::read_dir(self.state().join("prony"));
+        let left = journal.map_or(0, Iterator::count);
+        assert_eq!(left, 0, "something is left in the journal");
+    }
+}
+
+fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// An nginx with a configuration of its own, ended on drop.
+struct Nginx {
+    child: Child,
+    dir: tempfile::TempDir,
+    url: String,
+}
+
+impl Nginx {
+    /// Workers, and what stands in `server`; `None` where nginx is not installed.
+    fn start(workers: u32, http: &str, server: &str) -> Option<Self> {
+        let places = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
+        let binary = places.into_iter().find(|path| Path::new(path).exists())?;
+        let dir = tempfile::tempdir().unwrap();
+        open_to_all(dir.path());
+        let root = dir.path().display();
+        let user = if is_root() {
+            "user nobody nogroup;"
+        } else {
+            ""
+        };
+        let port = free_port();
+        let text = format!(
+            "daemon off; pid {root}/pid; error_log {root}/error.log; worker_processes {workers};
+             {user}
+             events {{ worker_connections 1024; }}
+             http {{
+               {http}
+               access_log off; keepalive_requests 100000000;
+               client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;
+               uwsgi_temp_path {root}/u; scgi_temp_path {root}/s;
+               server {{
+                 listen 127.0.0.1:{port};
+                 {server}
+               }}
+             }}
+"
+        );
+        let file = dir.path().join("nginx.conf");
+        fs::write(&file, text).unwrap();
+        let child = Command::new(binary)
+            .arg("-p")
+            .arg(dir.path())
+            .arg("-c")
+            .arg(&file)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let nginx = Self {
+            child,
+            dir,
+            url: format!("http://127.0.0.1:{port}/"),
+        };
+        wait_until("nginx answers", || ask(&nginx.address(), "/").is_some());
+        Some(nginx)
+    }
+
+    /// In front of an origin, as the study had it, with `buffers` in the location.
+    fn proxy(origin: &Origin, buffers: &str) -> Option<Self> {
+        let upstream = origin.url.trim_start_matches("http://");
+        let http = format!("upstream back {{ server {upstream}; keepalive 64; }}");
+        let location = format!(
+            "location / {{
+               proxy_pass http://back;
+               proxy_http_version 1.1;
+               proxy_set_header Connection \"\";
+               {buffers}
+             }}"
+        );
+        Self::start(1, &http, &location)
+    }
+
+    fn address(&self) -> String {
+        self.url
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned()
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir.path().join("nginx.conf")
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(self.child.id(), "TERM");
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The status line of one answer.
+fn ask(address: &str, path: &str) -> Option<String> {
+    let address: SocketAddr = address.parse().unwrap();
+    let limit = Duration::from_secs(10);
+    let mut stream = TcpStream::connect_timeout(&address, limit).ok()?;
+    stream.set_read_timeout(Some(limit)).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut bytes = [0; 15];
+    stream.read_exact(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// The probes counted; else it has checked that the document says why they did not.
+fn counted(document: &Value) -> bool {
+    if document["tier"] == "ebpf" {
+        return true;
+    }
+    let gaps = document["signature"]["unavailable"].as_array().unwrap();
+    assert!(
+        gaps.iter()
+            .any(|gap| gap["what"].as_str().unwrap().contains("eBPF") && is_said(&gap["reason"])),
+        "{gaps:?}"
+    );
+    false
+}
+
+fn is_said(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.is_empty())
+}
+
+/// Calls per request that succeeded, over the given classes of descriptors.
+fn per_request(document: &Value, call: &str, classes: &[&str]) -> f64 {
+    let server = &document["signature"]["targets"][0];
+    let rows = server["calls"].as_array().unwrap();
+    rows.iter()
+        .filter(|row| row["call"] == call && classes.iter().any(|class| row["class"] == *class))
+        .map(|row| {
+            let errors = row["errors_per_request"].as_object().unwrap();
+            let failed: f64 = errors.values().filter_map(Value::as_f64).sum();
+            row["per_request"].as_f64().unwrap() - failed
+        })
+        .sum()
+}
+
+/// A fact about the server behind the URL.
+fn fact(document: &Value, name: &str) -> Option<f64> {
+    let facts = document["facts"].as_array().unwrap();
+    let found = facts
+        .iter()
+        .find(|f| f["name"] == name && f["target"] == "server");
+    found?["value"].as_f64()
+}
+
+fn first_cause(document: &Value) -> &str {
+    document["diagnosis"][0]["cause"].as_str().unwrap_or("")
+}
+
+/// 3 is right too: on a busy machine the generator may be what limits.
+fn assert_done(finished: &Finished) {
+    assert!(
+        matches!(finished.code, Some(0 | 3)),
+        "{:?}: {}{}",
+        finished.code,
+        finished.stdout,
+        finished.stderr
+    );
+}
+
+fn assert_says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in: {text}");
+    }
+}
+
+/// The study's three settings with the readv and writev of one response of 91 KB.
+const SETTINGS: [(&str, f64, f64); 3] = [
+    ("", 10.0, 12.0),
+    ("proxy_buffers 128 4k;", 22.0, 2.0),
+    ("proxy_buffers 4 128k;", 1.0, 2.0),
+];
+
+/// Diagnoses nginx with each of the settings, and checks what it does for a response. `quiet`: nothing of the test
+/// takes the CPU away, so a saturated nginx is the limit, and its buffers are the cause.
+fn check_signatures(quiet: bool) {
+    let bench = Bench::new();
+    let origin = bench.origin(&["--body", "91000"]);
+    for (buffers, readv, writev) in SETTINGS {
+        let Some(nginx) = Nginx::proxy(&origin, buffers) else {
+            return;
+        };
+        let finished = bench.diagnose(&["--url", &nginx.url, "--json"]);
+        assert_done(&finished);
+        let document = finished.json();
+        if !counted(&document) {
+            return;
+        }
+        let both = ["client", "upstream"];
+        for (call, expected) in [("readv", readv), ("writev", writev)] {
+            let found = per_request(&document, call, &both);
+            assert!(
+                (found / expected - 1.0).abs() <= 0.02,
+                "`{buffers}`: {call} {found} instead of {expected} per request: {}",
+                document["signature"]["targets"][0]
+            );
+        }
+        // On a busy machine another may rightly be first: the origin, or the generator.
+        if quiet && buffers.is_empty() && fact(&document, "worker.busiest") >= Some(0.85) {
+            assert_eq!(first_cause(&document), "small_proxy_buffers", "{document}");
+            let change = &document["diagnosis"][0]["changes"][0];
+            assert_says(change["to"].as_str().unwrap(), &["proxy_buffers"]);
+        }
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn the_settings_of_the_study_have_their_signatures() {
+    check_signatures(true);
+}
+
+/// Takes a CPU from everybody until it is dropped, for a minute at most.
+struct Burner {
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Burner {
+    fn start() -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        let began = Instant::now();
+        let thread = std::thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(60) {
+                std::hint::spin_loop();
+            }
+        });
+        Self {
+            done,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn a_busy_machine_changes_no_signature() {
+    let _burner = Burner::start();
+    check_signatures(false);
+}
+
+#[test]
+fn what_is_stored_gives_the_same_diagnosis_and_a_page() {
+    let bench = Bench::new();
+    let origin = bench.origin(&["--body", "91000"]);
+    let Some(nginx) = Nginx::proxy(&origin, "") else {
+        return;
+    };
+    let out = bench.dir.path().join("out");
+    let place = out.to_str().unwrap();
+    let live = bench.diagnose(&["--url", &nginx.url, "--json", "--out", place]);
+    assert_done(&live);
+    let live = live.json();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/diagnose.schema.json");
+    let schema: Value = serde_json::from_slice(&fs::read(schema).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let violations: Vec<String> = validator
+        .iter_errors(&live)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert_eq!(violations, Vec::<String>::new());
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    let title = live["diagnosis"][0]["title"].as_str().unwrap();
+    assert_says(&page, &[title, "<svg"]);
+
+    drop(nginx);
+    drop(origin);
+    let stored = bench.diagnose(&[place, "--json"]);
+    assert_eq!(stored.code, Some(0), "{}", stored.stderr);
+    let stored = stored.json();
+    for part in [
+        "diagnosis",
+        "ruled_out",
+        "unseen",
+        "station",
+        "facts",
+        "signature",
+    ] {
+        assert_eq!(stored[part], live[part], "{part}");
+    }
+    let text = bench.diagnose(&[place]);
+    assert_says(&text.stdout, &[first_cause(&live)]);
+    let again = bench.diagnose(&["--url", "http://127.0.0.1:1/", "--out", place]);
+    assert_eq!(again.code, Some(2));
+    assert_says(&again.stderr, &["already holds a record"]);
+}
+
+/// Counts of the study's kind: `strace -c` of a proxy with its default buffers, sizes of its reads, vmstat and wrk.
+const STRACE: &str = "\
+$ timeout 30 strace -c -p $(pgrep -nx nginx)
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 53.49    4.035007          11    365710           writev
+ 30.32    2.287248           7    305123           readv
+  7.61    0.574073           9     60984           recvfrom
+  4.57    0.344557          11     30471           write
+  1.46    0.110045           3     30516           getsockopt
+  1.36    0.102238           3     30879           ioctl
+  0.85    0.064290          95       674           epoll_wait
+  0.07    0.004944          14       337       337 connect
+  0.00    0.000330           4       116        26 accept4
+------ ----------- ----------- --------- --------- ----------------
+100.00    7.543812           9    827460       363 total
+";
+const SIZES: &str = "\
+$ grep 'readv' output.txt | awk 'BEGIN{FS=\" = \"}; {print $2}' | sort | uniq -c | sort -rn | head
+ 144120 4096
+  18007 36864
+  17796 19540
+    205 19559
+    196 0
+";
+const VMSTAT: &str = "\
+procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
+ 5  0   7424 1977308   2044 1698108    0    0     0     0 73333  642 15 84  0  0  0
+ 4  0   7424 1975424   2044 1699728    0    0     0     0 65583  733 15 85  0  0  0
+ 5  0   7424 1978396   2044 1702180    0    0     0     0 72517  626 16 84  0  0  0
+";
+const PIDSTAT: &str = "\
+Average:      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command
+Average:      990   4038174   15.52   75.77    0.00    4.92   91.29     -  nginx
+Average:      990   4038175   15.39   74.14    0.00    5.98   89.53     -  nginx
+";
+const WRK: &str = "\
+  4 threads and 500 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    43.34ms   45.88ms   1.11s    97.63%
+    Req/Sec     3.23k   463.18     4.62k    76.46%
+  Latency Distribution
+     50%   37.20ms
+     99%  232.57ms
+  764342 requests in 1.00m, 66.43GB read
+Requests/sec:  12722.92
+Transfer/sec:      1.11GB
+";
+
+#[test]
+fn pasted_artefacts_lead_to_the_buffers() {
+    let bench = Bench::new();
+    let files = [
+        bench.file("strace.txt", STRACE),
+        bench.file("readv-sizes.txt", SIZES),
+        bench.file("vmstat.txt", VMSTAT),
+        bench.file("pidstat.txt", PIDSTAT),
+        bench.file("wrk.txt", WRK),
+        bench.file("notes.txt", "what I did: nothing\n\n1 2 3\n"),
+    ];
+    let mut args = vec!["--json"];
+    for file in &files {
+        args.extend(["--from", file.to_str().unwrap()]);
+    }
+    let finished = bench.diagnose(&args);
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let document = finished.json();
+    assert_eq!(first_cause(&document), "small_proxy_buffers", "{document}");
+    args.remove(0);
+    let text = bench.diagnose(&args);
+    assert_says(&text.stdout, &["small_proxy_buffers", "proxy_buffers"]);
+    assert_says(&text.stderr, &["1 x strace -c", "1 x vmstat"]);
+}
+
+#[test]
+fn what_cannot_be_read_as_pasted_output_is_named() {
+    let bench = Bench::new();
+    let mut rubbish: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+    rubbish.extend_from_slice(b"\n% time     seconds  usecs/call     calls\n\xff\xfe\n");
+    let files = [
+        bench.file("rubbish", rubbish),
+        bench.file("empty", ""),
+        bench.file("long-line", "9 ".repeat(400_000)),
+    ];
+    for file in &files {
+        let finished = bench.diagnose(&["--from", file.to_str().unwrap()]);
+        assert_eq!(finished.code, Some(2), "{file:?}: {}", finished.stdout);
+        assert_says(&finished.stderr, &["nothing in these files", "remedy:"]);
+    }
+    for (path, words) in [
+        (bench.dir.path().to_str().unwrap(), "directory"),
+        ("/nowhere/strace.txt", "No such file"),
+    ] {
+        let finished = bench.diagnose(&["--from", path]);
+        assert_eq!(finished.code, Some(2));
+        assert_says(&finished.stderr, &[path, words, "remedy:"]);
+    }
+    let both = bench.diagnose(&["--from", "x", "--url", "http://127.0.0.1:1/"]);
+    assert_eq!(both.code, Some(2));
+}
+
+#[test]
+fn nothing_to_diagnose_exits_2_and_says_what_to_give() {
+    let bench = Bench::new();
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let gone = ended.id().to_string();
+    let empty = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (&[][..], "--url"),
+        (
+            &["--pid", &gone, "--url", "http://127.0.0.1:1/"][..],
+            gone.as_str(),
+        ),
+        (&["--pid", "-7"][..], "-7"),
+        (&["--unit", "no-such-unit", "--no-load"][..], "no-such-unit"),
+        (
+            &["--probes", "best", "--url", "http://127.0.0.1:1/"][..],
+            "perf_events",
+        ),
+        (&[empty.path().to_str().unwrap()][..], "manifest"),
+        (&["--prove", "--listen", "80"][..], "--url"),
+    ] {
+        let finished = bench.diagnose(args);
+        assert_eq!(finished.code, Some(2), "{args:?}: {}", finished.stderr);
+        assert_says(&finished.stderr, &[words]);
+    }
+    let port = free_port().to_string();
+    let finished = bench.diagnose(&["--listen", &port]);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert_says(&finished.stderr, &[&port, "remedy:"]);
+}
+
+#[test]
+fn nothing_listens() {
+    let bench = Bench::new();
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let finished = bench.diagnose(&["--url", &url]);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    let first = finished.stdout.lines().next().unwrap();
+    assert!(first.starts_with("load_errors"), "{}", finished.stdout);
+    assert_says(&finished.stdout, &["refused", "NOT VALID"]);
+    let document = bench.diagnose(&["--url", &url, "--json"]).json();
+    assert_eq!(document["verdict"]["valid"], false);
+    assert!(document["rate_per_s"]["achieved"].is_null());
+    assert!(holds_no_number(&document["latency_ns"]["response"]));
+}
+
+#[test]
+fn errors_alone_are_no_performance() {
+    let bench = Bench::new();
+    let origin = bench.origin(&[]);
+    let url = format!("{}/status/500", origin.url);
+    let finished = bench.diagnose(&["--url", &url]);
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    let first = finished.stdout.lines().next().unwrap();
+    assert!(first.starts_with("load_errors"), "{}", finished.stdout);
+    assert_says(&finished.stdout, &["5xx 100 %", "NOT VALID"]);
+}
+
+#[test]
+fn a_process_that_is_no_server_is_told() {
+    let bench = Bench::new();
+    let origin = bench.origin(&[]);
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = other.id().to_string();
+    let finished = bench.diagnose(&["--url", &origin.url, "--pid", &pid]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_done(&finished);
+    assert_says(&finished.stderr, &[&pid, "do not listen", "remedy:"]);
+}
+
+/// Descriptors of a process that lead to what `kind` names: `socket`, `bpf-prog`, `[perf_event]`.
+fn descriptors(pid: u32, kind: &str) -> usize {
+    let all = fs::read_dir(format!("/proc/{pid}/fd")).map(|fds| {
+        fds.flatten()
+            .filter_map(|fd| fs::read_link(fd.path()).ok())
+            .filter(|to| to.to_string_lossy().contains(kind))
+            .count()
+    });
+    all.unwrap_or(0)
+}
+
+/// Waits until the diagnosis is in its timed pass: the profiler is on. `false` where it ended before.
+fn timed(child: &mut Child) -> bool {
+    until(child, |pid| descriptors(pid, "perf_event") > 0)
+}
+
+fn until(child: &mut Child, mut condition: impl FnMut(u32) -> bool) -> bool {
+    let pid = child.id();
+    let mut held = false;
+    wait_until("a pass begins", || {
+        held = held || condition(pid);
+        held || child.try_wait().unwrap().is_some()
+    });
+    held
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_watched_is_told() {
+    let bench = Bench::new();
+    let origin = bench.origin(&[]);
+    let mut child = bench.start(&["--url", &origin.url, "-d", "1500ms"]);
+    let in_time = timed(&mut child);
+    drop(origin);
+    let finished = finish_child(child);
+    assert_done(&finished);
+    if in_time {
+        assert_eq!(finished.code, Some(3), "{}", finished.stdout);
+        assert_says(&finished.stdout, &["NOT VALID"]);
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_reload_while_it_is_watched_loses_no_worker() {
+    let bench = Bench::new();
+    let Some(nginx) = Nginx::start(2, "", "location / { return 200 ok; }") else {
+        return;
+    };
+    let mut child = bench.start(&["--url", &nginx.url, "--json", "-d", "1500ms"]);
+    let in_time = timed(&mut child);
+    signal(nginx.child.id(), "HUP");
+    let finished = finish_child(child);
+    assert_done(&finished);
+    let document = finished.json();
+    if in_time && counted(&document) {
+        let writes = per_request(&document, "writev", &["client"]);
+        assert!((writes - 1.0).abs() <= 0.02, "{writes}: {document}");
+    }
+}
+
+/// `prony diagnose` of nginx by a person who may not do much.
+fn as_somebody(bench: &Bench, nginx: &Nginx, more: &[&str]) -> Finished {
+    let binary = bench.dir.path().join("prony");
+    fs::copy(env!("CARGO_BIN_EXE_prony"), &binary).unwrap();
+    let state = bench.dir.path().join("theirs");
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = if is_root() {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&binary);
+        command
+    } else {
+        Command::new(&binary)
+    };
+    command
+        .args(["diagnose", "-d", "400ms", "-c", "8", "--json", "--url"])
+        .arg(&nginx.url)
+        .args(more)
+        .env("XDG_STATE_HOME", &state)
+        .env("TMPDIR", &state)
+        .current_dir(bench.dir.path());
+    finish(&mut command)
+}
+
+#[test]
+fn without_rights_it_goes_on_and_says_what_it_could_not_see() {
+    let bench = Bench::new();
+    let Some(nginx) = Nginx::start(1, "", "location / { return 200 ok; }") else {
+        return;
+    };
+    fs::set_permissions(nginx.config(), fs::Permissions::from_mode(0o600)).unwrap();
+    let finished = as_somebody(&bench, &nginx, &["--prove"]);
+    // 1: what was found could not be proved.
+    assert!(
+        matches!(finished.code, Some(0 | 1 | 3)),
+        "{}{}",
+        finished.stdout,
+        finished.stderr
+    );
+    let document = finished.json();
+    assert_ne!(document["tier"], "ebpf");
+    assert!(document["rate_per_s"]["achieved"].as_f64().unwrap() > 0.0);
+    let unseen = document["unseen"].as_array().unwrap();
+    assert!(
+        !unseen.is_empty() && unseen.iter().all(|u| is_said(&u["why"])),
+        "{unseen:?}"
+    );
+    for fact in document["facts"].as_array().unwrap() {
+        let name = fact["name"].as_str().unwrap();
+        assert!(
+            is_said(&fact["source"]),
+            "{name} has neither source nor reason"
+        );
+    }
+    if document["signature"].is_object() {
+        assert!(!counted(&document));
+    }
+}
+
+#[test]
+fn lower_tiers_can_be_asked_for() {
+    let bench = Bench::new();
+    let Some(nginx) = Nginx::start(1, "", "location / { return 200 ok; }") else {
+        return;
+    };
+    for probes in ["perf_events", "proc"] {
+        let finished = bench.diagnose(&["--url", &nginx.url, "--json", "--probes", probes]);
+        assert_done(&finished);
+        let document = finished.json();
+        let tier = document["tier"].as_str().unwrap();
+        assert!(tier == probes || tier == "proc", "{tier}");
+        if tier == "perf_events" {
+            let rows = document["signature"]["targets"][0]["calls"]
+                .as_array()
+                .unwrap();
+            let writes: f64 = rows
+                .iter()
+                .filter(|row| row["call"] == "writev")
+                .filter_map(|row| row["per_request"].as_f64())
+                .sum();
+            assert!((writes - 1.0).abs() <= 0.02, "{writes}");
+        }
+        assert!(!first_cause(&document).is_empty(), "{document}");
+    }
+}
+
+#[test]
+fn without_type_information_the_probes_say_so() {
+    let bench = Bench::new();
+    let origin = bench.origin(&[]);
+    // An empty directory over the kernel's BTF, in a mount namespace that ends with the command.
+    let script = format!(
+        "mount -t tmpfs none /sys/kernel/btf && exec '{}' diagnose -d 300ms --json --url {}",
+        env!("CARGO_BIN_EXE_prony"),
+        origin.url
+    );
+    let mut command = Command::new("unshare");
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+        .args(["--mount", "sh", "-c", &script])
+        .env("XDG_STATE_HOME", bench.state());
+    if !Path::new("/sys/kernel/btf").is_dir() {
+        return;
+    }
+    let finished = finish(&mut command);
+    assert_done(&finished);
+    assert!(!counted(&finished.json()));
+}
+
+/// Children of a process that has one thread.
+fn children(pid: u32) -> usize {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    list.map_or(0, |l| l.split_whitespace().count())
+}
+
+#[test]
+fn two_hundred_workers_are_watched() {
+    let bench = Bench::new();
+    let Some(nginx) = Nginx::start(200, "", "location / { return 200 ok; }") else {
+        return;
+    };
+    // The first worker answers long before the last one is there.
+    wait_until("every worker is there", || {
+        children(nginx.child.id()) >= 200
+    });
+    let finished = bench.diagnose(&["--url", &nginx.url, "--json", "-c", "200"]);
+    assert_done(&finished);
+    let document = finished.json();
+    let processes = fact(&document, "worker.processes").unwrap();
+    assert!((200.0..=201.0).contains(&processes), "{processes}");
+    if counted(&document) {
+        let writes = per_request(&document, "writev", &["client"]);
+        assert!((writes - 1.0).abs() <= 0.02, "{writes}");
+    }
+}
+
+#[test]
+fn traffic_that_is_there_is_watched() {
+    let bench = Bench::new();
+    let Some(nginx) = Nginx::start(1, "", "location / { return 200 ok; }") else {
+        return;
+    };
+    let port = nginx.address().rsplit_once(':').unwrap().1.to_owned();
+    let watch = ["--listen", &port, "--no-load", "--json"];
+    let idle = bench.diagnose(&watch);
+    assert_eq!(idle.code, Some(0), "{}", idle.stderr);
+    let document = idle.json();
+    assert!(document.get("verdict").is_none(), "{document}");
+    // Nothing came, so nothing can be said of a request.
+    if !document["diagnosis"].as_array().unwrap().is_empty() {
+        assert_eq!(first_cause(&document), "none", "{document}");
+    }
+
+    let mut load = prony(&bench.servers())
+        .args(["load", &nginx.url, "-c", "8", "-d", "100s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = load.id();
+    let connected = until(&mut load, |_| descriptors(pid, "socket") >= 8);
+    let busy = bench.diagnose(&watch);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(connected, "the load ended early");
+    assert_eq!(busy.code, Some(0), "{}", busy.stderr);
+    let document = busy.json();
+    assert!(!first_cause(&document).is_empty(), "{document}");
+    if document["signature"].is_object() && counted(&document) {
+        assert!(document["signature"]["requests"].as_u64().unwrap() > 0);
+        let writes = per_request(&document, "writev", &["client"]);
+        assert!((writes - 1.0).abs() <= 0.05, "{writes}");
+    }
+}
+
+/// Python's file server, which nobody has a copy recipe for; ended on drop.
+struct Python {
+    child: Child,
+    url: String,
+}
+
+impl Python {
+    fn start(directory: &Path) -> Option<Self> {
+        let port = free_port();
+        let child = Command::new("python3")
+            .args(["-m", "http.server", "--bind", "127.0.0.1"])
+            .arg(port.to_string())
+            .current_dir(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let address = format!("127.0.0.1:{port}");
+        let python = Self {
+            child,
+            url: format!("http://{address}/"),
+        };
+        wait_until("python answers", || ask(&address, "/").is_some());
+        Some(python)
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
+    let bench = Bench::new();
+    let Some(python) = Python::start(bench.dir.path()) else {
+        return;
+    };
+    let finished = bench.diagnose(&["--url", &python.url, "--prove", "--json"]);
+    let document = finished.json();
+    let findings = document["diagnosis"].as_array().unwrap();
+    let asked = findings
+        .iter()
+        .find(|f| f["worth_changing"] == true && f["cause"] != "none");
+    if let Some(finding) = asked {
+        assert_eq!(finding["proof"]["result"], "not_possible", "{finding}");
+        assert!(is_said(&finding["proof"]["why"]));
+        assert!(matches!(finished.code, Some(1 | 3)), "{:?}", finished.code);
+    }
+    let tuned = bench.diagnose(&["--url", &python.url, "--tune", "--json"]);
+    assert_done(&tuned);
+    let tuning = &tuned.json()["tuning"];
+    assert_eq!(tuning["changes"].as_array().unwrap().len(), 0, "{tuning}");
+    assert!(is_said(&tuning["ended"]), "{tuning}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn ctrl_c_ends_every_pass_and_keeps_what_is_known() {
+    let bench = Bench::new();
+    // A lone client of a slow server takes its time.
+    let origin = bench.origin(&["--delay", "constant:20ms"]);
+    type Pass = fn(u32) -> bool;
+    let passes: [(&str, Pass); 3] = [
+        ("lone", |pid| descriptors(pid, "socket") > 0),
+        ("timed", |pid| descriptors(pid, "perf_event") > 0),
+        ("signature", |pid| descriptors(pid, "bpf-prog") > 0),
+    ];
+    for (name, begun) in passes {
+        let mut child = bench.start(&["--url", &origin.url, "-d", "2s"]);
+        if !until(&mut child, begun) {
+            // Neither the profiler nor the probes are allowed here.
+            assert_done(&finish_child(child));
+            continue;
+        }
+        signal(child.id(), "INT");
+        let pid = child.id();
+        let finished = finish_child(child);
+        assert_eq!(finished.code, Some(130), "{name}: {}", finished.stderr);
+        assert!(!finished.stdout.is_empty(), "{name}: nothing was kept");
+        assert_no_programs_of(pid);
+        bench.assert_nothing_left();
+    }
+}
+
+/// No BPF program is held by that process any more, where bpftool can tell.
+fn assert_no_programs_of(pid: u32) {
+    let Ok(listed) = Command::new("bpftool").args(["prog", "show"]).output() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(!text.contains(&format!("({pid})")), "{text}");
+}
+
+/// Asks a server all the time, until it is dropped.
+struct Visitor {
+    done: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    thread: Option<JoinHandle<Vec<Option<String>>>>,
+}
+
+impl Visitor {
+    fn of(nginx: &Nginx) -> Self {
+        let address = nginx.address();
+        let done = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicU64::new(0));
+        let (seen, count) = (Arc::clone(&done), Arc::clone(&answered));
+        let thread = std::thread::spawn(move || {
+            let mut wrong = Vec::new();
+            while !seen.load(Ordering::Relaxed) {
+                match ask(&address, "/") {
+                    Some(line) if line.ends_with("200") || line.contains(" 200 ") => {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    other => wrong.push(other),
+                }
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+            wrong
+        });
+        Self {
+            done,
+            answered,
+            thread: Some(thread),
+        }
+    }
+
+    /// Answers that were not there or not 200.
+    fn leave(mut self) -> Vec<Option<String>> {
+        self.done.store(true, Ordering::Relaxed);
+        assert!(self.answered.load(Ordering::Relaxed) > 0);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Stops a proof with `how` once its copies run; what was left then, and whether the server noticed.
+fn stop_in_a_proof(how: &str) -> Option<(Bench, Finished)> {
+    let bench = Bench::new();
+    // Closing after every answer is told by counts alone, on a busy machine and without probes too.
+    let nginx = Nginx::start(1, "keepalive_timeout 0;", "location / { return 200 ok; }")?;
+    let config = fs::read(nginx.config()).unwrap();
+    let changed = fs::metadata(nginx.config()).unwrap().modified().unwrap();
+    let visitor = Visitor::of(&nginx);
+    let mut child = bench.start(&["--url", &nginx.url, "--prove"]);
+    if !until(&mut child, |_| bench.copies() == 3) {
+        panic!("no proof began: {}", finish_child(child).stdout);
+    }
+    signal(child.id(), how);
+    let finished = finish_child(child);
+    assert_eq!(visitor.leave(), [], "the running server was disturbed");
+    assert_eq!(fs::read(nginx.config()).unwrap(), config);
+    let now = fs::metadata(nginx.config()).unwrap().modified().unwrap();
+    assert_eq!(now, changed, "its configuration was touched");
+    Some((bench, finished))
+}
+
+#[test]
+fn ctrl_c_in_a_proof_removes_the_copies() {
+    let Some((bench, finished)) = stop_in_a_proof("INT") else {
+        return;
+    };
+    assert_eq!(finished.code, Some(130), "{}", finished.stderr);
+    assert_says(&finished.stdout, &["server_keepalive_off"]);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn after_kill_9_in_a_proof_the_next_start_removes_the_copies() {
+    let Some((bench, finished)) = stop_in_a_proof("KILL") else {
+        return;
+    };
+    assert_eq!(finished.code, None);
+    assert!(bench.copies() > 0);
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let next = bench.diagnose(&["--url", &url, "--probes", "proc"]);
+    assert_eq!(next.code, Some(3), "{}", next.stderr);
+    assert_says(&next.stderr, &["removed what a killed prony left"]);
+    bench.assert_nothing_left();
+}

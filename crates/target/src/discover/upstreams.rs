@@ -1,0 +1,258 @@
+//! Whom servers connect to, by their established connections at this moment, and who is behind those on this host.
+//!
+//! A connection whose local port is not listened on was opened by the server. The surprise: that the peer is on
+//! this host is not told by its address but by its socket: only then is the other end in the same table.
+
+use super::Look;
+use super::sockets::{self, ESTABLISHED, Socket, UnixSocket};
+use crate::procfs::PROC;
+use record::{Server, UpstreamPeer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Port of name servers.
+const DNS: u16 = 53;
+
+/// Peers of the servers with their connections, most connections first, and the server behind each where it is on
+/// this host: named `upstream-PORT`, or `upstream-FILE` for a Unix socket. Several peers may lead to one
+/// server; it then has one name and is given with each. A peer that is one of `servers` itself has its name and no
+/// server. Connections among a server's own processes and to this process do not count. A name server that is
+/// asked over connected UDP is listed by address only.
+pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
+    let root = Path::new(PROC);
+    let me = i32::try_from(std::process::id()).unwrap_or_default();
+    let mine = sockets::inodes_of(root, me);
+    let pids = |s: &Server| s.processes.iter().map(|p| p.pid).collect::<Vec<i32>>();
+    let tcp = sockets::tcp(root, ESTABLISHED);
+    let udp = sockets::udp();
+    let unix = sockets::unix();
+    let mut tcp_peers: BTreeMap<SocketAddr, (u64, bool)> = BTreeMap::new();
+    let mut unix_peers: BTreeMap<String, u64> = BTreeMap::new();
+    let mut resolvers: BTreeMap<SocketAddr, u64> = BTreeMap::new();
+    for server in servers {
+        let own: BTreeSet<u64> = pids(server)
+            .iter()
+            .filter(|pid| **pid != me)
+            .flat_map(|pid| sockets::inodes_of(root, *pid))
+            .collect();
+        for (peer, is_here) in outgoing(&tcp, &own, &mine, &ports(server)) {
+            let entry = tcp_peers.entry(peer).or_default();
+            entry.0 += 1;
+            entry.1 |= is_here;
+        }
+        for name in outgoing_unix(&unix, &own, &mine) {
+            *unix_peers.entry(name).or_default() += 1;
+        }
+        for socket in udp.iter().filter(|s| own.contains(&s.inode)) {
+            if socket.remote.port() == DNS {
+                *resolvers.entry(socket.remote).or_default() += 1;
+            }
+        }
+    }
+    let mut names = Names::new(servers);
+    let mut found = Vec::new();
+    let look = Look::take();
+    for (address, (connections, is_here)) in tcp_peers {
+        let is_elsewhere = address.ip().is_loopback() && !is_here;
+        let behind = (!is_elsewhere)
+            .then(|| look.behind(address, ""))
+            .flatten()
+            .filter(|s| s.main_pid != me);
+        let named = names.give(behind, &address.port().to_string());
+        found.push(peer(address.to_string(), connections, named));
+    }
+    for (path, connections) in unix_peers {
+        let inodes = unix
+            .iter()
+            .filter(|s| s.listens && s.name == path)
+            .map(|s| s.inode);
+        let holders = look.holders_of(inodes);
+        let behind = (!holders.is_empty()).then(|| look.server(&holders, ""));
+        let file = path.rsplit('/').next().unwrap_or(&path).to_owned();
+        found.push(peer(path, connections, names.give(behind, &file)));
+    }
+    for (address, connections) in resolvers {
+        found.push(peer(address.to_string(), connections, (None, None)));
+    }
+    found.sort_by_key(|(peer, _)| (std::cmp::Reverse(peer.connections), peer.address.clone()));
+    found
+}
+
+fn peer(
+    address: String,
+    connections: u64,
+    (target, server): (Option<String>, Option<Server>),
+) -> (UpstreamPeer, Option<Server>) {
+    let peer = UpstreamPeer {
+        address,
+        connections,
+        target,
+    };
+    (peer, server)
+}
+
+fn ports(server: &Server) -> BTreeSet<u16> {
+    server
+        .listens
+        .iter()
+        .filter_map(|text| Some(text.parse::<SocketAddr>().ok()?.port()))
+        .collect()
+}
+
+/// Peers of the connections that the holder of `own` has opened, one for each connection, and whether the other
+/// end is on this host. `mine` are this process's sockets.
+fn outgoing(
+    all: &[Socket],
+    own: &BTreeSet<u64>,
+    mine: &BTreeSet<u64>,
+    listens: &BTreeSet<u16>,
+) -> Vec<(SocketAddr, bool)> {
+    let by_ends: BTreeMap<(SocketAddr, SocketAddr), u64> =
+        all.iter().map(|s| ((s.local, s.remote), s.inode)).collect();
+    all.iter()
+        .filter(|s| own.contains(&s.inode) && !listens.contains(&s.local.port()))
+        .filter_map(|s| {
+            let other_end = by_ends.get(&(s.remote, s.local));
+            let is_self = other_end.is_some_and(|i| own.contains(i) || mine.contains(i));
+            (!is_self).then_some((s.remote, other_end.is_some()))
+        })
+        .collect()
+}
+
+/// Names of the Unix sockets that the holder of `own` has connected to, one for each connection. A nameless peer
+/// is a pair within a program.
+fn outgoing_unix(all: &[UnixSocket], own: &BTreeSet<u64>, mine: &BTreeSet<u64>) -> Vec<String> {
+    let by_inode: BTreeMap<u64, &UnixSocket> = all.iter().map(|s| (s.inode, s)).collect();
+    all.iter()
+        .filter(|s| own.contains(&s.inode) && s.name.is_empty())
+        .filter_map(|s| by_inode.get(&s.peer))
+        .filter(|p| !p.name.is_empty() && !own.contains(&p.inode) && !mine.contains(&p.inode))
+        .map(|p| p.name.clone())
+        .collect()
+}
+
+/// Names of upstream servers: one for each main process, no name twice.
+struct Names {
+    by_main: BTreeMap<i32, (String, Option<Server>)>,
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    fn new(servers: &[Server]) -> Self {
+        let known = |s: &Server| (s.main_pid, (s.target.clone(), None));
+        Self {
+            by_main: servers.iter().map(known).collect(),
+            taken: servers.iter().map(|s| s.target.clone()).collect(),
+        }
+    }
+
+    fn give(&mut self, server: Option<Server>, at: &str) -> (Option<String>, Option<Server>) {
+        let Some(mut server) = server else {
+            return (None, None);
+        };
+        if let Some((name, server)) = self.by_main.get(&server.main_pid) {
+            return (Some(name.clone()), server.clone());
+        }
+        let plain = format!("upstream-{at}");
+        // Two servers may listen on one port of different addresses.
+        let name = std::iter::once(plain.clone())
+            .chain((2u32..).map(|n| format!("{plain}-{n}")))
+            .find(|name| !self.taken.contains(name))
+            .unwrap_or(plain);
+        server.target.clone_from(&name);
+        self.taken.insert(name.clone());
+        self.by_main
+            .insert(server.main_pid, (name.clone(), Some(server.clone())));
+        (Some(name), Some(server))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(local: &str, remote: &str, inode: u64) -> Socket {
+        Socket {
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            inode,
+        }
+    }
+
+    #[test]
+    fn only_connections_that_the_server_opened_to_others() {
+        let all = [
+            socket("127.0.0.1:80", "127.0.0.1:5000", 1), // a client of ours
+            socket("127.0.0.1:5000", "127.0.0.1:80", 90), // that client: this process
+            socket("127.0.0.1:6000", "127.0.0.1:8080", 2), // to a backend here
+            socket("127.0.0.1:8080", "127.0.0.1:6000", 50),
+            socket("10.0.0.1:6001", "10.0.0.2:8080", 3), // to a backend elsewhere
+            socket("127.0.0.1:6002", "127.0.0.1:80", 4), // to itself
+            socket("127.0.0.1:80", "127.0.0.1:6002", 5),
+            socket("127.0.0.1:6003", "127.0.0.1:7000", 6), // to this process
+            socket("127.0.0.1:7000", "127.0.0.1:6003", 91),
+        ];
+        let own = BTreeSet::from([1, 2, 3, 4, 5, 6]);
+        let mine = BTreeSet::from([90, 91]);
+        let found = outgoing(&all, &own, &mine, &BTreeSet::from([80]));
+        assert_eq!(
+            found,
+            [
+                ("127.0.0.1:8080".parse().unwrap(), true),
+                ("10.0.0.2:8080".parse().unwrap(), false),
+            ]
+        );
+    }
+
+    #[test]
+    fn unix_peers_by_the_name_of_the_other_end() {
+        let unix = |name: &str, inode, peer| UnixSocket {
+            name: name.to_owned(),
+            inode,
+            peer,
+            listens: false,
+        };
+        let all = [
+            unix("", 1, 10),
+            unix("/run/app.sock", 10, 1),
+            unix("/run/own.sock", 2, 11), // accepted here
+            unix("", 11, 2),
+            unix("", 3, 4), // a pair
+            unix("", 4, 3),
+        ];
+        let own = BTreeSet::from([1, 2, 3, 4]);
+        assert_eq!(
+            outgoing_unix(&all, &own, &BTreeSet::new()),
+            ["/run/app.sock"]
+        );
+    }
+
+    #[test]
+    fn one_name_for_each_server() {
+        let server = |main_pid| {
+            Some(Server {
+                main_pid,
+                ..Server::default()
+            })
+        };
+        let front = Server {
+            target: "server".to_owned(),
+            main_pid: 1,
+            ..Server::default()
+        };
+        let mut names = Names::new(&[front]);
+        assert_eq!(
+            names.give(server(1), "80"),
+            (Some("server".to_owned()), None)
+        );
+        let (first, _) = names.give(server(2), "8080");
+        let (other, given) = names.give(server(3), "8080");
+        let (again, _) = names.give(server(2), "9090");
+        assert_eq!(first.as_deref(), Some("upstream-8080"));
+        assert_eq!(other.as_deref(), Some("upstream-8080-2"));
+        assert_eq!(given.unwrap().target, "upstream-8080-2");
+        assert_eq!(again, first);
+        assert_eq!(names.give(None, "1"), (None, None));
+    }
+}

@@ -1,0 +1,194 @@
+//! Copies of real configurations: a second instance runs beside the first, changed, and leaves it alone.
+
+use crate::discover::{Alone, NGINX, values};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use target::config::{self, ChangeAction, ConfigChange, CopiedConfig};
+use target::{TargetError, discover};
+
+fn free() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address")
+}
+
+fn change(action: ChangeAction, context: &[&str], name: &str, args: &[&str]) -> ConfigChange {
+    let owned = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
+    ConfigChange {
+        action,
+        context: owned(context),
+        name: name.to_owned(),
+        args: owned(args),
+        from: Vec::new(),
+    }
+}
+
+/// Runs a copy; ended by [`end`].
+fn run(copied: &CopiedConfig, address: SocketAddr) -> Child {
+    let mut child = Command::new(&copied.argv[0])
+        .args(&copied.argv[1..])
+        .current_dir(&copied.directory)
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("the copy starts");
+    let started = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        let ended = child.try_wait().expect("a child");
+        assert!(
+            ended.is_none() && started.elapsed() < Duration::from_secs(60),
+            "{ended:?}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+fn end(mut child: Child) {
+    let pid = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: a system call on integers; the child has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    child.wait().expect("a child");
+}
+
+fn get(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("connecting");
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("asking");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<(String, Vec<u8>)> = std::fs::read_dir(dir)
+        .expect("a directory")
+        .filter_map(|e| {
+            let path = e.expect("an entry").path();
+            Some((path.display().to_string(), std::fs::read(&path).ok()?))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_changed_nginx_beside_the_first() {
+    let site = "server { listen 127.0.0.1:PORT; listen unix:DIR/u.sock; location / { return 200 $gzip; } }\n\
+        map $host $gzip { default \"a b\"; }\n";
+    let first = Alone::start(
+        &["nginx", "-p", "DIR", "-c", "nginx.conf"],
+        &[("nginx.conf", NGINX), ("on/a.conf", site)],
+    )
+    .expect("nginx is installed");
+    let found = first.found_with(3);
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let changes = [
+        change(ChangeAction::Set, &[], "worker_processes", &["1"]),
+        change(
+            ChangeAction::Set,
+            &["http", "server", "location /"],
+            "add_header",
+            &["X-Changed", "yes it is"],
+        ),
+    ];
+    let before = contents(first.dir.path());
+    let copied = config::copy(&found, &changes, dir.path(), first.address, listen).unwrap();
+    let child = run(&copied, listen);
+    let answer = get(listen);
+    assert!(
+        answer.contains("X-Changed: yes it is\r\n") && answer.ends_with("\r\n\r\na b"),
+        "{answer}"
+    );
+    let mut second = discover::behind(listen).unwrap();
+    config::read(&mut second);
+    assert_eq!(values(&second, "worker_processes"), ["1"]);
+    assert_eq!(second.exe, found.exe);
+    end(child);
+    assert_eq!(
+        contents(first.dir.path()),
+        before,
+        "its files are as they were"
+    );
+    assert!(get(first.address).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_change_without_a_place_is_refused() {
+    let site = "server { listen 127.0.0.1:PORT; }\n";
+    let first = Alone::start(
+        &["nginx", "-p", "DIR", "-c", "nginx.conf"],
+        &[("nginx.conf", NGINX), ("on/a.conf", site)],
+    )
+    .expect("nginx is installed");
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = [change(
+        ChangeAction::Set,
+        &["http", "upstream b"],
+        "keepalive",
+        &["8"],
+    )];
+    let error =
+        config::copy(&first.found(), &nowhere, dir.path(), first.address, free()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("no `keepalive` to change in `http > upstream b`"),
+        "{error}"
+    );
+    let mut other = first.found();
+    other.kind = "generic".to_owned();
+    let error = config::copy(&other, &[], dir.path(), first.address, free()).unwrap_err();
+    assert!(matches!(error, TargetError::CannotCopy { .. }) && !error.remedy().is_empty());
+}
+
+#[test]
+fn a_changed_haproxy_beside_the_first() {
+    let conf = "global\n stats socket DIR/stats\n pidfile DIR/pid\ndefaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+        frontend f\n bind 127.0.0.1:PORT,DIR/u.sock\n http-request return status 200 content-type \"text/plain\" string \"first\"\n";
+    let first = Alone::start(&["haproxy", "-W", "-f", "h.cfg"], &[("h.cfg", conf)])
+        .expect("haproxy is installed");
+    let found = first.found_with(2);
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let changes = [
+        change(
+            ChangeAction::Replace,
+            &["frontend f"],
+            "http-request",
+            &[
+                "return",
+                "status",
+                "200",
+                "content-type",
+                "text/plain",
+                "string",
+                "the second",
+            ],
+        ),
+        change(
+            ChangeAction::Set,
+            &["defaults"],
+            "timeout",
+            &["client", "7s"],
+        ),
+    ];
+    let before = std::fs::read_to_string(first.dir.path().join("h.cfg")).unwrap();
+    let copied = config::copy(&found, &changes, dir.path(), first.address, listen).unwrap();
+    let child = run(&copied, listen);
+    assert!(get(listen).ends_with("the second"));
+    let mut second = discover::behind(listen).unwrap();
+    config::read(&mut second);
+    assert_eq!(
+        values(&second, "timeout"),
+        ["connect 5s", "client 7s", "server 5s"]
+    );
+    end(child);
+    assert!(get(first.address).ends_with("first"));
+    assert_eq!(
+        std::fs::read_to_string(first.dir.path().join("h.cfg")).unwrap(),
+        before
+    );
+    assert!(first.dir.path().join("u.sock").exists());
+}
