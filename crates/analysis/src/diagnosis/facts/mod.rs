@@ -52,6 +52,8 @@ pub(crate) fn extract(
     }
     client::extract(&material, &mut Sheet::new(&mut set, ""));
     host::extract(&material, &mut Sheet::new(&mut set, ""));
+    let seen_here = Reading::NotApplicable("this was measured, and not pasted".to_owned());
+    Sheet::new(&mut set, "").family("pasted.*", seen_here, "");
     for (index, target) in set.targets.clone().iter().enumerate() {
         let sheet = &mut Sheet::new(&mut set, target);
         cpu::extract(&material, sheet);
