@@ -17,7 +17,7 @@ readonly self=${BASH_SOURCE[0]}
 readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
-readonly services='nginx haproxy lighttpd varnish varnishncsa php*-fpm'
+readonly services='nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -36,21 +36,28 @@ missing_compiler() {
     compiles || printf '%s\n' gcc libc6-dev
 }
 
-# Packages for the tests, one a line, whose command is missing.
+# Packages for the tests, one a line, whose program is missing.
 missing_for_test() {
-    while read -r command package; do
-        has "$command" || echo "$package"
+    while read -r program package; do
+        case $program in
+        */*) [ -e "$program" ] ;;
+        *) has "$program" ;;
+        esac || echo "$package"
     done <<'TABLE'
-ab        apache2-utils
-chromium  chromium
-curl      curl
-haproxy   haproxy
-ip        iproute2
-nginx     nginx
-openssl   openssl
-python3   python3
-taskset   util-linux
-wrk       wrk
+ab                                        apache2-utils
+apache2                                   apache2-bin
+caddy                                     caddy
+chromium                                  chromium
+curl                                      curl
+haproxy                                   haproxy
+ip                                        iproute2
+java                                      default-jre-headless
+nginx                                     nginx
+openssl                                   openssl
+python3                                   python3
+taskset                                   util-linux
+wrk                                       wrk
+/usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }
 

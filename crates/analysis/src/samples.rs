@@ -206,6 +206,7 @@ pub(crate) fn run(
         seed: 1,
         error_limit: 0.01,
         warnings: vec![],
+        ..plan::Plan::default()
     };
     let mut trials = vec![];
     for (stage, sample) in stages.iter().enumerate() {
@@ -228,6 +229,8 @@ pub(crate) fn run(
                     targets: vec![],
                     load,
                     rate_of_capacity: None,
+                    topology: None,
+                    irqs: Vec::new(),
                 });
             }
         }

@@ -5,14 +5,20 @@
 
 use crate::address::{self, Parts};
 use crate::error::{Fault, Found, Place, Report, unknown, unknown_name};
-use crate::experiment::{Experiment, Section, baseline_levels};
+use crate::experiment::{self, Experiment, IRQ_SHAPE, Section, baseline_levels};
 use crate::idle::idle_factors;
+use crate::levels;
 use crate::load::{Draft, Load, pick};
+use crate::node::Field;
 use crate::order::{SplitMix, cells};
-use crate::targets::{TEMPLATE_NAMES, Target, start_order};
-use crate::{Factor, Levels, MOST_TRIALS, Plan, Stage, TargetSpec, TrialPlan, template};
+use crate::targets::{Read, Resolved, start_order};
+use crate::topology::{self, CLIENT};
+use crate::{
+    Factor, IrqPin, Levels, MOST_TRIALS, Plan, Stage, TargetSpec, Topology, TrialPlan, template,
+};
 use record::{Arrival, Nanos, Warning};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 const DEFAULT_SEED: u64 = 1;
 const DEFAULT_REPEATS: u32 = 5;
@@ -21,7 +27,7 @@ const DEFAULT_WARMUP: Nanos = Nanos::SECOND;
 const DEFAULT_ERROR_LIMIT: f64 = 0.01;
 
 /// Turns an experiment into a plan; what is wrong goes to the report, and the plan is then of no use.
-pub(crate) fn plan(experiment: &Experiment, report: &mut Report) -> Plan {
+pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report) -> Plan {
     let top = &experiment.top;
     let sections = if experiment.stages.is_empty() {
         vec![top.clone()]
@@ -35,11 +41,14 @@ pub(crate) fn plan(experiment: &Experiment, report: &mut Report) -> Plan {
         seed: experiment.seed.unwrap_or(DEFAULT_SEED),
         error_limit: top.design.errors.unwrap_or(DEFAULT_ERROR_LIMIT),
         warnings: Vec::new(),
+        scale: String::new(),
+        scales: Vec::new(),
+        skipped: Vec::new(),
     };
     check_baseline_factors(&sections, report);
     let mut random = SplitMix::new(plan.seed);
     for section in &sections {
-        add_stage(&mut plan, section, experiment, &mut random, report);
+        add_stage(&mut plan, section, experiment, read, &mut random, report);
     }
     check_used(&plan, experiment, report);
     check_budget(&plan, top, report);
@@ -74,6 +83,7 @@ fn add_stage(
     plan: &mut Plan,
     section: &Section,
     experiment: &Experiment,
+    read: Read<'_>,
     random: &mut SplitMix,
     report: &mut Report,
 ) {
@@ -108,7 +118,7 @@ fn add_stage(
     };
     let mut trials: Vec<TrialPlan> = cells(&factors)
         .into_iter()
-        .filter_map(|levels| report.take(cell(levels).trial(stage)))
+        .filter_map(|levels| cell(levels).trial(stage, read, report))
         .collect();
     for block in 0..repeats {
         random.shuffle(&mut trials);
@@ -148,27 +158,23 @@ fn check_size(section: &Section, factors: &[Factor], repeats: u32) -> Result<(),
 
 /// A template must not find two meanings under one name.
 fn check_names(section: &Section, experiment: &Experiment) -> Result<(), Found> {
-    for typed in &section.factors {
-        let name = &typed.factor.name;
-        let why = if experiment.targets.contains_key(name) {
-            "a target has it".to_owned()
-        } else if let Some(target) = experiment
-            .targets
-            .values()
-            .find(|t| t.spec.values.contains_key(name))
-        {
-            format!("it is among the `values` of target `{}`", target.spec.name)
-        } else {
-            continue;
-        };
-        let fault = Fault::Name {
-            kind: "factor",
-            name: name.clone(),
-            why,
-        };
-        return Err(Found::at(typed.at, fault));
+    let has_target = |name: &str| experiment.targets.contains_key(name);
+    match section.factors.iter().find(|f| has_target(&f.factor.name)) {
+        None => Ok(()),
+        Some(typed) => {
+            let why = "a target has it".to_owned();
+            Err(taken(typed.at, &typed.factor.name, why))
+        }
     }
-    Ok(())
+}
+
+fn taken(at: usize, name: &str, why: String) -> Found {
+    let fault = Fault::Name {
+        kind: "factor",
+        name: name.to_owned(),
+        why,
+    };
+    Found::at(at, fault)
 }
 
 /// One combination of levels in one stage.
@@ -182,10 +188,20 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn trial(self, stage: usize) -> Result<TrialPlan, Found> {
-        let (url_at, load) = self.load()?;
-        let targets = self.targets(url_at, &load.spec.url)?;
-        Ok(TrialPlan {
+    /// The cell's trial; what is wrong goes to the report.
+    fn trial(self, stage: usize, read: Read<'_>, report: &mut Report) -> Option<TrialPlan> {
+        let all = self.all_targets(read, report);
+        let (url_at, mut load) = report.take(self.load())?;
+        let mut targets = report.take(self.targets(&all?, url_at, &load.spec.url))?;
+        let topology = report.take(self.topology(&mut targets))?;
+        if let Some(topology) = &topology
+            && topology.clients > 1
+            && load.spec.source.is_empty()
+        {
+            load.spec.source = topology.client_addresses().map(IpAddr::V4).collect();
+        }
+        let irqs = report.take(self.irqs())?;
+        Some(TrialPlan {
             id: 0,
             stage,
             block: 0,
@@ -193,6 +209,69 @@ impl Cell<'_> {
             targets,
             load: load.spec,
             rate_of_capacity: load.rate_of_capacity,
+            topology,
+            irqs,
+        })
+    }
+
+    fn levelled(&self) -> levels::Cell<'_> {
+        levels::Cell {
+            factors: self.factors,
+            levels: &self.levels,
+        }
+    }
+
+    /// Every target of the file for this cell; `None` when something is wrong with one.
+    fn all_targets(
+        &self,
+        read: Read<'_>,
+        report: &mut Report,
+    ) -> Option<BTreeMap<String, Resolved>> {
+        let mut all = BTreeMap::new();
+        for (name, target) in &self.experiment.targets {
+            let resolved = target.resolve(self.levelled(), read, report)?;
+            report.take(self.check_values(&resolved))?;
+            all.insert(name.clone(), resolved);
+        }
+        Some(all)
+    }
+
+    fn check_values(&self, target: &Resolved) -> Result<(), Found> {
+        let values = &target.spec.values;
+        let is_value = |name: &str| values.contains_key(name);
+        match self
+            .section
+            .factors
+            .iter()
+            .find(|f| is_value(&f.factor.name))
+        {
+            None => Ok(()),
+            Some(typed) => {
+                let why = format!("it is among the `values` of target `{}`", target.spec.name);
+                Err(taken(typed.at, &typed.factor.name, why))
+            }
+        }
+    }
+
+    /// The hosts and links, with the targets put on them.
+    fn topology(&self, targets: &mut [TargetSpec]) -> Result<Option<Topology>, Found> {
+        let Some(entry) = &self.experiment.topology else {
+            return Ok(None);
+        };
+        let mut hosts: BTreeSet<String> = self.experiment.targets.keys().cloned().collect();
+        hosts.insert(CLIENT.to_owned());
+        hosts.extend(targets.iter().filter_map(|t| t.host.clone()));
+        topology::place(entry, self.levelled(), &hosts, targets).map(Some)
+    }
+
+    fn irqs(&self) -> Result<Vec<IrqPin>, Found> {
+        let Some(entry) = &self.experiment.irqs else {
+            return Ok(Vec::new());
+        };
+        let node = self.levelled().settle(entry.field(), IRQ_SHAPE)?;
+        experiment::irqs(Field {
+            node: &node,
+            ..entry.field()
         })
     }
 
@@ -200,7 +279,7 @@ impl Cell<'_> {
     fn load(&self) -> Result<(usize, Load), Found> {
         let mut draft = Draft::new();
         for entry in &self.section.load {
-            draft.set(pick(entry.field(), self.factors, &self.levels)?, "[load]")?;
+            draft.set(pick(entry.field(), self.levelled())?, "[load]")?;
         }
         for factor in &self.section.factors {
             if let Some(field) = factor.as_load_field(&self.levels) {
@@ -240,7 +319,12 @@ impl Cell<'_> {
     }
 
     /// The targets that the URL needs, in the order in which they start; none for an outside address.
-    fn targets(&self, url_at: usize, url: &str) -> Result<Vec<TargetSpec>, Found> {
+    fn targets(
+        &self,
+        all: &BTreeMap<String, Resolved>,
+        url_at: usize,
+        url: &str,
+    ) -> Result<Vec<TargetSpec>, Found> {
         let bad_url = |cause: &str| {
             let fault = Fault::Url {
                 url: url.to_owned(),
@@ -249,7 +333,6 @@ impl Cell<'_> {
             Found::at(url_at, fault)
         };
         let Parts { host, port, .. } = address::parts(url).map_err(|cause| bad_url(&cause))?;
-        let all = &self.experiment.targets;
         let Some(first) = all.get(host) else {
             // Other machines have names too; only what looks like a slip is refused.
             let fault = unknown_name("target", host, "the URL", all.keys().map(String::as_str));
@@ -268,15 +351,11 @@ impl Cell<'_> {
     }
 
     /// A target with the levels of the cell among its values.
-    fn target(&self, target: &Target) -> Result<TargetSpec, Found> {
-        let mut spec = target.spec.clone();
-        spec.values.extend(self.levels.clone());
-        let targets = self.experiment.targets.keys();
+    fn target(&self, target: &Resolved) -> Result<TargetSpec, Found> {
         let known = || {
-            TEMPLATE_NAMES
-                .into_iter()
-                .chain(spec.values.keys().map(String::as_str))
-                .chain(targets.clone().map(String::as_str))
+            let others = self.experiment.targets.keys().map(String::as_str);
+            let levels = self.levels.keys().map(String::as_str);
+            target.known().chain(levels).chain(others)
         };
         for (name, place) in &target.names {
             if !known().any(|k| k == name) {
@@ -284,11 +363,13 @@ impl Cell<'_> {
                 return Err(Found::new(place.clone(), fault));
             }
         }
+        let mut spec = target.spec.clone();
+        spec.values.extend(self.levels.clone());
         Ok(spec)
     }
 }
 
-fn inside(place: &Place, target: &Target) -> String {
+fn inside(place: &Place, target: &Resolved) -> String {
     match place {
         Place::Line(..) => format!("the template of target `{}`", target.spec.name),
         Place::Offset(_) => format!("the templates of [target.{}]", target.spec.name),

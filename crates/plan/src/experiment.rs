@@ -5,15 +5,17 @@
 //! `load.X` drops a factor `X` of the top level, and the reverse.
 
 use crate::error::{Fault, Found, Report, unknown, unknown_name};
+use crate::levels::{Shape, variants};
 use crate::load::FIELDS;
 use crate::node::{Entry, Field, Node};
 use crate::targets::{self, Read, TEMPLATE_NAMES, Target};
-use crate::{Factor, Levels};
+use crate::topology;
+use crate::{Factor, IrqPin, Levels};
 use record::Nanos;
 use std::collections::BTreeMap;
 
-const KEYS: [&str; 7] = [
-    "question", "seed", "target", "factor", "load", "design", "stage",
+const KEYS: [&str; 10] = [
+    "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
 ];
 const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
 const DESIGN_KEYS: [&str; 6] = [
@@ -27,6 +29,10 @@ pub(crate) struct Experiment {
     pub question: String,
     pub seed: Option<u64>,
     pub targets: BTreeMap<String, Target>,
+    /// `[topology]`, not yet settled.
+    pub topology: Option<Entry>,
+    /// `[irq]`, not yet settled.
+    pub irqs: Option<Entry>,
     pub top: Section,
     pub stages: Vec<Section>,
 }
@@ -104,6 +110,18 @@ impl Experiment {
                     }
                 }
             }
+            "topology" => {
+                let entry = entry_of(field);
+                topology::check(&entry, report);
+                self.topology = Some(entry);
+            }
+            "irq" => {
+                let entry = entry_of(field);
+                for node in variants(entry.field(), IRQ_SHAPE).iter().flatten() {
+                    report.take(irqs(Field { node, ..field }));
+                }
+                self.irqs = Some(entry);
+            }
             "stage" => {
                 for (i, field) in field.list()?.enumerate() {
                     let result = stage(field, i, report);
@@ -117,6 +135,35 @@ impl Experiment {
         }
         Ok(())
     }
+}
+
+fn entry_of(field: Field<'_>) -> Entry {
+    Entry {
+        name: field.name.to_owned(),
+        at: field.name_at,
+        node: field.node.clone(),
+    }
+}
+
+/// `[irq]`: names of devices, or numbers, with CPUs.
+pub(crate) const IRQ_SHAPE: Shape = Shape::Table(|_| Shape::Now);
+
+/// Reads a settled `[irq]`.
+pub(crate) fn irqs(field: Field<'_>) -> Result<Vec<IrqPin>, Found> {
+    let pin = |e: &Entry| {
+        Ok(IrqPin {
+            device: e.name.clone(),
+            cpus: e.field().cpus()?,
+        })
+    };
+    let mut pins: Vec<IrqPin> = field
+        .table()?
+        .iter()
+        .map(pin)
+        .collect::<Result<_, Found>>()?;
+    // A level that leaves a device alone gives it no CPUs.
+    pins.retain(|p| !p.cpus.is_empty());
+    Ok(pins)
 }
 
 fn stage(field: Field<'_>, index: usize, report: &mut Report) -> Result<Section, Found> {

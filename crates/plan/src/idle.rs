@@ -31,7 +31,11 @@ struct Effect {
 fn is_idle<'a>(factor: &Factor, trials: impl Iterator<Item = &'a TrialPlan>) -> bool {
     let mut effects: BTreeMap<Levels, Effect> = BTreeMap::new();
     for trial in trials {
-        if trial.targets.iter().any(|t| names(t, &factor.name)) {
+        if trial
+            .targets
+            .iter()
+            .any(|t| names(t, &trial.levels, &factor.name))
+        {
             return false;
         }
         let mut others = trial.levels.clone();
@@ -51,7 +55,10 @@ fn effect(trial: &TrialPlan) -> Effect {
         *seed = 0;
     }
     let mut targets = trial.targets.clone();
-    targets.iter_mut().for_each(|t| t.values.clear());
+    let is_level = |name: &String| trial.levels.contains_key(name);
+    for target in &mut targets {
+        target.values.retain(|name, _| !is_level(name));
+    }
     Effect {
         load,
         rate_of_capacity: trial.rate_of_capacity,
@@ -60,7 +67,9 @@ fn effect(trial: &TrialPlan) -> Effect {
 }
 
 /// Does a template of the target use this name?
-fn names(target: &TargetSpec, name: &str) -> bool {
+fn names(target: &TargetSpec, levels: &Levels, name: &str) -> bool {
+    let values = target.values.iter();
+    let added = values.filter(|(value, _)| !levels.contains_key(*value));
     let own: Vec<&String> = match &target.kind {
         TargetKind::Origin { delay, freeze, .. } => delay.iter().chain(freeze).collect(),
         TargetKind::Command { argv } => argv.iter().collect(),
@@ -69,6 +78,7 @@ fn names(target: &TargetSpec, name: &str) -> bool {
     own.into_iter()
         .chain(&target.wrap)
         .chain(target.env.values())
+        .chain(added.map(|(_, text)| text))
         .any(|text| template::names(&target.name, text).is_ok_and(|used| used.contains(name)))
 }
 

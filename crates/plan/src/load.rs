@@ -5,8 +5,8 @@
 //! The surprise: such a table names no factor; the factor is the one whose levels are the table's keys.
 
 use crate::error::{Fault, Found};
+use crate::levels::Cell;
 use crate::node::{Entry, Field, Value, percent};
-use crate::{Factor, Levels};
 use record::{Arrival, Body, Close, Engine, LoadSpec};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -243,31 +243,11 @@ fn addresses(text: &str) -> Option<Vec<IpAddr>> {
 }
 
 /// The value of `field` for a cell: itself, or the entry of a keyed table for the cell's level.
-pub(crate) fn pick<'a>(
-    field: Field<'a>,
-    factors: &[Factor],
-    levels: &Levels,
-) -> Result<Field<'a>, Found> {
-    let Some(entries) = keyed_table(field) else {
-        return Ok(field);
-    };
-    let same = |factor: &&Factor| {
-        factor.levels.len() == entries.len()
-            && entries.iter().all(|e| factor.levels.contains(&e.name))
-    };
-    let matching: Vec<&Factor> = factors.iter().filter(same).collect();
-    let factor = match matching.as_slice() {
-        [factor] => factor,
-        [] => return Err(keyed_by_none(field, entries, factors)),
-        several => return Err(keyed_by_several(field, several)),
-    };
-    let level = levels.get(&factor.name);
-    let entry = entries.iter().find(|e| Some(&e.name) == level);
-    let entry = entry.expect("every cell has a level of each factor, and every level has an entry");
-    Ok(Field {
-        node: &entry.node,
-        ..field
-    })
+pub(crate) fn pick<'a>(field: Field<'a>, cell: Cell<'_>) -> Result<Field<'a>, Found> {
+    match keyed_table(field) {
+        Some(entries) => cell.choose(field, entries),
+        None => Ok(field),
+    }
 }
 
 /// The entries of a table that chooses by level. `headers` is a table itself: it is keyed when its values are tables.
@@ -276,37 +256,6 @@ fn keyed_table(field: Field<'_>) -> Option<&[Entry]> {
     let nested = |e: &Entry| matches!(e.node.value, Value::Table(_));
     (field.name != "headers" || (!entries.is_empty() && entries.iter().all(nested)))
         .then_some(entries)
-}
-
-fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names
-        .map(|n| format!("`{n}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn keyed_by_none(field: Field<'_>, entries: &[Entry], factors: &[Factor]) -> Found {
-    let shared = |f: &&Factor| {
-        entries
-            .iter()
-            .filter(|e| f.levels.contains(&e.name))
-            .count()
-    };
-    let closest = factors.iter().max_by_key(shared).filter(|f| shared(f) > 0);
-    let fault = Fault::Keyed {
-        field: field.name.to_owned(),
-        keys: quoted(entries.iter().map(|e| e.name.as_str())),
-        factor: closest.map(|f| (f.name.clone(), quoted(f.levels.iter().map(String::as_str)))),
-    };
-    Found::at(field.node.at, fault)
-}
-
-fn keyed_by_several(field: Field<'_>, factors: &[&Factor]) -> Found {
-    let fault = Fault::KeyedBySeveral {
-        field: field.name.to_owned(),
-        factors: quoted(factors.iter().map(|f| f.name.as_str())),
-    };
-    Found::at(field.node.at, fault)
 }
 
 #[cfg(test)]

@@ -243,6 +243,51 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A limit: `"none"` for a level without one.
+    pub fn limit<T>(&self, value: impl Fn(&Self) -> Result<T, Found>) -> Result<Option<T>, Found> {
+        match &self.node.value {
+            Value::Text(s) if s == "none" => Ok(None),
+            _ => value(self).map(Some),
+        }
+    }
+
+    /// CPU time in cores: 0.5 is half of one.
+    pub fn cores(&self) -> Result<f64, Found> {
+        let cores = match &self.node.value {
+            Value::Float(x) => Some(*x),
+            Value::Integer(i) => Some(*i as f64),
+            Value::Text(s) => s.trim().parse().ok(),
+            _ => None,
+        };
+        // The kernel's shortest quota is 1 ms of a period of 100 ms.
+        cores
+            .filter(|c| c.is_finite() && *c >= 0.01)
+            .ok_or_else(|| self.must_be("a number of cores of at least 0.01, such as 0.5"))
+    }
+
+    /// Bits per second: a number, or text such as `"1Gbit"`, in powers of ten as links are sold.
+    pub fn bit_rate(&self) -> Result<u64, Found> {
+        const UNITS: [(&str, f64); 4] = [("kbit", 1e3), ("Mbit", 1e6), ("Gbit", 1e9), ("bit", 1.0)];
+        let expected = || self.must_be("a rate such as \"100Mbit\", of at least 8kbit");
+        let bits = match &self.node.value {
+            Value::Integer(i) => *i as f64,
+            Value::Text(s) => UNITS
+                .iter()
+                .find_map(|(unit, factor)| {
+                    let number = s.trim().strip_suffix(unit)?;
+                    Some(number.trim().parse::<f64>().ok()? * factor)
+                })
+                .ok_or_else(expected)?,
+            _ => return Err(expected()),
+        };
+        // Above 2^53 the number is no longer whole, and no link is as fast.
+        if bits.is_finite() && (8e3..9e15).contains(&bits) {
+            Ok(bits as u64)
+        } else {
+            Err(expected())
+        }
+    }
+
     /// A share of one: `"1%"` or `0.01`.
     pub fn share(&self) -> Result<f64, Found> {
         let share = match &self.node.value {

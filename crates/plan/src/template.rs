@@ -138,6 +138,32 @@ pub fn render(
         .map_err(|e| malformed(file, &e))
 }
 
+/// For each line of the filled-in template, the line of the template that it came from; both from 1. Where that
+/// cannot be told (a tag over several lines) the lines count as the same.
+pub fn lines(file: &str, text: &str, values: &BTreeMap<String, String>) -> Vec<usize> {
+    // Marks of the C0 controls, which no configuration holds.
+    const BEGIN: char = '\u{1}';
+    const END: char = '\u{2}';
+    let marked: String = text
+        .split_inclusive('\n')
+        .enumerate()
+        .map(|(i, line)| format!("{BEGIN}{}{END}{line}", i + 1))
+        .collect();
+    let Ok(marked) = render(file, &marked, values) else {
+        return Vec::new();
+    };
+    let mut last = 1;
+    let from = |line: &str| {
+        let (_, behind) = line.split_once(BEGIN)?;
+        behind.split_once(END)?.0.parse().ok()
+    };
+    let of_line = |line| {
+        last = from(line).unwrap_or(last);
+        last
+    };
+    marked.lines().map(of_line).collect()
+}
+
 /// The error for a `name` that `text` uses and nobody knows.
 pub(crate) fn unknown_name<'a>(
     file: &str,
@@ -210,6 +236,33 @@ mod tests {
         assert!(
             error.to_string().starts_with("p.conf:2: syntax error"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn lines_are_followed_through_loops_and_conditions() {
+        let text = "a\n{% for i in range(2) %}\nb {{x}}\n{% endfor %}\n{% if x == \"\" %}no\n{% endif %}c\n";
+        let values = values(&[("x", "1\n2")]);
+        let rendered = render("t", text, &values).unwrap();
+        let of_line = lines("t", text, &values);
+        let at = |line: &str| -> Vec<usize> {
+            let all = rendered.lines().zip(&of_line);
+            all.filter(|(l, _)| *l == line).map(|(_, n)| *n).collect()
+        };
+        assert_eq!(of_line.len(), rendered.lines().count());
+        assert_eq!(
+            (at("a"), at("b 1"), at("2")),
+            (vec![1], vec![3, 3], vec![3, 3])
+        );
+        assert_eq!(
+            at("c"),
+            [5],
+            "what is left out takes the end of its line with it"
+        );
+        assert_eq!(
+            lines("t", "{{\nx}}\n", &values),
+            [0; 0],
+            "a tag over two lines"
         );
     }
 

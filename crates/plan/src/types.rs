@@ -3,13 +3,13 @@
 use record::{Bytes, LoadSpec, Nanos, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Level of each factor by the factor's name, both as text.
 pub type Levels = BTreeMap<String, String>;
 
 /// A validated experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What the experiment is to answer.
     pub question: String,
@@ -24,6 +24,28 @@ pub struct Plan {
     /// What a reader of the plan must know before it runs.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// Size of the experiment that was chosen: `small`, or one of the file's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scale: String,
+    /// Sizes that the file has, `small` first; one alone is the only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<String>,
+    /// Cells that this host cannot run; their trials are not among the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedCell>,
+}
+
+/// A cell that is left out because the host lacks something that it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedCell {
+    /// Index into [`Plan::stages`].
+    pub stage: usize,
+    /// Level of each factor of the stage.
+    pub levels: Levels,
+    /// What is missing.
+    pub reason: String,
+    /// What would bring it.
+    pub remedy: String,
 }
 
 /// Trials that belong together and are compared with each other.
@@ -67,6 +89,51 @@ pub struct TrialPlan {
     /// Open loop: `load.arrival`'s rate is this share (0.9 = 90 %) of the capacity found by the earlier
     /// closed-loop stages of this run; `None` when the rate is absolute.
     pub rate_of_capacity: Option<f64>,
+    /// Hosts and links that the trial makes for itself; `None` runs where prony runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+    /// Interrupts to pin while the trial runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub irqs: Vec<IrqPin>,
+}
+
+/// Interrupts of one device, or one interrupt, and the CPUs that shall take them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IrqPin {
+    /// Name as /proc/interrupts shows it (`eth0` matches `eth0-rx-1`), or the number of one interrupt.
+    pub device: String,
+    /// CPUs, sorted.
+    pub cpus: Vec<u32>,
+}
+
+/// Hosts as network namespaces, and the links between every two of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// First address of the /16 that the hosts' addresses are of.
+    pub network: Ipv4Addr,
+    /// Addresses of the client.
+    pub clients: u32,
+    /// Names of the hosts, `client` first.
+    pub hosts: Vec<String>,
+    /// What holds for every link.
+    pub all: Link,
+    /// What holds for one link instead, by the names of its two hosts: `client-proxy`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, Link>,
+}
+
+/// A link between two hosts, the same in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Largest packet, bytes; `None`: 1500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Initial congestion window of the routes over it, segments; `None`: the kernel's own (10, RFC 6928).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initcwnd: Option<u32>,
+    /// Rate at which each end may send, bits per second; `None`: as fast as the CPU copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bits_per_s: Option<u64>,
 }
 
 impl TrialPlan {
@@ -85,8 +152,17 @@ pub struct TargetSpec {
     pub kind: TargetKind,
     /// Address to listen on; port 0 takes a free one. Templates see it as `{{listen}}`, `{{address}}`, `{{port}}`.
     pub listen: SocketAddr,
+    /// Host of the topology that it runs on; its own name when it is not said. Without a topology it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// CPUs to pin it to; empty does not pin.
     pub cpus: Vec<u32>,
+    /// NUMA node whose CPUs and memory it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u32>,
+    /// What its control group allows it.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
     /// Environment variables; the values are templates.
     pub env: BTreeMap<String, String>,
     /// Command put before the server's own, for example `["onload", "-p", "latency"]`. The words are
@@ -100,8 +176,26 @@ pub struct TargetSpec {
     pub status_path: Option<String>,
     /// Files laid into the target's working directory before the start, by relative path.
     pub files: BTreeMap<String, FileContent>,
-    /// Names for the template: the levels of all factors and whatever the experiment adds.
+    /// Names for the template: the levels of all factors and whatever the experiment adds. They are templates too.
     pub values: BTreeMap<String, String>,
+}
+
+/// Limits of a control group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPU time in cores: 0.5 is 50 ms in every 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Memory, page cache included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+}
+
+impl Limits {
+    /// Nothing is limited.
+    pub fn is_none(&self) -> bool {
+        self.cpu.is_none() && self.memory.is_none()
+    }
 }
 
 /// Content of a file that the experiment lays out.
@@ -137,7 +231,7 @@ pub enum TargetKind {
     },
     /// A server that prony knows how to start, watch and stop.
     Adapter {
-        /// `nginx`.
+        /// `nginx`, `haproxy`, ...; see [`crate::adapters`].
         adapter: String,
         /// File name of the template as given, for messages.
         template_name: String,

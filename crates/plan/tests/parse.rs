@@ -11,6 +11,7 @@ fn read(path: &str) -> Result<String, String> {
                             proxy_buffers {{proxy_buffers}};\n"
             .to_owned()),
         "typo.conf" => Ok("listen {{listen}};\nbuffers {{proxy_bufers}};\n".to_owned()),
+        "plain.conf" => Ok("plain\n".to_owned()),
         "broken.conf" => Ok("a;\nb;\n{% if x %}\n".to_owned()),
         _ => Err("No such file or directory".to_owned()),
     }
@@ -238,6 +239,317 @@ errors = "2.5%"
         plan.stages[0].factors[0].levels,
         ["fast", "2", "1.5", "true"]
     );
+}
+
+/// Everything that may depend on a level, in both ways of saying it.
+const BY_LEVEL: &str = r#"
+question = "?"
+[target.s]
+adapter = "{{server}}"
+template = { nginx = "", haproxy = "plain.conf" }
+cpus = { nginx = [0], haproxy = "1-2" }
+wrap = { kernel = [], onload = ["onload", "-p", "{{profile}}"] }
+env = { MALLOC = { nginx = "a", haproxy = "b" }, ALWAYS = "{{server}}" }
+values = { kernel = { profile = "none" }, onload = { profile = "{{root}}/latency.opf" } }
+files = { page = { size = "{{size}}" }, "latency.opf" = { file = "plain.conf" } }
+ready_timeout = "{{patience}}s"
+[target.back]
+origin = { threads = "{{workers}}", body = { 1k = 1, 2k = 2 } }
+[factor]
+server = ["nginx", "haproxy"]
+stack = ["kernel", "onload"]
+size = ["1k", "2k"]
+workers = [1, 4]
+patience = [3, 7]
+path = ["direct", "proxied"]
+[load]
+url = { direct = "http://back/", proxied = "http://s/" }
+threads = 1
+[design]
+repeats = 1
+"#;
+
+#[test]
+fn nearly_every_key_of_a_target_may_depend_on_a_level() {
+    let plan = parse(BY_LEVEL).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(plan.trials.len(), 64);
+    for trial in &plan.trials {
+        let level = |name: &str| trial.levels[name].as_str();
+        let target = &trial.targets[0];
+        if level("path") == "direct" {
+            let TargetKind::Origin { threads, body, .. } = &target.kind else {
+                panic!("{target:?}")
+            };
+            assert_eq!(threads.to_string(), level("workers"));
+            assert_eq!(body.0, if level("size") == "1k" { 1 } else { 2 });
+            assert_eq!(names(trial), ["back"], "the other target is not started");
+            continue;
+        }
+        let TargetKind::Adapter {
+            adapter, template, ..
+        } = &target.kind
+        else {
+            panic!("{target:?}")
+        };
+        let is_nginx = level("server") == "nginx";
+        assert_eq!(adapter, level("server"));
+        assert_eq!(template == "plain\n", !is_nginx);
+        assert_eq!(target.cpus, if is_nginx { vec![0] } else { vec![1, 2] });
+        assert_eq!(target.env["MALLOC"], if is_nginx { "a" } else { "b" });
+        assert_eq!(
+            target.env["ALWAYS"], "{{server}}",
+            "filled in when it starts"
+        );
+        let is_kernel = level("stack") == "kernel";
+        assert_eq!(target.wrap.len(), if is_kernel { 0 } else { 3 });
+        assert_eq!(target.values["profile"] == "none", is_kernel);
+        let size = if level("size") == "1k" { 1000 } else { 2000 };
+        assert_eq!(target.files["page"], FileContent::Size(Bytes(size)));
+        assert_eq!(
+            target.files["latency.opf"],
+            FileContent::Text("plain\n".to_owned())
+        );
+        assert_eq!(
+            target.ready_timeout,
+            Nanos::from_secs(level("patience").parse().unwrap())
+        );
+    }
+    let idle: Vec<_> = plan.warnings.iter().map(|w| w.seen.as_str()).collect();
+    assert_eq!(idle, [""; 0]);
+}
+
+#[test]
+fn what_is_said_of_a_wrong_level_of_a_target() {
+    let base =
+        "question = \"?\"\nload.url = \"http://s/\"\nfactor.a = [\"x\", \"y\"]\n[target.s]\n";
+    for (section, want) in [
+        (
+            "adapter = \"{{b}}\"",
+            "experiment.toml:5:11: the template is malformed: unknown name `b`",
+        ),
+        (
+            "origin = { threads = { x = 1, z = 2 } }",
+            "experiment.toml:5:22: `threads` has a value for each of `x`, `z`, but the levels of factor `a` are `x`, `y`",
+        ),
+        (
+            "command = [\"s\"]\ncpus = { x = [0], y = \"fast\" }",
+            "experiment.toml:6:23: `cpus` must be CPUs such as \"0-3,6\", not \"fast\"",
+        ),
+        (
+            "command = [\"s\"]\nwrap = [\"{{c}}\"]",
+            "experiment.toml:4:9: unknown name `c` in the templates of [target.s]",
+        ),
+        (
+            "command = [\"s\", \"{{v}}\"]\nvalues = { v = \"{{nosuch}}\" }",
+            "experiment.toml:4:9: unknown name `nosuch` in the templates of [target.s]",
+        ),
+        (
+            "command = [\"s\"]\ncpus = [0]\nnuma = 0",
+            "experiment.toml:4:9: `cpus` and `numa` cannot both be given in [target.s]: a node stands for all of its CPUs",
+        ),
+        (
+            "command = [\"s\"]\nlimits = { cpus = 1 }",
+            "experiment.toml:6:12: unknown key `cpus` in `limits`; did you mean `cpu`?",
+        ),
+        (
+            "command = [\"s\"]\nlimits = { cpu = 0 }",
+            "experiment.toml:6:18: `cpu` must be a number of cores of at least 0.01, such as 0.5, not 0",
+        ),
+    ] {
+        let error = parse(&format!("{base}{section}\n"))
+            .expect_err(section)
+            .to_string();
+        let first = error.lines().next().unwrap_or_default();
+        assert_eq!(first, want, "{section}");
+    }
+}
+
+/// A value that names another target makes that target start first.
+#[test]
+fn a_value_that_names_a_target_is_waited_for() {
+    let plan = parse(
+        "question = \"?\"\nload.url = \"http://a/\"\n[target]\nz.origin = {}\n\
+         a = { command = [\"x\", \"{{upstream}}\"], values = { upstream = \"http://{{z}}/\" } }\n",
+    );
+    assert_eq!(names(&plan.unwrap().trials[0]), ["z", "a"]);
+}
+
+const SCALED: &str = r#"
+question = "?"
+target.s.origin = { threads = "{{workers}}" }
+[factor]
+connections = [10, 20]
+workers = [1]
+[load]
+url = "http://s/"
+threads = 1
+[design]
+repeats = 2
+[scale.paper.factor]
+workers = [1, 2, 4]
+threads = [1, 2]
+[scale.paper.load]
+connections = 500
+[scale.paper.design]
+repeats = 7
+[scale.paper.target.s]
+cpus = "0-3"
+"#;
+
+#[test]
+fn a_scale_is_laid_over_the_file() {
+    let text = SCALED;
+    let small = parse(text).unwrap();
+    assert_eq!((small.scale.as_str(), small.trials.len()), ("small", 2 * 2));
+    assert_eq!(small.scales, ["small", "paper"]);
+    let paper = Plan::parse_at(text, "experiment.toml", "paper", &read).unwrap();
+    assert_eq!(
+        (paper.scale.as_str(), paper.trials.len()),
+        ("paper", 3 * 2 * 7)
+    );
+    let trial = &paper.trials[0];
+    assert_eq!(
+        trial.load.connections, 500,
+        "it drops the factor of the same name"
+    );
+    assert_eq!(
+        trial.load.threads.map(|t| t.to_string()).as_ref(),
+        trial.levels.get("threads")
+    );
+    assert_eq!(trial.targets[0].cpus, [0, 1, 2, 3]);
+    let unknown = Plan::parse_at(text, "experiment.toml", "papr", &read).unwrap_err();
+    assert!(
+        unknown
+            .to_string()
+            .contains("unknown scale `papr` in the experiment; did you mean `paper`?"),
+        "{unknown}"
+    );
+    // What is wrong with a scale is found at every other.
+    let wrong = text.replace("repeats = 7", "repeats = 0");
+    assert!(
+        parse(&wrong)
+            .unwrap_err()
+            .to_string()
+            .contains("`repeats` must be")
+    );
+    let wrong = text.replace("[scale.paper.design]", "[scale.paper.desing]");
+    let wrong = parse(&wrong).unwrap_err().to_string();
+    assert!(
+        wrong.contains("unknown key `desing` in [scale.paper]; did you mean `design`?"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn what_a_host_lacks_is_skipped_and_the_rest_keeps_its_numbers() {
+    let mut plan = parse(PROXY).unwrap();
+    let before = plan.clone();
+    plan.skip(|trial| {
+        (trial.levels["path"] == "proxied").then(|| plan::Lack {
+            reason: "cannot start target `proxy`: nginx is not installed".to_owned(),
+            remedy: "apt-get install nginx".to_owned(),
+        })
+    });
+    assert_eq!((plan.trials.len(), plan.skipped.len()), (15, 3));
+    assert!(
+        plan.trials
+            .iter()
+            .all(|t| before.trials[t.id as usize] == *t)
+    );
+    let warnings: Vec<_> = plan
+        .warnings
+        .iter()
+        .map(|w| (w.seen.as_str(), w.remedy.as_str()))
+        .collect();
+    assert_eq!(
+        warnings,
+        [(
+            "3 cells are skipped (path=proxied): cannot start target `proxy`: nginx is not installed",
+            "apt-get install nginx"
+        )]
+    );
+}
+
+#[test]
+fn a_topology_gives_every_target_a_host() {
+    let text = format!(
+        "{PROXY}\n[topology]\nclient_addresses = 200\nmtu = 1500\nrate = {{ direct = \"1Gbit\", proxied = \"none\" }}\n\
+         [topology.link]\nclient-proxy = {{ initcwnd = 2, mtu = 9000 }}\n"
+    );
+    let plan = parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    for trial in &plan.trials {
+        let topology = trial.topology.as_ref().unwrap();
+        let is_direct = trial.levels["path"] == "direct";
+        let hosts: &[&str] = if is_direct {
+            &["client", "backend"]
+        } else {
+            &["client", "backend", "proxy"]
+        };
+        assert_eq!(topology.hosts, hosts);
+        assert_eq!(
+            topology.all.rate_bits_per_s,
+            is_direct.then_some(1_000_000_000)
+        );
+        assert_eq!(trial.targets[0].listen, "10.83.128.1:9000".parse().unwrap());
+        if let Some(proxy) = trial.targets.get(1) {
+            assert_eq!(proxy.listen, "10.83.129.1:0".parse().unwrap());
+            let link = topology.link("proxy", "client");
+            assert_eq!((link.mtu, link.initcwnd), (Some(9000), Some(2)));
+        }
+        assert_eq!(topology.link("backend", "client").mtu, Some(1500));
+        let source = &trial.load.source;
+        assert_eq!(
+            (source.len(), source[0].to_string()),
+            (200, "10.83.0.1".to_owned())
+        );
+    }
+    for (wrong, want) in [
+        (
+            "link = { client-prxy = {} }",
+            "unknown host `prxy` in [topology]; did you mean `proxy`?",
+        ),
+        (
+            "link = { proxy = {} }",
+            "a link is named by its two hosts: `client-proxy`",
+        ),
+        (
+            "mtu = 100",
+            "`mtu` must be a whole number of at least 576, not 100",
+        ),
+        (
+            "rate = \"fast\"",
+            "`rate` must be a rate such as \"100Mbit\", of at least 8kbit, not \"fast\"",
+        ),
+        (
+            "inticwnd = 2",
+            "unknown key `inticwnd` in [topology]; did you mean `initcwnd`?",
+        ),
+        (
+            "network = \"10.0.0.7\"",
+            "`network` must be a network of 65536 addresses such as \"10.83.0.0/16\"",
+        ),
+    ] {
+        let error = parse(&format!("{PROXY}\n[topology]\n{wrong}\n"))
+            .expect_err(wrong)
+            .to_string();
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
+fn irqs_by_device_and_level() {
+    let text = format!("{PROXY}\n[irq]\neth0 = {{ direct = [0], proxied = [] }}\n27 = \"0-1\"\n");
+    for trial in parse(&text).unwrap().trials {
+        let pins: Vec<_> = trial
+            .irqs
+            .iter()
+            .map(|p| (p.device.as_str(), p.cpus.as_slice()))
+            .collect();
+        match trial.levels["path"].as_str() {
+            "direct" => assert_eq!(pins, [("eth0", [0].as_slice()), ("27", [0, 1].as_slice())]),
+            _ => assert_eq!(pins, [("27", [0, 1].as_slice())]),
+        }
+    }
 }
 
 #[test]
@@ -539,7 +851,7 @@ fn what_is_said_of_a_wrong_file() {
 fn a_remedy_names_what_is_known() {
     assert_eq!(
         complaint("adapter = \"nginx\"", "adapter = \"x\"").1,
-        "known here: nginx"
+        "known here: nginx, haproxy, apache, caddy, tomcat, naviserver"
     );
     assert!(
         complaint("connections = 500", "zebra = 1")

@@ -287,6 +287,7 @@ Examples:
   prony run                                      the built-in evaluation of the embedded server, under a minute
   prony run experiments/nginx-static.toml        an experiment
   prony run FILE --dry-run                       what would run, in which order, and for how long
+  prony run FILE --scale paper                   the same at the size that [scale.paper] gives it, for a larger machine
   prony run FILE --out DIR --continue            the trials that an interrupted run still owes
 
 DIR/report.html is the report; the other files are the record (see ARCHITECTURE.md).";
@@ -300,6 +301,9 @@ pub struct RunArgs {
     /// Directory for the record and report.html [default: results/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Size of the experiment: `small`, or one that the file has of its own, such as `paper`
+    #[arg(long, value_name = "NAME", default_value = "small")]
+    pub scale: String,
     /// Print the plan and its time, run nothing
     #[arg(long)]
     pub dry_run: bool,

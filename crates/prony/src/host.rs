@@ -1,7 +1,9 @@
 //! What the host offers: CPUs that may be used, the journal's place, the clock on the wall.
 
 use crate::exit::{Exit, Failure};
+use plan::{Lack, TrialPlan};
 use std::path::PathBuf;
+use target::Network;
 
 /// CPUs that this process may run on, rising.
 pub fn allowed_cpus() -> Vec<u32> {
@@ -48,6 +50,18 @@ pub fn check_cpus(asked: &[u32], what: &str) -> Result<(), Failure> {
         ),
         "change `cpus`, or run on a machine (or in a cgroup) with more CPUs",
     ))
+}
+
+/// What a trial needs and this host does not have: a server, a wrapper, a library to preload, control groups,
+/// the right to make namespaces.
+pub fn lack(trial: &TrialPlan) -> Option<Lack> {
+    let targets = || trial.targets.iter().find_map(target::lacks);
+    let topology = || Network::check(trial.topology.as_ref()?).err();
+    let missing = targets().or_else(topology)?;
+    Some(Lack {
+        reason: missing.to_string(),
+        remedy: missing.remedy(),
+    })
 }
 
 /// Now, RFC 3339 with seconds, in UTC.

@@ -323,3 +323,245 @@ fn a_full_disk_loses_nothing_that_was_measured() {
         finished.stdout
     );
 }
+
+const LEVELS: &str = r#"
+question = "Which levels can run here?"
+[target.server]
+origin = { threads = "{{workers}}" }
+wrap = { plain = [], missing = ["no-such-wrapper", "-x"] }
+env = { LD_PRELOAD = { glibc = "", absent = "libno-such-allocator.so.7" } }
+[factor]
+workers = [1, 2]
+stack = ["plain", "missing"]
+allocator = ["glibc", "absent"]
+[load]
+url = "http://server/"
+connections = 2
+[design]
+repeats = 1
+measure = "100ms"
+warmup = "0s"
+[scale.paper.factor]
+workers = [1, 2, 4, 8]
+[scale.paper.target.server]
+cpus = "0-1000"
+"#;
+
+#[test]
+fn what_is_not_installed_is_skipped_and_said() {
+    let bench = Bench::new(LEVELS);
+    let planned = bench.run(&["--dry-run"]);
+    assert!(planned.stdout.contains("2 trials"), "{}", planned.stdout);
+    let said = [
+        "4 cells are skipped (stack=missing): cannot start target `server`: no-such-wrapper is not installed",
+        "2 cells are skipped (allocator=absent, stack=plain): cannot start target `server`: \
+         libno-such-allocator.so.7 cannot be preloaded: cannot open shared object file",
+    ];
+    for words in said {
+        assert!(
+            planned.stdout.contains(words),
+            "{words}: {}",
+            planned.stdout
+        );
+    }
+    let finished = bench.run(&["--json"]);
+    assert!(matches!(finished.code, Some(0 | 3)), "{}", finished.stderr);
+    assert_eq!(trials(&finished.json()).len(), 2);
+    let page = fs::read_to_string(bench.file("out/report.html")).unwrap();
+    let plan = fs::read_to_string(bench.file("out/plan.json")).unwrap();
+    for words in [
+        "no-such-wrapper is not installed",
+        "libno-such-allocator.so.7",
+    ] {
+        assert!(page.contains(words), "the page says {words}");
+        assert!(plan.contains(words), "the plan says {words}");
+    }
+}
+
+#[test]
+fn an_experiment_of_which_nothing_can_run_ends_before_it_begins() {
+    let bench = Bench::new(
+        &LEVELS
+            .replace("[\"plain\", \"missing\"]", "[\"missing\"]")
+            .replace("plain = [], ", ""),
+    );
+    let finished = bench.run(&[]);
+    assert_eq!(finished.code, Some(4), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .contains("no cell of the experiment can run here"),
+        "{}",
+        finished.stderr
+    );
+    assert!(!bench.file("out").exists());
+}
+
+#[test]
+fn a_scale_is_chosen_and_one_for_a_larger_machine_says_so() {
+    let bench = Bench::new(LEVELS);
+    let paper = bench.run(&["--dry-run", "--scale", "paper"]);
+    assert!(paper.stdout.contains("4 trials"), "{}", paper.stdout);
+    assert!(
+        paper.stdout.contains("scale paper, of small, paper"),
+        "{}",
+        paper.stdout
+    );
+    let large = bench.run(&["--scale", "paper"]);
+    assert_eq!(large.code, Some(4), "{}", large.stderr);
+    assert!(
+        large
+            .stderr
+            .contains("this machine is too small for the scale `paper`")
+            && large.stderr.contains("--scale small"),
+        "{}",
+        large.stderr
+    );
+    let slip = bench.run(&["--scale", "papr"]);
+    assert_eq!(slip.code, Some(2));
+    assert!(
+        slip.stderr.contains("did you mean `paper`?"),
+        "{}",
+        slip.stderr
+    );
+}
+
+const HOSTS: &str = r#"
+question = "Does a proxy on a host of its own cost more?"
+[target.backend]
+origin = { body = "1KiB" }
+[target.proxy]
+adapter = "nginx"
+template = "proxy.conf"
+limits = { cpu = "none", memory = "256MiB" }
+[factor]
+path = ["direct", "proxied"]
+[topology]
+client_addresses = 4
+initcwnd = { direct = 2, proxied = "none" }
+rate = "1Gbit"
+[load]
+url = { direct = "http://backend/", proxied = "http://proxy/" }
+connections = 8
+requests_per_connection = 1
+[design]
+repeats = 1
+measure = "300ms"
+warmup = "0s"
+"#;
+
+const PROXY: &str = "pid nginx.pid;\nevents {}\nhttp {\n  access_log off;\n  server {\n    listen {{listen}};\n    \
+    location / { proxy_pass http://{{backend}}; }\n  }\n}\n";
+
+/// A bench with the topology; `None`, and why, where namespaces cannot be made.
+fn hosts(experiment: &str) -> Option<Bench> {
+    let bench = Bench::new(experiment);
+    fs::write(bench.file("proxy.conf"), PROXY).unwrap();
+    // SAFETY: the call takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Some(bench);
+    }
+    let refused = bench.run(&[]);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("made by root only"),
+        "{}",
+        refused.stderr
+    );
+    None
+}
+
+/// Namespaces and control groups that a process has made.
+fn made_by(pid: u32) -> Vec<String> {
+    let mark = format!("prony-{pid}-");
+    let dirs = [
+        "/run/netns",
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/memory",
+        "/sys/fs/cgroup/unified",
+    ];
+    dirs.iter()
+        .flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&mark))
+        .collect()
+}
+
+#[test]
+fn three_hosts_are_made_measured_and_removed() {
+    let Some(bench) = hosts(HOSTS) else {
+        return;
+    };
+    let child = bench
+        .command(&["--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let finished = finish_child(child);
+    assert!(matches!(finished.code, Some(0 | 3)), "{}", finished.stderr);
+    let document = finished.json();
+    for trial in trials(&document) {
+        assert!(
+            trial["achieved_per_s"].as_f64().unwrap() > 0.0,
+            "{trial}\n{}",
+            finished.stderr
+        );
+    }
+    assert_eq!(made_by(pid), Vec::<String>::new());
+}
+
+#[test]
+fn hosts_and_groups_go_after_ctrl_c_and_after_kill_9() {
+    let long = HOSTS
+        .replace("300ms", "100s")
+        .replace("[\"direct\", \"proxied\"]", "[\"proxied\"]");
+    let long = long
+        .replace("direct = \"http://backend/\", ", "")
+        .replace("direct = 2, ", "");
+    for ending in ["INT", "KILL"] {
+        let Some(bench) = hosts(&long) else {
+            return;
+        };
+        let mut child = bench
+            .command(&[])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let state = bench.file("state");
+        wait_until("nginx runs on its host", || ours(&state).len() >= 4);
+        assert!(made_by(pid).len() >= 3, "{:?}", made_by(pid));
+        signal(pid, ending);
+        child.wait().unwrap();
+        if ending == "KILL" {
+            assert!(made_by(pid).len() >= 3, "nobody has removed them yet");
+            let next = Bench::new(&ORIGIN.replace("repeats = 3", "repeats = 1"));
+            let mut command = prony(&state);
+            command.arg("run").arg(next.file("experiment.toml"));
+            let finished = finish(command.arg("--out").arg(next.file("out")));
+            assert!(
+                finished.stderr.contains("network namespace prony-"),
+                "{}",
+                finished.stderr
+            );
+        }
+        assert_eq!(made_by(pid), Vec::<String>::new(), "after SIG{ending}");
+        wait_until("no process of ours is left", || ours(&state).is_empty());
+    }
+}
+
+#[test]
+fn a_record_is_continued_at_its_own_scale() {
+    let bench = Bench::new(&LEVELS.replace("\"0-1000\"", "\"0\""));
+    assert!(matches!(bench.run(&[]).code, Some(0 | 3)));
+    let refused = bench.run(&["--continue", "--scale", "paper"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("at the scale `small`, not `paper`"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -60,6 +60,26 @@ pub fn of(pid: i32) -> io::Result<Vec<u32>> {
     }
 }
 
+/// The CPUs of a NUMA node, sorted.
+///
+/// # Errors
+/// The system's error when there is no such node; `InvalidData` when it has no CPUs of its own.
+pub fn of_node(node: u32) -> io::Result<Vec<u32>> {
+    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist"))?;
+    let cpus = list(text.trim()).filter(|cpus| !cpus.is_empty());
+    cpus.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it has no CPUs"))
+}
+
+/// The kernel's list format: `0-3,6`.
+fn list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +94,18 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert_eq!(of(0).unwrap(), all, "only that thread");
+    }
+
+    #[test]
+    fn nodes_and_lists() {
+        for (text, want) in [
+            ("0-2,5", Some(vec![0, 1, 2, 5])),
+            ("", Some(vec![])),
+            ("x", None),
+        ] {
+            assert_eq!(list(text), want, "{text}");
+        }
+        assert!(of_node(u32::MAX).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod version;
 
 pub(crate) use program::{read_bounded, words};
 pub use upstreams::upstreams;
-pub(crate) use version::output as ask;
+pub(crate) use version::{output as ask, tomcat_number};
 
 use crate::affinity;
 use crate::error::TargetError;

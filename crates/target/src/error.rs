@@ -30,8 +30,54 @@ pub enum TargetError {
         target: String,
         /// The program.
         program: String,
-        /// The Debian package that holds it, when known.
-        package: Option<&'static str>,
+        /// How to get it, when that is known.
+        known: Option<&'static str>,
+    },
+    /// A library that shall be loaded before the server cannot be.
+    #[error("cannot start target `{target}`: {library} cannot be preloaded: {words}")]
+    NoPreload {
+        /// The target.
+        target: String,
+        /// The library as it was asked for.
+        library: String,
+        /// The dynamic loader's own message.
+        words: String,
+    },
+    /// A limit that cannot be set.
+    #[error("cannot limit target `{target}`: {cause}")]
+    NoLimit {
+        /// The target.
+        target: String,
+        /// What stands in the way.
+        cause: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// A server that cannot read its configuration again.
+    #[error("target `{target}` cannot be reloaded: {cause}")]
+    NoReload {
+        /// The target.
+        target: String,
+        /// Why not.
+        cause: String,
+    },
+    /// Hosts and links that cannot be made.
+    #[error("cannot make the topology: {cause}")]
+    NoTopology {
+        /// What stands in the way.
+        cause: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// A NUMA node that is not there.
+    #[error("cannot bind target `{target}` to NUMA node {node}: {cause}")]
+    NoSuchNode {
+        /// The target.
+        target: String,
+        /// The node.
+        node: u32,
+        /// The system's words.
+        cause: String,
     },
     /// The plan names an adapter that this version does not have.
     #[error("cannot start target `{target}`: there is no adapter `{adapter}`")]
@@ -170,11 +216,24 @@ impl TargetError {
     pub fn remedy(&self) -> String {
         match self {
             TargetError::NoProgram {
-                package: Some(package),
-                ..
-            } => format!("apt-get install {package}"),
+                known: Some(known), ..
+            } => (*known).to_owned(),
             TargetError::NoProgram { program, .. } => {
                 format!("install it, or give the full path of `{program}`")
+            }
+            TargetError::NoPreload { library, .. } => {
+                crate::installed::remedy(library).map_or_else(
+                    || format!("install it, or give the full path of `{library}`"),
+                    str::to_owned,
+                )
+            }
+            TargetError::NoLimit { remedy, .. } | TargetError::NoTopology { remedy, .. } => {
+                remedy.clone()
+            }
+            TargetError::NoReload { .. } => "stop it and start it again".to_owned(),
+            TargetError::NoSuchNode { .. } => {
+                "give the target a `numa` node of this machine (see /sys/devices/system/node), or `cpus`"
+                    .to_owned()
             }
             TargetError::NoAdapter { .. } => {
                 let known: Vec<&str> = plan::adapters().collect();

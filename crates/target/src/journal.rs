@@ -5,9 +5,11 @@
 //! included, so a file that can be locked belongs to nobody and [`Journal::recover`] undoes what it says.
 //! The surprise: a file is written under another name first, so that nobody finds it before its lock.
 
+use crate::cgroup;
 use crate::error::TargetError;
 use crate::members::Identity;
 pub use crate::members::Leader;
+use crate::namespace;
 use crate::procfs::{self, PROC};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -35,6 +37,23 @@ pub enum Change {
         marker: String,
         /// Directory that they are started in.
         directory: PathBuf,
+    },
+    /// A control group is created; undone by removing it.
+    Cgroup {
+        /// Its directory; the last part begins with `prony-`.
+        path: PathBuf,
+    },
+    /// A network namespace is created; undone by removing it, and its links with it.
+    Namespace {
+        /// Its name, which begins with `prony-`.
+        name: String,
+    },
+    /// A file of the kernel's is written; undone by writing what stood there.
+    Setting {
+        /// Its path.
+        path: PathBuf,
+        /// What stood there.
+        before: String,
     },
 }
 
@@ -253,6 +272,12 @@ fn pending(text: &str) -> Vec<(Change, Option<Leader>)> {
 fn undo(change: Change, leader: Option<Leader>) -> Recovered {
     let (killed, failed) = match &change {
         Change::Directory { path } => (Vec::new(), remove_directory(path).err()),
+        Change::Cgroup { path } => (Vec::new(), cgroup::remove(path).err()),
+        Change::Namespace { name } => (Vec::new(), namespace::remove(name).err()),
+        Change::Setting { path, before } => {
+            let written = std::fs::write(path, before);
+            (Vec::new(), written.err().map(|e| e.to_string()))
+        }
         Change::Processes { marker, directory } => {
             let identity = Identity {
                 marker: marker.clone(),

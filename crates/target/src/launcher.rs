@@ -1,19 +1,22 @@
 //! From a target's specification to a running, pinned, ready server.
 //!
 //! The order of [`Launcher::start`] is that of the errors that a person should see first: CPUs, port,
-//! program, template, the server's own opinion of its configuration, its death, its silence.
+//! libraries, program, template, the server's own opinion of its configuration, its death, its silence.
 
 use crate::affinity;
+use crate::cgroup::Group;
 use crate::config::{self, ConfigChange};
 use crate::error::TargetError;
 use crate::filling;
+use crate::installed;
 use crate::journal::{Journal, unique};
 use crate::listen;
-use crate::process::{Order, Process};
-use crate::running::RunningTarget;
+use crate::namespace::Namespace;
+use crate::process::{Order, Process, Surroundings};
+use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
 use crate::workdir::WorkDir;
-use plan::{TargetKind, TargetSpec};
+use plan::{Limits, TargetKind, TargetSpec};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -45,24 +48,67 @@ impl Launcher {
         addresses: &BTreeMap<String, SocketAddr>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RunningTarget, TargetError> {
+        self.start_on(spec, addresses, None, interrupted)
+    }
+
+    /// The same on a host of a topology.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is left running then.
+    pub fn start_on(
+        &self,
+        spec: &TargetSpec,
+        addresses: &BTreeMap<String, SocketAddr>,
+        host: Option<&Namespace>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<RunningTarget, TargetError> {
+        let spec = &on_its_node(spec)?;
         check_cpus(spec)?;
-        let address = listen::claim(&spec.name, spec.listen)?;
+        let claim = || listen::claim(&spec.name, spec.listen);
+        let address = match host {
+            Some(host) => host.within(claim)??,
+            None => claim()?,
+        };
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
         filling::lay_out(directory.path(), &spec.files)?;
         let values = server::values(spec, address, directory.path(), addresses);
-        let server = Server::prepare(spec, address, &values, directory.path(), &self.prony)?;
+        let mut env = server::environment(spec, &values)?;
+        installed::preloads(&spec.name, &env)?;
+        let path = directory.path();
+        // A server that checks its configuration binds its address, which only its host has.
+        let prepare = || Server::prepare(spec, address, &values, &env, path, &self.prony);
+        let server = match host {
+            Some(host) => host.within(prepare)??,
+            None => prepare()?,
+        };
+        for (name, value) in &server.env {
+            env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        let group = Group::create(&self.journal, &spec.name, &marker, spec.limits)?;
         let order = Order {
             target: &spec.name,
             argv: &server.argv,
-            env: &server::environment(spec, &values)?,
+            env: &env,
             cpus: &spec.cpus,
-            directory: directory.path(),
-            start_in: directory.path(),
+            directory: path,
+            start_in: path,
             marker: &marker,
+            places: Surroundings {
+                groups: match &group {
+                    Some(group) => group.doors(&spec.name)?,
+                    None => Vec::new(),
+                },
+                network: host.map(Namespace::open).transpose()?,
+                memory_node: spec.numa,
+            },
         };
-        let process = Process::spawn(&order, &self.journal)?;
-        let mut running = RunningTarget::new(spec, address, server, process, directory);
+        let process = Process::spawn(order, &self.journal)?;
+        let holds = Holds {
+            _group: group,
+            directory,
+        };
+        let mut running = RunningTarget::new(spec, address, server, process, holds);
         let timeout = Duration::from_nanos(spec.ready_timeout.0);
         running.wait_until_ready(spec.ready_path.as_deref(), timeout, interrupted)?;
         Ok(running)
@@ -91,7 +137,10 @@ impl Launcher {
             name: name.to_owned(),
             kind: TargetKind::Command { argv: Vec::new() },
             listen: address,
+            host: None,
             cpus: main.map(|p| p.cpus.clone()).unwrap_or_default(),
+            numa: None,
+            limits: Limits::default(),
             env: BTreeMap::new(),
             wrap: Vec::new(),
             ready_path: None,
@@ -108,8 +157,9 @@ impl Launcher {
             directory: directory.path(),
             start_in: &copy.directory,
             marker: &marker,
+            places: Surroundings::default(),
         };
-        let process = Process::spawn(&order, &self.journal)?;
+        let process = Process::spawn(order, &self.journal)?;
         let prepared = Server {
             kind: format!("copy of {}", server.kind),
             version: server.version.clone(),
@@ -117,7 +167,11 @@ impl Launcher {
             workers: usize::from(server.processes.len() > 1),
             ..Server::default()
         };
-        let mut running = RunningTarget::new(&spec, address, prepared, process, directory);
+        let holds = Holds {
+            _group: None,
+            directory,
+        };
+        let mut running = RunningTarget::new(&spec, address, prepared, process, holds);
         running.wait_until_ready(None, Duration::from_nanos(COPY_READY.0), interrupted)?;
         Ok(running)
     }
@@ -125,6 +179,19 @@ impl Launcher {
 
 /// Longest wait for a copy.
 const COPY_READY: record::Nanos = record::Nanos::from_secs(10);
+
+/// A target that is bound to a node has that node's CPUs.
+fn on_its_node(spec: &TargetSpec) -> Result<TargetSpec, TargetError> {
+    let mut spec = spec.clone();
+    if let Some(node) = spec.numa {
+        spec.cpus = affinity::of_node(node).map_err(|e| TargetError::NoSuchNode {
+            target: spec.name.clone(),
+            node,
+            cause: e.to_string(),
+        })?;
+    }
+    Ok(spec)
+}
 
 fn check_cpus(spec: &TargetSpec) -> Result<(), TargetError> {
     // Unreadable, the CPUs are left to the kernel to refuse.

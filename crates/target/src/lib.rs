@@ -6,17 +6,23 @@
 //! what a killed one left. The surprise: a target is tied to the *thread* that started it (see
 //! [`Launcher::start`]).
 
+mod adapter;
 pub mod affinity;
+mod cgroup;
 pub mod config;
 pub mod discover;
 mod error;
 mod filling;
+mod installed;
+mod irq;
 pub mod journal;
 mod launcher;
 mod listen;
 mod members;
-mod nginx;
+mod namespace;
+mod network;
 mod pidfd;
+mod places;
 mod process;
 mod procfs;
 mod ready;
@@ -25,7 +31,11 @@ mod server;
 mod workdir;
 
 pub use error::{Holder, TargetError};
+pub use installed::lacks;
+pub use irq::PinnedIrqs;
 pub use journal::{Change, ChangeId, Journal, Recovered, state_dir};
 pub use launcher::Launcher;
 pub use listen::holder_of;
+pub use namespace::{Inside, Namespace};
+pub use network::Network;
 pub use running::RunningTarget;

@@ -13,6 +13,7 @@ use crate::procfs::{self, MARKER, PROC, Stat};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,6 +38,56 @@ pub(crate) struct Order<'a> {
     /// Directory that it runs in.
     pub start_in: &'a Path,
     pub marker: &'a str,
+    /// What it joins before its first instruction.
+    pub places: Surroundings,
+}
+
+/// What a process enters between fork and exec.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    /// Files by which it joins control groups.
+    pub groups: Vec<File>,
+    /// Network namespace.
+    pub network: Option<File>,
+    /// NUMA node that its memory comes from.
+    pub memory_node: Option<u32>,
+}
+
+impl Surroundings {
+    /// Only system calls, no allocation: it runs between fork and exec.
+    fn enter(&self) -> io::Result<()> {
+        for group in &self.groups {
+            // "0" is the process that writes (cgroups(7)).
+            rustix::io::write(group, b"0")?;
+        }
+        if let Some(network) = &self.network {
+            // SAFETY: the descriptor is open as long as `self` lives; the call takes integers only.
+            check(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) })?;
+        }
+        if let Some(node) = self.memory_node {
+            const MPOL_BIND: libc::c_int = 2;
+            let mask: [libc::c_ulong; 2] = match node {
+                0..64 => [1 << node, 0],
+                64..128 => [0, 1 << (node - 64)],
+                _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            };
+            let bits = 8 * size_of_val(&mask) + 1;
+            // SAFETY: the kernel reads the mask, which lives through the call, up to the number of bits given.
+            let result =
+                unsafe { libc::syscall(libc::SYS_set_mempolicy, MPOL_BIND, mask.as_ptr(), bits) };
+            if result < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 pub(crate) struct Process {
@@ -53,8 +104,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub fn spawn(order: &Order<'_>, journal: &Journal) -> Result<Self, TargetError> {
-        let mut command = command(order)?;
+    pub fn spawn(order: Order<'_>, journal: &Journal) -> Result<Self, TargetError> {
+        let surroundings = order.places;
+        let order = Order {
+            places: Surroundings::default(),
+            ..order
+        };
+        let mut command = command(&order, surroundings)?;
         let id = journal.record(Change::Processes {
             marker: order.marker.to_owned(),
             directory: order.directory.to_owned(),
@@ -102,6 +158,16 @@ impl Process {
         match self.ended {
             None => procfs::family(Path::new(PROC), self.pid()),
             Some(_) => self.identity.members(Path::new(PROC)),
+        }
+    }
+
+    /// Sends a signal to the main process, which must still run.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        match (self.ended, &self.pidfd) {
+            (Some(_), _) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            (None, Some(pidfd)) => pidfd.signal(signal),
+            // SAFETY: a system call on integers; the child has not been waited for, so the number is its own.
+            (None, None) => check(unsafe { libc::kill(self.pid(), signal) }),
         }
     }
 
@@ -183,7 +249,7 @@ fn tail(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn command(order: &Order<'_>) -> Result<Command, TargetError> {
+fn command(order: &Order<'_>, surroundings: Surroundings) -> Result<Command, TargetError> {
     let output = |name| {
         let path = output_path(order.directory, name);
         File::create(&path).map_err(|e| TargetError::file("creating", path, &e))
@@ -205,13 +271,17 @@ fn command(order: &Order<'_>) -> Result<Command, TargetError> {
     let parent = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe calls are made: `before_exec` makes system
     // calls on plain values that the closure owns, and allocates nothing.
-    unsafe { command.pre_exec(move || before_exec(parent, pinned.as_ref())) };
+    unsafe { command.pre_exec(move || before_exec(parent, pinned.as_ref(), &surroundings)) };
     Ok(command)
 }
 
 /// A session of its own (Ctrl-C reaches prony alone, which then stops it in order), death with the
-/// thread that started it, and its CPUs.
-fn before_exec(parent: u32, pinned: Option<&CpuSet>) -> io::Result<()> {
+/// thread that started it, its surroundings and its CPUs.
+fn before_exec(
+    parent: u32,
+    pinned: Option<&CpuSet>,
+    surroundings: &Surroundings,
+) -> io::Result<()> {
     // SAFETY: a system call without memory; it fails only for a group leader, which a fresh child is not.
     if unsafe { libc::setsid() } < 0 {
         return Err(io::Error::last_os_error());
@@ -224,5 +294,6 @@ fn before_exec(parent: u32, pinned: Option<&CpuSet>) -> io::Result<()> {
     if u32::try_from(unsafe { libc::getppid() }) != Ok(parent) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
+    surroundings.enter()?;
     pinned.map_or(Ok(()), CpuSet::pin_this_thread)
 }

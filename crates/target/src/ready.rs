@@ -16,18 +16,39 @@ pub(crate) fn try_once(
     path: Option<&str>,
     longest: Duration,
 ) -> Result<(), String> {
-    let stream = TcpStream::connect_timeout(&address, longest)
-        .map_err(|e| format!("connecting to {address}: {e}"))?;
-    let Some(path) = path else {
-        return Ok(());
-    };
-    let status = ask(stream, address, path, longest)
-        .map_err(|e| format!("asking {address} for {path}: {e}"))?;
-    match status {
-        Some(status) if status < 400 => Ok(()),
-        Some(status) => Err(format!("{path} answers with status {status}")),
-        None => Err(format!("the answer to {path} is not HTTP")),
+    let stream = connect(address, longest)?;
+    match path {
+        None => Ok(()),
+        Some(path) => match status_of(stream, address, path, longest)? {
+            status if status < 400 => Ok(()),
+            status => Err(format!("{path} answers with status {status}")),
+        },
     }
+}
+
+/// One try of a server that listens long before it serves: whatever it answers, it answers.
+///
+/// # Errors
+/// What is missing, in words.
+pub(crate) fn answers(address: SocketAddr, longest: Duration) -> Result<(), String> {
+    let stream = connect(address, longest)?;
+    status_of(stream, address, "/", longest).map(|_| ())
+}
+
+fn connect(address: SocketAddr, longest: Duration) -> Result<TcpStream, String> {
+    TcpStream::connect_timeout(&address, longest)
+        .map_err(|e| format!("connecting to {address}: {e}"))
+}
+
+fn status_of(
+    stream: TcpStream,
+    address: SocketAddr,
+    path: &str,
+    longest: Duration,
+) -> Result<u16, String> {
+    ask(stream, address, path, longest)
+        .map_err(|e| format!("asking {address} for {path}: {e}"))?
+        .ok_or_else(|| format!("the answer to {path} is not HTTP"))
 }
 
 fn ask(

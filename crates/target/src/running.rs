@@ -1,17 +1,19 @@
 //! A target while it runs: is it ready, does it live, which processes is it, what did it say.
 
 use crate::affinity;
+use crate::cgroup::Group;
 use crate::error::TargetError;
 use crate::process::Process;
 use crate::procfs::{self, PROC, Stat};
 use crate::ready;
-use crate::server::Server;
+use crate::server::{Reload, Server};
 use crate::workdir::WorkDir;
 use plan::{TargetSpec, reachable};
 use record::{ProcessRecord, TargetRecord};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Longest pause between two looks at a server that is not ready.
@@ -25,9 +27,15 @@ pub struct RunningTarget {
     address: SocketAddr,
     cpus: Vec<u32>,
     server: Server,
-    // Before the directory, so that a drop ends the processes before their directory goes.
+    // Before what it holds, so that a drop ends the processes before their group and directory go.
     process: Process,
-    directory: WorkDir,
+    holds: Holds,
+}
+
+/// What is there for a target's processes, and goes after them.
+pub(crate) struct Holds {
+    pub _group: Option<Group>,
+    pub directory: WorkDir,
 }
 
 impl RunningTarget {
@@ -37,7 +45,7 @@ impl RunningTarget {
         address: SocketAddr,
         server: Server,
         process: Process,
-        directory: WorkDir,
+        holds: Holds,
     ) -> Self {
         Self {
             name: spec.name.clone(),
@@ -45,7 +53,7 @@ impl RunningTarget {
             cpus: spec.cpus.clone(),
             server,
             process,
-            directory,
+            holds,
         }
     }
 
@@ -125,7 +133,7 @@ impl RunningTarget {
 
     /// Directory that it runs in; gone when it is stopped.
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        self.holds.directory.path()
     }
 
     /// Stops it with all that it has started, and removes its working directory.
@@ -152,6 +160,10 @@ impl RunningTarget {
                 return Ok(());
             };
             if let Some(how) = self.process.wait(pause) {
+                if let Some(words) = self.refusal() {
+                    let target = self.name.clone();
+                    return Err(TargetError::Configuration { target, words });
+                }
                 return Err(TargetError::Died {
                     target: self.name.clone(),
                     how: how.to_string(),
@@ -170,6 +182,48 @@ impl RunningTarget {
         }
     }
 
+    /// What its output says of a configuration that it refuses.
+    fn refusal(&self) -> Option<String> {
+        let refusal = self.server.refusal.as_ref()?;
+        ["stderr", "stdout"]
+            .iter()
+            .find_map(|name| refusal.of(&self.process.output(name)))
+    }
+
+    /// Lets it read its configuration again, as it stands in its working directory by now, without ending.
+    ///
+    /// # Errors
+    /// [`TargetError::NoReload`] when it cannot, or did not.
+    pub fn reload(&self) -> Result<(), TargetError> {
+        let failed = |cause: String| TargetError::NoReload {
+            target: self.name.clone(),
+            cause,
+        };
+        match &self.server.reload {
+            Reload::Never => Err(failed(format!(
+                "{} has no way to do that",
+                self.server.kind
+            ))),
+            Reload::Signal(signal) => self
+                .process
+                .signal(*signal)
+                .map_err(|e| failed(e.to_string())),
+            Reload::Command(argv) => {
+                let (program, arguments) = argv.split_first().expect("an adapter's own command");
+                let output = Command::new(program)
+                    .args(arguments)
+                    .envs(&self.server.env)
+                    .current_dir(self.directory())
+                    .output()
+                    .map_err(|e| failed(e.to_string()))?;
+                match output.status.success() {
+                    true => Ok(()),
+                    false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+                }
+            }
+        }
+    }
+
     fn not_ready(&self, waited: Duration, cause: String) -> TargetError {
         TargetError::NotReady {
             target: self.name.clone(),
@@ -181,7 +235,11 @@ impl RunningTarget {
 
     /// A listening socket is there before the workers are: connecting alone would be too early.
     fn try_ready(&self, path: Option<&str>, longest: Duration) -> Result<(), String> {
-        ready::try_once(reachable(self.address), path, longest)?;
+        let address = reachable(self.address);
+        match path {
+            None if self.server.listens_early => ready::answers(address, longest)?,
+            path => ready::try_once(address, path, longest)?,
+        }
         let workers = self
             .processes()
             .iter()

@@ -3,17 +3,15 @@
 //! Everything here happens before the server's process exists. Programs become absolute paths, since a
 //! target runs in its own working directory.
 
+use crate::adapter::{self, Job};
 use crate::error::TargetError;
-use crate::nginx::{self, Build};
+use crate::installed::find_program;
+use crate::places::Places;
 use plan::template;
 use plan::{TargetKind, TargetSpec, reachable};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// Directories with servers that an ordinary user's `PATH` lacks on Debian.
-const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Names and values for a target's templates.
 pub(crate) type Values = BTreeMap<String, String>;
@@ -24,18 +22,58 @@ pub(crate) struct Server {
     pub kind: String,
     pub version: String,
     pub argv: Vec<String>,
+    /// Environment that it needs; the target's own goes over it.
+    pub env: Values,
     /// Configuration as run, by file name.
     pub configuration: BTreeMap<String, String>,
     /// Child processes that must be there before it is ready.
     pub workers: usize,
+    /// It listens before it can answer: only an answer shows that it is ready.
+    pub listens_early: bool,
+    /// How it reads its configuration again.
+    pub reload: Reload,
+    /// How a refused configuration looks when the server cannot check one.
+    pub refusal: Option<Refusal>,
+}
+
+/// How a server reads its configuration again without ending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reload {
+    /// It cannot.
+    #[default]
+    Never,
+    /// By a signal to its main process.
+    Signal(i32),
+    /// By a command.
+    Command(Vec<String>),
+}
+
+/// Last words that mean that the configuration was refused.
+pub(crate) struct Refusal {
+    /// The configuration as run.
+    pub path: PathBuf,
+    pub places: Places,
+    /// A line with one of these says why.
+    pub marks: &'static [&'static str],
+}
+
+impl Refusal {
+    /// Why the configuration was refused, its lines being those of the template; `None` when it was not.
+    pub fn of(&self, output: &str) -> Option<String> {
+        let says = |line: &&str| self.marks.iter().any(|mark| line.contains(mark));
+        let mut lines: Vec<&str> = output.lines().map(str::trim).filter(says).collect();
+        lines.dedup();
+        (!lines.is_empty()).then(|| self.places.placed(&lines.join("\n"), &self.path))
+    }
 }
 
 impl Server {
-    /// `prony` is our own binary; `dir` the target's working directory.
+    /// `prony` is our own binary; `dir` the target's working directory; `env` its environment, filled in.
     pub fn prepare(
         spec: &TargetSpec,
         address: SocketAddr,
         values: &Values,
+        env: &Values,
         dir: &Path,
         prony: &Path,
     ) -> Result<Self, TargetError> {
@@ -46,16 +84,32 @@ impl Server {
                 adapter,
                 template_name,
                 template,
-            } if adapter == "nginx" => {
-                let rendered = render(spec, template_name, template, values)?;
-                nginx(spec, &rendered, template_name, dir)
+            } => {
+                let found = adapter::find(adapter).ok_or_else(|| TargetError::NoAdapter {
+                    target: spec.name.clone(),
+                    adapter: adapter.clone(),
+                })?;
+                let program = (found.program)(&spec.name)?;
+                let mut values = values.clone();
+                let own = (found.values)(&program);
+                values.extend(
+                    own.into_iter()
+                        .map(|(name, value)| (name.to_owned(), value)),
+                );
+                let text = render(spec, template_name, template, &values)?;
+                let job = Job {
+                    target: &spec.name,
+                    text: &text,
+                    places: Places::of(template_name, template, &values),
+                    dir,
+                    env,
+                };
+                (found.prepare)(&program, &job)
             }
-            TargetKind::Adapter { adapter, .. } => Err(TargetError::NoAdapter {
-                target: spec.name.clone(),
-                adapter: adapter.clone(),
-            }),
         }?;
-        server.argv = wrapped(spec, values, server.argv)?;
+        let mut argv = wrapper(spec, values)?;
+        argv.append(&mut server.argv);
+        server.argv = argv;
         Ok(server)
     }
 }
@@ -105,7 +159,7 @@ fn command(spec: &TargetSpec, argv: &[String], values: &Values) -> Result<Server
         .collect();
     let mut argv = words?;
     let program = argv.first().map(String::as_str).unwrap_or_default();
-    let program = find_program(&spec.name, program, None)?;
+    let program = find_program(&spec.name, program)?;
     argv.splice(..1, [program]);
     // The version stays empty: there is no way to ask for it that all programs understand.
     Ok(Server {
@@ -115,25 +169,8 @@ fn command(spec: &TargetSpec, argv: &[String], values: &Values) -> Result<Server
     })
 }
 
-fn nginx(
-    spec: &TargetSpec,
-    rendered: &str,
-    template_name: &str,
-    dir: &Path,
-) -> Result<Server, TargetError> {
-    let program = find_program(&spec.name, "nginx", Some("nginx"))?;
-    let build = Build::ask(&spec.name, &program)?;
-    let prepared = nginx::prepare(&spec.name, &program, &build, rendered, template_name, dir)?;
-    Ok(Server {
-        kind: "nginx".to_owned(),
-        version: build.version,
-        argv: prepared.argv,
-        configuration: BTreeMap::from([("nginx.conf".to_owned(), prepared.configuration)]),
-        workers: prepared.workers,
-    })
-}
-
-/// What the target's templates may name; see `plan::TargetSpec`.
+/// What the target's templates may name; see `plan::TargetSpec`. A level or value may be a template itself, of the
+/// names that are no values; one that names what this target does not have stays as it is.
 pub(crate) fn values(
     spec: &TargetSpec,
     address: SocketAddr,
@@ -141,17 +178,25 @@ pub(crate) fn values(
     addresses: &BTreeMap<String, SocketAddr>,
 ) -> Values {
     let workers = spec.cpus.len().max(1).to_string();
-    let mut values = Values::from([("workers".to_owned(), workers)]);
-    values.extend(spec.values.clone());
+    let mut plain = Values::from([("workers".to_owned(), workers)]);
+    plain.extend(spec.values.clone());
     for (name, address) in addresses {
-        values.insert(name.clone(), reachable(*address).to_string());
+        plain.insert(name.clone(), reachable(*address).to_string());
     }
-    let mut own = |name: &str, value: String| values.insert(name.to_owned(), value);
+    let mut own = |name: &str, value: String| plain.insert(name.to_owned(), value);
     own(&spec.name, reachable(address).to_string());
     own("listen", address.to_string());
     own("address", address.ip().to_string());
     own("port", address.port().to_string());
     own("root", dir.display().to_string());
+    let mut values = plain.clone();
+    for (name, text) in &spec.values {
+        if text.contains('{')
+            && let Ok(filled_in) = template::render(name, text, &plain)
+        {
+            values.insert(name.clone(), filled_in);
+        }
+    }
     values
 }
 
@@ -167,22 +212,17 @@ fn render(
     })
 }
 
-/// The wrapper's words before the server's. A word is split at white space once it is filled in, so
+/// The wrapper's words, which go before the server's. A word is split at white space once it is filled in, so
 /// that a level may hold a whole wrapper, and an empty level none.
-fn wrapped(
-    spec: &TargetSpec,
-    values: &Values,
-    argv: Vec<String>,
-) -> Result<Vec<String>, TargetError> {
+pub(crate) fn wrapper(spec: &TargetSpec, values: &Values) -> Result<Vec<String>, TargetError> {
     let mut words = Vec::new();
     for word in &spec.wrap {
         let rendered = render(spec, "wrap", word, values)?;
         words.extend(rendered.split_whitespace().map(str::to_owned));
     }
     if let Some(program) = words.first_mut() {
-        *program = find_program(&spec.name, program, None)?;
+        *program = find_program(&spec.name, program)?;
     }
-    words.extend(argv);
     Ok(words)
 }
 
@@ -192,34 +232,4 @@ pub(crate) fn environment(spec: &TargetSpec, values: &Values) -> Result<Values, 
         .iter()
         .map(|(name, value)| Ok((name.clone(), render(spec, "env", value, values)?)))
         .collect()
-}
-
-/// The absolute path of a program, since the target runs in another directory.
-fn find_program(
-    target: &str,
-    program: &str,
-    package: Option<&'static str>,
-) -> Result<String, TargetError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from));
-    let found = if program.contains('/') {
-        std::path::absolute(program)
-            .ok()
-            .filter(|p| is_executable(p))
-    } else {
-        directories
-            .map(|dir| dir.join(program))
-            .find(|p| is_executable(p))
-    };
-    found
-        .map(|p| p.display().to_string())
-        .ok_or_else(|| TargetError::NoProgram {
-            target: target.to_owned(),
-            program: program.to_owned(),
-            package,
-        })
-}
-
-fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

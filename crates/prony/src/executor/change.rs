@@ -47,6 +47,8 @@ impl Measured {
                     targets: Vec::new(),
                     load: trial.load.clone(),
                     rate_of_capacity: None,
+                    topology: None,
+                    irqs: Vec::new(),
                 });
                 record.trials.push(trial);
             }

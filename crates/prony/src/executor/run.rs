@@ -37,6 +37,8 @@ pub fn run(
         .filter(|t| !record.trials.iter().any(|done| done.id == t.id))
         .collect();
     let mut store_failed: Option<String> = None;
+    // By place, not by number: cells that are skipped keep their numbers.
+    let place_of = |trial: &plan::TrialPlan| plan.trials.iter().position(|t| t.id == trial.id);
     for trial in todo {
         if interrupted() {
             break;
@@ -45,7 +47,11 @@ pub fn run(
             Some(_) => analyse(&record)?.capacity_per_s,
             None => None,
         };
-        let place = format!("[{}/{}] ", trial.id + 1, plan.trials.len());
+        let place = format!(
+            "[{}/{}] ",
+            place_of(trial).map_or(0, |place| place + 1),
+            plan.trials.len()
+        );
         let mut progress = Progress::new(&place);
         let ended = trial::run(plan, trial, capacity, launcher, &mut progress, interrupted);
         progress.clear();

@@ -12,7 +12,7 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use target::{Launcher, RunningTarget, TargetError};
+use target::{Inside, Launcher, Namespace, Network, PinnedIrqs, RunningTarget, TargetError};
 use traffic::{Load, LoadError};
 
 /// Longest wait for a server's own counters.
@@ -75,11 +75,16 @@ pub fn run(
         examination: None,
         files: BTreeMap::new(),
     };
+    let irqs = PinnedIrqs::apply(&launcher.journal, &trial.irqs);
+    record.unavailable.extend(irqs.unavailable.iter().cloned());
     let mut targets = Vec::new();
+    // Before the targets, which end first.
+    let mut network = None;
     let result = resolve_rate(trial, capacity_per_s)
         .and_then(|arrival| {
             record.load.arrival = arrival;
-            start_targets(trial, launcher, &mut targets, interrupted)
+            network = make_network(trial, launcher)?;
+            start_targets(trial, launcher, network.as_ref(), &mut targets, interrupted)
         })
         .and_then(|addresses| {
             record.load.url = plan::resolve_url(&trial.load.url, &addresses);
@@ -94,7 +99,28 @@ pub fn run(
         Err(Stopped::Interrupted) => record.state = TrialState::Interrupted,
     }
     stop_targets(targets, &mut record);
+    drop(network);
     record
+}
+
+/// The hosts of a trial, with this thread on the client's.
+struct Hosts {
+    // Before the network, so that the thread is back where it was when the hosts go.
+    _client: Option<Inside>,
+    network: Network,
+}
+
+/// Makes the trial's hosts, and takes this thread, and so the load's threads, to the client's.
+fn make_network(trial: &TrialPlan, launcher: &Launcher) -> Result<Option<Hosts>, Stopped> {
+    let Some(topology) = &trial.topology else {
+        return Ok(None);
+    };
+    let network = Network::create(&launcher.journal, topology)?;
+    let client = network.client().map(Namespace::enter).transpose()?;
+    Ok(Some(Hosts {
+        _client: client,
+        network,
+    }))
 }
 
 /// The arrival process with a relative rate made absolute.
@@ -122,12 +148,15 @@ fn resolve_rate(trial: &TrialPlan, capacity_per_s: Option<f64>) -> Result<Arriva
 fn start_targets(
     trial: &TrialPlan,
     launcher: &mut Launcher,
+    hosts: Option<&Hosts>,
     targets: &mut Vec<Running>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<BTreeMap<String, SocketAddr>, Stopped> {
     let mut addresses = BTreeMap::new();
     for spec in &trial.targets {
-        let running = launcher.start(spec, &addresses, interrupted)?;
+        let host = hosts.zip(spec.host.as_deref());
+        let host = host.and_then(|(hosts, name)| hosts.network.host(name));
+        let running = launcher.start_on(spec, &addresses, host, interrupted)?;
         addresses.insert(spec.name.clone(), running.address());
         targets.push(Running {
             spec: spec.clone(),

@@ -208,10 +208,13 @@ pub(crate) fn as_record(
             targets: Vec::new(),
             load: trial.load.clone(),
             rate_of_capacity: None,
+            topology: None,
+            irqs: Vec::new(),
         }],
         seed: 0,
         error_limit,
         warnings: Vec::new(),
+        ..Plan::default()
     };
     RunRecord {
         manifest: Manifest {

@@ -37,6 +37,9 @@ fn recover() {
         let what = match &undone.change {
             Change::Directory { path } => format!("directory {}", path.display()),
             Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
+            Change::Cgroup { path } => format!("control group {}", path.display()),
+            Change::Namespace { name } => format!("network namespace {name}"),
+            Change::Setting { path, before } => format!("{} set back to {before}", path.display()),
         };
         match undone.failed {
             None => terminal::note(&format!("removed what a killed prony left: {what}")),

@@ -32,12 +32,14 @@ struct Experiment {
 /// [`Failure`] when the experiment is wrong or the environment lacks something.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let experiment = read_experiment(args.file.as_deref())?;
-    let mut plan = parse(&experiment)?;
+    let mut plan = parse(&experiment, &args.scale)?;
+    plan.skip(host::lack);
     if args.dry_run {
         let style = terminal::style();
         terminal::result(&report::text::plan_text(&plan, style))?;
         return Ok(Exit::Valid);
     }
+    check_something_is_left(&plan)?;
     let mut warnings = fit_to_host(&mut plan, experiment.built_in)?;
     let interrupt = Interrupt::install()?;
     super::recover();
@@ -87,12 +89,24 @@ fn read_experiment(file: Option<&Path>) -> Result<Experiment, Failure> {
     })
 }
 
-fn parse(experiment: &Experiment) -> Result<Plan, Failure> {
+fn parse(experiment: &Experiment, scale: &str) -> Result<Plan, Failure> {
     let read = |name: &str| {
         std::fs::read_to_string(experiment.directory.join(name)).map_err(|e| e.to_string())
     };
-    Plan::parse(&experiment.text, &experiment.name, &read)
+    Plan::parse_at(&experiment.text, &experiment.name, scale, &read)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))
+}
+
+/// When every cell lacks something, the first reason ends the run before it begins.
+fn check_something_is_left(plan: &Plan) -> Result<(), Failure> {
+    match plan.skipped.first() {
+        Some(first) if plan.trials.is_empty() => Err(Failure::new(
+            Exit::Environment,
+            format!("no cell of the experiment can run here: {}", first.reason),
+            first.remedy.clone(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the CPUs that the plan pins to. The built-in evaluation runs anywhere: it goes without pinning
@@ -115,7 +129,7 @@ fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure>
         return Ok(Vec::new());
     };
     if !built_in {
-        return Err(missing);
+        return Err(too_small(missing, plan));
     }
     for trial in &mut plan.trials {
         trial.load.cpus.clear();
@@ -126,6 +140,30 @@ fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure>
         format!("{}; server and generator share CPUs", missing.message),
         "run it where two CPUs are free to see the server alone",
     )])
+}
+
+/// A scale for a larger machine is told apart from CPUs that were never there.
+fn too_small(missing: Failure, plan: &Plan) -> Failure {
+    let smaller: Vec<&str> = plan
+        .scales
+        .iter()
+        .map(String::as_str)
+        .filter(|s| *s != plan.scale)
+        .collect();
+    match (plan.scale.as_str(), smaller.as_slice()) {
+        ("small" | "", _) | (_, []) => missing,
+        (scale, _) => Failure::new(
+            missing.exit,
+            format!(
+                "this machine is too small for the scale `{scale}`: {}",
+                missing.message
+            ),
+            format!(
+                "take another scale (--scale {}), or a machine with these CPUs",
+                smaller.join(", --scale ")
+            ),
+        ),
+    }
 }
 
 fn out_directory(args: &RunArgs, experiment: &Experiment) -> PathBuf {
@@ -161,7 +199,7 @@ fn open_record(
     };
     let mut store = DirStore::create(out).map_err(writing)?;
     let record = if existing {
-        continued(&store, experiment)?
+        continued(&store, experiment, plan)?
     } else {
         new_record(experiment, plan)
     };
@@ -190,8 +228,8 @@ fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
 }
 
 /// The record to go on with; refused when it belongs to another experiment.
-fn continued(store: &DirStore, experiment: &Experiment) -> Result<RunRecord, Failure> {
-    let record =
+fn continued(store: &DirStore, experiment: &Experiment, plan: &Plan) -> Result<RunRecord, Failure> {
+    let mut record =
         RunRecord::load(store).map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     if record.experiment != experiment.text {
         return Err(Failure::new(
@@ -204,6 +242,20 @@ fn continued(store: &DirStore, experiment: &Experiment) -> Result<RunRecord, Fai
             "continue with the file that started the record (its copy is experiment.toml there), or give another directory",
         ));
     }
+    let scale = record.plan["scale"].as_str().unwrap_or(&plan.scale);
+    if scale != plan.scale {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "`{}` holds a record at the scale `{scale}`, not `{}`",
+                store.root().display(),
+                plan.scale
+            ),
+            format!("continue with --scale {scale}, or give another directory"),
+        ));
+    }
+    // What the host lacked then it may have now, and the reverse.
+    record.plan = serde_json::to_value(plan).expect("a plan is plain data with string keys");
     Ok(record)
 }
 

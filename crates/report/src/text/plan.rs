@@ -19,6 +19,13 @@ pub fn plan_text(plan: &Plan, style: Style) -> String {
     if !plan.question.is_empty() {
         text = format!("question: {}\n{text}", plan.question);
     }
+    if plan.scales.len() > 1 {
+        text += &format!(
+            "scale {}, of {} (--scale)\n",
+            plan.scale,
+            plan.scales.join(", ")
+        );
+    }
     let limit = percent(plan.error_limit);
     text += &format!(
         "order within each block is shuffled with seed {}; a trial with more than {limit} failed requests is not valid\n",

@@ -302,6 +302,8 @@ fn trial_plan(id: u32, stage: usize, block: u32, levels: &[(&str, &str)]) -> Tri
         targets: vec![],
         load,
         rate_of_capacity,
+        topology: None,
+        irqs: Vec::new(),
     }
 }
 
@@ -346,6 +348,7 @@ pub fn plan() -> Plan {
             "three repeats give no 95 % interval",
             "repeat six times",
         )],
+        ..Plan::default()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::pidfd::PidFd;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -134,28 +134,13 @@ fn quoted(text: &str, label: &str) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// Tomcat's release notes, or the name of the JAR that its library directory links to.
+/// Tomcat by its home, and the Java runtime that it runs on.
 fn tomcat(root: &Path, pid: i32, program: &Program) -> String {
-    let home = super::property(&program.argv, "catalina.home");
-    let notes = home
-        .as_deref()
-        .and_then(|home| inside(root, pid, &Path::new(home).join("RELEASE-NOTES")));
-    let label = "Apache Tomcat Version ";
-    let stated = notes.and_then(|text| {
-        let line = text.lines().find_map(|l| l.trim().strip_prefix(label))?;
-        Some(line.trim().to_owned())
-    });
-    let number = stated.or_else(|| {
-        let jar = root
+    let number = super::property(&program.argv, "catalina.home").and_then(|home| {
+        let home = root
             .join(format!("{pid}/root"))
-            .join(home?.trim_start_matches('/'))
-            .join("lib/catalina.jar");
-        let link = std::fs::read_link(jar).ok()?;
-        let name = link.file_name()?.to_str()?.strip_suffix(".jar")?;
-        let (_, number) = name.rsplit_once('-')?;
-        number
-            .starts_with(|c: char| c.is_ascii_digit())
-            .then(|| number.to_owned())
+            .join(home.trim_start_matches('/'));
+        tomcat_number(&home)
     });
     let java = java(root, pid, program);
     match number {
@@ -164,6 +149,32 @@ fn tomcat(root: &Path, pid: i32, program: &Program) -> String {
     }
     .trim_end_matches([',', ' '])
     .to_owned()
+}
+
+/// Tomcat's number from its release notes, or from the name of the JAR that its library directory links to.
+pub(crate) fn tomcat_number(home: &Path) -> Option<String> {
+    let notes = program::read_bounded(&home.join("RELEASE-NOTES")).unwrap_or_default();
+    let label = "Apache Tomcat Version ";
+    let stated = String::from_utf8_lossy(&notes)
+        .lines()
+        .find_map(|l| l.trim().strip_prefix(label).map(|n| n.trim().to_owned()));
+    stated.or_else(|| number_of_jar(home.join("lib/catalina.jar")))
+}
+
+/// Debian links the JAR to a name without a number, and that to one with. Each link is followed by itself: a path
+/// made whole would leave the process's own root.
+fn number_of_jar(mut path: PathBuf) -> Option<String> {
+    const MOST_LINKS: u32 = 4;
+    for _ in 0..MOST_LINKS {
+        path = path.parent()?.join(std::fs::read_link(&path).ok()?);
+        let name = path.file_name()?.to_str()?.strip_suffix(".jar")?;
+        let number = name.rsplit_once('-').map(|(_, number)| number);
+        let number = number.filter(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+        if number.is_some() {
+            return number.map(str::to_owned);
+        }
+    }
+    None
 }
 
 /// A text file as the process sees it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use target::{RunningTarget, TargetError};
 
 /// Head and body of the answer to one request.
-fn get(address: SocketAddr, path: &str) -> String {
+pub fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("connecting to the target");
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
@@ -23,7 +23,7 @@ fn get(address: SocketAddr, path: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn started(bench: &Bench, spec: &TargetSpec) -> RunningTarget {
+pub fn started(bench: &Bench, spec: &TargetSpec) -> RunningTarget {
     bench
         .start(spec)
         .unwrap_or_else(|e| panic!("{e}\nremedy: {}", e.remedy()))

@@ -6,9 +6,18 @@
 //! line so that line numbers in nginx's messages stay right. The result is stored as the configuration
 //! as run.
 
+use super::{Adapter, Job, is_root, nothing};
 use crate::error::TargetError;
+use crate::installed;
+use crate::server::{Reload, Server, Values};
 use std::path::Path;
 use std::process::Command;
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    program: |target| installed::program(target, &["nginx"]),
+    values: nothing,
+    prepare,
+};
 
 /// Paths that nginx opens at start or under load, and the module without which there is none.
 const TEMPORARY_PATHS: [(&str, Option<&str>); 5] = [
@@ -28,21 +37,14 @@ pub(crate) struct Build {
     arguments: String,
 }
 
-/// What to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prepared {
-    pub argv: Vec<String>,
-    /// Configuration as run.
-    pub configuration: String,
-    /// Workers that must be there before it is ready.
-    pub workers: usize,
-}
-
 impl Build {
     /// Asks the program at `path`.
     pub fn ask(target: &str, path: &str) -> Result<Self, TargetError> {
-        let output = run(target, Command::new(path).arg("-V"))?;
-        Ok(Self::parse(&output))
+        let output = Command::new(path)
+            .arg("-V")
+            .output()
+            .map_err(|e| installed::spawn_error(target, path, &e))?;
+        Ok(Self::parse(&String::from_utf8_lossy(&output.stderr)))
     }
 
     fn parse(text: &str) -> Self {
@@ -76,25 +78,29 @@ impl Build {
     }
 }
 
-/// Writes the configuration into `dir` and lets nginx check it.
-pub(crate) fn prepare(
-    target: &str,
-    program: &str,
-    build: &Build,
-    rendered: &str,
-    template_name: &str,
-    dir: &Path,
-) -> Result<Prepared, TargetError> {
-    let directives = directives(rendered);
-    let configuration = within_http(rendered, &directives, build, dir);
-    let path = dir.join("nginx.conf");
-    std::fs::write(&path, &configuration).map_err(|e| TargetError::file("writing", &path, &e))?;
-    let argv = command_line(program, build, &directives, dir);
-    check(target, &argv, &path, template_name)?;
-    Ok(Prepared {
+/// Writes the configuration into the working directory and lets nginx check it.
+fn prepare(program: &str, job: &Job<'_>) -> Result<Server, TargetError> {
+    let build = Build::ask(job.target, program)?;
+    let directives = directives(job.text);
+    let configuration = within_http(job.text, &directives, &build, job.dir);
+    let whole = Job {
+        text: &configuration,
+        places: job.places.clone(),
+        ..*job
+    };
+    let path = whole.write("nginx.conf")?;
+    let argv = command_line(program, &build, &directives, job.dir);
+    let mut check = argv.clone();
+    check.splice(1..1, ["-t".to_owned(), "-q".to_owned()]);
+    job.check(&path, &check, &Values::new(), said)?;
+    Ok(Server {
+        kind: "nginx".to_owned(),
+        version: build.version,
         argv,
-        configuration,
+        configuration: [("nginx.conf".to_owned(), configuration.clone())].into(),
         workers: workers(&directives),
+        reload: Reload::Signal(libc::SIGHUP),
+        ..Server::default()
     })
 }
 
@@ -110,9 +116,7 @@ fn command_line(program: &str, build: &Build, main: &[Directive<'_>], dir: &Path
     if build.knows_e() {
         argv.extend(["-e".to_owned(), "stderr".to_owned()]);
     }
-    // SAFETY: the call takes nothing and cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    argv.extend(["-g".to_owned(), main_directives(main, dir, is_root)]);
+    argv.extend(["-g".to_owned(), main_directives(main, dir, is_root())]);
     argv
 }
 
@@ -171,30 +175,12 @@ fn workers(main: &[Directive<'_>]) -> usize {
         .unwrap_or(1)
 }
 
-/// `nginx -t`, with nginx's own message as the error.
-fn check(
-    target: &str,
-    argv: &[String],
-    path: &Path,
-    template_name: &str,
-) -> Result<(), TargetError> {
-    let (program, arguments) = argv.split_first().expect("built above with a program");
-    let mut command = Command::new(program);
-    command.arg("-t").arg("-q").args(arguments);
-    let output = command
-        .output()
-        .map_err(|e| spawn_error(target, program, &e))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let log = String::from_utf8_lossy(&output.stderr);
-    let words: Vec<String> = log.lines().filter_map(message).collect();
-    Err(TargetError::Configuration {
-        target: target.to_owned(),
-        words: words
-            .join("\n")
-            .replace(&path.display().to_string(), template_name),
-    })
+/// What `nginx -t` says.
+fn said(log: &str) -> String {
+    log.lines()
+        .filter_map(message)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What a line of nginx's log says, without date and process: `[emerg] unknown directive ...`. The
@@ -212,23 +198,6 @@ fn message(line: &str) -> Option<String> {
         _ => text,
     };
     Some(format!("[{level}] {text}"))
-}
-
-/// Runs a program to its end; what it wrote to standard error.
-fn run(target: &str, command: &mut Command) -> Result<String, TargetError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|e| spawn_error(target, &program, &e))?;
-    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-fn spawn_error(target: &str, program: &str, e: &std::io::Error) -> TargetError {
-    TargetError::Spawn {
-        target: target.to_owned(),
-        program: program.to_owned(),
-        cause: e.to_string(),
-    }
 }
 
 /// A directive of a configuration.

@@ -1,0 +1,333 @@
+//! Limits of a target's CPU time and memory: a control group of its own, journalled, removed with the target.
+//!
+//! The process joins the group between fork and exec, so that what it starts is limited from the first instruction.
+//! The surprise: a host may have the two controllers in either version of the interface, and even one in each
+//! (cgroups(7)), so each is looked for by itself.
+
+use crate::error::TargetError;
+use crate::journal::{Change, ChangeId, DIRECTORY_PREFIX, Journal};
+use plan::Limits;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the hierarchies are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The kernel's period of CPU quotas, microseconds.
+const PERIOD_US: f64 = 100_000.0;
+
+/// A group that has been made. Removed when dropped, after its processes have ended.
+#[derive(Debug)]
+pub(crate) struct Group {
+    directories: Vec<(PathBuf, ChangeId)>,
+    journal: Journal,
+}
+
+/// One write into a group's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    /// Directory of the hierarchy.
+    hierarchy: PathBuf,
+    file: &'static str,
+    value: String,
+}
+
+/// Can these limits be set on this host?
+///
+/// # Errors
+/// [`TargetError::NoLimit`] with what stands in the way.
+pub(crate) fn check(target: &str, limits: Limits) -> Result<(), TargetError> {
+    let settings = settings(Path::new(ROOT), target, limits)?;
+    for setting in settings {
+        writable(target, &setting.hierarchy)?;
+    }
+    Ok(())
+}
+
+fn writable(target: &str, hierarchy: &Path) -> Result<(), TargetError> {
+    let path = CString::new(hierarchy.as_os_str().as_encoded_bytes());
+    let path = path.expect("a path below ROOT that was found holds no zero byte");
+    // SAFETY: the path is a C string that lives through the call.
+    match unsafe { libc::access(path.as_ptr(), libc::W_OK) } {
+        0 => Ok(()),
+        _ => Err(no_limit(
+            target,
+            format!(
+                "{} cannot be written: {}",
+                hierarchy.display(),
+                std::io::Error::last_os_error()
+            ),
+            "run as root, outside of a container or in one that may write its control groups",
+        )),
+    }
+}
+
+fn no_limit(target: &str, cause: String, remedy: &str) -> TargetError {
+    TargetError::NoLimit {
+        target: target.to_owned(),
+        cause,
+        remedy: remedy.to_owned(),
+    }
+}
+
+fn settings(root: &Path, target: &str, limits: Limits) -> Result<Vec<Setting>, TargetError> {
+    let mut settings = Vec::new();
+    if let Some(cores) = limits.cpu {
+        let quota = (cores * PERIOD_US).round().max(1_000.0);
+        settings.extend(match hierarchy(root, target, "cpu")? {
+            (hierarchy, Version::One) => vec![
+                setting(&hierarchy, "cpu.cfs_period_us", format!("{PERIOD_US}")),
+                setting(&hierarchy, "cpu.cfs_quota_us", format!("{quota}")),
+            ],
+            (hierarchy, Version::Two) => {
+                vec![setting(
+                    &hierarchy,
+                    "cpu.max",
+                    format!("{quota} {PERIOD_US}"),
+                )]
+            }
+        });
+    }
+    if let Some(memory) = limits.memory {
+        let (hierarchy, version) = hierarchy(root, target, "memory")?;
+        let file = match version {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        };
+        settings.push(setting(&hierarchy, file, memory.0.to_string()));
+    }
+    Ok(settings)
+}
+
+fn setting(hierarchy: &Path, file: &'static str, value: String) -> Setting {
+    Setting {
+        hierarchy: hierarchy.to_owned(),
+        file,
+        value,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The directory below which a group with this controller can be made.
+fn hierarchy(
+    root: &Path,
+    target: &str,
+    controller: &str,
+) -> Result<(PathBuf, Version), TargetError> {
+    let one = root.join(controller);
+    if one.join("cgroup.procs").exists() {
+        return Ok((one, Version::One));
+    }
+    let has = |dir: &Path, file: &str| {
+        let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+        text.split_whitespace().any(|c| c == controller)
+    };
+    let two = [root.to_owned(), root.join("unified")];
+    match two.iter().find(|dir| has(dir, "cgroup.controllers")) {
+        Some(dir) if has(dir, "cgroup.subtree_control") => Ok((dir.clone(), Version::Two)),
+        Some(dir) => Err(no_limit(
+            target,
+            format!(
+                "the controller `{controller}` is not enabled below {}",
+                dir.display()
+            ),
+            &format!(
+                "as root: echo +{controller} > {}/cgroup.subtree_control",
+                dir.display()
+            ),
+        )),
+        None => Err(no_limit(
+            target,
+            format!(
+                "this kernel offers no controller `{controller}` below {}",
+                root.display()
+            ),
+            "mount the control groups, or run on a host that has them",
+        )),
+    }
+}
+
+impl Group {
+    /// Makes a group with these limits; `None` without limits.
+    ///
+    /// # Errors
+    /// [`TargetError::NoLimit`]; nothing is left then.
+    pub fn create(
+        journal: &Journal,
+        target: &str,
+        marker: &str,
+        limits: Limits,
+    ) -> Result<Option<Self>, TargetError> {
+        let settings = settings(Path::new(ROOT), target, limits)?;
+        let mut group = Self {
+            directories: Vec::new(),
+            journal: journal.clone(),
+        };
+        for setting in &settings {
+            let dir = setting
+                .hierarchy
+                .join(format!("{DIRECTORY_PREFIX}{marker}"));
+            if group.directories.iter().all(|(made, _)| *made != dir) {
+                group.make(target, &dir)?;
+            }
+            let path = dir.join(setting.file);
+            std::fs::write(&path, &setting.value).map_err(|e| {
+                let cause = format!("writing {} to {}: {e}", setting.value, path.display());
+                no_limit(target, cause, "give a limit that this host can hold")
+            })?;
+        }
+        Ok((!settings.is_empty()).then_some(group))
+    }
+
+    fn make(&mut self, target: &str, dir: &Path) -> Result<(), TargetError> {
+        let id = self.journal.record(Change::Cgroup {
+            path: dir.to_owned(),
+        })?;
+        // Noted as ours at once: a drop undoes it, made or not.
+        self.directories.push((dir.to_owned(), id));
+        std::fs::create_dir(dir).map_err(|e| {
+            let cause = format!("creating {}: {e}", dir.display());
+            no_limit(
+                target,
+                cause,
+                "run as root, where control groups can be written",
+            )
+        })
+    }
+
+    /// Files that a process joins the group by: it writes `0` to each.
+    ///
+    /// # Errors
+    /// [`TargetError::NoLimit`].
+    pub fn doors(&self, target: &str) -> Result<Vec<File>, TargetError> {
+        let open = |(dir, _): &(PathBuf, ChangeId)| {
+            let path = dir.join("cgroup.procs");
+            OpenOptions::new().write(true).open(&path).map_err(|e| {
+                let cause = format!("opening {}: {e}", path.display());
+                no_limit(
+                    target,
+                    cause,
+                    "run as root, where control groups can be written",
+                )
+            })
+        };
+        self.directories.iter().map(open).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for (dir, id) in self.directories.iter().rev() {
+            if remove(dir).is_ok() {
+                // Not noted, the next start finds that it is gone.
+                let _ = self.journal.undone(*id);
+            }
+        }
+    }
+}
+
+/// Removes a group; one that is gone is fine. Its processes have been killed, but the kernel lets go of them a
+/// moment later.
+pub(crate) fn remove(dir: &Path) -> Result<(), String> {
+    const ROUNDS: u32 = 200;
+    let is_ours = dir
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(DIRECTORY_PREFIX));
+    if !is_ours || !dir.starts_with(ROOT) {
+        return Err(format!("{} is not a control group of prony", dir.display()));
+    }
+    for _ in 0..ROUNDS {
+        match std::fs::remove_dir(dir) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+    Err("processes in it do not end".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::Bytes;
+
+    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn said(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let root = fake(files);
+        let limits = Limits {
+            cpu: Some(0.5),
+            memory: Some(Bytes(1 << 28)),
+        };
+        let settings = settings(root.path(), "s", limits).map_err(|e| e.to_string())?;
+        let text = |s: &Setting| {
+            let dir = s.hierarchy.strip_prefix(root.path()).unwrap();
+            format!("{}={}", dir.join(s.file).display(), s.value)
+        };
+        Ok(settings.iter().map(text).collect())
+    }
+
+    #[test]
+    fn each_controller_is_found_in_its_version() {
+        let one = said(&[("cpu/cgroup.procs", ""), ("memory/cgroup.procs", "")]);
+        assert_eq!(
+            one.unwrap(),
+            [
+                "cpu/cpu.cfs_period_us=100000",
+                "cpu/cpu.cfs_quota_us=50000",
+                "memory/memory.limit_in_bytes=268435456"
+            ]
+        );
+        let both = "cpuset cpu memory pids";
+        let two = said(&[
+            ("cgroup.controllers", both),
+            ("cgroup.subtree_control", both),
+        ]);
+        assert_eq!(
+            two.unwrap(),
+            ["cpu.max=50000 100000", "memory.max=268435456"]
+        );
+        let mixed = said(&[
+            ("cpu/cgroup.procs", ""),
+            ("unified/cgroup.controllers", both),
+            ("unified/cgroup.subtree_control", "memory"),
+        ]);
+        assert_eq!(mixed.unwrap()[2], "unified/memory.max=268435456");
+        let off = said(&[("cgroup.controllers", both), ("cgroup.subtree_control", "")]);
+        assert!(
+            off.unwrap_err()
+                .contains("the controller `cpu` is not enabled below")
+        );
+        assert!(said(&[]).unwrap_err().contains("no controller `cpu`"));
+    }
+
+    #[test]
+    fn a_foreign_group_is_never_removed() {
+        for path in ["/sys/fs/cgroup/system.slice", "/tmp/prony-1"] {
+            assert!(remove(Path::new(path)).is_err(), "{path}");
+        }
+        assert_eq!(
+            remove(Path::new("/sys/fs/cgroup/prony-no-such-group")),
+            Ok(())
+        );
+    }
+}

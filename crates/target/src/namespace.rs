@@ -1,0 +1,121 @@
+//! Network namespaces by name: entered by a thread for a while, opened for a process, removed.
+//!
+//! The surprise: a namespace belongs to a thread, not to a process (setns(2)); what a thread starts inherits it. So a
+//! load whose threads are started within one runs in it, and the rest of prony does not.
+
+use crate::error::TargetError;
+use crate::journal::DIRECTORY_PREFIX;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Where ip-netns(8) keeps them.
+const DIRECTORY: &str = "/run/netns";
+
+/// A network namespace that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    name: String,
+}
+
+/// A thread within a namespace; back where it was when dropped. It cannot go to another thread.
+pub struct Inside {
+    before: File,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Namespace {
+    pub(crate) fn named(name: String) -> Self {
+        Self { name }
+    }
+
+    /// Its name, as `ip netns` lists it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn open(&self) -> Result<File, TargetError> {
+        let path = path(&self.name);
+        File::open(&path).map_err(|e| TargetError::file("opening", path, &e))
+    }
+
+    /// Takes the calling thread into the namespace, and what it starts from now on.
+    ///
+    /// # Errors
+    /// [`TargetError::File`] when the namespace is gone or may not be entered.
+    pub fn enter(&self) -> Result<Inside, TargetError> {
+        let own = Path::new("/proc/thread-self/ns/net");
+        let before = File::open(own).map_err(|e| TargetError::file("opening", own, &e))?;
+        let namespace = self.open()?;
+        set(&namespace).map_err(|e| TargetError::file("entering", path(&self.name), &e))?;
+        Ok(Inside {
+            before,
+            _of_this_thread: PhantomData,
+        })
+    }
+
+    /// Does some work within the namespace.
+    ///
+    /// # Errors
+    /// As [`Namespace::enter`].
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, TargetError> {
+        let inside = self.enter()?;
+        let result = work();
+        drop(inside);
+        Ok(result)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // The descriptor is open, so its namespace lives, and who could enter one may return.
+        let _ = set(&self.before);
+    }
+}
+
+fn set(namespace: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the call; the call takes integers only.
+    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(name)
+}
+
+/// Removes a namespace of ours, and with it its links; one that is gone is fine. It ends when the last process in
+/// it does.
+pub(crate) fn remove(name: &str) -> Result<(), String> {
+    if !name.starts_with(DIRECTORY_PREFIX) || name.contains('/') {
+        return Err(format!("{name} is not a network namespace of prony"));
+    }
+    let path = path(name);
+    let text = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
+    // SAFETY: the path is a C string that lives through the call. One that is not mounted is an error to pass over:
+    // the file alone may be left.
+    unsafe { libc::umount2(text.as_ptr(), libc::MNT_DETACH) };
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.to_string()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_namespace_is_never_removed() {
+        for name in ["blue", "prony-/../blue"] {
+            assert!(remove(name).is_err(), "{name}");
+        }
+        assert_eq!(remove("prony-no-such-namespace"), Ok(()));
+        let missing = Namespace::named("prony-no-such-namespace".to_owned());
+        assert!(missing.enter().is_err());
+    }
+}
