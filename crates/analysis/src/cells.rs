@@ -1,7 +1,9 @@
 //! Trials with the same levels become a cell: medians over the valid ones, and the ratio to the baseline
-//! over pairs of the same block, which cancels the speed changes of a shared host.
+//! over pairs of the same block, which cancels the speed changes of a shared host. The statistics of a ratio are those of
+//! [`contrast`](crate::contrast).
 
-use crate::stats::{ratio, share, spread};
+use crate::contrast::{self, Family, Sample, correct};
+use crate::stats::{share, spread};
 use crate::words;
 use crate::{Cell, Limit, Ratio, Spread, TrialAnalysis, Verdict};
 use plan::{Levels, Plan, Stage};
@@ -23,10 +25,12 @@ pub(crate) fn cells(plan: &Plan, trials: &[TrialAnalysis]) -> Vec<Cell> {
             }
             let of_stage: Vec<&TrialAnalysis> =
                 trials.iter().filter(|t| t.stage == stage.name).collect();
-            planned
+            let mut cells: Vec<Cell> = planned
                 .into_values()
                 .map(|(levels, planned)| cell(stage, levels, planned, &of_stage))
-                .collect::<Vec<_>>()
+                .collect();
+            compare(stage, &mut cells, &of_stage, plan.until.is_some());
+            cells
         })
         .collect()
 }
@@ -47,8 +51,6 @@ fn place(stage: &Stage, levels: &Levels) -> Vec<usize> {
 fn cell(stage: &Stage, levels: Levels, planned: u32, of_stage: &[&TrialAnalysis]) -> Cell {
     let trials = with_levels(of_stage, &levels);
     let valid: Vec<&TrialAnalysis> = trials.iter().copied().filter(|t| t.verdict.valid).collect();
-    let baseline = baseline(stage, &levels, of_stage);
-    let p50 = |t: &TrialAnalysis| t.response_ns.map(|l| l.p50 as f64);
     Cell {
         stage: stage.name.clone(),
         planned,
@@ -60,10 +62,55 @@ fn cell(stage: &Stage, levels: Levels, planned: u32, of_stage: &[&TrialAnalysis]
         response_ns_p99: over(&valid, p99),
         target_cpu_us_per_request: over(&valid, |t| t.target_cpu_us_per_request),
         verdict: cell_verdict(&trials, &valid),
-        rate_ratio: paired(&valid, &baseline, |t| t.achieved_per_s),
-        p99_ratio: paired(&valid, &baseline, p99),
+        rate_ratio: None,
+        p99_ratio: None,
+        p50_ratio: None,
+        cpu_ratio: None,
         levels,
     }
+}
+
+/// A figure of a trial, and where a cell keeps its ratio to the baseline.
+type Compared = (Figure, fn(&mut Cell) -> &mut Option<Ratio>);
+
+const COMPARED: [Compared; 4] = [
+    (|t| t.achieved_per_s, |c| &mut c.rate_ratio),
+    (p99, |c| &mut c.p99_ratio),
+    (p50, |c| &mut c.p50_ratio),
+    (|t| t.target_cpu_us_per_request, |c| &mut c.cpu_ratio),
+];
+
+/// Ratios of all cells to their baselines. The cells of a stage are one family for each figure: with many levels one
+/// of them stands out by chance, and the p-values are corrected for that.
+fn compare(stage: &Stage, cells: &mut [Cell], of_stage: &[&TrialAnalysis], sequential: bool) {
+    for (figure, place) in COMPARED {
+        let pairs: Vec<Vec<f64>> = cells
+            .iter()
+            .map(|cell| {
+                let valid = of_stage.iter().filter(|t| cell.valid.contains(&t.id));
+                let baseline = baseline(stage, &cell.levels, of_stage);
+                let pair = |t: &&TrialAnalysis| {
+                    let other = baseline.iter().find(|b| b.block == t.block)?;
+                    share(figure(t)?, figure(other)?)
+                };
+                valid.filter_map(pair).collect()
+            })
+            .collect();
+        let family = Family {
+            comparisons: pairs.iter().filter(|p| p.len() >= contrast::FEWEST).count(),
+            sequential,
+        };
+        for (cell, pairs) in cells.iter_mut().zip(&pairs) {
+            *place(cell) = contrast::ratio(&Sample::pairs(pairs), family);
+        }
+        let mut ratios: Vec<&mut Ratio> =
+            cells.iter_mut().filter_map(|c| place(c).as_mut()).collect();
+        correct(&mut ratios, sequential);
+    }
+}
+
+fn p50(trial: &TrialAnalysis) -> Option<f64> {
+    trial.response_ns.map(|l| l.p50 as f64)
 }
 
 fn p99(trial: &TrialAnalysis) -> Option<f64> {
@@ -99,14 +146,6 @@ type Figure = fn(&TrialAnalysis) -> Option<f64>;
 fn over(trials: &[&TrialAnalysis], figure: Figure) -> Option<Spread> {
     let values: Vec<f64> = trials.iter().filter_map(|t| figure(t)).collect();
     spread(&values)
-}
-
-fn paired(trials: &[&TrialAnalysis], baseline: &[&TrialAnalysis], figure: Figure) -> Option<Ratio> {
-    let pair = |t: &&TrialAnalysis| {
-        let other = baseline.iter().find(|b| b.block == t.block)?;
-        share(figure(t)?, figure(other)?)
-    };
-    ratio(&trials.iter().filter_map(pair).collect::<Vec<_>>())
 }
 
 fn cell_verdict(trials: &[&TrialAnalysis], valid: &[&TrialAnalysis]) -> Option<Verdict> {

@@ -12,18 +12,23 @@
 mod alike;
 mod cells;
 mod comparison;
+mod contrast;
 mod diagnosed;
 pub mod diagnosis;
 mod error;
+mod fairness;
 mod knee;
 mod latency;
 mod limit;
 mod observed;
 pub mod pasted;
 mod proof;
+mod rank;
 mod run;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod simulated;
 mod stats;
 mod steady;
 mod trial;
@@ -35,7 +40,10 @@ mod warn;
 pub mod words;
 
 pub use alike::alike;
-pub use comparison::{CellCompared, Comparison, compare};
+pub use comparison::{
+    CellCompared, CompareOptions, Comparison, CpuCompared, FigureCompared, Judgement, Outcome,
+    Refused, compare,
+};
 pub use diagnosed::{Prediction, StoredProof, diagnose_run, merge_proofs, note_proof, prediction};
 pub use diagnosis::{
     CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, Proof, ProofRatio,
@@ -43,6 +51,7 @@ pub use diagnosis::{
     proposed_changes, signature_diff,
 };
 pub use error::AnalysisError;
+pub use fairness::precision;
 pub use knee::moves_load;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{

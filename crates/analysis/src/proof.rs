@@ -6,7 +6,8 @@
 //! signal moved as predicted, and a control signal did not move. The surprise: a metric that moved while the
 //! signature stayed is not a success of the change but of the environment, and is reported as such.
 
-use crate::stats::{median, ratio};
+use crate::contrast::{self, Family, Sample};
+use crate::stats::median;
 use crate::{Change, Proof, ProofRatio, Ratio, Status};
 
 /// A control or an unmoved signature stays within this share of what it was: counts per request repeat
@@ -16,7 +17,7 @@ const UNMOVED: f64 = 0.10;
 const FEW: f64 = 0.02;
 /// A mechanism has moved when its count changed by at least this share.
 const MOVED: f64 = 0.25;
-/// Fewer pairs than these have no interval of 95 % (see `stats::ratio`).
+/// Fewer pairs than these have no interval of 95 % that assumes nothing of the noise (see `contrast`).
 pub const FEWEST_BLOCKS: usize = 6;
 
 /// What is compared.
@@ -133,6 +134,7 @@ impl Measured {
                 .filter_map(|(a, b)| Some(b.of(metric)? / a.of(metric)?))
                 .collect()
         };
+        let ratio = |pairs: &[f64]| contrast::ratio(&Sample::pairs(pairs), Family::ONE);
         let values =
             |arms: &[Arm]| -> Vec<f64> { arms.iter().filter_map(|a| a.of(metric)).collect() };
         Some(Self {

@@ -9,6 +9,30 @@ use std::collections::BTreeMap;
 pub(crate) const FROM: u64 = 2;
 pub(crate) const TO: u64 = 12;
 
+/// Seeded random numbers for simulations (xorshift64*, Vigna 2016).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// 0 to 1, neither included.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let bits = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11;
+        (bits as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller 1958).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
 /// Nothing happened in no time.
 pub(crate) fn nothing() -> LoadOutcome {
     LoadOutcome {

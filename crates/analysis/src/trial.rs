@@ -66,10 +66,14 @@ fn ended_early(state: &TrialState) -> Option<Verdict> {
 fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> TrialAnalysis {
     let outcome = case.outcome;
     let completed = outcome.requests.completed as f64;
+    let steady = steady::steady(outcome, &record.load.arrival);
     TrialAnalysis {
         verdict: ended_early(&record.state).unwrap_or_else(|| verdict::judge(case, observed)),
         offered_per_s: record.load.arrival.offered_per_s(),
-        achieved_per_s: outcome.achieved_per_s(),
+        achieved_per_s: match &steady {
+            Some(steady) => steady.rate_per_s,
+            None => outcome.achieved_per_s(),
+        },
         response_ns: LatencySummary::of(&outcome.response),
         service_ns: LatencySummary::of(&outcome.service),
         error_share: validity::error_share(outcome),
@@ -80,7 +84,7 @@ fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> T
         generator_utilization: outcome.generator.utilization(),
         counted_by_server: counted_by_server(outcome, limit::addressed(case)),
         usage: observed.usage(case),
-        steady: steady::steady(outcome),
+        steady,
         littles_law: match record.load.arrival.offered_per_s() {
             None => limit::littles_law(case),
             Some(_) => None,

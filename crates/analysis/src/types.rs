@@ -113,7 +113,7 @@ pub struct Usage {
     pub requests: Option<u64>,
 }
 
-/// Whether the measured part was in steady state.
+/// Whether the measured part was in steady state, once the warm-up that reached into it is cut off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
     /// Tested and found steady.
@@ -122,6 +122,13 @@ pub struct Steady {
     pub drift: f64,
     /// Coefficient of variation of the rate over the intervals.
     pub variation: f64,
+    /// Warm-up at the start of the measured part that is not counted in `rate_per_s`, s (MSER-5); always 0 in an open
+    /// loop.
+    #[serde(default)]
+    pub dropped_s: f64,
+    /// Successes per second of the rest; `null` without one.
+    #[serde(default)]
+    pub rate_per_s: Option<f64>,
 }
 
 /// One trial's results.
@@ -139,7 +146,7 @@ pub struct TrialAnalysis {
     pub verdict: Verdict,
     /// Requests per second that were offered; `None` in a closed loop.
     pub offered_per_s: Option<f64>,
-    /// Successes per second; `None` without one.
+    /// Successes per second of the steady part (see [`Steady`]); `None` without one.
     pub achieved_per_s: Option<f64>,
     /// Response time (from the scheduled send); `None` without a success.
     pub response_ns: Option<LatencySummary>,
@@ -176,20 +183,52 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// Ratio to the baseline over paired trials of the same block.
+/// How an interval was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Too few trials for any.
+    None,
+    /// Hodges-Lehmann estimate with the interval of Wilcoxon's signed ranks (pairs) or rank sum (two records): assumes
+    /// nothing of the noise.
+    Rank,
+    /// Student's t on the logarithms (Welch's for two records), where the ranks of so few trials cannot reach 5 %:
+    /// assumes normal noise.
+    StudentT,
+}
+
+/// Ratio to the baseline over paired trials of the same block, or of the trials of one record to those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
-    /// Median of the pair ratios.
+    /// Hodges-Lehmann estimate of the ratio.
     pub ratio: f64,
     /// Lower end of the interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Pairs.
+    /// Pairs; for two records the trials of the one that has fewer.
     pub pairs: u32,
-    /// Probability that the interval covers the true median ratio, whatever the distribution: at least 0.95
-    /// from six pairs on; below that the interval is the range of the pairs (five: 0.9375, one: 0).
+    /// Probability that the interval covers the true ratio: at least 0.95 from three pairs on, 0 with fewer, whose
+    /// `low` and `high` are their range.
     pub coverage: f64,
+    /// How the interval was made.
+    #[serde(default = "no_method")]
+    pub method: Method,
+    /// Probability of a ratio as far from 1, both ways, where nothing differs; `null` with fewer than three pairs.
+    #[serde(default)]
+    pub p: Option<f64>,
+    /// The same for the most conspicuous of all comparisons of its family, by Holm's procedure: a difference is seen
+    /// where this is at most 0.05.
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
+    /// Relative difference that this design would have found four times in five (0.02: a ratio of 1.02 or 1/1.02), at
+    /// the level that the correction for the family leaves.
+    #[serde(default)]
+    pub smallest_effect: Option<f64>,
+}
+
+fn no_method() -> Method {
+    Method::None
 }
 
 impl Ratio {
@@ -199,6 +238,17 @@ impl Ratio {
     /// Lower and upper end, when there are pairs enough to speak of an interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         (self.pairs >= Self::FEWEST_PAIRS).then_some((self.low, self.high))
+    }
+
+    /// Half the width of the interval as a relative difference: 0.01 for a ratio that is known to 1 %.
+    pub fn half_width(&self) -> Option<f64> {
+        let (low, high) = self.interval()?;
+        (low > 0.0).then(|| (high / low).sqrt() - 1.0)
+    }
+
+    /// A difference that is there after the correction for several comparisons; `None` where none could be tested.
+    pub fn differs(&self) -> Option<bool> {
+        self.p_adjusted.map(|p| p <= crate::contrast::ALPHA)
     }
 }
 
@@ -233,6 +283,12 @@ pub struct Cell {
     pub rate_ratio: Option<Ratio>,
     /// p99 divided by the baseline's.
     pub p99_ratio: Option<Ratio>,
+    /// Median response time divided by the baseline's.
+    #[serde(default)]
+    pub p50_ratio: Option<Ratio>,
+    /// CPU of the targets per request divided by the baseline's.
+    #[serde(default)]
+    pub cpu_ratio: Option<Ratio>,
 }
 
 /// Where a stage's curve bends.
@@ -254,6 +310,62 @@ pub struct Knee {
     pub method: String,
 }
 
+/// How well a stage could compare its cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fairness {
+    /// Stage's name.
+    pub stage: String,
+    /// Cells whose rate was tested against the baseline's: the family that p-values are corrected for.
+    pub comparisons: u32,
+    /// The largest of the smallest differences of the rate that its comparisons would have found (see [`Ratio`]).
+    pub smallest_effect: Option<f64>,
+    /// Relative standard deviation of a trial's rate, from the distances between successive trials of one cell.
+    pub trial_noise: Option<f64>,
+    /// A/A comparisons: twins of a baseline.
+    pub twins: u32,
+    /// Those of them that differ, which is the host's doing.
+    pub twins_differ: u32,
+    /// The twin that is farthest from its baseline.
+    pub twin_ratio: Option<Ratio>,
+    /// Largest share of the CPU that the hypervisor took in a trial; `null` when it was not watched.
+    pub steal: Option<f64>,
+    /// How far the mean CPU frequency differs between trials; `null` where the host does not show it.
+    pub frequency_spread: Option<f64>,
+    /// Warm-up at the start of the measured parts that is not in the rates, s, over all valid trials.
+    pub dropped_s: f64,
+    /// Length of their measured parts, s.
+    pub measured_s: f64,
+    /// Valid trials that were not in steady state.
+    pub unsteady: Vec<u32>,
+    /// Valid trials too short to be tested for it.
+    pub untested: u32,
+    /// How far a run that repeats until it is precise has come; `null` for any other.
+    pub precision: Option<Precision>,
+    /// All of it that a reader should know, in sentences.
+    pub said: Vec<String>,
+}
+
+/// How precise a stage is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Precision {
+    /// Half the width that every interval shall have, as a share (0.01 is +-1 %).
+    pub asked: f64,
+    /// Half the width of the widest; `null` before there is an interval.
+    pub reached: Option<f64>,
+    /// Levels of the cell that has it.
+    pub widest: Levels,
+    /// Blocks that were run.
+    pub blocks: u32,
+    /// Blocks that it takes about, from the width so far.
+    pub blocks_needed: Option<u32>,
+    /// Every interval is narrow enough, and there are six blocks or more.
+    pub met: bool,
+    /// No cell is valid often enough to have an interval: more blocks will not help.
+    pub hopeless: bool,
+    /// The same in words.
+    pub why: String,
+}
+
 /// A run's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunAnalysis {
@@ -267,6 +379,9 @@ pub struct RunAnalysis {
     pub knees: Vec<Knee>,
     /// Trials, by id.
     pub trials: Vec<TrialAnalysis>,
+    /// How well each stage could compare its cells.
+    #[serde(default)]
+    pub fairness: Vec<Fairness>,
     /// What a reader of the run must know.
     pub warnings: Vec<record::Warning>,
 }

@@ -130,7 +130,7 @@ fn steal(observed: &Observed) -> Option<Warning> {
 }
 
 fn not_steady(case: &Case<'_>) -> Option<Warning> {
-    let steady = steady::steady(case.outcome)?;
+    let steady = steady::steady(case.outcome, &case.spec.arrival)?;
     (!steady.steady).then(|| {
         Warning::new(
             "not_steady",

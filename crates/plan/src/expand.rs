@@ -5,7 +5,7 @@
 
 use crate::address::{self, Parts};
 use crate::error::{Fault, Found, Place, Report, unknown, unknown_name};
-use crate::experiment::{self, Experiment, IRQ_SHAPE, Section, baseline_levels};
+use crate::experiment::{self, Design, Experiment, IRQ_SHAPE, Section, baseline_levels};
 use crate::idle::idle_factors;
 use crate::levels;
 use crate::load::{Draft, Load, pick};
@@ -14,7 +14,8 @@ use crate::order::{SplitMix, cells};
 use crate::targets::{Read, Resolved, start_order};
 use crate::topology::{self, CLIENT};
 use crate::{
-    Factor, IrqPin, Levels, MOST_TRIALS, Plan, Stage, TargetSpec, Topology, TrialPlan, template,
+    Factor, IrqPin, Levels, MOST_REPEATS, MOST_TRIALS, Plan, Stage, TWIN, TWIN_NO, TWIN_YES,
+    TargetSpec, Topology, TrialPlan, Until, template,
 };
 use record::{Arrival, Nanos, Warning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,7 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         scale: String::new(),
         scales: Vec::new(),
         skipped: Vec::new(),
+        until: until(&top.design),
     };
     check_baseline_factors(&sections, report);
     let mut random = SplitMix::new(plan.seed);
@@ -87,14 +89,21 @@ fn add_stage(
     random: &mut SplitMix,
     report: &mut Report,
 ) {
-    let factors = section.plain_factors();
+    let mut factors = section.plain_factors();
     let repeats = section.design.repeats.unwrap_or(DEFAULT_REPEATS);
     let stage = plan.stages.len();
     let baseline = section.design.baseline.as_deref().unwrap_or_default();
-    let baseline = report.take(baseline_levels(baseline, &factors));
+    let mut baseline = report
+        .take(baseline_levels(baseline, &factors))
+        .unwrap_or_default();
+    let mut levels = cells(&factors);
+    if section.design.aa == Some(true) {
+        report.take(check_twin(section));
+        add_twins(&mut factors, &mut baseline, &mut levels);
+    }
     plan.stages.push(Stage {
         name: section.name.clone(),
-        baseline: baseline.unwrap_or_default(),
+        baseline,
         factors: factors.clone(),
         repeats,
     });
@@ -116,7 +125,7 @@ fn add_stage(
         levels,
         has_capacity,
     };
-    let mut trials: Vec<TrialPlan> = cells(&factors)
+    let mut trials: Vec<TrialPlan> = levels
         .into_iter()
         .filter_map(|levels| cell(levels).trial(stage, read, report))
         .collect();
@@ -127,6 +136,98 @@ fn add_stage(
                 .push(placed(trial, plan.trials.len(), block, random));
         }
     }
+}
+
+/// The precision that the file asks for.
+fn until(design: &Design) -> Option<Until> {
+    Some(Until {
+        half_width: design.until?,
+        most_repeats: design.max_repeats.unwrap_or(MOST_REPEATS),
+        budget: design.budget.map(|(_, budget)| budget),
+    })
+}
+
+/// `twin` is the name of the factor that tells a baseline from its second copy.
+fn check_twin(section: &Section) -> Result<(), Found> {
+    match section.factors.iter().find(|f| f.factor.name == TWIN) {
+        None => Ok(()),
+        Some(taken) => Err(Found::at(
+            taken.at,
+            Fault::Name {
+                kind: "factor",
+                name: TWIN.to_owned(),
+                why: "`aa = true` in [design] adds a factor of this name".to_owned(),
+            },
+        )),
+    }
+}
+
+/// A second cell for every baseline, told from the first by a factor of its own: to the rest of the program an A/A
+/// comparison is a comparison like any other.
+fn add_twins(factors: &mut Vec<Factor>, baseline: &mut Levels, cells: &mut Vec<Levels>) {
+    let with = |levels: &Levels, level: &str| {
+        let mut levels = levels.clone();
+        levels.insert(TWIN.to_owned(), level.to_owned());
+        levels
+    };
+    let is_baseline = |levels: &&Levels| baseline.iter().all(|(k, v)| levels.get(k) == Some(v));
+    // Without a baseline the first cell is as good as any.
+    let twins: Vec<Levels> = match baseline.is_empty() {
+        true => cells.iter().take(1).map(|c| with(c, TWIN_YES)).collect(),
+        false => cells
+            .iter()
+            .filter(is_baseline)
+            .map(|c| with(c, TWIN_YES))
+            .collect(),
+    };
+    *cells = cells
+        .iter()
+        .map(|c| with(c, TWIN_NO))
+        .chain(twins)
+        .collect();
+    *baseline = with(baseline, TWIN_NO);
+    factors.push(Factor {
+        name: TWIN.to_owned(),
+        levels: vec![TWIN_NO.to_owned(), TWIN_YES.to_owned()],
+    });
+}
+
+/// See [`Plan::add_block`]. The order is that of the seed, the stage and the block alone, so that a run that was
+/// interrupted and continued has the blocks of one that was not.
+pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
+    let of_stage = |t: &&TrialPlan| t.stage == stage;
+    let block = plan
+        .trials
+        .iter()
+        .filter(of_stage)
+        .map(|t| t.block + 1)
+        .max()
+        .unwrap_or(0);
+    let mut cells: Vec<TrialPlan> = plan
+        .trials
+        .iter()
+        .filter(|t| t.stage == stage && t.block == 0)
+        .cloned()
+        .collect();
+    cells.sort_by(|a, b| a.levels.cmp(&b.levels));
+    let place = (stage as u64) << 32 | u64::from(block);
+    let mut random = SplitMix::new(plan.seed ^ SplitMix::new(place).next());
+    random.shuffle(&mut cells);
+    let at = plan
+        .trials
+        .iter()
+        .rposition(|t| t.stage == stage)
+        .map_or(plan.trials.len(), |last| last + 1);
+    let later = plan.trials.split_off(at);
+    for cell in &cells {
+        let trial = placed(cell, plan.trials.len(), block, &mut random);
+        plan.trials.push(trial);
+    }
+    for mut trial in later {
+        trial.id = u32::try_from(plan.trials.len()).expect("a run ends before 2^32 trials");
+        plan.trials.push(trial);
+    }
+    block
 }
 
 /// A cell's trial at its place in the plan. Every trial has arrivals of its own: repeats with the same

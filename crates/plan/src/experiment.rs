@@ -18,10 +18,18 @@ const KEYS: [&str; 10] = [
     "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
 ];
 const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
-const DESIGN_KEYS: [&str; 6] = [
-    "baseline", "repeats", "measure", "warmup", "budget", "errors",
+const DESIGN_KEYS: [&str; 9] = [
+    "baseline",
+    "repeats",
+    "measure",
+    "warmup",
+    "budget",
+    "errors",
+    "until",
+    "max_repeats",
+    "aa",
 ];
-const STAGE_DESIGN_KEYS: [&str; 4] = ["baseline", "repeats", "measure", "warmup"];
+const STAGE_DESIGN_KEYS: [&str; 5] = ["baseline", "repeats", "measure", "warmup", "aa"];
 
 /// The whole file.
 #[derive(Default)]
@@ -67,6 +75,11 @@ pub(crate) struct Design {
     /// With its place.
     pub budget: Option<(usize, Nanos)>,
     pub errors: Option<f64>,
+    /// Half the width that the intervals shall have.
+    pub until: Option<f64>,
+    pub max_repeats: Option<u32>,
+    /// A twin of each baseline is measured too.
+    pub aa: Option<bool>,
 }
 
 /// One entry of a baseline.
@@ -363,6 +376,9 @@ impl Design {
             "measure" => self.measure = Some(field.duration_above_zero()?),
             "warmup" => self.warmup = Some(field.duration()?),
             "budget" => self.budget = Some((field.node.at, field.duration_above_zero()?)),
+            "until" => self.until = Some(field.half_width()?),
+            "max_repeats" => self.max_repeats = Some(field.count32(1)?),
+            "aa" => self.aa = Some(field.boolean()?),
             _ => self.errors = Some(field.share()?),
         }
         Ok(())
@@ -376,6 +392,9 @@ impl Design {
             warmup: self.warmup.or(top.warmup),
             budget: top.budget,
             errors: top.errors,
+            until: top.until,
+            max_repeats: top.max_repeats,
+            aa: self.aa.or(top.aa),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::error::near_miss;
 use crate::load::FIELDS;
-use crate::{Factor, Levels, Stage, TargetKind, TargetSpec, TrialPlan, template};
+use crate::{Factor, Levels, Stage, TWIN, TargetKind, TargetSpec, TrialPlan, template};
 use record::{Arrival, LoadSpec, Warning};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ pub(crate) fn idle_factors(stages: &[Stage], trials: &[TrialPlan]) -> Vec<Warnin
         .iter()
         .enumerate()
         .flat_map(|(index, stage)| stage.factors.iter().map(move |f| (index, f)))
+        .filter(|(_, factor)| factor.name != TWIN)
         .filter(|(index, factor)| factor.levels.len() > 1 && is_idle(factor, of_stage(*index)))
         .map(|(_, factor)| warning(factor))
         .collect()

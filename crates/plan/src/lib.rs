@@ -34,6 +34,25 @@ use record::Nanos;
 /// More trials than this in one stage are a typing error: at the shortest they take a day.
 pub const MOST_TRIALS: u64 = 50_000;
 
+/// Blocks of a stage after which a run that repeats until it is precise enough gives up, unless the file says
+/// otherwise.
+pub const MOST_REPEATS: u32 = 50;
+
+/// Factor that `aa = true` adds to a stage, with the levels [`TWIN_NO`] and [`TWIN_YES`].
+pub const TWIN: &str = "twin";
+/// Level of every cell of the experiment itself.
+pub const TWIN_NO: &str = "no";
+/// Level of the second copy of a baseline, which is measured like any other cell: an A/A comparison.
+pub const TWIN_YES: &str = "yes";
+
+/// Half the width of an interval, as a person writes it: `±1%`, `+-1%`, `1%` or `0.01`; between 0 and 1, neither
+/// included.
+pub fn parse_half_width(text: &str) -> Option<f64> {
+    let number = text.trim().trim_start_matches(['±', '+', '-']).trim();
+    let share = node::percent(number).or_else(|| number.parse().ok())?;
+    (share > 0.0 && share < 1.0).then_some(share)
+}
+
 impl Plan {
     /// Reads an experiment file. `file` is its name for messages; `read` gives the text of a file that
     /// the experiment names, relative to the experiment.
@@ -81,6 +100,34 @@ impl Plan {
             }
         }
         Err(report.into_error(file, text))
+    }
+
+    /// Sets the precision that the run has to reach, `half_width` as a share (0.01 is +-1 %). What the file says of
+    /// the most repeats and of the budget stays.
+    pub fn set_until(&mut self, half_width: f64) {
+        self.until = Some(Until {
+            half_width,
+            ..self.until.unwrap_or(Until {
+                half_width,
+                most_repeats: MOST_REPEATS,
+                budget: None,
+            })
+        });
+    }
+
+    /// One more block of a stage: every cell once, in an order of its own. Its trials follow the stage's last one, and
+    /// the trials of later stages, which must not have run yet, move back. Returns the block's number.
+    pub fn add_block(&mut self, stage: usize) -> u32 {
+        expand::add_block(self, stage)
+    }
+
+    /// Time that one more block of the stage takes.
+    pub fn block_time(&self, stage: usize) -> Nanos {
+        let first = self
+            .trials
+            .iter()
+            .filter(|t| t.stage == stage && t.block == 0);
+        Nanos(first.map(|t| t.time().0).fold(0, u64::saturating_add))
     }
 
     /// Time that the whole plan takes: the sum of its trials.

@@ -301,6 +301,16 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.must_be("a share such as \"1%\", from 0 to 100 %"))
     }
 
+    /// Half the width of an interval: `"±1%"`, `"1%"` or `0.01`.
+    pub fn half_width(&self) -> Result<f64, Found> {
+        let share = match &self.node.value {
+            Value::Text(s) => crate::parse_half_width(s),
+            Value::Float(x) => Some(*x).filter(|x| *x > 0.0 && *x < 1.0),
+            _ => None,
+        };
+        share.ok_or_else(|| self.must_be("a precision such as \"1%\", above 0 and below 100 %"))
+    }
+
     /// CPU numbers: `[0, 2]` or `"0-3,6"`, as taskset writes them.
     pub fn cpus(&self) -> Result<Vec<u32>, Found> {
         let mut cpus = match &self.node.value {

@@ -33,6 +33,9 @@ pub struct Plan {
     /// Cells that this host cannot run; their trials are not among the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedCell>,
+    /// How precise the result has to be; `None` runs the repeats and no more.
+    #[serde(default)]
+    pub until: Option<Until>,
 }
 
 /// A cell that is left out because the host lacks something that it needs.
@@ -46,6 +49,17 @@ pub struct SkippedCell {
     pub reason: String,
     /// What would bring it.
     pub remedy: String,
+}
+
+/// Blocks are repeated until every interval is narrow enough: a rule about precision, not about what is found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// Half the width of the interval, as a share of the value: 0.01 is +-1 %.
+    pub half_width: f64,
+    /// Most blocks of a stage.
+    pub most_repeats: u32,
+    /// The plan's time (see [`Plan::time`]) may not grow beyond this; `None` leaves it to `most_repeats`.
+    pub budget: Option<Nanos>,
 }
 
 /// Trials that belong together and are compared with each other.

@@ -936,3 +936,83 @@ fn no_file_is_a_panic() {
         }
     }
 }
+
+#[test]
+fn a_run_may_repeat_until_it_is_precise() {
+    let with = |design: &str| PROXY.replace("repeats = 5", &format!("repeats = 5\n{design}"));
+    assert_eq!(parse(PROXY).unwrap().until, None);
+    for (text, half_width) in [("\"±1%\"", 0.01), ("\"2.5%\"", 0.025), ("0.05", 0.05)] {
+        let until = parse(&with(&format!("until = {text}")))
+            .unwrap()
+            .until
+            .unwrap();
+        assert_eq!(until.half_width, half_width);
+        assert_eq!(
+            (until.most_repeats, until.budget),
+            (plan::MOST_REPEATS, None)
+        );
+    }
+    let limited = with("until = \"1%\"\nmax_repeats = 9\nbudget = \"1h\"");
+    let until = parse(&limited).unwrap().until.unwrap();
+    assert_eq!(until.most_repeats, 9);
+    assert_eq!(until.budget, Some(Nanos::from_secs(3_600)));
+    for bad in [
+        "until = 0",
+        "until = \"0%\"",
+        "until = \"much\"",
+        "until = \"100%\"",
+    ] {
+        let error = parse(&with(bad)).unwrap_err().to_string();
+        assert!(error.contains("a precision such as"), "{error}");
+    }
+    let error = parse(&with("untill = \"1%\"")).unwrap_err().to_string();
+    assert!(error.contains("`until`"), "{error}");
+}
+
+#[test]
+fn a_block_more_has_every_cell_once_and_later_stages_move_back() {
+    let two = format!("{PROXY}\n[[stage]]\nname = \"first\"\n[[stage]]\nname = \"second\"\n");
+    let mut plan = parse(&two).unwrap();
+    let before = plan.clone();
+    assert_eq!(plan.block_time(0), Nanos::from_secs(6 * 12));
+    assert_eq!(plan.add_block(0), 5);
+    assert_eq!(plan.add_block(0), 6);
+    assert_eq!(plan.trials.len(), 60 + 12);
+    for (i, trial) in plan.trials.iter().enumerate() {
+        assert_eq!(trial.id as usize, i);
+    }
+    assert_eq!(plan.trials[..30], before.trials[..30]);
+    for block in [&plan.trials[30..36], &plan.trials[36..42]] {
+        let cells: BTreeSet<_> = block.iter().map(|t| t.levels.clone()).collect();
+        assert_eq!((cells.len(), block[0].stage), (6, 0));
+    }
+    assert!(plan.trials[42..].iter().all(|t| t.stage == 1));
+    let mut again = before.clone();
+    again.add_block(0);
+    assert_eq!(
+        again.trials[30..36],
+        plan.trials[30..36],
+        "the order is the seed's"
+    );
+}
+
+#[test]
+fn a_twin_of_the_baseline_is_a_cell_like_any_other() {
+    let plan = parse(&PROXY.replace("repeats = 5", "repeats = 5\naa = true")).unwrap();
+    // Three cells are baselines (path direct, any buffers): each has a twin.
+    assert_eq!(plan.trials.len(), (6 + 3) * 5);
+    assert_eq!(plan.warnings, []);
+    assert_eq!(plan.stages[0].baseline["twin"], "no");
+    let twins: Vec<&TrialPlan> = plan
+        .trials
+        .iter()
+        .filter(|t| t.levels["twin"] == "yes")
+        .collect();
+    assert_eq!(twins.len(), 3 * 5);
+    assert!(twins.iter().all(|t| t.levels["path"] == "direct"));
+    let taken = PROXY.replace("[factor]", "[factor]\ntwin = [1, 2]");
+    let error = parse(&taken.replace("repeats = 5", "aa = true"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`aa = true` in [design]"), "{error}");
+}

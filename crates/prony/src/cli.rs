@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    valid result
-  1    a threshold or comparison failed: a remedy was not proved
+  1    a threshold or comparison failed: a remedy was not proved, a record is worse than another
   2    command line or experiment file
   3    the measurement is not valid: nothing answered, errors over the limit,
        the generator was the limit, or the schedule was not met
@@ -36,7 +36,7 @@ pub enum Verb {
     Run(RunArgs),
     /// Name what limits a running server, with the evidence and the remedy.
     Diagnose(Box<DiagnoseArgs>),
-    /// Compare what the servers of two records do for each request.
+    /// Compare two records: what got faster or slower, and how sure that is.
     Compare(CompareArgs),
     /// Analyse a stored record again and write its report.
     Report(ReportArgs),
@@ -288,6 +288,7 @@ Examples:
   prony run experiments/nginx-static.toml        an experiment
   prony run FILE --dry-run                       what would run, in which order, and for how long
   prony run FILE --scale paper                   the same at the size that [scale.paper] gives it, for a larger machine
+  prony run FILE --until '±1%'                   whole blocks until every interval is that narrow
   prony run FILE --out DIR --continue            the trials that an interrupted run still owes
 
 DIR/report.html is the report; the other files are the record (see ARCHITECTURE.md).";
@@ -307,6 +308,9 @@ pub struct RunArgs {
     /// Print the plan and its time, run nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Repeat whole blocks until every ratio to the baseline (without one: every rate) is known to this: ±1%, 0.02
+    #[arg(long, value_name = "PRECISION", value_parser = half_width)]
+    pub until: Option<f64>,
     /// Run only the trials that the record in --out still lacks
     #[arg(long = "continue", requires = "out")]
     pub resume: bool,
@@ -392,11 +396,16 @@ fn tier(text: &str) -> Result<Tier, String> {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  prony compare before/ after/                   readv 10 -> 1 per request; exit code 1 when anything differs
-  prony compare before/ after/ --tolerance 5%    a difference of less than 5 % of a count is none
+  prony compare before/ after/                   rate, p50, p99, CPU and calls per request of every common cell
+  prony compare before/ after/ --threshold 5%    a gate: exit code 1 only when something got worse by more than 5 %
+  prony compare before/ after/ --tolerance 5%    a difference of less than 5 % of a count of calls is none
 
-Counts per request do not depend on how fast the machine is, so this is a regression test where timing cannot be.
-Both records must have been made with probes (as root). Rates and latencies are not compared.";
+With three valid trials a cell or more in both records a ratio has an interval, and `slower` means that it excludes
+chance (5 % over the whole table). With fewer only --threshold and the calls per request can judge.
+The trials of two records never ran in turn: put both servers into one experiment where the host is not quiet.
+
+Exit codes: 0 nothing got worse, 1 something did (without --threshold also: a server does something else for each
+request), 2 no record, 3 nothing valid that can be compared.";
 
 /// Flags of `prony compare`.
 #[derive(Debug, Args)]
@@ -406,7 +415,10 @@ pub struct CompareArgs {
     pub before: PathBuf,
     /// Record to hold against it
     pub after: PathBuf,
-    /// Relative difference of a count that is none
+    /// Relative change for the worse that is tolerated; what is worse by more fails
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub threshold: Option<f64>,
+    /// Relative difference of a count of calls that is none
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     pub tolerance: f64,
     /// Print the result as JSON
@@ -467,6 +479,11 @@ fn count_u32(text: &str) -> Result<u32, String> {
         0 => Err("must be at least 1".to_owned()),
         n => u32::try_from(n).map_err(|_| format!("{n} is too large")),
     }
+}
+
+fn half_width(text: &str) -> Result<f64, String> {
+    plan::parse_half_width(text)
+        .ok_or_else(|| format!("`{text}` is not a precision such as ±1% or 0.01"))
 }
 
 fn share(text: &str) -> Result<f64, String> {

@@ -1,87 +1,87 @@
 //! What the intervals of a stage's ratios are worth, in words: the same on the terminal and in the page.
 
-use analysis::Ratio;
 use analysis::words::{percent, plural};
-use std::collections::BTreeMap;
+use analysis::{Method, Ratio};
 
-/// Coverage that a reader expects of an interval.
-const USUAL: f64 = 0.95;
+/// Smaller differences read as none.
+const SMALLEST_SHOWN: f64 = 0.001;
 
-/// How a ratio is formed and what its interval covers, by the number of pairs; empty without a ratio.
+/// How the ratios of a stage were formed, what their intervals assume, what they were corrected for, and the smallest
+/// difference that would have been found; empty without a ratio.
 pub(crate) fn interval_words(ratios: impl Iterator<Item = Ratio>) -> String {
-    let by_pairs: BTreeMap<u32, Ratio> = ratios.map(|r| (r.pairs, r)).collect();
-    let few = by_pairs.values().any(|r| r.interval().is_none());
-    let with_interval: Vec<&Ratio> = by_pairs
-        .values()
-        .rev()
-        .filter(|r| r.interval().is_some())
-        .collect();
-    let mut clauses = vec!["median over pairs of trials of the same block".to_owned()];
-    if !with_interval.is_empty() {
-        clauses.push(format!(
-            "its interval covers the true one with a probability of {}",
-            covered(&with_interval)
-        ));
+    let ratios: Vec<Ratio> = ratios.collect();
+    if ratios.is_empty() {
+        return String::new();
     }
-    if few {
+    let mut clauses =
+        vec!["Hodges-Lehmann estimate over pairs of trials of the same block".to_owned()];
+    let has = |method: Method| ratios.iter().any(|r| r.method == method);
+    if has(Method::Rank) {
+        clauses.push("95 % interval by Wilcoxon's signed ranks, whatever the noise".to_owned());
+    }
+    if has(Method::StudentT) {
+        clauses.push(
+            "95 % interval by Student's t on logarithms, which takes the noise as normal: too few pairs for ranks"
+                .to_owned(),
+        );
+    }
+    if has(Method::None) {
         clauses.push("fewer than three pairs (n) give no interval".to_owned());
     }
-    if few || with_interval.iter().any(|r| r.coverage < USUAL) {
-        clauses.push(format!("six pairs reach {}", percent(USUAL)));
+    let tested = ratios.iter().filter(|r| r.p_adjusted.is_some()).count() as u64;
+    if tested > 0 {
+        let corrected = match tested {
+            1 => String::new(),
+            n => format!(", corrected for {} (Holm)", plural(n, "comparison")),
+        };
+        clauses.push(format!("~ is no difference at the 5 % level{corrected}"));
     }
-    match by_pairs.is_empty() {
-        true => String::new(),
-        false => clauses.join("; "),
+    let effects = ratios.iter().filter_map(|r| r.smallest_effect);
+    if let Some(largest) = effects.reduce(f64::max) {
+        clauses.push(format!(
+            "a difference of {} would have been found four times in five",
+            percent(largest.max(SMALLEST_SHOWN))
+        ));
     }
-}
-
-/// `94 % (5 pairs), 88 % (4 pairs)`.
-fn covered(ratios: &[&Ratio]) -> String {
-    let each = ratios.iter().map(|r| {
-        format!(
-            "{} ({})",
-            percent(r.coverage),
-            plural(u64::from(r.pairs), "pair")
-        )
-    });
-    each.collect::<Vec<_>>().join(", ")
+    clauses.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ratio(pairs: u32, coverage: f64) -> Ratio {
+    fn ratio(pairs: u32, method: Method) -> Ratio {
+        let tested = method != Method::None;
         Ratio {
             ratio: 0.5,
             low: 0.4,
             high: 0.6,
             pairs,
-            coverage,
+            coverage: 0.95,
+            method,
+            p: tested.then_some(0.01),
+            p_adjusted: tested.then_some(0.02),
+            smallest_effect: tested.then_some(0.04),
         }
     }
 
     #[test]
-    fn each_number_of_pairs_has_its_coverage() {
+    fn each_method_says_what_it_assumes() {
         let words = |ratios: &[Ratio]| interval_words(ratios.iter().copied());
-        let start = "median over pairs of trials of the same block";
+        let start = "Hodges-Lehmann estimate over pairs of trials of the same block";
         assert_eq!(words(&[]), "");
         assert_eq!(
-            words(&[ratio(1, 0.0)]),
-            format!("{start}; fewer than three pairs (n) give no interval; six pairs reach 95 %")
+            words(&[ratio(1, Method::None)]),
+            format!("{start}; fewer than three pairs (n) give no interval")
         );
+        let found = "a difference of 4 % would have been found four times in five";
         assert_eq!(
-            words(&[ratio(4, 0.875), ratio(5, 0.9375), ratio(5, 0.9375)]),
+            words(&[ratio(9, Method::Rank), ratio(9, Method::Rank)]),
             format!(
-                "{start}; its interval covers the true one with a probability of 94 % (5 pairs), 88 % (4 pairs); \
-                 six pairs reach 95 %"
+                "{start}; 95 % interval by Wilcoxon's signed ranks, whatever the noise; ~ is no difference at the 5 % \
+                 level, corrected for 2 comparisons (Holm); {found}"
             )
         );
-        assert_eq!(
-            words(&[ratio(6, 0.96875)]),
-            format!(
-                "{start}; its interval covers the true one with a probability of 97 % (6 pairs)"
-            )
-        );
+        assert!(words(&[ratio(5, Method::StudentT)]).contains("takes the noise as normal"));
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::{
-    Cell, Comparison, Diagnosis, FactValue, Finding, Knee, LatencySummary, Levels, RuledOut,
-    RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
+    Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels,
+    RuledOut, RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use record::{
     Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
@@ -189,6 +189,8 @@ pub struct RunDocument {
     pub diagnosis: Vec<Finding>,
     /// Every cell that was examined.
     pub diagnosed: Vec<CellDiagnosed>,
+    /// How well each stage could compare its cells: noise, smallest detectable effect, warm-up, precision.
+    pub fairness: Vec<Fairness>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
     /// Directory of the record.
@@ -284,7 +286,7 @@ impl Diagnosed {
 pub struct CompareDocument {
     /// Version of this document.
     pub format: u32,
-    /// Nothing differs that does not depend on timing.
+    /// No difference was seen, in what could be judged.
     pub same: bool,
     /// The comparison.
     #[serde(flatten)]
@@ -442,6 +444,7 @@ pub fn run_document(
         diagnosis: best(analysis, &diagnosed)
             .map_or_else(Vec::new, |d| d.diagnosed.diagnosis.clone()),
         diagnosed,
+        fairness: analysis.fairness.clone(),
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,

@@ -1,4 +1,7 @@
 //! A run: the plan's trials in order, each saved as soon as it ends.
+//!
+//! The surprise: the plan may grow while it runs. Where it asks for a precision, blocks are added to a stage until its
+//! intervals are narrow enough; the stored plan grows with it.
 
 use super::trial;
 use crate::exit::{Exit, Failure};
@@ -19,7 +22,8 @@ pub struct Ended {
     pub store_failed: Option<String>,
 }
 
-/// Runs those trials of `plan` that `record` still lacks.
+/// Runs those trials of `plan` that `record` still lacks, and more blocks of a stage until it is as precise as the plan
+/// asks.
 ///
 /// # Errors
 /// [`Failure`] when the record cannot be analysed, which the capacity for relative rates needs.
@@ -31,29 +35,45 @@ pub fn run(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Ended, Failure> {
     record.trials.retain(|t| t.state == TrialState::Complete);
-    let todo: Vec<_> = plan
-        .trials
-        .iter()
-        .filter(|t| !record.trials.iter().any(|done| done.id == t.id))
-        .collect();
+    let mut plan = plan.clone();
+    // Stages before this one are done, however precise they are.
+    let mut stage = 0;
     let mut store_failed: Option<String> = None;
-    // By place, not by number: cells that are skipped keep their numbers.
-    let place_of = |trial: &plan::TrialPlan| plan.trials.iter().position(|t| t.id == trial.id);
-    for trial in todo {
-        if interrupted() {
-            break;
+    while store_failed.is_none() && !interrupted() {
+        let done = |id: u32| record.trials.iter().any(|t| t.id == id);
+        let next = plan.trials.iter().find(|t| !done(t.id)).cloned();
+        let reached = next.as_ref().map_or(plan.stages.len(), |t| t.stage);
+        if stage < reached {
+            if repeat(&mut plan, &record, stage) {
+                store_failed = save_plan(&plan, &mut record, store);
+            } else {
+                stage += 1;
+            }
+            continue;
         }
+        let Some(trial) = next else { break };
         let capacity = match trial.rate_of_capacity {
             Some(_) => analyse(&record)?.capacity_per_s,
             None => None,
         };
         let place = format!(
             "[{}/{}] ",
-            place_of(trial).map_or(0, |place| place + 1),
+            // By place, not by number: cells that are skipped keep their numbers.
+            plan.trials
+                .iter()
+                .position(|t| t.id == trial.id)
+                .map_or(0, |place| place + 1),
             plan.trials.len()
         );
         let mut progress = Progress::new(&place);
-        let ended = trial::run(plan, trial, capacity, launcher, &mut progress, interrupted);
+        let ended = trial::run(
+            &plan,
+            &trial,
+            capacity,
+            launcher,
+            &mut progress,
+            interrupted,
+        );
         progress.clear();
         let saved = ended.save(store);
         record.trials.push(ended);
@@ -63,15 +83,61 @@ pub fn run(
             .err()
             .map(|e| e.to_string())
             .or(store.full().map(str::to_owned));
-        if store_failed.is_some() {
-            break;
-        }
     }
     Ok(Ended {
         record,
         interrupted: interrupted(),
         store_failed,
     })
+}
+
+/// Adds a block to a stage whose planned blocks are done and that is not precise enough yet, as long as the plan's
+/// limits and the stages after it allow. Says where it stands, and why it ends where it ends early.
+fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
+    let Some(until) = plan.until else {
+        return false;
+    };
+    let Some(precision) = analysis::precision(record, plan, stage) else {
+        return false;
+    };
+    let name = plan.stages[stage].name.clone();
+    terminal::note(&format!("stage {name}: {}", precision.why));
+    let blocks = plan
+        .trials
+        .iter()
+        .filter(|t| t.stage == stage)
+        .map(|t| t.block + 1);
+    let blocks = blocks.max().unwrap_or(0);
+    let longer = plan.time() + plan.block_time(stage);
+    // Later stages have used what this one found (the capacity), and their trials have their numbers.
+    let later = plan.stages[stage + 1..].iter();
+    let later_ran = later
+        .clone()
+        .any(|s| record.trials.iter().any(|t| t.stage == s.name));
+    let ends = if precision.met || later_ran {
+        return false;
+    } else if precision.hopeless {
+        "no cell is valid often enough to become precise".to_owned()
+    } else if blocks >= until.most_repeats {
+        format!("the most repeats ({}) are done", until.most_repeats)
+    } else if until.budget.is_some_and(|budget| longer > budget) {
+        "another block would exceed the budget of time".to_owned()
+    } else {
+        plan.add_block(stage);
+        return true;
+    };
+    terminal::warning(&Warning::new(
+        "not_precise",
+        format!("stage {name} ends before it is as precise as asked: {ends}"),
+        "measure longer trials, or give it more repeats (`max_repeats`) or time (`budget`)",
+    ));
+    false
+}
+
+/// Stores the plan with its new block, so that an interrupted run can be continued with it.
+fn save_plan(plan: &Plan, record: &mut RunRecord, store: &mut DirStore) -> Option<String> {
+    record.plan = serde_json::to_value(plan).expect("a plan is plain data with string keys");
+    record.save_head(store).err().map(|e| e.to_string())
 }
 
 /// Analyses a record; what cannot be analysed is an error of its files.

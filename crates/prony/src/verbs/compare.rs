@@ -1,30 +1,24 @@
-//! `prony compare A B`: what the servers of two records do for each request, side by side.
+//! `prony compare A B`: two records side by side, as a table and as a gate: the exit code says whether B is worse.
 
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal;
+use analysis::{CompareOptions, Outcome};
 use record::RunRecord;
 use std::path::Path;
 
 /// Runs the verb.
 ///
 /// # Errors
-/// [`Failure`] when a directory holds no record, or the two have no signature in common.
+/// [`Failure`] when a directory holds no record.
 pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let (a, b) = (load(&args.before)?, load(&args.after)?);
-    let comparison = analysis::compare(&a, &b, args.tolerance);
-    if comparison.cells.is_empty() {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!(
-                "`{}` and `{}` have no cell in common whose calls were counted",
-                args.before.display(),
-                args.after.display()
-            ),
-            "compare records of the same experiment, or of `prony diagnose --out`, made as root",
-        ));
-    }
+    let options = CompareOptions {
+        tolerance: args.tolerance,
+        threshold: args.threshold,
+    };
+    let comparison = analysis::compare(&a, &b, options);
     if args.json {
         let document = report::json::compare_document(&comparison);
         terminal::result(&super::to_json(&document))?;
@@ -32,10 +26,10 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         let text = report::text::comparison_text(&comparison, terminal::style());
         terminal::result(&text)?;
     }
-    Ok(if comparison.same() {
-        Exit::Valid
-    } else {
-        Exit::Failed
+    Ok(match comparison.outcome {
+        Outcome::NoDifference | Outcome::Improvement => Exit::Valid,
+        Outcome::Regression | Outcome::OtherCalls => Exit::Failed,
+        Outcome::NotComparable => Exit::Invalid,
     })
 }
 

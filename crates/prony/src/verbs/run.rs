@@ -34,6 +34,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let experiment = read_experiment(args.file.as_deref())?;
     let mut plan = parse(&experiment, &args.scale)?;
     plan.skip(host::lack);
+    if let Some(half_width) = args.until {
+        plan.set_until(half_width);
+    }
     if args.dry_run {
         let style = terminal::style();
         terminal::result(&report::text::plan_text(&plan, style))?;
@@ -47,7 +50,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     // Before the record, so that a refusal leaves no directory behind.
     let mut launcher = super::launcher()?;
     let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
-    warnings.append(&mut plan.warnings);
+    let plan = grown(plan, &record);
+    warnings.extend(plan.warnings.iter().cloned());
     warnings.iter().for_each(terminal::warning);
     terminal::note(&format!(
         "{}: {} trials, about {}; record in {}",
@@ -257,6 +261,22 @@ fn continued(store: &DirStore, experiment: &Experiment, plan: &Plan) -> Result<R
     // What the host lacked then it may have now, and the reverse.
     record.plan = serde_json::to_value(plan).expect("a plan is plain data with string keys");
     Ok(record)
+}
+
+/// The plan to go on with: the stored one where an earlier start has added blocks to it. A precision that is asked for
+/// now replaces the one that was.
+fn grown(plan: Plan, record: &RunRecord) -> Plan {
+    match serde_json::from_value::<Plan>(record.plan.clone()) {
+        Ok(stored) if stored.trials.len() > plan.trials.len() => Plan {
+            until: plan.until.or(stored.until),
+            ..stored
+        },
+        Ok(stored) => Plan {
+            until: plan.until.or(stored.until),
+            ..plan
+        },
+        Err(_) => plan,
+    }
 }
 
 /// Closes the record, writes the report, shows the result.

@@ -224,10 +224,10 @@ fn ratio_view(source: &Source, pointer: &str, ratio: Ratio) -> RatioView {
         low: ratio.interval().and_then(|_| number("low")),
         high: ratio.interval().and_then(|_| number("high")),
         pairs: source.number(&format!("{pointer}/pairs"), Unit::Count),
-        word: match ratio.interval() {
-            Some((low, _)) if low > 1.0 => "higher",
-            Some((_, high)) if high < 1.0 => "lower",
-            Some(_) => "no difference shown",
+        word: match ratio.differs() {
+            Some(true) if ratio.ratio > 1.0 => "higher",
+            Some(true) => "lower",
+            Some(false) => "no difference shown",
             None => "too few pairs",
         },
     }

@@ -31,6 +31,17 @@ pub fn plan_text(plan: &Plan, style: Style) -> String {
         "order within each block is shuffled with seed {}; a trial with more than {limit} failed requests is not valid\n",
         plan.seed
     );
+    if let Some(until) = plan.until {
+        text += &format!(
+            "blocks are repeated until every interval is within +-{}, at most {} a stage{}\n",
+            percent(until.half_width),
+            until.most_repeats,
+            until
+                .budget
+                .map(|b| format!(", {} in all", minutes(b)))
+                .unwrap_or_default()
+        );
+    }
     for (index, stage) in plan.stages.iter().enumerate() {
         text += &stage_text(plan, index, stage, style);
     }

@@ -48,7 +48,12 @@ fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: St
     let table = columns(&rows, |column| column < factors.len() || column == last);
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
     let notes = footnote(&cells);
-    format!("stage {name}\n{}\n{body}{notes}", style.heading(head))
+    let fairness = analysis.fairness.iter().filter(|f| f.stage == name);
+    let said: String = fairness
+        .flat_map(|f| &f.said)
+        .map(|said| format!("{said}\n"))
+        .collect();
+    format!("stage {name}\n{}\n{body}{notes}{said}", style.heading(head))
 }
 
 /// Columns that only some stages have.
@@ -125,11 +130,21 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
         percent,
     ));
     if shown.ratio {
-        row.push(or_dash(cell.rate_ratio, |r| format!("{:.3}", r.ratio)));
+        row.push(or_dash(cell.rate_ratio, ratio));
         row.push(or_dash(cell.rate_ratio, interval));
     }
     row.push(limit(cell));
     row
+}
+
+/// `~` stands for "no difference", as readers of benchstat know it.
+fn ratio(ratio: Ratio) -> String {
+    let same = if ratio.differs() == Some(false) {
+        "~ "
+    } else {
+        ""
+    };
+    format!("{same}{:.3}", ratio.ratio)
 }
 
 /// With fewer than three pairs their number, which is all there is to say.
