@@ -7,6 +7,7 @@
 use crate::adapter;
 use crate::cgroup;
 use crate::error::TargetError;
+use crate::launcher;
 use crate::server::{self, Values};
 use plan::{TargetKind, TargetSpec, template};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -82,10 +83,12 @@ pub fn lacks(spec: &TargetSpec) -> Option<TargetError> {
         preloads(&spec.name, &env).err()
     };
     let limits = || cgroup::check(&spec.name, spec.limits).err();
+    let node = || launcher::on_its_node(spec).err();
     program
         .or_else(wrapper)
         .or_else(preload)
         .or_else(limits)
+        .or_else(node)
         .filter(|e| !e.to_string().contains(NO_DIRECTORY))
 }
 

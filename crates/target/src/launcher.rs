@@ -181,7 +181,7 @@ impl Launcher {
 const COPY_READY: record::Nanos = record::Nanos::from_secs(10);
 
 /// A target that is bound to a node has that node's CPUs.
-fn on_its_node(spec: &TargetSpec) -> Result<TargetSpec, TargetError> {
+pub(crate) fn on_its_node(spec: &TargetSpec) -> Result<TargetSpec, TargetError> {
     let mut spec = spec.clone();
     if let Some(node) = spec.numa {
         spec.cpus = affinity::of_node(node).map_err(|e| TargetError::NoSuchNode {

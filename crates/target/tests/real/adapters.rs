@@ -276,8 +276,13 @@ fn limits_hold_and_leave_nothing() {
     assert!(["cpu", "memory", "", "unified"].into_iter().any(is_left));
     server.stop().expect("it stops");
     assert!(!["cpu", "memory", "", "unified"].into_iter().any(is_left));
-    let tiny = crate::bench::spec("adapter = \"nginx\"\nnuma = 4000000", "");
-    assert!(bench.complaint(&tiny).0.contains("to NUMA node 4000000"));
+    let nowhere = crate::bench::spec("adapter = \"nginx\"\nnuma = 4000000", "");
+    assert_eq!(
+        lacks(&nowhere).map(|e| e.to_string()),
+        Some(bench.complaint(&nowhere).0),
+        "known before it starts"
+    );
+    assert!(bench.complaint(&nowhere).0.contains("to NUMA node 4000000"));
 }
 
 #[test]
