@@ -9,6 +9,7 @@
 //! trials -> cells (medians, ratios to the baseline) -> knees -> verdict of the run
 //! ```
 
+pub mod advice;
 mod alike;
 mod cells;
 mod comparison;

@@ -229,6 +229,7 @@ pub(crate) fn run(
         trials: vec![],
         seed: 1,
         error_limit: 0.01,
+        tune: None,
         warnings: vec![],
         ..plan::Plan::default()
     };

@@ -4,12 +4,18 @@
 //! surprise: a fact that a host does not have at all (a frequency governor in a virtual machine) is also
 //! an item, because a reader of the report must be able to tell it from a fact that was not looked for.
 
+mod ability;
 pub(crate) mod cgroup;
 mod cpu;
 mod facts;
 mod kernel;
+mod look;
 mod memory;
 mod network;
+mod nic;
+
+pub use ability::abilities;
+pub use look::look;
 
 use crate::Root;
 use facts::Facts;
@@ -23,6 +29,7 @@ pub fn collect(root: &Root) -> Vec<EnvironmentItem> {
     memory::describe(&mut facts);
     cgroup::describe(&mut facts);
     network::describe(&mut facts);
+    nic::describe(&mut facts);
     facts.into_items()
 }
 

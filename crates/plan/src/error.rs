@@ -4,6 +4,7 @@
 //! collects them and turns offsets into lines and columns once, at the end. The surprise: one mistake in
 //! the file can be met once per cell of the experiment, so equal problems are reported once.
 
+use crate::tuning::ProfileError;
 use record::Nanos;
 use std::fmt;
 
@@ -179,6 +180,9 @@ pub enum Fault {
         /// Cells times repeats.
         trials: u64,
     },
+    /// The tuning profile is not there, or not one.
+    #[error("{0}")]
+    Tuning(ProfileError),
     /// The plan takes longer than the author allowed.
     #[error("the plan takes {planned}, longer than the budget of {budget}")]
     OverBudget {
@@ -257,6 +261,7 @@ impl Fault {
                                          or give requests per second"
                     .to_owned()
             }
+            Fault::Tuning(error) => error.remedy(),
             Fault::TooManyTrials { .. } => "use fewer levels or repeats".to_owned(),
             Fault::OverBudget { .. } => {
                 "use fewer levels or repeats, a shorter `measure`, or a larger `budget`".to_owned()
@@ -265,7 +270,7 @@ impl Fault {
     }
 }
 
-fn suggestion(near: Option<&str>) -> String {
+pub(crate) fn suggestion(near: Option<&str>) -> String {
     near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
 }
 

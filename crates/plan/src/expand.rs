@@ -41,6 +41,7 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         trials: Vec::new(),
         seed: experiment.seed.unwrap_or(DEFAULT_SEED),
         error_limit: top.design.errors.unwrap_or(DEFAULT_ERROR_LIMIT),
+        tune: experiment.tune.clone(),
         warnings: Vec::new(),
         scale: String::new(),
         scales: Vec::new(),

@@ -10,6 +10,7 @@ use crate::load::FIELDS;
 use crate::node::{Entry, Field, Node};
 use crate::targets::{self, Read, TEMPLATE_NAMES, Target};
 use crate::topology;
+use crate::tuning::{self, Profile};
 use crate::{Factor, IrqPin, Levels};
 use record::Nanos;
 use std::collections::BTreeMap;
@@ -18,13 +19,14 @@ const KEYS: [&str; 10] = [
     "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
 ];
 const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
-const DESIGN_KEYS: [&str; 9] = [
+const DESIGN_KEYS: [&str; 10] = [
     "baseline",
     "repeats",
     "measure",
     "warmup",
     "budget",
     "errors",
+    "tune",
     "until",
     "max_repeats",
     "aa",
@@ -43,6 +45,8 @@ pub(crate) struct Experiment {
     pub irqs: Option<Entry>,
     pub top: Section,
     pub stages: Vec<Section>,
+    /// What `[design] tune` names.
+    pub tune: Option<Profile>,
 }
 
 /// The top level, or a stage.
@@ -80,6 +84,8 @@ pub(crate) struct Design {
     pub max_repeats: Option<u32>,
     /// A twin of each baseline is measured too.
     pub aa: Option<bool>,
+    /// Name of a tuning profile, or the path of one, with its place.
+    pub tune: Option<(usize, String)>,
 }
 
 /// One entry of a baseline.
@@ -108,6 +114,10 @@ pub(crate) fn read(entries: &[Entry], read: Read<'_>, report: &mut Report) -> Ex
         report.push(Found::at(0, fault));
     }
     report.take(different_names(&experiment.stages));
+    if let Some((at, name)) = &experiment.top.design.tune {
+        let found = tuning::profile(name, read).map_err(|e| Found::at(*at, Fault::Tuning(e)));
+        experiment.tune = report.take(found);
+    }
     experiment
 }
 
@@ -379,6 +389,7 @@ impl Design {
             "until" => self.until = Some(field.half_width()?),
             "max_repeats" => self.max_repeats = Some(field.count32(1)?),
             "aa" => self.aa = Some(field.boolean()?),
+            "tune" => self.tune = Some((field.node.at, field.text()?.to_owned())),
             _ => self.errors = Some(field.share()?),
         }
         Ok(())
@@ -395,6 +406,7 @@ impl Design {
             until: top.until,
             max_repeats: top.max_repeats,
             aa: self.aa.or(top.aa),
+            tune: top.tune.clone(),
         }
     }
 }

@@ -21,6 +21,7 @@ mod target_keys;
 mod targets;
 pub mod template;
 mod topology;
+pub mod tuning;
 mod types;
 
 pub use adapter::adapters;

@@ -21,6 +21,9 @@ pub struct Plan {
     pub seed: u64,
     /// Largest share of failed requests (0 to 1) for a trial to be valid.
     pub error_limit: f64,
+    /// Settings of the host that hold while it runs, and are put back after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<crate::tuning::Profile>,
     /// What a reader of the plan must know before it runs.
     #[serde(default)]
     pub warnings: Vec<Warning>,

@@ -1016,3 +1016,25 @@ fn a_twin_of_the_baseline_is_a_cell_like_any_other() {
         .to_string();
     assert!(error.contains("`aa = true` in [design]"), "{error}");
 }
+
+#[test]
+fn a_tuning_profile_is_part_of_the_plan() {
+    let tuned = |name: &str| parse(&format!("{PROXY}tune = \"{name}\"\n"));
+    let plan = tuned("connection-rate").unwrap();
+    assert_eq!(plan.tune.unwrap().name, "connection-rate");
+    assert_eq!(parse(PROXY).unwrap().tune, None);
+    let error = tuned("connection-rat").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("did you mean `connection-rate`?"),
+        "{error}"
+    );
+    assert!(
+        error.to_string().starts_with("experiment.toml:26:"),
+        "{error}"
+    );
+    assert!(error.remedy().contains("throughput"), "{}", error.remedy());
+    let error = tuned("mine.toml").unwrap_err();
+    assert!(error.to_string().contains("No such file"), "{error}");
+}

@@ -40,6 +40,10 @@ pub enum Verb {
     Compare(CompareArgs),
     /// Analyse a stored record again and write its report.
     Report(ReportArgs),
+    /// Hold this host against what is advised for a workload.
+    Check(CheckArgs),
+    /// Set what a profile asks for on this host, show it, or put everything back.
+    Tune(TuneArgs),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -432,6 +436,108 @@ pub struct CompareArgs {
 pub struct ReportArgs {
     /// Directory that `prony run` wrote
     pub record: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  prony check                                everything, what matters most first
+  prony check --for connection-per-request   what matters to a connection per request
+  prony check --strict --json                for a script: exit code 1 when something differs
+
+Workloads: keep-alive, connection-per-request, large-bodies, proxy, latency. It looks at the host for a second,
+measures loopback for 0.2 s, and changes nothing; `prony tune` sets what stands under `tune`.";
+
+/// Flags of `prony check`.
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArgs {
+    /// Only what matters to this workload
+    #[arg(long = "for", value_name = "WORKLOAD")]
+    pub workload: Option<String>,
+    /// Exit code 1 when something differs from what is advised
+    #[arg(long)]
+    pub strict: bool,
+    /// Directory that holds `proc` and `sys`
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const TUNE_EXAMPLES: &str = "\
+Examples:
+  prony tune show                            the profiles, and what is applied now
+  prony tune show connection-rate            what it would change here
+  prony tune apply connection-rate           set it, until it is restored
+  prony tune restore                         put back everything that was applied
+
+An experiment may say `[design] tune = \"connection-rate\"`: the run sets it and puts it back at its end. Every
+change is written to a journal before it is made, and the old value is kept exactly.";
+
+/// Flags of `prony tune`.
+#[derive(Debug, Args)]
+#[command(after_help = TUNE_EXAMPLES)]
+pub struct TuneArgs {
+    /// What to do with the profile.
+    #[command(subcommand)]
+    pub action: TuneAction,
+    /// Directory that holds `proc` and `sys`
+    #[arg(long, value_name = "DIR", hide = true, global = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// What `prony tune` does.
+#[derive(Debug, Subcommand)]
+pub enum TuneAction {
+    /// Set what a profile asks for; it stays until it is restored
+    Apply(TuneApplyArgs),
+    /// Hold a profile against this host; without one, list the profiles and what is applied
+    Show(TuneShowArgs),
+    /// Put back what was applied, the last profile first
+    Restore(TuneRestoreArgs),
+}
+
+/// Flags of `prony tune apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  prony tune apply throughput --dry-run")]
+pub struct TuneApplyArgs {
+    /// Name of a profile, or a file whose name ends in .toml
+    pub profile: String,
+    /// Show what would be set, set nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `prony tune show`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  prony tune show study-000")]
+pub struct TuneShowArgs {
+    /// Name of a profile, or a file whose name ends in .toml
+    pub profile: Option<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `prony tune restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  prony tune restore connection-rate")]
+pub struct TuneRestoreArgs {
+    /// The profile; without one, every profile that is applied
+    pub profile: Option<String>,
+    /// Put back also what somebody else has changed since
+    #[arg(long)]
+    pub force: bool,
+    /// Show what would be put back, change nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

@@ -9,7 +9,7 @@ mod load;
 mod plan;
 mod run;
 mod style;
-mod table;
+pub(crate) mod table;
 mod trial;
 mod tuning;
 mod wrap;

@@ -36,6 +36,14 @@ fn the_published_schemas_are_those_of_the_types() {
         "../../schema/compare.schema.json",
         &pretty(&compare_schema()),
     );
+    golden(
+        "../../schema/check.schema.json",
+        &pretty(&report::check::schema()),
+    );
+    golden(
+        "../../schema/tune.schema.json",
+        &pretty(&report::tune::schema()),
+    );
 }
 
 #[test]

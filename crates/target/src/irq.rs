@@ -60,7 +60,7 @@ impl PinnedIrqs {
         let failed = |e: &dyn ToString| format!("{}: {}", path.display(), e.to_string());
         let before = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
         let before = before.trim().to_owned();
-        let change = Change::Setting {
+        let change = Change::File {
             path: path.to_owned(),
             before: before.clone(),
         };

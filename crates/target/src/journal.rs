@@ -11,6 +11,7 @@ use crate::members::Identity;
 pub use crate::members::Leader;
 use crate::namespace;
 use crate::procfs::{self, PROC};
+use crate::tuning::{PutBack, SettingChange};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -49,12 +50,14 @@ pub enum Change {
         name: String,
     },
     /// A file of the kernel's is written; undone by writing what stood there.
-    Setting {
+    File {
         /// Its path.
         path: PathBuf,
         /// What stood there.
         before: String,
     },
+    /// A setting of the host is changed; undone by writing its old value.
+    Setting(SettingChange),
 }
 
 /// A change by its number in its journal.
@@ -74,6 +77,17 @@ enum Line {
         #[serde(flatten)]
         leader: Leader,
     },
+    /// What stood there once the setting was made: drivers and kernels may round.
+    Wrote {
+        id: ChangeId,
+        found: String,
+    },
+    /// The owner is done, and what is pending shall stay until it is asked back.
+    Kept {
+        profile: String,
+        /// RFC 3339.
+        at: String,
+    },
     Undone {
         id: ChangeId,
     },
@@ -88,6 +102,34 @@ pub struct Recovered {
     pub killed: Vec<i32>,
     /// Why it could not be undone; it is tried again by the next start.
     pub failed: Option<String>,
+    /// Why it was left as it is, for good: somebody else has changed it since.
+    pub left: Option<String>,
+}
+
+/// A change that is not undone, as its journal tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Its number.
+    pub id: ChangeId,
+    /// The change.
+    pub change: Change,
+    /// The first process, of processes.
+    pub leader: Option<Leader>,
+    /// What stood there once a setting was made; `None` when its owner died before it could look.
+    pub found: Option<String>,
+}
+
+/// Settings that were made to stay, and their journal, which is locked for as long as this lives.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    file: File,
+    /// The profile's name.
+    pub profile: String,
+    /// When, RFC 3339.
+    pub at: String,
+    /// What is not undone, in the order of the changes.
+    pub pending: Vec<Pending>,
 }
 
 /// The journal of this process. Clones write to the same file.
@@ -191,29 +233,114 @@ impl Journal {
         open.append(&Line::Undone { id })
     }
 
+    /// Notes what stood where a setting was made.
+    ///
+    /// # Errors
+    /// [`TargetError::File`].
+    pub fn wrote(&self, id: ChangeId, found: &str) -> Result<(), TargetError> {
+        let found = found.to_owned();
+        self.open_file().append(&Line::Wrote { id, found })
+    }
+
+    /// What is pending shall outlive this process, until it is asked back. Without this line the next start
+    /// undoes it.
+    ///
+    /// # Errors
+    /// [`TargetError::File`].
+    pub fn keep(&self, profile: &str, at: &str) -> Result<(), TargetError> {
+        self.open_file().append(&Line::Kept {
+            profile: profile.to_owned(),
+            at: at.to_owned(),
+        })
+    }
+
+    /// The journals in `dir` that are kept by intention, oldest first. Those of other users cannot be opened and
+    /// are passed over, and so are those that somebody restores just now.
+    pub fn kept(dir: &Path) -> Vec<Kept> {
+        let mut kept: Vec<(u64, Kept)> = paths(dir)
+            .into_iter()
+            .filter_map(|path| {
+                let since_boot = path
+                    .file_stem()?
+                    .to_str()?
+                    .split('-')
+                    .nth(1)?
+                    .parse()
+                    .ok()?;
+                let file = OpenOptions::new()
+                    .read(true)
+                    .append(true)
+                    .open(&path)
+                    .ok()?;
+                file.try_lock().ok()?;
+                let text = std::fs::read(&path).ok()?;
+                let read = read_lines(&String::from_utf8_lossy(&text));
+                let (profile, at) = read.kept?;
+                let pending = read.pending;
+                let kept = Kept {
+                    path,
+                    file,
+                    profile,
+                    at,
+                    pending,
+                };
+                Some((since_boot, kept))
+            })
+            .collect();
+        kept.sort_by_key(|(since_boot, _)| *since_boot);
+        kept.into_iter().map(|(_, kept)| kept).collect()
+    }
+
     /// Undoes what owners that have died left, the last change first. May be called at any time, by
     /// several processes at once, and again.
     pub fn recover(dir: &Path) -> Vec<Recovered> {
-        let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == SUFFIX))
-            .collect();
-        paths.sort();
-        paths.iter().flat_map(|path| recover_file(path)).collect()
+        paths(dir)
+            .iter()
+            .flat_map(|path| recover_file(path))
+            .collect()
     }
+}
+
+impl Kept {
+    /// Notes that a change has been undone; the journal goes with its last one.
+    ///
+    /// # Errors
+    /// [`TargetError::File`]; undoing it again does no harm.
+    pub fn undone(&mut self, id: ChangeId) -> Result<(), TargetError> {
+        self.pending.retain(|pending| pending.id != id);
+        append(&mut self.file, &self.path, &Line::Undone { id })?;
+        if self.pending.is_empty() {
+            std::fs::remove_file(&self.path)
+                .map_err(|e| TargetError::file("removing", &self.path, &e))?;
+        }
+        Ok(())
+    }
+}
+
+/// The journals in `dir`, sorted by name.
+fn paths(dir: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == SUFFIX))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn append(file: &mut File, path: &Path, line: &Line) -> Result<(), TargetError> {
+    let mut text =
+        serde_json::to_string(line).expect("a line has string keys and plain values only");
+    text.push('\n');
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_data())
+        .map_err(|e| TargetError::file("writing", path, &e))
 }
 
 impl Open {
     fn append(&mut self, line: &Line) -> Result<(), TargetError> {
-        let mut text =
-            serde_json::to_string(line).expect("a line has string keys and plain values only");
-        text.push('\n');
-        self.file
-            .write_all(text.as_bytes())
-            .and_then(|()| self.file.sync_data())
-            .map_err(|e| TargetError::file("writing", &self.path, &e))
+        append(&mut self.file, &self.path, line)
     }
 }
 
@@ -236,11 +363,17 @@ fn recover_file(path: &Path) -> Vec<Recovered> {
         return Vec::new();
     }
     let text = std::fs::read(path).unwrap_or_default();
-    let recovered: Vec<Recovered> = pending(&String::from_utf8_lossy(&text))
-        .into_iter()
-        .rev()
-        .map(|(change, leader)| undo(change, leader))
-        .collect();
+    let read = read_lines(&String::from_utf8_lossy(&text));
+    if read.kept.is_some() {
+        let is_over =
+            |p: &Pending| matches!(&p.change, Change::Setting(s) if s.is_of_another_start());
+        if read.pending.iter().all(is_over) {
+            // The host has been started anew: there is nothing left to put back.
+            let _ = std::fs::remove_file(path);
+        }
+        return Vec::new();
+    }
+    let recovered: Vec<Recovered> = read.pending.into_iter().rev().map(undo).collect();
     if recovered.iter().all(|r| r.failed.is_none()) {
         // A file that cannot be removed is recovered again: what it says is undone already.
         let _ = std::fs::remove_file(path);
@@ -248,53 +381,79 @@ fn recover_file(path: &Path) -> Vec<Recovered> {
     recovered
 }
 
-/// The changes that a journal does not call undone, in its order. A last line that was cut off by the
-/// owner's death was not followed by a change and is passed over.
-fn pending(text: &str) -> Vec<(Change, Option<Leader>)> {
-    let mut pending: Vec<(ChangeId, Change, Option<Leader>)> = Vec::new();
-    for line in text.lines().filter_map(|l| serde_json::from_str(l).ok()) {
-        match line {
-            Line::Begin { id, change } => pending.push((id, change, None)),
-            Line::Leader { id, leader } => {
-                for entry in pending.iter_mut().filter(|(of, ..)| *of == id) {
-                    entry.2 = Some(leader);
-                }
-            }
-            Line::Undone { id } => pending.retain(|(of, ..)| *of != id),
-        }
-    }
-    pending
-        .into_iter()
-        .map(|(_, change, leader)| (change, leader))
-        .collect()
+/// What a journal says.
+struct Read {
+    /// Changes that it does not call undone, in its order.
+    pending: Vec<Pending>,
+    /// Profile and time, when it is kept by intention.
+    kept: Option<(String, String)>,
 }
 
-fn undo(change: Change, leader: Option<Leader>) -> Recovered {
-    let (killed, failed) = match &change {
-        Change::Directory { path } => (Vec::new(), remove_directory(path).err()),
-        Change::Cgroup { path } => (Vec::new(), cgroup::remove(path).err()),
-        Change::Namespace { name } => (Vec::new(), namespace::remove(name).err()),
-        Change::Setting { path, before } => {
-            let written = std::fs::write(path, before);
-            (Vec::new(), written.err().map(|e| e.to_string()))
+/// Reads a journal. A last line that was cut off by the owner's death was not followed by a change and is passed
+/// over.
+fn read_lines(text: &str) -> Read {
+    let mut read = Read {
+        pending: Vec::new(),
+        kept: None,
+    };
+    for line in text.lines().filter_map(|l| serde_json::from_str(l).ok()) {
+        let of = |id: ChangeId| move |pending: &&mut Pending| pending.id == id;
+        match line {
+            Line::Begin { id, change } => read.pending.push(Pending {
+                id,
+                change,
+                leader: None,
+                found: None,
+            }),
+            Line::Leader { id, leader } => {
+                let entries = read.pending.iter_mut().filter(of(id));
+                entries.for_each(|entry| entry.leader = Some(leader));
+            }
+            Line::Wrote { id, found } => {
+                let entries = read.pending.iter_mut().filter(of(id));
+                entries.for_each(|entry| entry.found = Some(found.clone()));
+            }
+            Line::Kept { profile, at } => read.kept = Some((profile, at)),
+            Line::Undone { id } => read.pending.retain(|pending| pending.id != id),
+        }
+    }
+    read
+}
+
+fn undo(pending: Pending) -> Recovered {
+    let mut recovered = Recovered {
+        change: pending.change,
+        killed: Vec::new(),
+        failed: None,
+        left: None,
+    };
+    match &recovered.change {
+        Change::Directory { path } => recovered.failed = remove_directory(path).err(),
+        Change::Cgroup { path } => recovered.failed = cgroup::remove(path).err(),
+        Change::Namespace { name } => recovered.failed = namespace::remove(name).err(),
+        Change::File { path, before } => {
+            recovered.failed = std::fs::write(path, before).err().map(|e| e.to_string());
         }
         Change::Processes { marker, directory } => {
             let identity = Identity {
                 marker: marker.clone(),
                 directory: directory.clone(),
-                leader,
+                leader: pending.leader,
             };
             match identity.kill(Path::new(PROC), &[]) {
-                Ok(killed) => (killed, None),
-                Err(left) => (Vec::new(), Some(format!("{left:?} cannot be killed"))),
+                Ok(killed) => recovered.killed = killed,
+                Err(left) => recovered.failed = Some(format!("{left:?} cannot be killed")),
             }
         }
-    };
-    Recovered {
-        change,
-        killed,
-        failed,
+        Change::Setting(setting) => match setting.put_back(pending.found.as_deref(), false) {
+            PutBack::Done { .. } | PutBack::NothingToDo { .. } => {}
+            PutBack::Changed { now } => {
+                recovered.left = Some(format!("somebody else has made it `{now}` since"));
+            }
+            PutBack::Failed(cause) => recovered.failed = Some(cause),
+        },
     }
+    recovered
 }
 
 /// Removes a directory of ours; one that is gone already is fine.
@@ -366,6 +525,10 @@ mod tests {
         journal.undone(first).unwrap();
         let text = std::fs::read_to_string(&journal.open_file().path).unwrap();
         let left = [(directory(&dir.path().join("prony-2")), None)];
+        let pending = |text: &str| -> Vec<_> {
+            let pending = read_lines(text).pending;
+            pending.into_iter().map(|p| (p.change, p.leader)).collect()
+        };
         assert_eq!(pending(&text), left);
         let torn = &text[..text.len() - 3];
         assert_eq!(
@@ -420,6 +583,61 @@ mod tests {
             "{\"line\":\"begin\",\"id\":1,\"change\":\"processes\",\"marker\":\"m\",\"directory\":\"/w\"}\n\
              {\"line\":\"leader\",\"id\":1,\"pid\":7,\"start_ticks\":8}\n"
         );
-        assert_eq!(pending(&text), [(change, Some(leader))]);
+        let read = read_lines(&text).pending;
+        assert_eq!((&read[0].change, read[0].leader), (&change, Some(leader)));
+        assert_eq!(read.len(), 1);
+    }
+
+    #[test]
+    fn what_is_kept_by_intention_is_not_undone_by_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, file) = (dir.path().join("state"), dir.path().join("knob"));
+        std::fs::write(&file, "1\n").unwrap();
+        let journal = Journal::open(&state).unwrap();
+        let setting = SettingChange::of_file("knob", &file, "1", "2");
+        let id = journal.record(Change::Setting(setting)).unwrap();
+        std::fs::write(&file, "2").unwrap();
+        journal.wrote(id, "2").unwrap();
+        journal.keep("mine", "2026-01-01T00:00:00Z").unwrap();
+        drop(journal);
+        assert_eq!(Journal::recover(&state), []);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "2");
+        let mut kept = Journal::kept(&state);
+        assert_eq!((kept.len(), kept[0].profile.as_str()), (1, "mine"));
+        assert_eq!(kept[0].pending[0].found.as_deref(), Some("2"));
+        assert!(
+            Journal::kept(&state).is_empty(),
+            "locked while it is restored"
+        );
+        kept[0].undone(id).unwrap();
+        drop(kept);
+        assert_eq!(files(&state), 0);
+    }
+
+    #[test]
+    fn a_setting_whose_owner_died_is_put_back_unless_somebody_else_changed_it() {
+        for (now, found, expected, left) in [
+            ("2", Some("2"), "1", false),
+            ("2", None, "1", false),
+            ("3", Some("2"), "3", true),
+            ("1", Some("2"), "1", false),
+            // Rounded by the driver, and the owner died before it could look.
+            ("4", None, "1", false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let (state, file) = (dir.path().join("state"), dir.path().join("knob"));
+            let journal = Journal::open(&state).unwrap();
+            let setting = SettingChange::of_file("knob", &file, "1", "2");
+            let id = journal.record(Change::Setting(setting)).unwrap();
+            if let Some(found) = found {
+                journal.wrote(id, found).unwrap();
+            }
+            std::fs::write(&file, now).unwrap();
+            abandon(journal);
+            let recovered = Journal::recover(&state);
+            assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), expected);
+            assert_eq!(recovered[0].left.is_some(), left, "{recovered:?}");
+            assert_eq!(files(&state), 0, "said once, not at every start");
+        }
     }
 }

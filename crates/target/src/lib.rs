@@ -28,12 +28,13 @@ mod procfs;
 mod ready;
 mod running;
 mod server;
+pub mod tuning;
 mod workdir;
 
 pub use error::{Holder, TargetError};
 pub use installed::lacks;
 pub use irq::PinnedIrqs;
-pub use journal::{Change, ChangeId, Journal, Recovered, state_dir};
+pub use journal::{Change, ChangeId, Journal, Kept, Pending, Recovered, state_dir};
 pub use launcher::Launcher;
 pub use listen::holder_of;
 pub use namespace::{Inside, Namespace};

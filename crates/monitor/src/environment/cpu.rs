@@ -22,6 +22,16 @@ pub fn describe(facts: &mut Facts) {
         let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
         Some(if virtual_machine { "yes" } else { "no" }.to_owned())
     });
+    facts.find(
+        "cpu",
+        "allowed",
+        "proc/self/status",
+        "Cpus_allowed_list",
+        |text| {
+            after(text, "Cpus_allowed_list", ':')
+                .and_then(|list| Some(cpu_list(&list)?.len().to_string()))
+        },
+    );
     describe_machine(facts);
     facts.file("cpu", "smt", &format!("{CPUS}/smt/control"));
     for name in ["isolated", "nohz_full"] {
@@ -86,11 +96,26 @@ fn describe_frequency(facts: &mut Facts, cpus: &[u32]) {
         let fact = per_cpu(cpus.iter().map(|cpu| read(*cpu)));
         facts.add("cpu", name, fact);
     }
+    facts.find("cpu", "frequency_mhz", "proc/cpuinfo", "cpu MHz", |text| {
+        after(text, "cpu MHz", ':')
+    });
+    describe_turbo(facts);
     facts.file(
         "cpu",
         "idle_driver",
         &format!("{CPUS}/cpuidle/current_driver"),
     );
+}
+
+/// Two drivers say the same in opposite words.
+fn describe_turbo(facts: &mut Facts) {
+    let read = |file: &str, on: &'static str| {
+        facts.read(&format!("{CPUS}/{file}"), "0 or 1", |text| {
+            Some(if text.trim() == on { "on" } else { "off" }.to_owned())
+        })
+    };
+    let turbo = read("intel_pstate/no_turbo", "0").or_else(|_| read("cpufreq/boost", "1"));
+    facts.add("cpu", "turbo", turbo);
 }
 
 fn describe_vulnerabilities(facts: &mut Facts) {
@@ -128,7 +153,7 @@ fn per_cpu(values: impl Iterator<Item = (u32, Result<String, String>)>) -> Resul
 }
 
 /// Reads the kernel's list form, `0-3,8`.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
+pub(super) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -65,8 +65,25 @@ const SYSCTLS: &[&str] = &[
     "kernel.sched_autogroup_enabled",
     "kernel.numa_balancing",
     "kernel.perf_event_paranoid",
+    "net.core.rps_sock_flow_entries",
+    "net.core.dev_weight",
+    "net.ipv4.tcp_max_orphans",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.tcp_synack_retries",
+    "net.ipv4.ip_forward",
+    "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
+    "net.netfilter.nf_conntrack_tcp_timeout_established",
+    "kernel.nmi_watchdog",
+    "kernel.pid_max",
+    "kernel.io_uring_disabled",
+    "kernel.unprivileged_bpf_disabled",
     "vm.swappiness",
     "vm.overcommit_memory",
+    "vm.max_map_count",
+    "vm.nr_hugepages",
+    "vm.zone_reclaim_mode",
+    "vm.dirty_ratio",
 ];
 
 const LIMITS: [(&str, &str); 3] = [
@@ -155,6 +172,22 @@ fn limit(text: &str, key: &str) -> Option<String> {
 
 /// What changes from minute to minute, and who asks.
 fn describe_state(facts: &mut Facts) {
+    let root = facts.root();
+    let balancer = root
+        .list_ids("proc")
+        .map_err(|e| e.to_string())
+        .and_then(|pids| {
+            if pids.is_empty() {
+                return Err("no process can be seen".to_owned());
+            }
+            let is_it = |pid: &i32| {
+                let name = root.read(&format!("proc/{pid}/comm"));
+                name.is_ok_and(|name| name.trim_end() == "irqbalance")
+            };
+            let runs = pids.iter().any(is_it);
+            Ok(if runs { "runs" } else { "does not run" }.to_owned())
+        });
+    facts.add("host", "irqbalance", balancer);
     facts.find(
         "host",
         "load_average",

@@ -213,6 +213,7 @@ pub(crate) fn as_record(
         }],
         seed: 0,
         error_limit,
+        tune: None,
         warnings: Vec::new(),
         ..Plan::default()
     };

@@ -1,5 +1,6 @@
 //! One module a verb: flags to work to output.
 
+mod check;
 mod compare;
 pub(crate) mod diagnose;
 mod load;
@@ -7,13 +8,15 @@ mod origin;
 mod pasted;
 mod report;
 mod run;
+mod tune;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
 use crate::{host, terminal};
 use record::Warning;
 use serde::Serialize;
-use target::{Change, Journal, Launcher};
+use target::tuning::SettingChange;
+use target::{Change, Journal, Launcher, Recovered};
 use traffic::LoadError;
 
 /// Does what the command line asks.
@@ -28,6 +31,8 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Compare(args) => compare::run(args),
         Verb::Diagnose(args) => diagnose::run(args),
         Verb::Report(args) => report::run(args),
+        Verb::Check(args) => check::run(args),
+        Verb::Tune(args) => tune::run(args),
     }
 }
 
@@ -39,7 +44,11 @@ fn recover() {
             Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
             Change::Cgroup { path } => format!("control group {}", path.display()),
             Change::Namespace { name } => format!("network namespace {name}"),
-            Change::Setting { path, before } => format!("{} set back to {before}", path.display()),
+            Change::File { path, before } => format!("{} set back to {before}", path.display()),
+            Change::Setting(setting) => {
+                recovered_setting(setting, &undone);
+                continue;
+            }
         };
         match undone.failed {
             None => terminal::note(&format!("removed what a killed prony left: {what}")),
@@ -49,6 +58,33 @@ fn recover() {
                 "the next start tries again; run it as the user who ran the killed one",
             )),
         }
+    }
+}
+
+/// Says what became of a setting that a killed prony had changed.
+fn recovered_setting(setting: &SettingChange, undone: &Recovered) {
+    let name = &setting.name;
+    match (&undone.left, &undone.failed) {
+        (Some(why), _) => terminal::warning(&Warning::new(
+            "setting_left",
+            format!("a killed prony had changed {name}, and it was left so: {why}"),
+            format!(
+                "it was `{}` before; set it by hand if you want it back",
+                setting.old
+            ),
+        )),
+        (None, Some(cause)) => terminal::warning(&Warning::new(
+            "not_recovered",
+            format!("a killed prony has changed {name}, which cannot be put back: {cause}"),
+            format!(
+                "the next start tries again; it was `{}` before",
+                setting.old
+            ),
+        )),
+        (None, None) => terminal::note(&format!(
+            "put back what a killed prony left: {name} = {}",
+            setting.old
+        )),
     }
 }
 

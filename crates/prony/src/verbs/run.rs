@@ -8,13 +8,18 @@ use crate::store::DirStore;
 use crate::{host, terminal};
 use plan::Plan;
 use record::run::FORMAT;
-use record::{Manifest, RunRecord, Warning};
+use record::{EnvironmentItem, Manifest, RunRecord, Warning};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use target::Launcher;
+use target::tuning::{Row, State, Tuned, Tuner};
 
 /// The built-in evaluation.
 const QUICKSTART: &str = include_str!("../../../../experiments/quickstart.toml");
 const QUICKSTART_NAME: &str = "quickstart.toml";
+
+/// The group of the environment's items that the experiment's profile has set.
+const TUNE_GROUP: &str = "tune";
 
 /// An experiment file as given.
 struct Experiment {
@@ -49,8 +54,18 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
     let mut launcher = super::launcher()?;
-    let (mut store, record) = open_record(args, &out, &experiment, &plan)?;
+    // Before the record, whose environment is that of the run.
+    let tuned = tune(&plan, &launcher)?;
+    let (mut store, mut record) = open_record(args, &out, &experiment, &plan)?;
     let plan = grown(plan, &record);
+    if let Some(tuned) = &tuned {
+        record.environment.retain(|item| item.group != TUNE_GROUP);
+        record
+            .environment
+            .extend(tuned.rows.iter().map(environment_item));
+        warnings.extend(tuned.rows.iter().filter_map(not_tuned));
+        save_head(&record, &mut store)?;
+    }
     warnings.extend(plan.warnings.iter().cloned());
     warnings.iter().for_each(terminal::warning);
     terminal::note(&format!(
@@ -63,7 +78,59 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let ended = run_trials(&plan, record, &mut store, &mut launcher, &|| {
         interrupt.asked()
     })?;
+    if let Some(mut tuned) = tuned {
+        for (name, why) in tuned.put_back() {
+            terminal::warning(&Warning::new(
+                "not_put_back",
+                format!("{name} was set for this run and is not put back: {why}"),
+                "see it with `prony tune show`, and set it by hand",
+            ));
+        }
+    }
     finish(args, ended, &mut store)
+}
+
+/// Sets what the experiment's profile asks for; it is put back when the value is dropped.
+fn tune(plan: &Plan, launcher: &Launcher) -> Result<Option<Tuned>, Failure> {
+    let Some(profile) = &plan.tune else {
+        return Ok(None);
+    };
+    let tuned = Tuner::default()
+        .apply(profile, &launcher.journal)
+        .map_err(|e| {
+            let what = format!("the journal of what is changed on this host: {e}");
+            Failure::new(Exit::Environment, what, e.remedy())
+        })?;
+    terminal::note(&format!(
+        "tuned by {} while this runs; settings that are changed: {}",
+        profile.name,
+        tuned.changed()
+    ));
+    Ok(Some(tuned))
+}
+
+/// What a setting was while the experiment ran.
+fn environment_item(row: &Row) -> EnvironmentItem {
+    let flat = |text: &Option<String>| text.as_deref().unwrap_or_default().replace('\t', " ");
+    let value = match row.state {
+        State::Set => Some(format!("{} (before: {})", flat(&row.new), flat(&row.old))),
+        State::Same => Some(flat(&row.old)),
+        _ => None,
+    };
+    EnvironmentItem {
+        group: TUNE_GROUP.to_owned(),
+        name: row.name.clone(),
+        reason: value.is_none().then(|| format!("not set: {}", row.note)),
+        value,
+    }
+}
+
+/// The run goes on without a setting that this host has but does not let prony make.
+fn not_tuned(row: &Row) -> Option<Warning> {
+    (row.state == State::Refused).then(|| {
+        let seen = format!("{} was not set to {}: {}", row.name, row.wanted, row.note);
+        Warning::new("not_tuned", seen, row.remedy.clone())
+    })
 }
 
 fn read_experiment(file: Option<&Path>) -> Result<Experiment, Failure> {
@@ -207,10 +274,14 @@ fn open_record(
     } else {
         new_record(experiment, plan)
     };
-    record
-        .save_head(&mut store)
-        .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
+    save_head(&record, &mut store)?;
     Ok((store, record))
+}
+
+fn save_head(record: &RunRecord, store: &mut DirStore) -> Result<(), Failure> {
+    record
+        .save_head(store)
+        .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))
 }
 
 fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {

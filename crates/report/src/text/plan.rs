@@ -42,6 +42,14 @@ pub fn plan_text(plan: &Plan, style: Style) -> String {
                 .unwrap_or_default()
         );
     }
+    if let Some(profile) = &plan.tune {
+        text += &format!(
+            "tuned by {} ({}) while it runs: `prony tune show {}`\n",
+            profile.name,
+            plural(profile.set.len() as u64, "setting"),
+            profile.name
+        );
+    }
     for (index, stage) in plan.stages.iter().enumerate() {
         text += &stage_text(plan, index, stage, style);
     }

@@ -343,6 +343,7 @@ pub fn plan() -> Plan {
         trials,
         seed: 7,
         error_limit: 0.01,
+        tune: None,
         warnings: vec![Warning::new(
             "thin_budget",
             "three repeats give no 95 % interval",
