@@ -1,6 +1,6 @@
 //! Trials with the same levels become a cell: medians over the valid ones, and the ratio to the baseline
-//! over pairs of the same block, which cancels the speed changes of a shared host. The statistics of a ratio are those of
-//! [`contrast`](crate::contrast).
+//! over pairs of the same block, which cancels the speed changes of a shared host. The statistics of a ratio are those
+//! of [`contrast`](crate::contrast).
 
 use crate::contrast::{self, Family, Sample, correct};
 use crate::stats::{share, spread};
@@ -109,11 +109,13 @@ fn compare(stage: &Stage, cells: &mut [Cell], of_stage: &[&TrialAnalysis], seque
     }
 }
 
-fn p50(trial: &TrialAnalysis) -> Option<f64> {
+/// Median response time, ns.
+pub(crate) fn p50(trial: &TrialAnalysis) -> Option<f64> {
     trial.response_ns.map(|l| l.p50 as f64)
 }
 
-fn p99(trial: &TrialAnalysis) -> Option<f64> {
+/// 99th percentile of the response time, ns.
+pub(crate) fn p99(trial: &TrialAnalysis) -> Option<f64> {
     trial.response_ns.map(|l| l.p99 as f64)
 }
 

@@ -8,6 +8,7 @@
 //! record, not what happened to the host between the two; only `prony run` interleaves. So the comparison says so, and
 //! warns where the hosts differ or where all cells moved alike.
 
+use crate::cells::{p50, p99};
 use crate::contrast::{self, FEWEST, Family, Sample, correct};
 use crate::diagnosis::{CallChange, signature_diff};
 use crate::stats::{median, share, spread};
@@ -23,6 +24,8 @@ use std::collections::BTreeMap;
 const SAME_RATE: f64 = 0.05;
 /// Share of failed requests of a valid trial, where a record does not say.
 const ERROR_LIMIT: f64 = 0.01;
+/// Smaller differences read as none.
+const SMALLEST_SHOWN: f64 = 0.001;
 /// Ratios of all cells within this distance of each other moved alike.
 const ALIKE: f64 = 0.03;
 
@@ -196,13 +199,13 @@ const FIGURES: [Figure; 4] = [
         name: "response_ns_p50",
         unit: "ns",
         more_is_better: false,
-        of: |t| t.response_ns.map(|l| l.p50 as f64),
+        of: p50,
     },
     Figure {
         name: "response_ns_p99",
         unit: "ns",
         more_is_better: false,
-        of: |t| t.response_ns.map(|l| l.p99 as f64),
+        of: p99,
     },
     Figure {
         name: "cpu_us_per_request",
@@ -446,7 +449,10 @@ fn same_load(a: &LoadSpec, b: &LoadSpec) -> Result<(), String> {
     differ("requests per connection", each(a), each(b))?;
     differ("pipeline", a.pipeline.to_string(), b.pipeline.to_string())?;
     differ("method", a.method.clone(), b.method.clone())?;
-    differ("path", path(&a.url), path(&b.url))
+    match a.url.is_empty() || b.url.is_empty() {
+        true => Ok(()), // Output of another tool that does not name it.
+        false => differ("path", path(&a.url), path(&b.url)),
+    }
 }
 
 /// What of a URL is asked of the server; host and port change from run to run.
@@ -661,19 +667,18 @@ fn outcome(comparison: &Comparison, options: CompareOptions) -> (Outcome, String
             ),
         );
     }
-    let smallest = figures().filter_map(|(_, f)| f.ratio.smallest_effect);
+    let rates = figures().filter(|(_, f)| f.figure == FIGURES[0].name);
+    let smallest = rates.filter_map(|(_, f)| f.ratio.smallest_effect);
     let seen = smallest.reduce(f64::max).map_or_else(String::new, |s| {
         format!(
-            "; a difference of {} would have been found four times in five in every figure",
-            percent(s)
+            "; a difference of the rate of {} would have been found four times in five in every cell",
+            percent(s.max(SMALLEST_SHOWN))
         )
     });
+    let judged = plural(judged as u64, "figure");
     (
         Outcome::NoDifference,
-        format!(
-            "{cells}, {}{seen}",
-            plural(judged as u64, "figure") + " judged"
-        ),
+        format!("{cells}, {judged} judged{seen}"),
     )
 }
 

@@ -151,8 +151,8 @@ fn equal_cells_are_called_different_no_more_often_than_promised() {
     }
 }
 
-/// Not where ranks need nearly all pairs on one side: six pairs, or ten with a correction for four levels, say nothing of
-/// the tail that a rare outlier comes from.
+/// Not where ranks need nearly all pairs on one side: six pairs, or ten with a correction for four levels, say nothing
+/// of the tail that a rare outlier comes from.
 #[test]
 fn an_effect_above_the_smallest_detectable_one_is_found_as_often_as_promised() {
     let n = 400;

@@ -1,8 +1,8 @@
 //! Where does the warm-up end, and is the rest in steady state? Tested, not assumed.
 //!
-//! First the warm-up that reaches into the measured part is cut off by MSER-5 (White 1997; Franklin and White 2008): the
-//! cut is where the squared standard error of the rest is smallest, over means of five slices. It is made only in the
-//! first half, because a minimum at its end means that no steady part was found, and only where what is cut differs
+//! First the warm-up that reaches into the measured part is cut off by MSER-5 (White 1997; Franklin and White 2008):
+//! the cut is where the squared standard error of the rest is smallest, over means of five slices. It is made only in
+//! the first half, because a minimum at its end means that no steady part was found, and only where what is cut differs
 //! from the rest by three standard errors, because every series has a smallest standard error somewhere.
 //!
 //! Then two signs must agree before the rest is called unsteady: the rate of its second half differs from the first by

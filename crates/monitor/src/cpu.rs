@@ -1,4 +1,6 @@
 //! `/proc/stat`: each core's time by mode, context switches, forks, running and blocked tasks.
+//! Where the host shows them, the cores' frequencies too, once a second. A virtual machine has none; that is a property
+//! of the host, which the environment names with its reason, and no failure of every trial.
 //!
 //! The surprise: `user` already includes the time of guests (kernel/sched/cputime.c adds it to both), so
 //! the guest columns are left out. A core that goes offline stops; the file then lacks its line.
@@ -21,6 +23,13 @@ pub const CORE: [Signal; 8] = [
     Signal::counter("cpu.softirq_s", "s", FILE),
     Signal::counter("cpu.steal_s", "s", FILE),
 ];
+
+/// A core's frequency as its driver sees it.
+pub const FREQUENCY: Signal = Signal::gauge(
+    "cpu.frequency_hz",
+    "Hz",
+    "/sys/devices/system/cpu/cpuN/cpufreq/scaling_cur_freq",
+);
 
 /// Signals of the whole host.
 pub const HOST: [Signal; 4] = [
@@ -73,6 +82,8 @@ pub struct Cpu {
     file: Reread,
     ticks_per_s: f64,
     cores: Rows<u32, 8>,
+    frequencies: Rows<u32, 1>,
+    root: Root,
     host: [Option<SeriesId>; 4],
 }
 
@@ -83,8 +94,19 @@ impl Cpu {
             file: Reread::new(root, "proc/stat", "mount /proc"),
             ticks_per_s: rustix::param::clock_ticks_per_second() as f64,
             cores: Rows::new(CORE),
+            frequencies: Rows::new([FREQUENCY]),
+            root: root.clone(),
             host: [None; 4],
         }
+    }
+}
+
+impl Cpu {
+    /// `None` where the host does not show it.
+    fn frequency_hz(&self, core: u32) -> Option<f64> {
+        let file = format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+        let khz: f64 = self.root.read(&file).ok()?.trim().parse().ok()?;
+        Some(khz * 1e3)
     }
 }
 
@@ -98,7 +120,7 @@ impl Source for Cpu {
         "cpu"
     }
 
-    fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
+    fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
         let Some(stat) = self.file.parse("cpu", "line of a core", out, parse) else {
             return;
         };
@@ -106,6 +128,11 @@ impl Source for Cpu {
             let labels = || vec![("core", core.to_string())];
             let seconds = ticks.map(|t| t / self.ticks_per_s);
             self.cores.push(&core, labels, at, seconds, out);
+            if pass != Pass::Fast
+                && let Some(hz) = self.frequency_hz(core)
+            {
+                self.frequencies.push(&core, labels, at, [hz], out);
+            }
         }
         for (i, value) in stat.host.into_iter().enumerate() {
             match value {
@@ -179,6 +206,30 @@ mod tests {
         };
         assert_eq!(softirq("3").values, [80.0 / ticks_per_s]);
         assert_eq!(softirq("0").at_ns, [5]);
+    }
+
+    #[test]
+    fn the_frequency_is_read_where_the_host_shows_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let driver = dir.path().join("sys/devices/system/cpu/cpu3/cpufreq");
+        std::fs::create_dir_all(&driver).unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/stat"), TEXT).unwrap();
+        std::fs::write(driver.join("scaling_cur_freq"), "2400000\n").unwrap();
+        let mut out = Recorder::default();
+        let mut cpu = Cpu::new(&Root::new(dir.path()));
+        cpu.sample(Nanos(5), Pass::Fast, &mut out);
+        cpu.sample(Nanos(6), Pass::Slow, &mut out);
+        let (series, unavailable) = out.finish();
+        assert_eq!(unavailable, []);
+        let found: Vec<&Series> = (series.iter())
+            .filter(|s| s.signal == FREQUENCY.name)
+            .collect();
+        assert_eq!(found.len(), 1, "core 0 has no driver");
+        assert_eq!(
+            (found[0].label("core"), &found[0].values),
+            (Some("3"), &vec![2.4e9])
+        );
     }
 
     #[test]

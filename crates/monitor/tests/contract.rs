@@ -29,8 +29,9 @@ fn documented() -> BTreeMap<String, (String, String)> {
 }
 
 fn ours() -> Vec<Signal> {
-    let plain: [&[Signal]; 33] = [
+    let plain: [&[Signal]; 34] = [
         &cpu::CORE,
+        &[cpu::FREQUENCY],
         &cpu::HOST,
         &softirq::SOFTIRQ,
         &softirq::SOFTNET,

@@ -38,7 +38,7 @@ pub enum Verb {
     Diagnose(Box<DiagnoseArgs>),
     /// Compare two records: what got faster or slower, and how sure that is.
     Compare(CompareArgs),
-    /// Analyse a stored record again and write its report.
+    /// Analyse stored records again and write their report, or an index of many.
     Report(ReportArgs),
     /// Hold this host against what is advised for a workload.
     Check(CheckArgs),
@@ -430,14 +430,32 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  prony report results/proxy                            write report.html again and print the tables
+  prony report results/proxy --format markdown          tables and conclusion for a pull request or a wiki
+  prony report results/proxy --out proxy.csv            one row for each trial and metric, for R or pandas
+  prony report results                                  an index of all records below it, results/index.html:
+                                                        each experiment over time, regressions marked
+  prony report monday tuesday --format markdown         the same for two records, as Markdown
+
+What --out names by its ending (html, md, csv, json, txt) needs no --format.";
+
 /// Flags of `prony report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  prony report results/quickstart-20260101-120000")]
+#[command(after_help = REPORT_EXAMPLES)]
 pub struct ReportArgs {
-    /// Directory that `prony run` wrote
-    pub record: PathBuf,
-    /// Print the result as JSON
-    #[arg(long)]
+    /// Directory that `prony run` wrote; several, or a directory of such directories, make an index
+    #[arg(required = true, value_name = "DIR")]
+    pub records: Vec<PathBuf>,
+    /// Form of the result [default: text, and the page in the record's directory]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write the result to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print the result as JSON, as --format json does
+    #[arg(long, conflicts_with = "format")]
     pub json: bool,
 }
 
@@ -541,6 +559,37 @@ pub struct TuneRestoreArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One file with all plots, which needs no network
+    Html,
+    /// Tables and conclusion, with links to the page and to the record
+    #[value(alias = "md")]
+    Markdown,
+    /// One row for each trial and metric
+    Csv,
+    /// Every number
+    Json,
+    /// Tables for a terminal
+    Text,
+}
+
+impl ReportArgs {
+    /// The form that was asked for, or that the name of the output file tells.
+    pub fn form(&self) -> Option<ReportFormat> {
+        let by_name = || match self.out.as_ref()?.extension()?.to_str()? {
+            "html" | "htm" => Some(ReportFormat::Html),
+            "md" | "markdown" => Some(ReportFormat::Markdown),
+            "csv" => Some(ReportFormat::Csv),
+            "json" => Some(ReportFormat::Json),
+            _ => None,
+        };
+        let json = self.json.then_some(ReportFormat::Json);
+        self.format.or(json).or_else(by_name)
+    }
 }
 
 /// A list of CPUs. A newtype, because clap reads a bare `Vec` as a repeated flag.

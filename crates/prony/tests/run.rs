@@ -99,6 +99,42 @@ fn nginx_counts_what_prony_counts() {
             .arg(bench.file("out")),
     );
     assert_eq!(again.json()["trials"], document["trials"]);
+    the_record_has_every_form(&bench);
+}
+
+/// Each form of the report, and an index of the directory that holds the record.
+fn the_record_has_every_form(bench: &Bench) {
+    let report = |args: &[&str]| {
+        let mut command = prony(&bench.file("state"));
+        finish(command.current_dir(bench.file("")).arg("report").args(args))
+    };
+    let markdown = report(&["out", "--format", "markdown"]).stdout;
+    assert!(
+        markdown.starts_with("# Does nginx count what prony counts?"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("(out/report.html)"), "{markdown}");
+    // The ending of the file tells its form.
+    report(&["out", "--out", "run.csv"]);
+    let csv = fs::read_to_string(bench.file("run.csv")).unwrap();
+    assert!(
+        csv.starts_with("record,started,stage,cell,factor_reuse,block,"),
+        "{csv}"
+    );
+    let document: Value =
+        serde_json::from_slice(&fs::read(bench.file("out/report.json")).unwrap()).unwrap();
+    assert!(document["conclusion"].is_array());
+    let index = report(&["."]);
+    assert_eq!(index.code, Some(0), "{}", index.stderr);
+    let page = fs::read_to_string(bench.file("index.html")).unwrap();
+    assert!(page.contains("href=\"./out/report.html\""));
+    let refused = report(&["state"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("remedy: give"),
+        "{}",
+        refused.stderr
+    );
 }
 
 const ORIGIN: &str = r#"

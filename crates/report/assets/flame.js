@@ -15,8 +15,15 @@
       width: percent(element.getAttribute("width")),
       y: Number(element.getAttribute("y")),
       title: element.querySelector("title").textContent,
-      name: element.querySelector("text").textContent,
+      name: element.querySelector("title").textContent.replace(/( \([^()]*\))?: [^:]*$/, ""),
     }));
+    // Frames too narrow for a letter come without their label, and may be zoomed.
+    for (const { element, name } of frames.filter((frame) => !frame.element.querySelector("text"))) {
+      const label = element.appendChild(document.createElementNS(element.namespaceURI, "text"));
+      label.setAttribute("x", 3);
+      label.setAttribute("y", 12);
+      label.textContent = name;
+    }
     const end = (frame) => frame.x + frame.width;
     const ROUND = 0.004; // places are written with three digits
 

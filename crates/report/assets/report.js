@@ -68,7 +68,7 @@
   const LOG = { time: false, distr: 100, fwd: Math.log10, bwd: (v) => 10 ** v };
   /** A logarithmic scale with room around the values. */
   const logScale = (room) => ({ ...LOG, range: (_, min, max) => (min > 0 ? [min / room, max * room] : [1, 10]) });
-  const logAxis = (label, format) => yAxis(label, format, { splits: (_, i, min, max) => decades(min, max) });
+  const logAxis = (label, format) => yAxis(label, format, { size: 62, splits: (_, i, min, max) => decades(min, max) });
   const fromZero = { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] };
   /** The same scale, over the whiskers too: uPlot itself looks at the medians only. */
   function over(spreads, scale) {
@@ -208,6 +208,63 @@
       [loads, ...columns],
     );
   }
+  /** The knee of a line in the plane of rate and latency: a ring around its point. */
+  function drawLatencyRate(element) {
+    const curves = data.curves[Number(element.parentElement.dataset.curves)];
+    const lines = curves.lines.map((l) => ({
+      ...l,
+      points: l.load.map((load, i) => ({ load, rate: l.rate[i], p99: l.p99[i] })).filter((p) => p.rate && p.p99),
+    }));
+    const rates = [...new Set(lines.flatMap((l) => l.points.map((p) => p.rate.median)))].sort((a, b) => a - b);
+    if (rates.length === 0) return draw(element, null, [], "No cell of this stage has a valid trial.");
+    const ends = (of) => lines.map((l) => l.points.map(of));
+    const points = { show: true, size: 7 };
+    const series = [{ label: "rate", value: show(rate) }];
+    const columns = lines.map((l, i) => {
+      series.push(line(l.name || curves.stage, time, i, { points, paths: () => null }));
+      return rates.map((r) => l.points.find((p) => p.rate.median === r)?.p99.median ?? null);
+    });
+    // Past the knee the rate may fall again: the line follows the loads, which uPlot's own lines cannot.
+    const paint = (u) =>
+      onCanvas(u, (ctx, box, ratio) =>
+        lines.forEach((l, i) => {
+          if (!u.series[i + 1].show) return;
+          const at = (r, p) => [u.valToPos(r, "x", true), u.valToPos(p, "y", true)];
+          const path = (...ends) => {
+            ctx.beginPath();
+            ends.forEach(([x, y], n) => (n ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+            ctx.stroke();
+          };
+          ctx.strokeStyle = ctx.fillStyle = color(`c${i % 7}`);
+          ctx.setLineDash(i < 7 ? [] : [8 * ratio, 3 * ratio]);
+          ctx.lineWidth = 2 * ratio;
+          path(...l.points.map((p) => at(p.rate.median, p.p99.median)));
+          ctx.setLineDash([]);
+          ctx.lineWidth = 1.5 * ratio;
+          for (const { load, rate: r, p99 } of l.points) {
+            path(at(r.min, p99.median), at(r.max, p99.median));
+            path(at(r.median, p99.min), at(r.median, p99.max));
+            if (load !== l.knee_at) continue;
+            const [x, y] = at(r.median, p99.median);
+            ctx.beginPath();
+            ctx.arc(x, y, 9 * ratio, 0, 2 * Math.PI);
+            ctx.stroke();
+            const right = x > box.left + box.width / 2;
+            labelAt(ctx, "knee", x + (right ? -13 : 13) * ratio, y + 7 * ratio, ratio, right ? "right" : "left");
+          }
+        }),
+      );
+    draw(
+      element,
+      {
+        series,
+        scales: { x: over(ends((p) => p.rate), logScale(1.2)), y: over(ends((p) => p.p99), logScale(1.35)) },
+        axes: [axis("achieved rate, 1/s, logarithmic", rateTick, { splits: (u, i, min, max) => spaced(u, decades(min, max)), size: 34 }), logAxis("p99", timeTick)],
+        hooks: { draw: [paint] },
+      },
+      [rates, ...columns],
+    );
+  }
   const axisWords = (name) => (name === "connections" ? "connections" : "offered load, 1/s");
   /** The loads that were measured, as ticks; those too near to the one before are left out. */
   function spaced(u, loads) {
@@ -330,6 +387,7 @@
   function drawAll() {
     for (const element of all(".plot[data-plot=rate]")) drawCurves(element, "rate");
     for (const element of all(".plot[data-plot=latency]")) drawCurves(element, "latency");
+    for (const element of all(".plot[data-plot=latency-rate]")) drawLatencyRate(element);
     drawSpectrum();
     if (data.trials.length || byId("trial").options.length) drawTrial();
   }
@@ -376,9 +434,16 @@
   for (const select of all("#spectrum-1, #spectrum-2")) select.addEventListener("change", drawSpectrum);
 
   // A number's exact value and origin, when it is pointed at; not before, because there are thousands.
+  const origin = (n) => `${n.dataset.value}  from ${n.dataset.from.replace(/^#/, "report.json#")}`;
   document.addEventListener("pointerover", (e) => {
     const number = e.target.closest?.("[data-value]");
-    if (number && !number.title) number.title = `${number.dataset.value}  from ${number.dataset.from}`;
+    if (number && !number.title) number.title = origin(number);
+  });
+  // A finger cannot point: a tap shows it at the foot of the window, and a tap elsewhere takes it away.
+  document.addEventListener("click", (e) => {
+    const number = e.target.closest?.("[data-value]");
+    byId("origin").hidden = !number;
+    if (number) byId("origin").textContent = origin(number);
   });
   window.addEventListener("beforeprint", () => all("#targets details, #host details, #method details").forEach((d) => (d.open = true)));
 

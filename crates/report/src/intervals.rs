@@ -2,9 +2,20 @@
 
 use analysis::words::{percent, plural};
 use analysis::{Method, Ratio};
+use std::cmp::Ordering;
 
 /// Smaller differences read as none.
 const SMALLEST_SHOWN: f64 = 0.001;
+
+/// Whether a ratio shows a difference from 1, and in which direction; `None` where too few pairs tell nothing.
+/// The one place where pages, tables and sentences decide that.
+pub(crate) fn shown(ratio: Ratio) -> Option<Ordering> {
+    Some(match ratio.differs()? {
+        true if ratio.ratio > 1.0 => Ordering::Greater,
+        true => Ordering::Less,
+        false => Ordering::Equal,
+    })
+}
 
 /// How the ratios of a stage were formed, what their intervals assume, what they were corrected for, and the smallest
 /// difference that would have been found; empty without a ratio.

@@ -3,9 +3,10 @@
 //! `schema/load.schema.json`, `schema/run.schema.json` and `schema/diagnose.schema.json` are derived from these
 //! types; a test holds them together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
 
+use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::{
-    Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels,
+    Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
     RuledOut, RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use record::{
@@ -191,6 +192,9 @@ pub struct RunDocument {
     pub diagnosed: Vec<CellDiagnosed>,
     /// How well each stage could compare its cells: noise, smallest detectable effect, warm-up, precision.
     pub fairness: Vec<Fairness>,
+    /// What the numbers allow to say, in words: what is best and by how much, what limits, what cannot be said.
+    #[serde(default)]
+    pub conclusion: Vec<Statement>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
     /// Directory of the record.
@@ -433,7 +437,7 @@ pub fn run_document(
     diagnoses: &BTreeMap<u32, Diagnosis>,
 ) -> RunDocument {
     let diagnosed = cells_diagnosed(record, analysis, diagnoses);
-    RunDocument {
+    let mut document = RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
         verdict: analysis.verdict.clone(),
@@ -445,10 +449,16 @@ pub fn run_document(
             .map_or_else(Vec::new, |d| d.diagnosed.diagnosis.clone()),
         diagnosed,
         fairness: analysis.fairness.clone(),
+        conclusion: Vec::new(),
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,
-    }
+    };
+    // A record of another version may hold another plan; the conclusion then does without it.
+    let plan = Plan::deserialize(&record.plan).ok();
+    let said = conclusion::sentences(&document, plan.as_ref());
+    document.conclusion = said.iter().map(conclusion::Sentence::statement).collect();
+    document
 }
 
 /// One for each examined cell: its first valid trial's, or its first where none is valid.

@@ -3,9 +3,13 @@
 //! Every format shows what `analysis` says and computes nothing of its own beyond sums and units.
 
 pub mod check;
+pub mod conclusion;
+pub mod csv;
 pub mod html;
+pub mod index;
 mod intervals;
 pub mod json;
+pub mod markdown;
 mod quantity;
 pub mod signature;
 pub mod text;

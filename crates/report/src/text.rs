@@ -20,6 +20,7 @@ pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;
 pub use style::Style;
+pub(crate) use table::columns;
 pub use trial::trial_line;
 pub use tuning::{causes_text, tuning_text};
 

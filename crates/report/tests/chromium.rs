@@ -107,8 +107,8 @@ fn every_plot_is_drawn_and_every_number_is_the_records() {
     let html = page(&record, &analysis, &BTreeMap::new());
     let shown = show(&html, "", 1280);
     shown.assert_no_error();
-    // Two stages with two curves each, the percentiles, four series of the load, two cores.
-    assert_eq!(shown.plots(), 2 * 2 + 1 + 4 + 2);
+    // Two stages with three curves each, the percentiles, four series of the load, two cores.
+    assert_eq!(shown.plots(), 2 * 3 + 1 + 4 + 2);
     assert_eq!(
         (shown.drawn(), shown.canvases()),
         (shown.plots(), shown.plots())
@@ -124,7 +124,7 @@ fn a_trial_without_a_load_says_so_in_place_of_its_plots() {
     let shown = show(&page(&record, &analysis, &BTreeMap::new()), &fragment, 1280);
     shown.assert_no_error();
     assert_eq!(attributes(&shown.dom, "data-theme"), ["dark"]);
-    assert_eq!((shown.drawn(), shown.canvases()), (5, 5));
+    assert_eq!((shown.drawn(), shown.canvases()), (7, 7));
     assert_eq!(
         shown.dom.matches("No load ran in this trial.</p>").count(),
         6
@@ -166,6 +166,51 @@ fn assert_fits_a_phone(html: &str) {
     assert!((360..=390).contains(&width), "{width}");
     assert_eq!(mark("data-scroll"), mark("data-width"));
     assert_eq!(mark("data-undrawn"), "0");
+}
+
+/// An index has no scripts of its own, and its policy forbids any: the test lets its own in.
+#[test]
+fn an_index_fits_a_phone_too() {
+    let (record, analysis) = fixture::run();
+    let entry = |name: &'static str| report::index::Entry {
+        name,
+        directory: name,
+        record: &record,
+        analysis: &analysis,
+    };
+    let document =
+        report::index::index_document(&[entry("monday"), entry("tuesday")], vec![], 0.02);
+    let html = report::index::index_page(&document);
+    assert!(!html.contains("<script"));
+    let mark = "<script>document.documentElement.dataset.ready = 'true'</script></body>";
+    assert_fits_a_phone(
+        &html
+            .replace(
+                "default-src 'none'; ",
+                "default-src 'none'; script-src 'unsafe-inline'; ",
+            )
+            .replace("</body>", mark),
+    );
+}
+
+/// Figures without scripts: each kind is there, and each has a place on the page.
+#[test]
+fn every_kind_of_figure_has_its_size() {
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    let measure = "<script>addEventListener('load', () => { const sizes = {}; \
+        for (const figure of document.querySelectorAll('[data-figure], .sizes, .flame')) { \
+        const kind = figure.dataset.figure ?? figure.classList[0]; const box = figure.getBoundingClientRect(); \
+        sizes[kind] ??= [0, 0]; sizes[kind][0]++; sizes[kind][1] += box.width > 20 && box.height > 5; } \
+        document.documentElement.dataset.sizes = Object.entries(sizes) \
+        .map(([kind, [all, seen]]) => `${kind} ${all === seen}`).sort().join(); })</script></body>";
+    let html = page(&record, &analysis, &diagnoses).replace("</body>", measure);
+    let shown = show(&html, "", 1280);
+    shown.assert_no_error();
+    assert_eq!(
+        attributes(&shown.dom, "data-sizes"),
+        ["cpu true,flame true,gain true,heat true,sizes true,workers true"]
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod fixture;
 #[cfg(test)]
 mod reading;
 
-use reading::{assert_numbers_are_the_records, attributes};
+use reading::{assert_numbers_are_the_records, assert_origins_exist, attributes, untraced};
 use report::html::page;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -18,6 +18,21 @@ fn every_number_is_the_records() {
     let html = page(&record, &analysis, &BTreeMap::new());
     let numbers = assert_numbers_are_the_records(&html, &record, &analysis, &BTreeMap::new());
     assert!(numbers > 1_000, "only {numbers} numbers");
+}
+
+/// Whatever has a digit says where it is from, and the place exists.
+#[test]
+fn every_number_is_traced_to_a_file_of_the_record() {
+    let (mut record, analysis) = fixture::run();
+    let diagnoses = diagnoses::examined(&mut record);
+    for diagnoses in [&BTreeMap::new(), &diagnoses] {
+        let html = page(&record, &analysis, diagnoses);
+        assert_eq!(untraced(&html), Vec::<String>::new());
+        assert_origins_exist(&html, &record, &analysis, diagnoses);
+    }
+    // The check sees what it is made for.
+    let bare = "<html><body data-from=\"x\"><p>17 of them</p><p data-own>18</p></body></html>";
+    assert_eq!(untraced(bare), ["17 of them"]);
 }
 
 #[test]
@@ -83,7 +98,7 @@ fn every_part_is_there() {
         "Permission denied (os error 13)",
         "not known: no cpufreq in ",
         "prony run &#39;experiments",
-        "drawn from the seed 42",
+        "drawn from the seed <span data-value=\"42\"",
         "at most 0.1 % of its requests failed",
         "<noscript>",
     ] {
@@ -247,7 +262,7 @@ fn a_diagnosis_is_on_the_page() {
         "Reads from upstream of server, by size; marked: 4,096 bytes 8.00 per request",
         "The system calls of upstream-8081 could not be counted.",
         "ngx_readv_chain (nginx): ",
-        "On the CPU, compared with the baseline",
+        "On the CPU, compared with ",
         "class=\"flame difference\"",
         "sock_diag gives tcp_info only",
     ] {

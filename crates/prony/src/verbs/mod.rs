@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 pub(crate) mod diagnose;
+mod index;
 mod load;
 mod origin;
 mod pasted;

@@ -1,35 +1,62 @@
-//! `prony report DIR`: a stored record, analysed again, shown and written as a page.
+//! `prony report DIR`: a stored record, analysed again, shown and written as a page or in another form.
 
-use crate::cli::ReportArgs;
+use crate::cli::{ReportArgs, ReportFormat};
 use crate::executor::run::analyse;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal;
 use analysis::{Diagnosis, RunAnalysis, StoredProof};
 use record::{RunRecord, Store};
+use report::text::Style;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Name of the page within a record's directory.
 pub const PAGE: &str = "report.html";
 
-/// Runs the verb.
+/// Runs the verb: a report of one record, or an index of several.
 ///
 /// # Errors
-/// [`Failure`] when the directory holds no record that can be read, or the page cannot be written.
+/// [`Failure`] when the directory holds no record that can be read, or the result cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    let mut store = DirStore::open(&args.record);
+    match args.records.as_slice() {
+        [one] if super::index::is_record(one) || !super::index::holds_records(one) => {
+            report(args, one)
+        }
+        several => super::index::run(args, several),
+    }
+}
+
+fn report(args: &ReportArgs, directory: &Path) -> Result<Exit, Failure> {
+    let mut store = DirStore::open(directory);
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     let analysis = analyse(&record)?;
     let diagnoses = diagnoses(&store, &record)?;
-    let written = write_html(&mut store, &record, &analysis, &diagnoses);
     let judged = Judged {
         record: &record,
         analysis: &analysis,
         diagnoses: &diagnoses,
     };
-    show(&args.record, &judged, args.json, written.is_ok())?;
+    let written = match (args.form(), &args.out) {
+        // The page goes where it was asked to go, and the record stays as it is.
+        (Some(ReportFormat::Html), Some(_)) => Ok(()),
+        _ => write_html(&mut store, &record, &analysis, &diagnoses),
+    };
+    match (args.form(), &args.out) {
+        (None | Some(ReportFormat::Text), None) => {
+            show(directory, &judged, false, written.is_ok())?;
+        }
+        (Some(ReportFormat::Html), None) if written.is_ok() => {
+            terminal::result(&format!("report: {}", directory.join(PAGE).display()))?;
+        }
+        (Some(ReportFormat::Html), None) => {}
+        (form, out) => {
+            let form = form.unwrap_or(ReportFormat::Text);
+            let text = judged.as_text(directory, form, out.as_deref());
+            deliver(&text, out.as_deref())?;
+        }
+    }
     if let Err(cause) = written {
         return Err(Failure::new(
             Exit::Environment,
@@ -44,7 +71,48 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Writes the page into the record's directory.
+/// A result to its file, or to standard output.
+///
+/// # Errors
+/// [`Failure`] when it cannot be written.
+pub fn deliver(text: &str, out: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = out else {
+        return terminal::result(text);
+    };
+    std::fs::write(path, text).map_err(|e| {
+        Failure::new(
+            Exit::Environment,
+            format!("writing `{}`: {e}", path.display()),
+            "give --out a file in a directory that exists and that you may write to",
+        )
+    })?;
+    terminal::result(&format!("report: {}", path.display()))
+}
+
+/// Where `to` lies as seen from the file `out`; as it was given where standard output takes the result.
+pub fn seen_from(out: Option<&Path>, to: &Path) -> String {
+    let Some(out) = out else {
+        return to.display().to_string();
+    };
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (from, to) = (whole(out), whole(to));
+    let from = from.parent().unwrap_or(&from);
+    let common = from
+        .components()
+        .zip(to.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let up = from.components().skip(common).map(|_| "..".into());
+    let down = to.components().skip(common);
+    let down = down.map(|c| c.as_os_str().to_string_lossy().into_owned());
+    let path: Vec<String> = up.chain(down).collect();
+    path.join("/")
+}
+
+/// The document within a record's directory: what the page's numbers are from.
+pub const DOCUMENT: &str = "report.json";
+
+/// Writes the page into the record's directory, and beside it the document that its numbers lead to.
 ///
 /// # Errors
 /// What was being done and the system's cause.
@@ -54,12 +122,14 @@ pub fn write_html(
     analysis: &RunAnalysis,
     diagnoses: &Diagnoses,
 ) -> Result<(), String> {
-    store
-        .put(
-            PAGE,
-            report::html::page(record, analysis, diagnoses).as_bytes(),
-        )
-        .map_err(|e| format!("writing `{PAGE}`: {e}"))
+    let document = report::json::run_document(record, analysis, ".", diagnoses);
+    let page = report::html::page(record, analysis, diagnoses);
+    for (name, text) in [(DOCUMENT, super::to_json(&document)), (PAGE, page)] {
+        store
+            .put(name, text.as_bytes())
+            .map_err(|e| format!("writing `{name}`: {e}"))?;
+    }
+    Ok(())
 }
 
 /// Diagnoses by trial.
@@ -113,6 +183,32 @@ pub struct Judged<'a> {
     pub diagnoses: &'a Diagnoses,
 }
 
+impl Judged<'_> {
+    /// In one of the forms; `out` is the file that links in it are seen from.
+    fn as_text(&self, directory: &Path, form: ReportFormat, out: Option<&Path>) -> String {
+        let (record, analysis, diagnoses) = (self.record, self.analysis, self.diagnoses);
+        let document = |name: &str| report::json::run_document(record, analysis, name, diagnoses);
+        match form {
+            ReportFormat::Html => report::html::page(record, analysis, diagnoses),
+            ReportFormat::Markdown => {
+                let base = seen_from(out, directory);
+                report::markdown::run_markdown(record, &document(&base), &base)
+            }
+            ReportFormat::Csv => report::csv::csv(&[report::csv::Run {
+                name: &super::index::name(directory),
+                record,
+                analysis,
+            }]),
+            ReportFormat::Json => super::to_json(&document(&directory.display().to_string())),
+            ReportFormat::Text => {
+                let style = Style::Plain;
+                let text = report::text::run_text(record, analysis, style);
+                text + &report::text::causes_text(analysis, record, diagnoses)
+            }
+        }
+    }
+}
+
 /// Shows a run's result; `with_page` says that the page was written.
 ///
 /// # Errors
@@ -141,4 +237,22 @@ pub fn show(
         terminal::result(&format!("report: {}", directory.join(PAGE).display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_seen_from_the_file_that_holds_them() {
+        for (out, to, want) in [
+            (Some("/a/b/x.md"), "/a/b/run", "run"),
+            (Some("/a/x.md"), "/a", ""),
+            (Some("/a/b/x.md"), "/c/run", "../../c/run"),
+            (Some("/a/run/x.md"), "/a/run", ""),
+            (None, "results/run", "results/run"),
+        ] {
+            assert_eq!(seen_from(out.map(Path::new), Path::new(to)), want);
+        }
+    }
 }

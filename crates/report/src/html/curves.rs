@@ -112,6 +112,17 @@ fn asked_of(record: &RunRecord, cell: &Cell) -> Option<(Axis, f64)> {
     })
 }
 
+/// The factor is the load of these cells, by the rule of [`moves_load`].
+pub fn load_factor(record: &RunRecord, cells: &[(usize, &Cell)], factor: &str) -> bool {
+    let asked = |cell: &Cell| asked_of(record, cell).map(|(_, asked)| asked);
+    let all: Vec<(&Levels, f64)> = cells
+        .iter()
+        .filter_map(|(_, c)| Some((&c.levels, asked(c)?)))
+        .collect();
+    all.iter()
+        .any(|(levels, load)| moves_load(factor, (levels, load), all.iter().copied()))
+}
+
 fn trial(record: &RunRecord, id: u32) -> Option<&TrialRecord> {
     record.trials.iter().find(|t| t.id == id)
 }

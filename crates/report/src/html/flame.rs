@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 const LEAST_SHARE: f64 = 0.001;
 /// Height of a frame, CSS pixels.
 const ROW: usize = 17;
+/// Narrower frames carry no label, as a share of the whole.
+const LEAST_LABELLED: f64 = 0.01;
 /// A change of a share below this is drawn as none: a thousandth is noise in any profile.
 const LEAST_CHANGE: f64 = 0.002;
 
@@ -177,17 +179,20 @@ fn draw(
     let label = escaped(symbol);
     write!(
         svg,
-        "<svg class=\"{class}\" x=\"{:.3}%\" y=\"{}\" width=\"{:.3}%\" height=\"{ROW}\"><title>{label}{}: {}</title><rect width=\"100%\" height=\"{}\"/>",
+        "<svg class=\"{class}\" x=\"{:.3}%\" y=\"{}\" width=\"{:.3}%\" height=\"{ROW}\"><title>{label}{}: {}</title><rect/>",
         100.0 * x,
         row * ROW,
         100.0 * width,
         escaped(&place),
         amount(tree, node),
-        ROW - 1
     )
     .expect("writing to a string does not fail");
-    write!(svg, "<text x=\"3\" y=\"12\">{label}</text></svg>")
-        .expect("writing to a string does not fail");
+    // No letter fits into less; the script gives it its label when it is zoomed.
+    if width >= LEAST_LABELLED {
+        write!(svg, "<text x=\"3\" y=\"12\">{label}</text>")
+            .expect("writing to a string does not fail");
+    }
+    *svg += "</svg>";
     let mut at = x;
     for (key, child) in &node.children {
         let width = tree.width(child);

@@ -2,20 +2,24 @@
 //!
 //! Each item of evidence links to the place that shows it, which its name's first word tells.
 
+use super::curves::load_factor;
 use super::number::{Number, Source, Unit};
 use super::{figures, flame, levels_text};
-use crate::json::RunDocument;
+use crate::json::{CellDiagnosed, RunDocument};
 use crate::quantity::unit_of;
-use analysis::{CallChange, Change, Evidence, Finding, Plan, ProofRatio, Status, words};
-use record::{CallStats, FdClass, Profile, ProfileKind, RunRecord, Signature};
+use analysis::{CallChange, Cell, Change, Evidence, Finding, Plan, ProofRatio, Status, words};
+use record::{CallStats, FdClass, Profile, ProfileKind, RunRecord, Signature, TrialRecord};
 use serde::Serialize;
 
 /// Frames of all flame graphs of a page, about 200 bytes each.
-const FRAMES_OF_PAGE: usize = 6_000;
-/// Frames of one: 300 KB.
-const FRAMES_OF_GRAPH: usize = 1_400;
+const FRAMES_OF_PAGE: usize = 2_000;
+/// Frames of one: 200 KB.
+const FRAMES_OF_GRAPH: usize = 1_000;
 /// Fewer than this show nothing.
-const FRAMES_AT_LEAST: usize = 200;
+const FRAMES_AT_LEAST: usize = 100;
+
+/// Calls of a target that are listed, the most frequent first.
+const CALLS_SHOWN: usize = 20;
 
 /// One examined cell.
 #[derive(Debug, Serialize)]
@@ -32,11 +36,18 @@ pub struct LimitView {
     ruled_out: Vec<NamedWhy>,
     unseen: Vec<NamedWhy>,
     facts: Vec<FactView>,
+    /// Facts that were known; with several cells on the page only the cited ones are listed.
+    facts_known: usize,
     requests: Option<Number>,
     lost: Option<Number>,
     targets: Vec<CallsView>,
     costs: Vec<CostView>,
     graphs: Vec<GraphView>,
+    /// Graphs that the page has no room for.
+    graphs_left_out: usize,
+    /// Files that calls and stacks are from.
+    examination: String,
+    profiles: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -125,6 +136,8 @@ struct CallsView {
     target: String,
     counted: bool,
     rows: Vec<CallView>,
+    /// Rarer calls, which the document lists.
+    more: usize,
     sizes: Vec<SizesView>,
 }
 
@@ -159,7 +172,7 @@ struct CostView {
 #[derive(Debug, Serialize)]
 struct GraphView {
     id: String,
-    title: &'static str,
+    title: String,
     caption: String,
     difference: bool,
     svg: String,
@@ -174,16 +187,53 @@ pub fn limits(
 ) -> Vec<LimitView> {
     let all = 0..document.diagnosed.len();
     let mut views: Vec<LimitView> = all.map(|i| view(record, document, i, source)).collect();
-    let pairs = graph_sources(record, document, plan);
-    let number: usize = pairs.iter().map(Vec::len).sum();
+    let mut sources = graph_sources(record, document, plan);
+    for (view, left_out) in views.iter_mut().zip(keep_most_telling(&mut sources)) {
+        view.graphs_left_out = left_out;
+    }
+    let number: usize = sources.iter().map(Vec::len).sum();
     let frames = (FRAMES_OF_PAGE / number.max(1)).clamp(FRAMES_AT_LEAST, FRAMES_OF_GRAPH);
-    for (i, (view, sources)) in views.iter_mut().zip(pairs).enumerate() {
+    for (i, (view, sources)) in views.iter_mut().zip(sources).enumerate() {
         let drawn = sources.iter().enumerate();
         view.graphs = drawn
-            .filter_map(|(n, profiles)| graph_view(&format!("{i}-{n}"), profiles, frames))
+            .filter_map(|(n, graph)| graph_view(&format!("{i}-{n}"), graph, frames))
             .collect();
     }
     views
+}
+
+/// Leaves as many graphs as a page has room for: those on the CPU before those off it, within each the differences
+/// last. Returns how many each cell lost.
+fn keep_most_telling(sources: &mut [Vec<GraphSource>]) -> Vec<usize> {
+    let most = FRAMES_OF_PAGE / FRAMES_AT_LEAST;
+    let rank = |g: &GraphSource| (g.after.kind == ProfileKind::OffCpu, g.before.is_some());
+    let mut ranks: Vec<_> = sources.iter().flatten().map(rank).collect();
+    ranks.sort_unstable();
+    let Some(last) = ranks.get(most).copied() else {
+        return vec![0; sources.len()];
+    };
+    // Of those that share the last rank, the first cells' are kept.
+    let mut room = most - ranks.iter().filter(|r| **r < last).count();
+    sources
+        .iter_mut()
+        .map(|of_cell| {
+            let before = of_cell.len();
+            of_cell.retain(|g| {
+                let at_last = rank(g) == last;
+                let keep = rank(g) < last || (at_last && room > 0);
+                room -= usize::from(at_last && keep);
+                keep
+            });
+            before - of_cell.len()
+        })
+        .collect()
+}
+
+/// What a graph is drawn from.
+struct GraphSource<'a> {
+    after: &'a Profile,
+    /// Drawn as a difference against this one, with the name of its cell and its trial.
+    before: Option<(&'a Profile, String, u32)>,
 }
 
 fn status(status: Status) -> (&'static str, &'static str) {
@@ -217,7 +267,15 @@ fn view(record: &RunRecord, document: &RunDocument, i: usize, source: &Source) -
         why: u.why.clone(),
         signals: u.signals.join(", "),
     });
-    let facts = said.facts.iter().enumerate().map(|(n, fact)| {
+    // A sweep has as many lists of facts as cells, each of hundreds; the document holds them all.
+    let alone = document.diagnosed.len() == 1;
+    let cited = |name: &str| {
+        let mut evidence = said.diagnosis.iter().flat_map(|f| &f.evidence);
+        evidence.any(|e| e.signal.contains(name))
+    };
+    let listed = said.facts.iter().enumerate();
+    let listed = listed.filter(|(_, fact)| alone || cited(&fact.name));
+    let facts = listed.map(|(n, fact)| {
         let values: Vec<f64> = fact.value.into_iter().collect();
         let (unit, behind) = unit_of(&fact.name, &fact.unit, &values);
         FactView {
@@ -246,6 +304,7 @@ fn view(record: &RunRecord, document: &RunDocument, i: usize, source: &Source) -
         ruled_out: ruled_out.collect(),
         unseen: unseen.collect(),
         facts: facts.collect(),
+        facts_known: said.facts.len(),
         requests: number("signature/requests", Unit::Count),
         lost: (said.signature.as_ref().is_some_and(|s| s.lost > 0))
             .then(|| number("signature/lost", Unit::Count))
@@ -253,6 +312,9 @@ fn view(record: &RunRecord, document: &RunDocument, i: usize, source: &Source) -
         targets: targets(document, i, signature, source),
         costs: costs(document, i, source),
         graphs: Vec::new(),
+        graphs_left_out: 0,
+        examination: format!("{}/examination.json", TrialRecord::directory(cell.trial)),
+        profiles: format!("{}/profiles.json", TrialRecord::directory(cell.trial)),
     }
 }
 
@@ -409,7 +471,13 @@ fn targets(
         CallsView {
             target: target.target.clone(),
             counted: target.calls.is_some(),
-            rows: calls.iter().enumerate().map(row).collect(),
+            more: calls.len().saturating_sub(CALLS_SHOWN),
+            rows: calls
+                .iter()
+                .take(CALLS_SHOWN)
+                .enumerate()
+                .map(row)
+                .collect(),
             sizes: size_views(stats, table.requests),
         }
     };
@@ -471,54 +539,96 @@ fn costs(document: &RunDocument, i: usize, source: &Source) -> Vec<CostView> {
     .collect()
 }
 
-/// For each cell its profiles, alone and beside those of its baseline.
+/// For each cell its profiles, alone and beside those of the cell that it is compared with.
 fn graph_sources<'a>(
     record: &'a RunRecord,
     document: &RunDocument,
     plan: Option<&Plan>,
-) -> Vec<Vec<Vec<&'a Profile>>> {
+) -> Vec<Vec<GraphSource<'a>>> {
     let profiles = |trial: u32| {
         let trial = record.trials.iter().find(|t| t.id == trial);
         let examination = trial.and_then(|t| t.examination.as_ref());
         examination.map_or(&[][..], |e| &e.profiles)
     };
-    let cells = &document.diagnosed;
-    let of_cell = |cell: &crate::json::CellDiagnosed| {
+    let of_cell = |cell: &CellDiagnosed| {
         let own = profiles(cell.trial);
-        let mut graphs: Vec<Vec<&Profile>> = own.iter().map(|p| vec![p]).collect();
-        let stage = plan.and_then(|p| p.stages.iter().find(|s| s.name == cell.stage));
-        let Some(baseline) = stage.map(|s| &s.baseline).filter(|b| !b.is_empty()) else {
-            return graphs;
-        };
-        let mut levels = cell.levels.clone();
-        levels.extend(baseline.clone());
-        let of_baseline = |c: &&crate::json::CellDiagnosed| {
-            c.stage == cell.stage && c.levels == levels && c.trial != cell.trial
-        };
-        if let Some(before) = cells.iter().find(of_baseline) {
-            for after in own {
-                let before = profiles(before.trial).iter();
-                graphs.extend(
-                    before
-                        .filter(|b| b.kind == after.kind)
-                        .map(|b| vec![b, after]),
-                );
-            }
+        let other = compared_with(cell, record, document, plan);
+        let mut graphs = Vec::new();
+        for after in own {
+            graphs.push(GraphSource {
+                after,
+                before: None,
+            });
+            let before = other.and_then(|o| {
+                let same_kind = profiles(o.trial).iter().find(|p| p.kind == after.kind)?;
+                Some((same_kind, levels_text(&o.levels), o.trial))
+            });
+            graphs.extend(before.map(|before| GraphSource {
+                after,
+                before: Some(before),
+            }));
         }
         graphs
     };
-    cells.iter().map(of_cell).collect()
+    document.diagnosed.iter().map(of_cell).collect()
 }
 
-fn graph_view(id: &str, profiles: &[&Profile], frames: usize) -> Option<GraphView> {
-    let graph = flame::graph(profiles, frames)?;
-    let difference = profiles.len() == 2;
-    let last = profiles.last()?;
-    let title = match (last.kind, difference) {
-        (ProfileKind::OnCpu, false) => "On the CPU",
-        (ProfileKind::OffCpu, false) => "Off the CPU",
-        (ProfileKind::OnCpu, true) => "On the CPU, compared with the baseline",
-        (ProfileKind::OffCpu, true) => "Off the CPU, compared with the baseline",
+/// The examined cell before this one: its baseline; without one the first of the stage that differs in one factor
+/// alone, unless that factor is the load. The arms of a proof differ in their arm, so that before and after stand side
+/// by side.
+fn compared_with<'a>(
+    cell: &CellDiagnosed,
+    record: &RunRecord,
+    document: &'a RunDocument,
+    plan: Option<&Plan>,
+) -> Option<&'a CellDiagnosed> {
+    let mut of_stage = document
+        .diagnosed
+        .iter()
+        .filter(|c| c.stage == cell.stage && c.trial != cell.trial);
+    let stage = plan.and_then(|p| p.stages.iter().find(|s| s.name == cell.stage));
+    if let Some(baseline) = stage.map(|s| &s.baseline).filter(|b| !b.is_empty()) {
+        let mut levels = cell.levels.clone();
+        levels.extend(baseline.clone());
+        return of_stage.find(|c| c.levels == levels);
+    }
+    let cells: Vec<(usize, &Cell)> = document
+        .comparisons
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.stage == cell.stage)
+        .collect();
+    let first = of_stage.find(|other| {
+        let same_factors = other.levels.keys().eq(cell.levels.keys());
+        let differing = cell
+            .levels
+            .iter()
+            .filter(|(factor, level)| other.levels.get(*factor) != Some(level));
+        let differing: Vec<&String> = differing.map(|(factor, _)| factor).collect();
+        same_factors && differing.len() == 1 && !load_factor(record, &cells, differing[0])
+    })?;
+    // Each pair once: the earlier cell is the one before.
+    (first.trial < cell.trial).then_some(first)
+}
+
+fn graph_view(id: &str, source: &GraphSource, frames: usize) -> Option<GraphView> {
+    let before = source.before.as_ref();
+    let profiles: Vec<&Profile> = before
+        .map(|(profile, _, _)| *profile)
+        .into_iter()
+        .chain([source.after])
+        .collect();
+    let graph = flame::graph(&profiles, frames)?;
+    let difference = before.is_some();
+    let title = match (source.after.kind, before) {
+        (ProfileKind::OnCpu, None) => "On the CPU".to_owned(),
+        (ProfileKind::OffCpu, None) => "Off the CPU".to_owned(),
+        (ProfileKind::OnCpu, Some((_, levels, trial))) => {
+            format!("On the CPU, compared with {levels} (trial {trial})")
+        }
+        (ProfileKind::OffCpu, Some((_, levels, trial))) => {
+            format!("Off the CPU, compared with {levels} (trial {trial})")
+        }
     };
     let taken: Vec<String> = profiles
         .iter()

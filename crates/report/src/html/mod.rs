@@ -5,17 +5,22 @@
 //! computes nothing that the analysis says; see `number.rs` for how a number keeps its origin.
 
 mod context;
-mod curves;
+pub(crate) mod curves;
+pub(crate) mod design;
 mod figures;
-mod flame;
+pub(crate) mod flame;
+mod gains;
+mod heat;
 mod limits;
 pub(crate) mod number;
 mod series;
+mod shares;
 mod spectra;
 mod stages;
 mod trials;
 mod verdict;
 
+use crate::conclusion::{self, Said, Sentence};
 use crate::json::run_document;
 use analysis::{Diagnosis, Levels, Plan, RunAnalysis, words};
 use minijinja::{
@@ -27,17 +32,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 9] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("report.html", include_str!("../../templates/report.html")),
+    ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
     ("verdict.html", include_str!("../../templates/verdict.html")),
     ("limits.html", include_str!("../../templates/limits.html")),
+    (
+        "conclusion.html",
+        include_str!("../../templates/conclusion.html"),
+    ),
+    ("plots.html", include_str!("../../templates/plots.html")),
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
     ("trials.html", include_str!("../../templates/trials.html")),
     ("context.html", include_str!("../../templates/context.html")),
     ("method.html", include_str!("../../templates/method.html")),
 ];
+
+/// Trials up to which each of them lists its evidence.
+const EVIDENCE_TRIALS: usize = 30;
 
 /// What is laid into the page as it is: our own files and uPlot's, see `assets/uplot/README.md`.
 #[derive(Serialize)]
@@ -68,7 +82,11 @@ struct Page<'a> {
     manifest: &'a Manifest,
     command: String,
     experiment: &'a str,
-    plan_seed: Option<u64>,
+    again: String,
+    plan_seed: Option<Number>,
+    design: design::DesignView,
+    said: Vec<Sentence>,
+    unsaid: Vec<Sentence>,
     error_limit: Option<String>,
     verdict: verdict::VerdictView,
     capacity: Option<Number>,
@@ -79,6 +97,8 @@ struct Page<'a> {
     spectra: Vec<SpectrumOption>,
     latency_heads: Vec<&'static str>,
     trials: Vec<trials::TrialView>,
+    /// The detail sheets of valid trials list their evidence: not in a run of many, whose page must stay small.
+    all_evidence: bool,
     cores: Vec<String>,
     points_max: usize,
     targets: Vec<context::TargetView>,
@@ -117,6 +137,9 @@ pub fn page(
     // A record of another version may hold another plan; the page then does without it.
     let plan = Plan::deserialize(&record.plan).ok();
     let cores = series::busiest_cores(record);
+    let (unsaid, said) = conclusion::sentences(&document, plan.as_ref())
+        .into_iter()
+        .partition(|s| s.said == Said::CannotSay);
     let data = PlotData {
         curves: curves::curves(record, analysis),
         spectra: spectra::spectra(record, analysis),
@@ -124,23 +147,28 @@ pub fn page(
         modes: series::MODES.map(|(mode, _)| mode).to_vec(),
     };
     let (files, files_left_out) = context::files(record);
-    render(&Page {
+    let page = Page {
         assets: ASSETS,
         data: script_json(&data),
         manifest: &record.manifest,
         command: context::shell_words(&record.manifest.command),
         experiment: &record.experiment,
-        plan_seed: plan.as_ref().map(|p| p.seed),
+        again: design::again(&record.manifest.command),
+        plan_seed: Source::new("plan.json", &record.plan).number("/seed", Unit::Plain),
+        design: design::design(record, analysis, plan.as_ref(), &source),
+        said,
+        unsaid,
         error_limit: plan.as_ref().map(|p| words::percent(p.error_limit)),
         verdict: verdict::VerdictView::new(&analysis.verdict, &source, "/verdict"),
         capacity: source.number("/capacity_per_s", Unit::PerSecond),
         knees: verdict::knees(analysis, &source),
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
         limits: limits::limits(record, &document, plan.as_ref(), &source),
-        stages: stages::stages(analysis, plan.as_ref(), &data.curves, &source),
+        stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
         spectra: spectrum_options(&data.spectra),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),
         trials: trials::trials(record, analysis, &source),
+        all_evidence: record.trials.len() <= EVIDENCE_TRIALS,
         cores,
         points_max: series::points_per_series(record.trials.len()),
         targets: context::targets(record),
@@ -149,7 +177,8 @@ pub fn page(
         environment: context::environment(record),
         unavailable: context::unavailable(record),
         warnings: context::warnings(record, analysis),
-    })
+    };
+    render("report.html", &page)
 }
 
 fn spectrum_options(spectra: &spectra::Spectra) -> Vec<SpectrumOption> {
@@ -161,20 +190,21 @@ fn spectrum_options(spectra: &spectra::Spectra) -> Vec<SpectrumOption> {
     spectra.items.iter().map(option).collect()
 }
 
-fn render(page: &Page) -> String {
+/// The template `name` with what it sees.
+pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_trim_blocks(true);
     templates.set_lstrip_blocks(true);
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(write_escaped);
-    for (name, text) in TEMPLATES {
+    for (template, text) in TEMPLATES {
         templates
-            .add_template(name, text)
+            .add_template(template, text)
             .expect("the templates are part of the program and the tests parse them all");
     }
     templates
-        .get_template("report.html")
+        .get_template(name)
         .and_then(|t| t.render(page))
         .expect("the tests render every branch of the templates")
 }
@@ -238,7 +268,8 @@ fn ranges(numbers: &[u32]) -> String {
 mod paths {
     use record::TrialRecord;
 
-    /// What `prony report --json` prints: no name, because most numbers are from there.
+    /// `report.json`, which is written beside the page and is what `prony report --json` prints: no name, because most
+    /// numbers are from there.
     pub const DOCUMENT: &str = "";
 
     /// A trial's file within the record.

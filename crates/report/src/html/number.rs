@@ -26,6 +26,8 @@ pub enum Unit {
     Share,
     /// A ratio: `1.84`.
     Ratio,
+    /// A ratio as the change that it is: `+84 %`, `-16 %`.
+    Change,
     /// A size: `1.21 MiB`.
     Bytes,
     /// Anything else: three significant digits.
@@ -47,14 +49,22 @@ pub struct Number {
 #[derive(Debug)]
 pub struct Source {
     name: String,
+    /// Where `root` stands in the document.
+    prefix: String,
     root: Value,
 }
 
 impl Source {
     /// `value` under the name `name`, the first part of the origin.
     pub fn new(name: impl Into<String>, value: &impl Serialize) -> Self {
+        Self::at(name, "", value)
+    }
+
+    /// A part of a document: `value` stands at the pointer `prefix` of it.
+    pub fn at(name: impl Into<String>, prefix: impl Into<String>, value: &impl Serialize) -> Self {
         Self {
             name: name.into(),
+            prefix: prefix.into(),
             root: serde_json::to_value(value)
                 .expect("our types have string keys and finite numbers, so they serialise"),
         }
@@ -73,7 +83,7 @@ impl Source {
         Some(Number {
             text: text(number.as_f64()?, unit),
             value: number.to_string(),
-            from: format!("{}#{pointer}", self.name),
+            from: format!("{}#{}{pointer}", self.name, self.prefix),
         })
     }
 }
@@ -89,8 +99,22 @@ pub fn text(value: f64, unit: Unit) -> String {
         Unit::Seconds => format!("{} s", significant(value)),
         Unit::Share => words::percent(value),
         Unit::Ratio => format!("{value:.3}"),
+        Unit::Change => change(value),
         Unit::Bytes => spaced(&Bytes(value.max(0.0).round() as u64).to_string()),
         Unit::Plain => significant(value),
+    }
+}
+
+/// A ratio as a change in per cent, with its sign; from three times on as a multiple, which reads better.
+fn change(ratio: f64) -> String {
+    if ratio >= 3.0 {
+        return format!("x {}", significant(ratio));
+    }
+    let sign = if ratio >= 1.0 { "+" } else { "" };
+    match words::percent(ratio - 1.0).as_str() {
+        // Less than can be shown is no change in either direction.
+        "-0 %" => "+0 %".to_owned(),
+        percent => format!("{sign}{percent}"),
     }
 }
 
@@ -143,6 +167,10 @@ mod tests {
             (20.72, Unit::Micros, "20.7 us"),
             (0.9823, Unit::Share, "98 %"),
             (1.8412, Unit::Ratio, "1.841"),
+            (1.8412, Unit::Change, "+84 %"),
+            (0.954, Unit::Change, "-4.6 %"),
+            (0.9999, Unit::Change, "+0 %"),
+            (3.2, Unit::Change, "x 3.20"),
             (2_714.0, Unit::Bytes, "2.65 KiB"),
             (1_250.0, Unit::Count, "1,250"),
             (0.012_34, Unit::Plain, "0.0123"),

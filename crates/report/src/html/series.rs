@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 /// Most points of a series in a run of few trials.
 const POINTS_MAX: usize = 600;
 /// Fewest points of a series, however many trials there are.
-const POINTS_MIN: usize = 50;
+const POINTS_MIN: usize = 40;
 /// Points of one series summed over all trials of the run.
-const POINTS_ALL_TRIALS: usize = 3_000;
+const POINTS_ALL_TRIALS: usize = 2_400;
 /// Cores drawn; a page for a host of many cores shows the busiest.
 const CORES_MAX: usize = 8;
 
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn points_shrink_with_the_trials() {
         assert_eq!(points_per_series(1), 600);
-        assert_eq!(points_per_series(60), 50);
+        assert_eq!(points_per_series(60), 40);
         assert_eq!(points_per_series(10_000), POINTS_MIN);
     }
 

@@ -1,12 +1,17 @@
 //! The summary table of each stage: one row for each cell, the median of its valid trials with its spread.
 
-use super::curves::Curves;
+use super::curves::{Curves, load_factor};
+use super::gains::{GainsView, gains};
+use super::heat::{HeatView, heat};
 use super::number::{Number, Source, Unit};
+use super::shares::{CpuView, WorkersView, cpu, workers};
 use super::{levels_text, ranges};
-use crate::intervals::interval_words;
+use crate::intervals::{interval_words, shown};
 use analysis::words::plural;
 use analysis::{Cell, Levels, Plan, Ratio, RunAnalysis, Spread, Stage};
+use record::RunRecord;
 use serde::Serialize;
+use std::cmp::Ordering;
 
 /// A stage.
 #[derive(Debug, Serialize)]
@@ -18,12 +23,16 @@ pub struct StageView {
     /// Some cell has an offered rate, a ratio: the columns are shown only then.
     offered: bool,
     ratios: bool,
-    cpu: bool,
+    target_cpu: bool,
     /// What the ratios' intervals are worth; empty without a ratio.
     intervals: String,
     rows: Vec<Row>,
     /// Indexes of the stage's curves in the plot data.
     curves: Vec<CurvesView>,
+    gains: Option<GainsView>,
+    heat: Vec<HeatView>,
+    cpu: Option<CpuView>,
+    workers: Option<WorkersView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -36,6 +45,7 @@ struct CurvesView {
 
 #[derive(Debug, Serialize)]
 struct Row {
+    index: usize,
     levels: Vec<String>,
     baseline: bool,
     planned: Option<Number>,
@@ -87,6 +97,7 @@ struct RatioView {
 
 /// Stages in the order in which they ran.
 pub fn stages(
+    record: &RunRecord,
     analysis: &RunAnalysis,
     plan: Option<&Plan>,
     curves: &[Curves],
@@ -100,12 +111,13 @@ pub fn stages(
     }
     names
         .into_iter()
-        .map(|name| stage(name, analysis, plan, curves, source))
+        .map(|name| stage(name, record, analysis, plan, curves, source))
         .collect()
 }
 
 fn stage(
     name: &str,
+    record: &RunRecord,
     analysis: &RunAnalysis,
     plan: Option<&Plan>,
     curves: &[Curves],
@@ -128,7 +140,7 @@ fn stage(
         repeats: planned.map(|s| plural(u64::from(s.repeats), "repeat")),
         offered: some(|c| c.offered_per_s.is_some()),
         ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
-        cpu: some(|c| c.target_cpu_us_per_request.is_some()),
+        target_cpu: some(|c| c.target_cpu_us_per_request.is_some()),
         intervals: interval_words(cells.iter().filter_map(|(_, c)| c.rate_ratio)),
         rows: cells
             .iter()
@@ -137,6 +149,16 @@ fn stage(
                 ..row(i, cell, &factors, scale, source)
             })
             .collect(),
+        gains: gains(&cells, source),
+        heat: heat(
+            &cells,
+            &factors,
+            planned,
+            |f| load_factor(record, &cells, f),
+            source,
+        ),
+        cpu: cpu(&cells, analysis, source),
+        workers: workers(&cells, record, analysis, source),
         factors,
         curves: curves_views(name, curves),
     }
@@ -179,6 +201,7 @@ fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Sourc
     let ratio = |field: &str, of: Option<Ratio>| of.map(|r| ratio_view(source, &at(field), r));
     let level = |factor: &String| cell.levels.get(factor).cloned().unwrap_or_default();
     Row {
+        index,
         levels: factors.iter().map(level).collect(),
         baseline: false,
         planned: source.number(&at("planned"), Unit::Count),
@@ -224,10 +247,10 @@ fn ratio_view(source: &Source, pointer: &str, ratio: Ratio) -> RatioView {
         low: ratio.interval().and_then(|_| number("low")),
         high: ratio.interval().and_then(|_| number("high")),
         pairs: source.number(&format!("{pointer}/pairs"), Unit::Count),
-        word: match ratio.differs() {
-            Some(true) if ratio.ratio > 1.0 => "higher",
-            Some(true) => "lower",
-            Some(false) => "no difference shown",
+        word: match shown(ratio) {
+            Some(Ordering::Greater) => "higher",
+            Some(Ordering::Less) => "lower",
+            Some(Ordering::Equal) => "no difference shown",
             None => "too few pairs",
         },
     }

@@ -11,6 +11,8 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct TrialView {
     id: u32,
+    /// Its place in the analysis; `None` where it was not analysed.
+    place: Option<usize>,
     file: String,
     stage: String,
     block: u32,
@@ -76,7 +78,7 @@ struct ModeView {
 }
 
 /// Modes that are work or loss, in stacking order; idle is the rest of the bar.
-const BUSY_MODES: [&str; 7] = [
+pub const BUSY_MODES: [&str; 7] = [
     "user", "nice", "system", "softirq", "irq", "steal", "iowait",
 ];
 
@@ -129,6 +131,7 @@ fn trial_view(
     let usage = analysed.map_or(&[][..], |(_, t)| &t.usage);
     TrialView {
         id: trial.id,
+        place: analysed.map(|(index, _)| index),
         file: own.name().to_owned(),
         stage: trial.stage.clone(),
         block: trial.block,
@@ -388,7 +391,7 @@ fn workers(trial: &TrialRecord, own: &Source) -> Vec<Counted> {
 }
 
 /// A key as a token of a JSON pointer (RFC 6901 section 3).
-fn pointer_token(key: &str) -> String {
+pub fn pointer_token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

@@ -8,6 +8,8 @@ use serde::Serialize;
 /// A verdict with its evidence.
 #[derive(Debug, Serialize)]
 pub struct VerdictView {
+    /// Where the verdict stands in the analysis.
+    at: String,
     valid: bool,
     limit: &'static str,
     limit_words: &'static str,
@@ -29,6 +31,7 @@ struct EvidenceView {
 /// A knee in words and numbers.
 #[derive(Debug, Serialize)]
 pub struct KneeView {
+    index: usize,
     stage: String,
     levels: String,
     axis_words: String,
@@ -65,6 +68,7 @@ impl VerdictView {
             }
         });
         Self {
+            at: pointer.to_owned(),
             valid: verdict.valid,
             limit: verdict.limit.name(),
             limit_words: limit_words(verdict.limit),
@@ -82,6 +86,7 @@ pub fn knees(analysis: &RunAnalysis, source: &Source) -> Vec<KneeView> {
         let number = |field: &str, unit| source.number(&format!("/knees/{i}/{field}"), unit);
         let closed_loop = knee.axis == "connections";
         KneeView {
+            index: i,
             stage: knee.stage.clone(),
             levels: levels_text(&knee.levels),
             axis_words: knee
