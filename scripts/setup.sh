@@ -55,6 +55,7 @@ java                                      default-jre-headless
 nginx                                     nginx
 openssl                                   openssl
 python3                                   python3
+script                                    bsdutils
 taskset                                   util-linux
 wrk                                       wrk
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common

@@ -136,7 +136,7 @@ fn error(share: f64, n: u64) -> f64 {
 
 #[test]
 fn equal_cells_are_called_different_no_more_often_than_promised() {
-    let n = 1_000;
+    let n = 400;
     for noise in NOISES {
         // (cells, blocks): ranks with one comparison and with four, and Student's t where ranks cannot reach 5 %.
         for (cells, blocks) in [(2, 6), (2, 11), (5, 9), (2, 5), (5, 5), (3, 3)] {
@@ -195,7 +195,7 @@ fn alarm_when_narrow(noise: Noise, half_width: f64, seed: u64) -> bool {
 
 #[test]
 fn stopping_when_the_interval_is_narrow_raises_no_false_alarms() {
-    let n = 500;
+    let n = 300;
     for noise in NOISES {
         for half_width in [0.06, 0.025] {
             let alarms = share(n, |seed| alarm_when_narrow(noise, half_width, seed));
@@ -210,7 +210,7 @@ fn stopping_when_the_interval_is_narrow_raises_no_false_alarms() {
 /// Two records without pairs: equal where the host is the same in both, and different as soon as it drifts.
 #[test]
 fn two_records_are_equal_on_one_host_and_different_on_one_that_drifts() {
-    let n = 1_000;
+    let n = 400;
     let alarm = |noise: Noise, trials: usize, seed: u64| {
         let mut host = Host::new(noise, seed);
         let mut record = || -> Vec<f64> { (0..trials).map(|_| host.speed()).collect() };

@@ -23,6 +23,9 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Print results, warnings and errors only: neither progress nor notes
+    #[arg(long, global = true)]
+    pub quiet: bool,
 }
 
 /// The verbs.

@@ -2,7 +2,9 @@
 
 use crate::exit::{Exit, Failure};
 use plan::{Lack, TrialPlan};
+use record::Nanos;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use target::Network;
 
 /// CPUs that this process may run on, rising.
@@ -20,6 +22,12 @@ pub fn allowed_cpus() -> Vec<u32> {
     (0..libc::CPU_SETSIZE as u32)
         .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
         .collect()
+}
+
+/// The same as it was when first asked: a thread that is pinned later does not change it.
+pub fn allowed_cpus_at_start() -> &'static [u32] {
+    static AT_START: OnceLock<Vec<u32>> = OnceLock::new();
+    AT_START.get_or_init(allowed_cpus)
 }
 
 /// Refuses CPUs that are not there, before anything is started.
@@ -69,6 +77,16 @@ pub fn timestamp() -> String {
     jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
         .to_string()
+}
+
+/// The time of day in so many seconds, as the person at the terminal reads it.
+pub fn time_of_day_in(span: Nanos) -> String {
+    let seconds = i64::try_from(span.0 / 1_000_000_000).unwrap_or(i64::MAX);
+    let now = jiff::Zoned::now();
+    let then = now
+        .checked_add(jiff::SignedDuration::from_secs(seconds))
+        .unwrap_or(now);
+    then.strftime("%H:%M:%S").to_string()
 }
 
 /// Now, for a directory's name.

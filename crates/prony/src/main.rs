@@ -6,6 +6,7 @@ mod exit;
 mod host;
 mod interrupt;
 mod lists;
+mod screen;
 mod store;
 mod terminal;
 mod verbs;
@@ -15,6 +16,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    if cli.quiet {
+        screen::be_quiet();
+    }
     match verbs::run(&cli.verb) {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -1,9 +1,11 @@
 //! What people see: results on standard output, everything else on standard error.
 //!
-//! Progress rewrites one line on a terminal; in a log it is a plain line every few seconds. The surprise:
-//! nothing here uses `println!` and its kin, which panic when the stream cannot be written.
+//! Progress is a line of the live screen (`screen`) on a terminal; in a log it is a plain line every few seconds,
+//! and with `--quiet` nothing. The surprise: nothing here uses `println!` and its kin, which panic when the stream
+//! cannot be written.
 
 use crate::exit::{Exit, Failure};
+use crate::screen;
 use record::{Nanos, Warning};
 use report::text::Style;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -16,6 +18,8 @@ const LOG_EVERY: Nanos = Nanos::from_secs(10);
 /// # Errors
 /// [`Exit::Environment`] when it cannot be written: a script must not take half a result for a whole one.
 pub fn result(text: &str) -> Result<(), Failure> {
+    // Both streams may lead to one terminal.
+    screen::close();
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{end}").and_then(|()| out.flush()) {
@@ -30,12 +34,16 @@ pub fn result(text: &str) -> Result<(), Failure> {
 
 /// A line on standard error. There is nobody left to tell when that cannot be written.
 fn line(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    screen::beside(|| {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    });
 }
 
-/// A sentence for the person at the terminal.
+/// A sentence for the person at the terminal; none with `--quiet`.
 pub fn note(text: &str) {
-    line(text);
+    if !screen::is_quiet() {
+        line(text);
+    }
 }
 
 /// A warning with its remedy.
@@ -65,12 +73,12 @@ pub fn style() -> Style {
     }
 }
 
-/// The one line that says how things go.
+/// The line that says what runs now.
 #[derive(Debug)]
 pub struct Progress {
     live: bool,
+    quiet: bool,
     prefix: String,
-    shown: usize,
     next: Nanos,
 }
 
@@ -78,9 +86,9 @@ impl Progress {
     /// Progress on standard error; `prefix` stands before every line.
     pub fn new(prefix: &str) -> Self {
         Self {
-            live: std::io::stderr().is_terminal(),
+            live: screen::is_live(),
+            quiet: screen::is_quiet(),
             prefix: prefix.to_owned(),
-            shown: 0,
             next: LOG_EVERY,
         }
     }
@@ -90,36 +98,33 @@ impl Progress {
         prefix.clone_into(&mut self.prefix);
     }
 
+    /// CPUs of the load threads: nothing is drawn there.
+    pub fn keep_off(&self, cpus: &[u32]) {
+        if self.live {
+            screen::avoid(cpus);
+        }
+    }
+
     /// Something new begins, whose time counts from zero.
     pub fn restart(&mut self) {
         self.next = LOG_EVERY;
     }
 
-    /// Shows `state`, which describes the state `elapsed` after the start.
+    /// Shows `state`, which describes the state `elapsed` after the start. On a terminal it is drawn by another
+    /// thread, so a caller in the middle of a measurement is not held up.
     pub fn show(&mut self, elapsed: Nanos, state: &str) {
-        let text = format!("{}{state}", self.prefix);
         if self.live {
-            let width = text.chars().count();
-            let padding = self.shown.saturating_sub(width);
-            rewrite(&format!("\r{text}{:padding$}", ""));
-            self.shown = width;
-        } else if elapsed >= self.next {
+            screen::now(&format!("{}{state}", self.prefix));
+        } else if elapsed >= self.next && !self.quiet {
             self.next = elapsed + LOG_EVERY;
-            line(&text);
+            line(&format!("{}{state}", self.prefix));
         }
     }
 
     /// Takes the line away, so that what follows starts on a clean one.
     pub fn clear(&mut self) {
-        if self.live && self.shown > 0 {
-            rewrite(&format!("\r{:width$}\r", "", width = self.shown));
-            self.shown = 0;
+        if self.live {
+            screen::now_is_over();
         }
     }
-}
-
-/// A part of a line on standard error, at once.
-fn rewrite(text: &str) {
-    let mut err = std::io::stderr().lock();
-    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

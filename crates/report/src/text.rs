@@ -5,6 +5,7 @@
 
 mod comparison;
 mod diagnosis;
+mod live;
 mod load;
 mod plan;
 mod run;
@@ -16,6 +17,7 @@ mod wrap;
 
 pub use comparison::comparison_text;
 pub use diagnosis::diagnosis_text;
+pub use live::live_cells;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;

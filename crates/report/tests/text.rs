@@ -5,7 +5,9 @@ mod diagnoses;
 
 use common::{golden, loads, plan, run, slice, spec};
 use record::{Arrival, Nanos};
-use report::text::{Style, diagnosis_text, load_text, plan_text, progress_line, run_text};
+use report::text::{
+    Style, diagnosis_text, live_cells, load_text, plan_text, progress_line, run_text,
+};
 
 #[test]
 fn loads_in_each_fate() {
@@ -87,6 +89,30 @@ fn a_run() {
         "tests/golden/run.txt",
         &run_text(&record, &analysis, Style::Plain),
     );
+}
+
+#[test]
+fn the_cells_of_a_stage_while_it_runs() {
+    let mut record = run();
+    let analysis = analysis::analyse(&record).unwrap();
+    let (stage, now) = (
+        analysis.cells[0].stage.clone(),
+        analysis.cells[1].levels.clone(),
+    );
+    let at_the_end = live_cells(&analysis, &stage, &now);
+    assert_eq!(
+        at_the_end
+            .iter()
+            .filter(|line| line.starts_with('>'))
+            .count(),
+        1
+    );
+    // With the first trial alone the other cells have no figures, and none is made up.
+    record.trials.truncate(1);
+    let analysis = analysis::analyse(&record).unwrap();
+    let at_first = live_cells(&analysis, &stage, &now);
+    let text = [at_first, at_the_end].map(|lines| lines.join("\n") + "\n");
+    golden("tests/golden/live_cells.txt", &text.join("\n"));
 }
 
 #[test]

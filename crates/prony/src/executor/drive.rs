@@ -47,6 +47,7 @@ pub fn drive(
     progress: &mut Progress,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Driven, LoadError> {
+    progress.keep_off(&spec.cpus);
     let watch = around.watch.as_ref().map(|targets| {
         let config = WatchConfig {
             targets: targets.clone(),

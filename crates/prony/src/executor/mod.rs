@@ -3,6 +3,7 @@
 pub mod change;
 pub mod drive;
 pub mod examine;
+pub mod outlook;
 pub mod prove;
 pub mod run;
 pub mod trial;

@@ -3,14 +3,17 @@
 //! The surprise: the plan may grow while it runs. Where it asks for a precision, blocks are added to a stage until its
 //! intervals are narrow enough; the stored plan grows with it.
 
+use super::outlook::Outlook;
 use super::trial;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
+use crate::{host, screen};
 use analysis::{RunAnalysis, TrialAnalysis};
-use plan::Plan;
-use record::{RunRecord, TrialRecord, TrialState, Warning};
+use plan::{Plan, TrialPlan};
+use record::{Clock, Nanos, RunRecord, TrialRecord, TrialState, Warning};
 use target::Launcher;
+use traffic::MonotonicClock;
 
 /// Where a run stands when it ends.
 pub struct Ended {
@@ -39,6 +42,9 @@ pub fn run(
     // Stages before this one are done, however precise they are.
     let mut stage = 0;
     let mut store_failed: Option<String> = None;
+    let mut outlook = Outlook::default();
+    let clock = MonotonicClock;
+    let started_at = clock.now();
     while store_failed.is_none() && !interrupted() {
         let done = |id: u32| record.trials.iter().any(|t| t.id == id);
         let next = plan.trials.iter().find(|t| !done(t.id)).cloned();
@@ -65,7 +71,14 @@ pub fn run(
                 .map_or(0, |place| place + 1),
             plan.trials.len()
         );
-        let mut progress = Progress::new(&place);
+        let ahead = plan.trials.iter().filter(|t| !done(t.id));
+        let left = outlook.left(ahead.map(TrialPlan::time));
+        show_screen(&record, &plan, &trial, &place, left);
+        // On a terminal the lines above say it.
+        let mut progress = match screen::is_live() {
+            true => Progress::new(""),
+            false => Progress::new(&format!("{place}{left} left: ")),
+        };
         let ended = trial::run(
             &plan,
             &trial,
@@ -75,6 +88,7 @@ pub fn run(
             interrupted,
         );
         progress.clear();
+        outlook.ended(trial.time(), clock.now().since(started_at));
         let saved = ended.save(store);
         record.trials.push(ended);
         record.trials.sort_by_key(|t| t.id);
@@ -84,6 +98,7 @@ pub fn run(
             .map(|e| e.to_string())
             .or(store.full().map(str::to_owned));
     }
+    screen::close();
     Ok(Ended {
         record,
         interrupted: interrupted(),
@@ -138,6 +153,24 @@ fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
 fn save_plan(plan: &Plan, record: &mut RunRecord, store: &mut DirStore) -> Option<String> {
     record.plan = serde_json::to_value(plan).expect("a plan is plain data with string keys");
     record.save_head(store).err().map(|e| e.to_string())
+}
+
+/// How the run goes, on a terminal: what is left, when it ends, the cells of the stage as they stand.
+fn show_screen(record: &RunRecord, plan: &Plan, trial: &TrialPlan, place: &str, left: Nanos) {
+    if !screen::is_live() {
+        return;
+    }
+    let mut lines = vec![format!(
+        "{place}{left} left, ends about {}: {}",
+        host::time_of_day_in(left),
+        plan.question
+    )];
+    // What cannot be analysed yet is said by whoever needs it; the screen goes without.
+    if let Ok(analysis) = analyse(record) {
+        let stage = &plan.stages[trial.stage].name;
+        lines.extend(report::text::live_cells(&analysis, stage, &trial.levels));
+    }
+    screen::head(lines);
 }
 
 /// Analyses a record; what cannot be analysed is an error of its files.

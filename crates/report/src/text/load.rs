@@ -265,6 +265,9 @@ pub fn progress_line(spec: &LoadSpec, started_at: Nanos, slice: &Interval) -> St
     let elapsed = slice.to.since(started_at);
     let seconds = slice.to.since(slice.from).as_secs_f64();
     let mut line = format!("{:>6.1}s", elapsed.as_secs_f64());
+    if let Some(measured) = spec.duration {
+        line += &format!(" of {:.1}s", (spec.warmup + measured).as_secs_f64());
+    }
     if slice.succeeded > 0 && seconds > 0.0 {
         line += &format!(
             "  {:>10}/s  p50 {:>6}  p99 {:>6}",
