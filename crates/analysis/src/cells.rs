@@ -4,8 +4,8 @@
 
 use crate::contrast::{self, Family, Sample, correct};
 use crate::stats::{share, spread};
-use crate::words;
 use crate::{Cell, Limit, Ratio, Spread, TrialAnalysis, Verdict};
+use crate::{imported, words};
 use plan::{Levels, Plan, Stage};
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ fn cell(stage: &Stage, levels: Levels, planned: u32, of_stage: &[&TrialAnalysis]
         trials: trials.iter().map(|t| t.id).collect(),
         valid: valid.iter().map(|t| t.id).collect(),
         offered_per_s: over(&valid, |t| t.offered_per_s),
-        achieved_per_s: over(&valid, |t| t.achieved_per_s),
+        achieved_per_s: over(&valid, |t| t.achieved_per_s)
+            .map(|s| imported::widened(s, valid.iter().filter_map(|t| t.reported.as_ref()))),
         response_ns_p50: over(&valid, p50),
         response_ns_p99: over(&valid, p99),
         target_cpu_us_per_request: over(&valid, |t| t.target_cpu_us_per_request),
@@ -109,14 +110,16 @@ fn compare(stage: &Stage, cells: &mut [Cell], of_stage: &[&TrialAnalysis], seque
     }
 }
 
-/// Median response time, ns.
+/// Median response time, ns; what another tool reported where nothing was measured.
 pub(crate) fn p50(trial: &TrialAnalysis) -> Option<f64> {
-    trial.response_ns.map(|l| l.p50 as f64)
+    let measured = trial.response_ns.map(|l| l.p50 as f64);
+    measured.or_else(|| imported::latency_ns(trial, "p50"))
 }
 
-/// 99th percentile of the response time, ns.
+/// 99th percentile of the response time, ns; what another tool reported where nothing was measured.
 pub(crate) fn p99(trial: &TrialAnalysis) -> Option<f64> {
-    trial.response_ns.map(|l| l.p99 as f64)
+    let measured = trial.response_ns.map(|l| l.p99 as f64);
+    measured.or_else(|| imported::latency_ns(trial, "p99"))
 }
 
 fn with_levels<'a>(of_stage: &[&'a TrialAnalysis], levels: &Levels) -> Vec<&'a TrialAnalysis> {

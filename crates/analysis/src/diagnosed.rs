@@ -16,8 +16,10 @@ pub fn diagnose_run(record: &RunRecord) -> Result<BTreeMap<u32, Diagnosis>, Anal
         cause: e.to_string(),
     })?;
     let examined = |t: &&TrialRecord| t.examination.is_some();
-    let any = record.trials.iter().any(|t| t.examination.is_some());
-    let trials = record.trials.iter().filter(|t| {
+    // What another tool reported is diagnosed from its text (`prony diagnose --from`), where its gaps are known.
+    let own = || record.trials.iter().filter(|t| t.reported.is_none());
+    let any = own().any(|t| t.examination.is_some());
+    let trials = own().filter(|t| {
         if any {
             examined(t)
         } else {

@@ -18,6 +18,8 @@ mod diagnosed;
 pub mod diagnosis;
 mod error;
 mod fairness;
+pub mod foreign;
+pub mod imported;
 mod knee;
 mod latency;
 mod limit;

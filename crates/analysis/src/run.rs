@@ -5,7 +5,7 @@ use crate::fairness::fairness;
 use crate::knee::knees;
 use crate::trial::analyse_trial;
 use crate::words::{levels, plural, rate};
-use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict};
+use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, imported};
 use plan::Plan;
 use record::{PROOF_STAGE, RunRecord, Warning};
 use std::collections::BTreeMap;
@@ -142,6 +142,7 @@ fn warnings(
     let mut warnings = plan.warnings.clone();
     warnings.extend(not_run(record, plan, trials));
     warnings.extend(not_valid(trials));
+    warnings.extend(imported::differing_loads(plan, trials));
     warnings.extend(unavailable(record));
     warnings.extend(merged(trials, own));
     warnings

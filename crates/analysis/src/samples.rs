@@ -319,6 +319,7 @@ fn trial(
         load: load_of(levels),
         state: record::TrialState::Complete,
         outcome: Some(outcome),
+        reported: None,
         targets: vec![nginx()],
         unavailable: vec![],
         warnings: vec![],

@@ -3,7 +3,7 @@
 use crate::observed::{Case, Observed};
 use crate::stats::share;
 use crate::{
-    LatencySummary, TrialAnalysis, Usage, Verdict, limit, steady, validity, verdict, warn,
+    LatencySummary, TrialAnalysis, Usage, Verdict, imported, limit, steady, validity, verdict, warn,
 };
 use record::{
     FailureKind, LoadOutcome, TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
@@ -13,7 +13,11 @@ use record::{
 pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, Vec<Warning>) {
     let mut warnings = record.warnings.clone();
     let Some(outcome) = &record.outcome else {
-        return (without_outcome(record), warnings);
+        let analysis = match &record.reported {
+            Some(reported) => imported::analysis(without_outcome(record), reported, error_limit),
+            None => without_outcome(record),
+        };
+        return (analysis, warnings);
     };
     let case = Case {
         outcome,
@@ -47,6 +51,7 @@ fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
         counted_by_server: None,
         usage: Vec::<Usage>::new(),
         steady: None,
+        reported: None,
         littles_law: None,
     }
 }

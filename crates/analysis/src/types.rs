@@ -167,6 +167,9 @@ pub struct TrialAnalysis {
     pub usage: Vec<Usage>,
     /// Steady state; `None` when the trial is too short to test.
     pub steady: Option<Steady>,
+    /// What another tool reported, for an imported trial: its figures are that tool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<record::Reported>,
     /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop);
     /// 1 when it closes.
     pub littles_law: Option<f64>,

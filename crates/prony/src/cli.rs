@@ -47,6 +47,8 @@ pub enum Verb {
     Check(CheckArgs),
     /// Set what a profile asks for on this host, show it, or put everything back.
     Tune(TuneArgs),
+    /// Make a record of what other tools printed: wrk, ab, strace -c, vmstat, tables of a study, ...
+    Import(ImportArgs),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -564,6 +566,62 @@ pub struct TuneRestoreArgs {
     pub json: bool,
 }
 
+const IMPORT_EXAMPLES: &str = "\
+Formats: auto (by content), ab, wrk, wrk2, weighttp, h2load, oha, vegeta, k6, fortio, hey, bombardier,
+dpdk-httpperf, hdr (HdrHistogram log or spectrum), strace (-c, and sizes counted by uniq -c), vmstat, mpstat,
+table (tables of numbers in a text)
+
+Examples:
+  wrk --latency -c 100 http://h/ > wrk.txt
+  prony import wrk wrk.txt --out before            one result
+  prony import auto study.md --out study           every result in a text; headings name the cases
+  prony import auto study.md --factor path --map 2=proxied --baseline direct
+                                                   the second result is the case `proxied` of the factor `path`
+  prony import auto study.md --select 1 --out a    the first result alone, to hold it against others:
+  prony compare a b
+  prony import wrk run1.txt run2.txt --name direct --name proxied
+
+A figure is imported as it was printed or not at all. What a tool does not say is absent, never zero. A result that
+ends early or contradicts itself is left out with its lines and the reason.";
+
+/// Flags of `prony import`.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub struct ImportArgs {
+    /// What printed it, or `auto`
+    pub format: String,
+    /// Files with its output, `-` for standard input; text around it does no harm
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Directory for the record [default: results/NAME-TIME]
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// A level of all results
+    #[arg(long, value_name = "FACTOR=LEVEL", value_parser = pair)]
+    pub level: Vec<(String, String)>,
+    /// Rename a case, given by its name or by a result's number; cases of one name become one
+    #[arg(long, value_name = "CASE=NAME", value_parser = pair)]
+    pub map: Vec<(String, String)>,
+    /// Name of the first result's case, then of the second's, ...
+    #[arg(long, value_name = "CASE")]
+    pub name: Vec<String>,
+    /// Factor that the cases are levels of [default: case]
+    #[arg(long, value_name = "NAME")]
+    pub factor: Option<String>,
+    /// Case to compare with [default: the first]
+    #[arg(long, value_name = "CASE")]
+    pub baseline: Option<String>,
+    /// Import only the results with these numbers
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub select: Vec<u32>,
+    /// Question that the record is to answer
+    #[arg(long, value_name = "TEXT")]
+    pub question: Option<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Forms of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
@@ -652,6 +710,18 @@ fn share(text: &str) -> Result<f64, String> {
     match number.trim().parse::<f64>() {
         Ok(value) if (0.0..=scale).contains(&value) => Ok(value / scale),
         _ => Err(format!("`{text}` is not a share such as 1% or 0.01")),
+    }
+}
+
+/// `FACTOR=LEVEL`; what stands behind the first sign of equality is the level.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!(
+            "`{text}` is not NAME=VALUE, for example path=direct"
+        )),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod examination;
 pub mod histogram;
 pub mod load;
+pub mod reported;
 pub mod run;
 pub mod series;
 pub mod units;
@@ -24,6 +25,7 @@ pub use load::{
     Arrival, Body, Close, Connections, Engine, FailureKind, GeneratorCost, Interval, LoadOutcome,
     LoadSpec, RequestCounts, ThreadCost,
 };
+pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{
     EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RecordError, RunRecord,
     Store, TargetRecord, TrialRecord, TrialState,

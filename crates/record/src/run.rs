@@ -14,7 +14,7 @@
 //! ```
 //! A trial is written when it ends, so that an interrupted or crashed run keeps what is complete.
 
-use crate::{Examination, LoadOutcome, LoadSpec, Series, Unavailable, Warning};
+use crate::{Examination, LoadOutcome, LoadSpec, Reported, Series, Unavailable, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -221,6 +221,10 @@ pub struct TrialRecord {
     pub state: TrialState,
     /// What came of the load; `None` when it never started.
     pub outcome: Option<LoadOutcome>,
+    /// What another tool reported, for a trial that was imported and not measured here. Then `outcome` is `None`, and
+    /// of `load` only that is meant which the figures name too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
     /// Targets as they ran.
     pub targets: Vec<TargetRecord>,
     /// What could not be watched.
@@ -461,6 +465,7 @@ mod tests {
                     remedy: "free it".into(),
                 },
                 outcome: None,
+                reported: None,
                 targets: vec![TargetRecord::default()],
                 unavailable: vec![],
                 warnings: vec![Warning::new("x", "y", "z")],

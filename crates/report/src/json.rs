@@ -5,6 +5,8 @@
 
 use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
+use analysis::foreign::{Imported, ImportedResult, LeftOut};
+use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
     RuledOut, RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
@@ -295,15 +297,61 @@ pub struct CompareDocument {
     /// The comparison.
     #[serde(flatten)]
     pub comparison: Comparison,
+    /// What other tools reported of both, side by side; the first record is the baseline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<ReportedTable>,
 }
 
 /// The document of a comparison.
-pub fn compare_document(comparison: &Comparison) -> CompareDocument {
+pub fn compare_document(comparison: &Comparison, reported: Vec<ReportedTable>) -> CompareDocument {
     CompareDocument {
         format: FORMAT,
         same: comparison.same(),
         comparison: comparison.clone(),
+        reported,
     }
+}
+
+/// What `prony import --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ImportDocument {
+    /// Version of this document.
+    pub format: u32,
+    /// Directory of the record.
+    pub record: String,
+    /// Results in the order of the texts.
+    pub results: Vec<ImportedResult>,
+    /// The same side by side.
+    pub tables: Vec<ReportedTable>,
+    /// What was checked on the way, in words.
+    pub notes: Vec<String>,
+    /// Lines that looked like a result and were not taken.
+    pub left_out: Vec<LeftOut>,
+    /// What a reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// The document of an import.
+pub fn import_document(
+    imported: &Imported,
+    analysis: &RunAnalysis,
+    directory: &str,
+) -> ImportDocument {
+    let plan = Plan::deserialize(&imported.record.plan).ok();
+    ImportDocument {
+        format: FORMAT,
+        record: directory.to_owned(),
+        results: imported.results.clone(),
+        tables: plan.map_or_else(Vec::new, |plan| reported_tables(&plan, analysis)),
+        notes: imported.notes.clone(),
+        left_out: imported.left_out.clone(),
+        warnings: analysis.warnings.clone(),
+    }
+}
+
+/// The published schema of [`ImportDocument`].
+pub fn import_schema() -> serde_json::Value {
+    schemars::schema_for!(ImportDocument).to_value()
 }
 
 /// The document of one diagnosis. `load` is what was asked, what came of it and its verdict; `None` where the load was

@@ -5,6 +5,7 @@
 
 mod comparison;
 mod diagnosis;
+mod imported;
 mod live;
 mod load;
 mod plan;
@@ -17,6 +18,8 @@ mod wrap;
 
 pub use comparison::comparison_text;
 pub use diagnosis::diagnosis_text;
+pub(crate) use imported::{figure_text, gain_text};
+pub use imported::{import_text, reported_text};
 pub use live::live_cells;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;

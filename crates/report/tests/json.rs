@@ -3,10 +3,11 @@
 mod common;
 mod diagnoses;
 
+use analysis::foreign::{Format, Making, Options, Source, import};
 use common::{golden, loads, run};
 use report::json::{
     DiagnoseDocument, compare_document, compare_schema, diagnose_document, diagnose_schema,
-    load_document, load_schema, run_document, run_schema,
+    import_document, import_schema, load_document, load_schema, run_document, run_schema,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ fn the_published_schemas_are_those_of_the_types() {
         "../../schema/tune.schema.json",
         &pretty(&report::tune::schema()),
     );
+    golden("../../schema/import.schema.json", &pretty(&import_schema()));
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn a_comparison_is_valid_against_the_schema() {
         warnings: vec![record::Warning::new("other_host", "two hosts", "use one")],
         threshold: None,
     };
-    let document = serde_json::to_value(compare_document(&comparison)).unwrap();
+    let document = serde_json::to_value(compare_document(&comparison, Vec::new())).unwrap();
     assert_eq!(
         violations(&compare_schema(), &document),
         Vec::<String>::new()
@@ -131,6 +133,58 @@ fn a_comparison_is_valid_against_the_schema() {
     assert_eq!(document["same"], serde_json::json!(false));
     let text = report::text::comparison_text(&comparison, report::text::Style::Plain);
     golden("tests/golden/compare.txt", &text);
+}
+
+/// A result of another tool in front of one that it failed at.
+const FOREIGN: &str = "\
+  4 threads and 200 connections
+    Latency    51.10ms   94.69ms 864.53ms   86.61%
+     50%   12.71ms
+     99%  455.04ms
+  1291946 requests in 1.00m, 112.23GB read
+Requests/sec:  21495.22
+Transfer/sec:      1.87GB
+  4 threads and 200 connections
+";
+
+#[test]
+fn an_import_is_valid_against_the_schema() {
+    let source = Source {
+        file: "wrk.txt",
+        bytes: FOREIGN.as_bytes(),
+    };
+    let (options, making) = (Options::default(), Making::default());
+    let imported = import(Format::Auto, &[source], &options, &making).unwrap();
+    let analysis = analysis::analyse(&imported.record).unwrap();
+    let document = import_document(&imported, &analysis, "results/wrk");
+    let json = serde_json::to_value(&document).unwrap();
+    assert_eq!(violations(&import_schema(), &json), Vec::<String>::new());
+    assert_eq!(json["results"][0]["reported"]["tool"], "wrk");
+    assert_eq!(json["left_out"][0]["from"], 8);
+    let text = report::text::import_text(&document, report::text::Style::Plain);
+    for part in [
+        "rate_per_s",
+        "21,495.22",
+        "455.04ms",
+        "lines 8 to 8 left out",
+        "wrk.txt:1-7",
+    ] {
+        let part = part.replace("lines 8 to 8", "line 8");
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    // The page of such a record shows what was reported, and no column of ours.
+    let run = report::text::run_text(&imported.record, &analysis, report::text::Style::Plain);
+    assert!(
+        run.contains("reported by wrk") && !run.contains("CPU/req"),
+        "{run}"
+    );
+    let page = report::html::page(
+        &imported.record,
+        &analysis,
+        &std::collections::BTreeMap::new(),
+    );
+    assert!(page.contains("Reported by wrk"));
+    assert!(page.contains("21,495.22"));
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn trial(busy: f64) -> TrialRecord {
         load: spec(),
         state: TrialState::Complete,
         outcome: Some(outcome()),
+        reported: None,
         targets: vec![nginx()],
         unavailable: vec![],
         warnings: vec![],

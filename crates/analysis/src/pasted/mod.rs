@@ -2,8 +2,8 @@
 //! vmstat, pidstat, wrk, ab. From text to facts; the causes are the same as for a record.
 //!
 //! People paste more than the tool's output: prompts, comments, several runs in a row. So the reader
-//! looks for what it knows, wherever it stands, and keeps the order. The first artefact of a kind
-//! is the case to be diagnosed; later ones of the same kind are compared with it.
+//! looks for what it knows, wherever it stands, and keeps the order; it shares the readers of `prony import`. The first
+//! artefact of a kind is the case to be diagnosed; later ones of the same kind are compared with it.
 //!
 //! The surprise is the divisor. `strace -c` does not know how many requests there were; a server that does the same for
 //! each request betrays it: [`requests_in`] looks for the count of which the others are whole multiples.
@@ -14,8 +14,11 @@ mod strace;
 mod table;
 
 pub use load::LoadResult;
+pub(crate) use strace::sizes;
 pub use strace::{CallCount, StraceSummary};
 
+use crate::foreign::text::{plain, words};
+use crate::foreign::{self, host};
 use std::collections::BTreeMap;
 
 /// Counted sizes of one call: how often each was returned.
@@ -27,6 +30,8 @@ pub struct Sizes {
     pub counts: Vec<(u64, u64)>,
     /// Calls whose requested length is known too, and how many of those returned exactly that.
     pub asked: Option<(u64, u64)>,
+    /// Line at which they begin, from 1.
+    pub line: u32,
 }
 
 /// A table of numbers over time or processes: the column names and the rows.
@@ -66,12 +71,17 @@ impl Pasted {
     pub fn read(texts: &[(String, String)]) -> Self {
         let mut all = Self::default();
         for (name, text) in texts {
+            let text = plain(text);
             let lines: Vec<&str> = text.lines().collect();
-            all.straces.extend(strace::summaries(&lines));
+            let words = words(&text);
+            let straces = host::straces(&words).into_iter();
+            all.straces.extend(straces.map(|(summary, _)| summary));
             all.sizes.extend(strace::sizes(name, &lines));
-            all.vmstats.extend(table::vmstats(&lines));
+            let vmstats = host::vmstats(&words).into_iter();
+            all.vmstats.extend(vmstats.map(|(table, _)| table));
             all.pidstats.extend(table::pidstats(&lines));
-            all.loads.extend(load::results(&lines));
+            all.loads
+                .extend(foreign::loads(&text).iter().map(LoadResult::of));
         }
         all
     }

@@ -21,6 +21,8 @@ pub struct CallCount {
 pub struct StraceSummary {
     /// Rows, as printed.
     pub rows: Vec<CallCount>,
+    /// Calls in its last line; `None` when it was cut off before that.
+    pub total: Option<u64>,
 }
 
 impl StraceSummary {
@@ -33,44 +35,6 @@ impl StraceSummary {
     }
 }
 
-/// All summaries in these lines.
-pub(super) fn summaries(lines: &[&str]) -> Vec<StraceSummary> {
-    let mut found: Vec<StraceSummary> = Vec::new();
-    let mut open = false;
-    for line in lines {
-        if line.contains("% time") && line.contains("usecs/call") {
-            found.push(StraceSummary::default());
-            open = true;
-        } else if open && line.trim_end().ends_with(" total") {
-            open = false;
-        } else if open && let (Some(row), Some(summary)) = (row(line), found.last_mut()) {
-            summary.rows.push(row);
-        }
-    }
-    found.retain(|summary| !summary.rows.is_empty());
-    found
-}
-
-/// `53.49  4.035007  11  365710  [errors]  writev`.
-fn row(line: &str) -> Option<CallCount> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (call, numbers) = words.split_last()?;
-    let is_name = call.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && call.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !is_name || !(4..=5).contains(&numbers.len()) {
-        return None;
-    }
-    Some(CallCount {
-        call: (*call).to_owned(),
-        seconds: numbers[1].parse().ok()?,
-        calls: numbers[3].parse().ok()?,
-        errors: match numbers.get(4) {
-            Some(text) => text.parse().ok()?,
-            None => 0,
-        },
-    })
-}
-
 /// Calls whose sizes people count.
 const SIZED: [&str; 12] = [
     "readv", "writev", "recvfrom", "sendto", "recvmsg", "sendmsg", "pread64", "pwrite64", "preadv",
@@ -78,7 +42,7 @@ const SIZED: [&str; 12] = [
 ];
 
 /// Counted sizes and lines of strace, by call.
-pub(super) fn sizes(file: &str, lines: &[&str]) -> Vec<Sizes> {
+pub(crate) fn sizes(file: &str, lines: &[&str]) -> Vec<Sizes> {
     let mut found = counted(file, lines);
     found.extend(traced(lines));
     found
@@ -95,28 +59,33 @@ fn counted(file: &str, lines: &[&str]) -> Vec<Sizes> {
     let mut call = named_in(file).unwrap_or_default();
     let mut found: Vec<Sizes> = Vec::new();
     let mut block: Vec<(u64, u64)> = Vec::new();
-    let mut close = |block: &mut Vec<(u64, u64)>, call: &str| {
+    let mut close = |block: &mut Vec<(u64, u64)>, call: &str, line: u32| {
         if block.len() >= 3 {
             found.push(Sizes {
                 call: call.to_owned(),
                 counts: std::mem::take(block),
                 asked: None,
+                line,
             });
         }
         block.clear();
     };
-    for line in lines {
+    let mut first = 0;
+    for (number, line) in (1..).zip(lines) {
         if let Some(pair) = count_and_size(line) {
+            if block.is_empty() {
+                first = number;
+            }
             block.push(pair);
             continue;
         }
-        close(&mut block, call);
+        close(&mut block, call, first);
         // A line of strace names its call too; a heading or a command names what follows.
         if let Some(named) = named_in(line).filter(|_| traced_call(line).is_none()) {
             call = named;
         }
     }
-    close(&mut block, call);
+    close(&mut block, call, first);
     found
 }
 
@@ -128,15 +97,21 @@ fn count_and_size(line: &str) -> Option<(u64, u64)> {
     words.next().is_none().then_some((size, count))
 }
 
+/// Calls by returned size, those whose length was asked for, those of them that got it, the first line.
+type Traced = (BTreeMap<u64, u64>, u64, u64, u32);
+
 /// Lines of strace, gathered by call; at least eight of a call.
 fn traced(lines: &[&str]) -> Vec<Sizes> {
     const FEWEST: u64 = 8;
-    let mut by_call: BTreeMap<&str, (BTreeMap<u64, u64>, u64, u64)> = BTreeMap::new();
-    for line in lines {
+    let mut by_call: BTreeMap<&str, Traced> = BTreeMap::new();
+    for (number, line) in (1..).zip(lines) {
         let Some((call, arguments, returned)) = traced_call(line) else {
             continue;
         };
-        let (counts, asked, full) = by_call.entry(call).or_default();
+        let (counts, asked, full, first) = by_call.entry(call).or_default();
+        if *first == 0 {
+            *first = number;
+        }
         *counts.entry(returned).or_default() += 1;
         if let Some(length) = asked_bytes(call, arguments) {
             *asked += 1;
@@ -146,10 +121,11 @@ fn traced(lines: &[&str]) -> Vec<Sizes> {
     by_call
         .into_iter()
         .filter(|(_, (counts, ..))| counts.values().sum::<u64>() >= FEWEST)
-        .map(|(call, (counts, asked, full))| Sizes {
+        .map(|(call, (counts, asked, full, line))| Sizes {
             call: call.to_owned(),
             counts: counts.into_iter().collect(),
             asked: (asked > 0).then_some((asked, full)),
+            line,
         })
         .collect()
 }
@@ -187,6 +163,12 @@ fn asked_bytes(call: &str, arguments: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign::{host, text};
+
+    fn summaries(text: &str) -> Vec<StraceSummary> {
+        let read = host::straces(&text::words(text)).into_iter();
+        read.map(|(summary, _)| summary).collect()
+    }
 
     #[test]
     fn a_summary_with_and_without_errors() {
@@ -196,7 +178,7 @@ mod tests {
             53.49    4.035007          11    365710           writev\n\
              0.07    0.004944          14       337       337 connect\n\
             100.00    7.543812           9    827460       363 total\n";
-        let found = summaries(&text.lines().collect::<Vec<_>>());
+        let found = summaries(text);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].rows.len(), 2);
         assert_eq!(found[0].rows[1].errors, 337);

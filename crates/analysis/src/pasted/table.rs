@@ -1,41 +1,6 @@
-//! Tables with a line of column names: vmstat and pidstat.
+//! Tables with a line of column names: pidstat. vmstat is read where it is imported, in `foreign`.
 
 use super::Table;
-
-/// All vmstat outputs in these lines. The first row of each is the average since boot and left out.
-pub(super) fn vmstats(lines: &[&str]) -> Vec<Table> {
-    let is_header = |words: &[&str]| {
-        words.starts_with(&["r", "b"]) && ["us", "sy", "id"].iter().all(|c| words.contains(c))
-    };
-    let mut found: Vec<Table> = Vec::new();
-    let mut open = false;
-    for line in lines {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if is_header(&words) {
-            // A long vmstat repeats its header on every screen.
-            if !open {
-                found.push(table(&words));
-            }
-            open = true;
-        } else if open && line.starts_with("procs") {
-        } else if open {
-            let numbers: Option<Vec<f64>> = words.iter().map(|w| w.parse().ok()).collect();
-            match (numbers, found.last_mut()) {
-                (Some(row), Some(table)) if row.len() == table.columns.len() => {
-                    table.rows.push(row);
-                }
-                _ => open = false,
-            }
-        }
-    }
-    for table in &mut found {
-        if table.rows.len() > 1 {
-            table.rows.remove(0);
-        }
-    }
-    found.retain(|table| !table.rows.is_empty());
-    found
-}
 
 /// All blocks of pidstat with CPU columns; words in front of the columns (time, UID, PID) are not kept.
 pub(super) fn pidstats(lines: &[&str]) -> Vec<Table> {
@@ -81,7 +46,10 @@ mod tests {
     #[test]
     fn vmstat_without_its_first_row() {
         let text = "procs -----------memory----------\n r  b   swpd   free   in   cs us sy id wa st\n 1 0 6200 422776 2 3 1 3 96 0 0\n 5 0 6200 380732 33561 2501 10 50 40 0 0\n 9 0 6200 349612 59441 1660 16 82 2 0 0\n```\n9 0 1 1 1 1 1 1 1 1 1\n";
-        let found = vmstats(&text.lines().collect::<Vec<_>>());
+        let found: Vec<Table> = crate::foreign::host::vmstats(&crate::foreign::text::words(text))
+            .into_iter()
+            .map(|(table, _)| table)
+            .collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].column("in"), Some(vec![33561.0, 59441.0]));
     }

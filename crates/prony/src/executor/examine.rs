@@ -345,6 +345,7 @@ impl Passes {
             warnings: Vec::new(),
             series: self.watched.series,
             outcome,
+            reported: None,
             examination: Some(Examination {
                 servers: servers.to_vec(),
                 answer: self.approach.answer,

@@ -535,6 +535,7 @@ pub(super) fn blank(spec: &LoadSpec, target: record::TargetRecord) -> TrialRecor
         load: spec.clone(),
         state: TrialState::Complete,
         outcome: None,
+        reported: None,
         targets: vec![record::TargetRecord {
             name: SERVER.to_owned(),
             ..target

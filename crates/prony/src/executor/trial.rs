@@ -68,6 +68,7 @@ pub fn run(
         load: trial.load.clone(),
         state: TrialState::Complete,
         outcome: None,
+        reported: None,
         targets: Vec::new(),
         unavailable: Vec::new(),
         warnings: Vec::new(),

@@ -1,9 +1,11 @@
 //! `prony compare A B`: two records side by side, as a table and as a gate: the exit code says whether B is worse.
 
 use crate::cli::CompareArgs;
+use crate::executor::run::analyse;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal;
+use analysis::imported::compare_reported;
 use analysis::{CompareOptions, Outcome};
 use record::RunRecord;
 use std::path::Path;
@@ -19,12 +21,19 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         threshold: args.threshold,
     };
     let comparison = analysis::compare(&a, &b, options);
+    let reported = compare_reported(&analyse(&a)?, &analyse(&b)?);
     if args.json {
-        let document = report::json::compare_document(&comparison);
+        let document = report::json::compare_document(&comparison, reported);
         terminal::result(&super::to_json(&document))?;
     } else {
-        let text = report::text::comparison_text(&comparison, terminal::style());
-        terminal::result(&text)?;
+        if !comparison.cells.is_empty() {
+            let text = report::text::comparison_text(&comparison, terminal::style());
+            terminal::result(&text)?;
+        }
+        if !reported.is_empty() {
+            let text = report::text::reported_text(&reported, terminal::style());
+            terminal::result(&text)?;
+        }
     }
     Ok(match comparison.outcome {
         Outcome::NoDifference | Outcome::Improvement => Exit::Valid,

@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 pub(crate) mod diagnose;
+mod import;
 mod index;
 mod load;
 mod origin;
@@ -34,6 +35,7 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Report(args) => report::run(args),
         Verb::Check(args) => check::run(args),
         Verb::Tune(args) => tune::run(args),
+        Verb::Import(args) => import::run(args),
     }
 }
 

@@ -13,6 +13,7 @@ mod gains;
 mod heat;
 mod limits;
 pub(crate) mod number;
+mod reported;
 mod series;
 mod shares;
 mod spectra;
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 13] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
@@ -43,6 +44,10 @@ const TEMPLATES: [(&str, &str); 12] = [
         include_str!("../../templates/conclusion.html"),
     ),
     ("plots.html", include_str!("../../templates/plots.html")),
+    (
+        "reported.html",
+        include_str!("../../templates/reported.html"),
+    ),
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
     ("trials.html", include_str!("../../templates/trials.html")),
@@ -94,6 +99,7 @@ struct Page<'a> {
     trials_valid: usize,
     limits: Vec<limits::LimitView>,
     stages: Vec<stages::StageView>,
+    reported: Vec<reported::ReportedView>,
     spectra: Vec<SpectrumOption>,
     latency_heads: Vec<&'static str>,
     trials: Vec<trials::TrialView>,
@@ -165,6 +171,7 @@ pub fn page(
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
         limits: limits::limits(record, &document, plan.as_ref(), &source),
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
+        reported: reported::tables(record, analysis, plan.as_ref()),
         spectra: spectrum_options(&data.spectra),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),
         trials: trials::trials(record, analysis, &source),

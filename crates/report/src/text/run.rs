@@ -2,8 +2,9 @@
 
 use super::style::Style;
 use super::table::columns;
-use super::{verdict_text, warnings_text};
+use super::{reported_text, verdict_text, warnings_text};
 use crate::intervals::interval_words;
+use analysis::imported::reported_tables;
 use analysis::words::{levels, percent, rate};
 use analysis::{Cell, Knee, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
@@ -15,11 +16,18 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     if !record.manifest.question.is_empty() {
         sections.push(format!("question: {}\n", record.manifest.question));
     }
+    let reported = plan
+        .as_ref()
+        .map_or_else(Vec::new, |p| reported_tables(p, analysis));
+    // A stage that others measured has its own table; the columns of ours would be empty.
+    let measured = |name: &&String| reported.iter().all(|t| t.stage != **name);
     sections.extend(
         stages(analysis)
             .iter()
+            .filter(measured)
             .map(|name| stage_text(plan.as_ref(), analysis, name, style)),
     );
+    sections.push(reported_text(&reported, style));
     if !analysis.knees.is_empty() {
         sections.push(analysis.knees.iter().map(knee_text).collect());
     }

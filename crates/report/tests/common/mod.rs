@@ -397,6 +397,7 @@ pub fn run() -> RunRecord {
             load: trial.load.clone(),
             state: TrialState::Complete,
             outcome: Some(outcome),
+            reported: None,
             targets: vec![target()],
             unavailable: vec![],
             warnings: vec![],
