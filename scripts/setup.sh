@@ -4,6 +4,7 @@
 #   scripts/setup.sh evaluate    what `make evaluate` needs: a C compiler and linker
 #   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
 #   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and mended
+#   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
 # network. As root it uses apt directly, otherwise through sudo; with neither it says what is missing and
@@ -86,6 +87,24 @@ uwsgi                                     uwsgi-core
 varnishd                                  varnish
 /usr/lib/uwsgi/plugins/python3*_plugin.so uwsgi-plugin-python3
 /usr/sbin/php-fpm*                        php-fpm
+/usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
+TABLE
+}
+
+# Packages for the experiments, one a line, whose program or library is missing.
+missing_for_studies() {
+    while read -r program package; do
+        case $program in
+        */*) compgen -G "$program" >/dev/null ;;
+        *) has "$program" ;;
+        esac || echo "$package"
+    done <<'TABLE'
+ip                                        iproute2
+java                                      default-jre-headless
+nginx                                     nginx
+/usr/lib/*/libjemalloc.so.2               libjemalloc2
+/usr/lib/*/libmimalloc.so.2.0             libmimalloc2.0
+/usr/lib/*/libtcmalloc_minimal.so.4       libtcmalloc-minimal4
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }
@@ -190,6 +209,13 @@ install_truth_servers() {
         || echo "setup: going on; cases whose server is missing are skipped and say so" >&2
 }
 
+install_study_servers() {
+    local packages
+    mapfile -t packages < <(missing_for_studies)
+    install_or_explain "${packages[@]}" \
+        || echo "setup: going on; levels whose server or library is missing are skipped and say so" >&2
+}
+
 install_cargo_deny() {
     cargo deny --version >/dev/null 2>&1 && return
     echo "setup: building cargo-deny $deny_version (a few minutes, once)"
@@ -216,9 +242,14 @@ main() {
         require_compiler
         install_truth_servers
         ;;
+    studies)
+        require_cargo
+        require_compiler
+        install_study_servers
+        ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate, test and truth" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth and studies" >&2
         exit "$exit_usage"
         ;;
     esac

@@ -138,6 +138,7 @@ fn stage_of(name: &str, compared: &str, trials: &[&TrialAnalysis]) -> Stage {
         factors,
         baseline: Levels::from([(compared.to_owned(), "before".to_owned())]),
         repeats: 1,
+        examine: false,
     }
 }
 

@@ -34,6 +34,7 @@ mod samples;
 mod simulated;
 mod stats;
 mod steady;
+mod tables;
 mod trial;
 mod tuning;
 mod types;
@@ -61,6 +62,7 @@ pub use proof::{
     Arm, Blocks, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back, status_after,
 };
 pub use run::analyse;
+pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use tuning::{Tuning, TuningStep};
 pub use types::*;

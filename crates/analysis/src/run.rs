@@ -3,6 +3,7 @@
 use crate::cells::cells;
 use crate::fairness::fairness;
 use crate::knee::knees;
+use crate::tables::tables;
 use crate::trial::analyse_trial;
 use crate::words::{levels, plural, rate};
 use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, imported};
@@ -34,6 +35,7 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
         knees: knees(&plan, &cells, &trials),
         fairness: fairness(record, &plan, &cells, &trials),
         warnings: warnings(record, &plan, &trials, &own),
+        tables: tables(record, &plan, &cells, &trials),
         cells,
         trials,
     })

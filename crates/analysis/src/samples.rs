@@ -299,6 +299,7 @@ fn plan_stage(sample: &StageSample) -> plan::Stage {
             .map(|(factor, level)| (text(factor), text(level)))
             .collect(),
         repeats: sample.repeats,
+        examine: true,
     }
 }
 

@@ -387,4 +387,7 @@ pub struct RunAnalysis {
     pub fairness: Vec<Fairness>,
     /// What a reader of the run must know.
     pub warnings: Vec<record::Warning>,
+    /// Tables that the experiment asks for, in the order of the file.
+    #[serde(default)]
+    pub tables: Vec<crate::Table>,
 }

@@ -88,6 +88,18 @@ pub enum MonitorError {
         /// `cpu` or `memory`.
         controller: &'static str,
     },
+    /// A counter of the CPU that the kernel does not give.
+    #[error("no hardware counter for it here: perf_event_open: {cause}")]
+    NoCounter {
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// No device has counters by queue.
+    #[error("no driver of {devices} counts by queue")]
+    NoQueues {
+        /// Devices that were asked.
+        devices: String,
+    },
     /// No socket listened on the address in any sample.
     #[error("no socket listens on {address} in this network namespace")]
     NotListening {
@@ -129,10 +141,16 @@ impl MonitorError {
             Self::NoController { .. } => {
                 "mount the control groups at /sys/fs/cgroup and start prony in the host's cgroup namespace"
             }
+            Self::NoCounter { cause } => match cause.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => "run prony as root, or give it CAP_PERFMON",
+                _ => {
+                    "measure on a machine whose CPU shows its counters; most virtual ones hide them"
+                }
+            },
             Self::NotListening { .. } => "start prony in the network namespace of the server",
             Self::Thread { .. } => "raise the limit of processes (ulimit -u) or free some memory",
             Self::Panicked { .. } => "report this as a bug of prony",
-            Self::Malformed { .. } | Self::NoField { .. } => "",
+            Self::Malformed { .. } | Self::NoField { .. } | Self::NoQueues { .. } => "",
         }
     }
 

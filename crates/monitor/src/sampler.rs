@@ -11,9 +11,12 @@ use crate::cpu::Cpu;
 use crate::jvm::Jvm;
 use crate::listen::Listen;
 use crate::nic::Nic;
+use crate::queues::Queues;
+use crate::slab::Slab;
 use crate::sockets::Sockets;
 use crate::softirq::{Softirqs, Softnet};
 use crate::tasks::Tasks;
+use crate::tlb::Tlb;
 use crate::tree::Members;
 use crate::watch::{Cost, Observation};
 use crate::{MonitorError, Pass, Recorder, Source, WatchConfig, memory, pressure, tcp};
@@ -62,7 +65,16 @@ impl Sampler {
             )));
             let (slow, same) = (config.slow_interval, members.clone());
             sources.push(Box::new(Jvm::new(root, same, slow)));
+            if config.extras.tlb {
+                sources.push(Box::new(Tlb::new(root, members.clone(), slow)));
+            }
             sources.push(Box::new(Cgroups::new(root, members, slow)));
+        }
+        if config.extras.slabs {
+            sources.push(Box::new(Slab::new(root)));
+        }
+        if config.extras.queues {
+            sources.push(Box::new(Queues::new(root, config.devices.clone())));
         }
         if !config.listen.is_empty() {
             sources.push(Box::new(Listen::new(config.listen.clone())));

@@ -28,6 +28,17 @@ pub struct Watched {
     pub pids: Vec<i32>,
 }
 
+/// What is watched only when somebody wants to see it: it costs more, or most hosts do not have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Data TLB loads and misses of the targets.
+    pub tlb: bool,
+    /// Slabs of TCP sockets.
+    pub slabs: bool,
+    /// Queues of the network devices.
+    pub queues: bool,
+}
+
 /// What is to be watched.
 #[derive(Clone, Debug)]
 pub struct WatchConfig {
@@ -45,6 +56,8 @@ pub struct WatchConfig {
     pub listen: Vec<SocketAddr>,
     /// Network devices of interest; empty: all, up to [`crate::nic::MOST_DEVICES`].
     pub devices: Vec<String>,
+    /// What is watched on request.
+    pub extras: Extras,
 }
 
 impl Default for WatchConfig {
@@ -58,6 +71,7 @@ impl Default for WatchConfig {
             generator: i32::try_from(std::process::id()).ok(),
             listen: Vec::new(),
             devices: Vec::new(),
+            extras: Extras::default(),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use monitor::fields::Field;
 use monitor::{
-    Signal, cgroup, conntrack, cpu, jvm, listen, memory, nic, pressure, process, sockets, softirq,
-    tcp, thread,
+    Signal, cgroup, conntrack, cpu, jvm, listen, memory, nic, pressure, process, queues, slab,
+    sockets, softirq, tcp, thread, tlb,
 };
 use record::Kind;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn documented() -> BTreeMap<String, (String, String)> {
 }
 
 fn ours() -> Vec<Signal> {
-    let plain: [&[Signal]; 34] = [
+    let plain: [&[Signal]; 37] = [
         &cpu::CORE,
         &[cpu::FREQUENCY],
         &cpu::HOST,
@@ -64,6 +64,9 @@ fn ours() -> Vec<Signal> {
         &conntrack::DROPS,
         &process::SWAP,
         &jvm::JVM,
+        &slab::SLAB,
+        &tlb::TLB,
+        &queues::QUEUE,
     ];
     let fields: [&[Field]; 8] = [
         tcp::SNMP,

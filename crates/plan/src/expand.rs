@@ -10,6 +10,7 @@ use crate::idle::idle_factors;
 use crate::levels;
 use crate::load::{Draft, Load, pick};
 use crate::node::Field;
+use crate::onload;
 use crate::order::{SplitMix, cells};
 use crate::targets::{Read, Resolved, start_order};
 use crate::topology::{self, CLIENT};
@@ -43,6 +44,7 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         error_limit: top.design.errors.unwrap_or(DEFAULT_ERROR_LIMIT),
         tune: experiment.tune.clone(),
         warnings: Vec::new(),
+        tables: experiment.tables.iter().map(|t| t.spec.clone()).collect(),
         scale: String::new(),
         scales: Vec::new(),
         skipped: Vec::new(),
@@ -54,8 +56,13 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         add_stage(&mut plan, section, experiment, read, &mut random, report);
     }
     check_used(&plan, experiment, report);
+    add_onload(&mut plan, experiment, report);
     check_budget(&plan, top, report);
-    plan.warnings = shared_cores(&plan.trials);
+    let targets: Vec<&str> = experiment.targets.keys().map(String::as_str).collect();
+    for table in &experiment.tables {
+        table.check(&plan, &targets, report);
+    }
+    plan.warnings.extend(shared_cores(&plan.trials));
     plan.warnings
         .extend(idle_factors(&plan.stages, &plan.trials));
     plan
@@ -107,6 +114,7 @@ fn add_stage(
         baseline,
         factors: factors.clone(),
         repeats,
+        examine: section.design.examine.unwrap_or(true),
     });
     if report
         .take(check_size(section, &factors, repeats))
@@ -500,6 +508,21 @@ fn check_used(plan: &Plan, experiment: &Experiment, report: &mut Report) {
             ));
         }
     }
+}
+
+/// Profiles of Onload beside the configurations whose wrappers name them.
+fn add_onload(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
+    if experiment.onload.is_empty() || !report.is_empty() {
+        return;
+    }
+    let Plan {
+        trials, warnings, ..
+    } = plan;
+    for target in trials.iter_mut().flat_map(|t| &mut t.targets) {
+        report.take(onload::lay_out(&experiment.onload, target, warnings));
+    }
+    let targets: Vec<&TargetSpec> = trials.iter().flat_map(|t| &t.targets).collect();
+    report.take(onload::check_used(&experiment.onload, &targets));
 }
 
 fn check_budget(plan: &Plan, top: &Section, report: &mut Report) {

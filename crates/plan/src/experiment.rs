@@ -8,6 +8,8 @@ use crate::error::{Fault, Found, Report, unknown, unknown_name};
 use crate::levels::{Shape, variants};
 use crate::load::FIELDS;
 use crate::node::{Entry, Field, Node};
+use crate::onload;
+use crate::table;
 use crate::targets::{self, Read, TEMPLATE_NAMES, Target};
 use crate::topology;
 use crate::tuning::{self, Profile};
@@ -15,15 +17,17 @@ use crate::{Factor, IrqPin, Levels};
 use record::Nanos;
 use std::collections::BTreeMap;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
+    "table", "onload",
 ];
 const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
-const DESIGN_KEYS: [&str; 10] = [
+const DESIGN_KEYS: [&str; 11] = [
     "baseline",
     "repeats",
     "measure",
     "warmup",
+    "examine",
     "budget",
     "errors",
     "tune",
@@ -31,7 +35,7 @@ const DESIGN_KEYS: [&str; 10] = [
     "max_repeats",
     "aa",
 ];
-const STAGE_DESIGN_KEYS: [&str; 5] = ["baseline", "repeats", "measure", "warmup", "aa"];
+const STAGE_DESIGN_KEYS: [&str; 6] = ["baseline", "repeats", "measure", "warmup", "examine", "aa"];
 
 /// The whole file.
 #[derive(Default)]
@@ -47,6 +51,9 @@ pub(crate) struct Experiment {
     pub stages: Vec<Section>,
     /// What `[design] tune` names.
     pub tune: Option<Profile>,
+    pub tables: Vec<table::Draft>,
+    /// Profiles for a wrapper.
+    pub onload: Vec<onload::Profile>,
 }
 
 /// The top level, or a stage.
@@ -76,6 +83,7 @@ pub(crate) struct Design {
     pub repeats: Option<u32>,
     pub measure: Option<Nanos>,
     pub warmup: Option<Nanos>,
+    pub examine: Option<bool>,
     /// With its place.
     pub budget: Option<(usize, Nanos)>,
     pub errors: Option<f64>,
@@ -149,6 +157,13 @@ impl Experiment {
                 for (i, field) in field.list()?.enumerate() {
                     let result = stage(field, i, report);
                     self.stages.extend(report.take(result));
+                }
+            }
+            "onload" => self.onload = onload::read(field)?,
+            "table" => {
+                for field in field.list()? {
+                    let result = table::read(field, report);
+                    self.tables.extend(report.take(result));
                 }
             }
             _ if KEYS.contains(&field.name) => {
@@ -385,6 +400,7 @@ impl Design {
             "repeats" => self.repeats = Some(field.count32(1)?),
             "measure" => self.measure = Some(field.duration_above_zero()?),
             "warmup" => self.warmup = Some(field.duration()?),
+            "examine" => self.examine = Some(field.boolean()?),
             "budget" => self.budget = Some((field.node.at, field.duration_above_zero()?)),
             "until" => self.until = Some(field.half_width()?),
             "max_repeats" => self.max_repeats = Some(field.count32(1)?),
@@ -401,6 +417,7 @@ impl Design {
             repeats: self.repeats.or(top.repeats),
             measure: self.measure.or(top.measure),
             warmup: self.warmup.or(top.warmup),
+            examine: self.examine.or(top.examine),
             budget: top.budget,
             errors: top.errors,
             until: top.until,

@@ -29,10 +29,10 @@ pub(crate) enum Shape {
     Map(&'static Shape),
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
     /// The entry of a keyed table for the cell's level, under the field's own name.
     pub fn choose<'b>(self, field: Field<'b>, entries: &'b [Entry]) -> Result<Field<'b>, Found> {
-        let matching: Vec<&Factor> = self.keyed_by(entries).collect();
+        let matching = self.keyed_by(entries);
         let factor = match matching.as_slice() {
             [factor] => factor,
             [] => return Err(keyed_by_none(field, entries, self.factors)),
@@ -48,16 +48,17 @@ impl Cell<'_> {
         })
     }
 
-    /// The factors whose levels are just the keys of the table.
-    fn keyed_by<'b>(self, entries: &'b [Entry]) -> impl Iterator<Item = &'b Factor>
-    where
-        Self: 'b,
-    {
-        let same = |factor: &&Factor| {
-            factor.levels.len() == entries.len()
-                && entries.iter().all(|e| factor.levels.contains(&e.name))
+    /// The factors whose levels are just the keys of the table; where there is none, those whose levels are all among
+    /// them, because a stage may have a part of a factor's levels.
+    fn keyed_by(self, entries: &[Entry]) -> Vec<&'a Factor> {
+        let has = |factor: &&Factor| {
+            let mut levels = factor.levels.iter();
+            levels.all(|level| entries.iter().any(|e| e.name == *level))
         };
-        self.factors.iter().filter(same)
+        let found: Vec<&'a Factor> = self.factors.iter().filter(has).collect();
+        let is_just = |factor: &&Factor| factor.levels.len() == entries.len();
+        let just: Vec<&'a Factor> = found.iter().copied().filter(is_just).collect();
+        if just.is_empty() { found } else { just }
     }
 
     /// The field with every choice made, as a value of its own.
@@ -83,7 +84,7 @@ impl Cell<'_> {
                     && entries
                         .iter()
                         .all(|e| matches!(e.node.value, Value::Table(_)))
-                    && self.keyed_by(entries).next().is_some();
+                    && !self.keyed_by(entries).is_empty();
                 if is_whole {
                     let chosen = self.choose(field, entries)?;
                     return match &chosen.node.value {

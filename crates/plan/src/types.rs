@@ -1,5 +1,6 @@
 //! The plan as every other crate sees it: plain data, stored as `plan.json` in the record.
 
+use crate::TableSpec;
 use record::{Bytes, LoadSpec, Nanos, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ pub struct Plan {
     /// What a reader of the plan must know before it runs.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// Tables that the experiment wants beside one table for each stage.
+    #[serde(default)]
+    pub tables: Vec<TableSpec>,
     /// Size of the experiment that was chosen: `small`, or one of the file's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scale: String,
@@ -77,6 +81,13 @@ pub struct Stage {
     pub baseline: Levels,
     /// Trials per cell, one per block.
     pub repeats: u32,
+    /// The last trial of each cell is examined: its servers are profiled, and what they do for a request is counted.
+    #[serde(default = "examined")]
+    pub examine: bool,
+}
+
+fn examined() -> bool {
+    true
 }
 
 /// What is varied.

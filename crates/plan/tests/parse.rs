@@ -1038,3 +1038,80 @@ fn a_tuning_profile_is_part_of_the_plan() {
     let error = tuned("mine.toml").unwrap_err();
     assert!(error.to_string().contains("No such file"), "{error}");
 }
+
+const TABLE: &str = r#"
+question = "q"
+[target.s]
+origin = {}
+[factor]
+workers = [1, 2]
+stack = ["kernel", "bypass"]
+[load]
+url = "http://s/"
+"#;
+
+#[test]
+fn tables_name_factors_and_figures() {
+    let text = format!(
+        "{TABLE}[[table]]\ntitle = \"Requests\"\nrows = \"workers\"\ncolumns = [\"stack\"]\n\
+         figures = [\"rate_per_s.max\", \"response_ns_p99\"]\nonly = {{ workers = 2 }}\n\
+         [[table]]\nkind = \"calls\"\ntarget = \"s\"\nstage = \"main\"\n"
+    );
+    let tables = parse(&text).unwrap().tables;
+    assert_eq!(
+        (tables[0].rows.as_slice(), tables[0].columns.as_slice()),
+        (
+            ["workers".to_owned()].as_slice(),
+            ["stack".to_owned()].as_slice()
+        )
+    );
+    let figures: Vec<String> = tables[0].figures.iter().map(|f| f.to_string()).collect();
+    assert_eq!(figures, ["rate_per_s.max", "response_ns_p99"]);
+    let level = |workers: &str| BTreeMap::from([("workers".to_owned(), workers.to_owned())]);
+    assert!(tables[0].keeps(&level("2")) && !tables[0].keeps(&level("1")));
+    assert_eq!(tables[1].kind.name(), "calls");
+}
+
+#[test]
+fn what_is_wrong_with_a_table() {
+    for (table, what) in [
+        ("rows = \"workers\"", "[[table]] has no `figures`"),
+        (
+            "figures = \"rate_per_sec\"",
+            "unknown figure `rate_per_sec` in [[table]]; did you mean `rate_per_s`?",
+        ),
+        (
+            "figures = \"rate_per_s\"\nrows = \"worker\"",
+            "unknown factor `worker` in [[table]]; did you mean `workers`?",
+        ),
+        (
+            "figures = \"rate_per_s\"\nonly = { stack = \"kernal\" }",
+            "unknown level `kernal` in factor `stack`; did you mean `kernel`?",
+        ),
+        (
+            "figures = \"rate_per_s\"\nstage = \"mian\"",
+            "unknown stage `mian` in [[table]]; did you mean `main`?",
+        ),
+        (
+            "kind = \"call\"",
+            "unknown value `call` in kind; did you mean `calls`?",
+        ),
+        (
+            "kind = \"calls\"\ntarget = \"t\"",
+            "unknown target `t` in [[table]]",
+        ),
+        (
+            "kind = \"cores\"\nfigures = \"rate_per_s\"",
+            "`figures` and `kind = \"cores\"` cannot both be given in one [[table]]: \
+             this kind of table has columns of its own",
+        ),
+        (
+            "figure = \"rate_per_s\"",
+            "unknown key `figure` in [[table]]; did you mean `figures`?",
+        ),
+    ] {
+        let error = parse(&format!("{TABLE}[[table]]\n{table}\n")).unwrap_err();
+        let all: Vec<String> = error.problems.iter().map(|p| p.fault.to_string()).collect();
+        assert!(all.iter().any(|fault| fault == what), "{table}: {all:?}");
+    }
+}

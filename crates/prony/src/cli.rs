@@ -295,6 +295,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   prony run                                      the built-in evaluation of the embedded server, under a minute
   prony run experiments/nginx-static.toml        an experiment
+  prony run proxy-buffers                        one that is built in: a file of experiments/ by its name
   prony run FILE --dry-run                       what would run, in which order, and for how long
   prony run FILE --scale paper                   the same at the size that [scale.paper] gives it, for a larger machine
   prony run FILE --until '±1%'                   whole blocks until every interval is that narrow
@@ -306,7 +307,7 @@ DIR/report.html is the report; the other files are the record (see ARCHITECTURE.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
-    /// Experiment file; without one, the built-in evaluation
+    /// Experiment file, or the name of one that is built in; without either, the built-in evaluation
     pub file: Option<PathBuf>,
     /// Directory for the record and report.html [default: results/NAME-TIME]
     #[arg(long, value_name = "DIR")]

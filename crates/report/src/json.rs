@@ -9,7 +9,7 @@ use analysis::foreign::{Imported, ImportedResult, LeftOut};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
-    RuledOut, RunAnalysis, Station, TrialAnalysis, Tuning, Unseen, Verdict,
+    RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use record::{
     Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
@@ -197,6 +197,8 @@ pub struct RunDocument {
     /// What the numbers allow to say, in words: what is best and by how much, what limits, what cannot be said.
     #[serde(default)]
     pub conclusion: Vec<Statement>,
+    /// The tables that the experiment asks for.
+    pub tables: Vec<Table>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
     /// Directory of the record.
@@ -498,6 +500,7 @@ pub fn run_document(
         diagnosed,
         fairness: analysis.fairness.clone(),
         conclusion: Vec::new(),
+        tables: analysis.tables.clone(),
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,

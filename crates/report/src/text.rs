@@ -12,6 +12,7 @@ mod plan;
 mod run;
 mod style;
 pub(crate) mod table;
+pub(crate) mod tables;
 mod trial;
 mod tuning;
 mod wrap;

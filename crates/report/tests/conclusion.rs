@@ -70,6 +70,7 @@ fn run_of(cells: Vec<Cell>) -> (RunRecord, RunAnalysis) {
         "stages": [{"name": "main", "repeats": 6, "baseline": {"allocator": "glibc"}, "factors": factors}],
     });
     let analysis = RunAnalysis {
+        tables: Vec::new(),
         fairness: Vec::new(),
         verdict: serde_json::from_value(json!({
             "valid": true, "limit": "server", "resource": "worker", "remedy": "", "evidence": [],

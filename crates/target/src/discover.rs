@@ -232,9 +232,11 @@ impl Look {
     }
 
     /// The topmost process of the same server: a parent belongs when it holds a listening socket of its child,
-    /// or runs the same program. An interpreter's name says nothing, so there only the socket counts.
+    /// or runs the same program. An interpreter's name says nothing, so there only the socket counts. prony starts
+    /// its own origin, which runs the same program, and is no part of it.
     fn top(&self, pid: i32) -> i32 {
         let root = Path::new(PROC);
+        let me = i32::try_from(std::process::id()).unwrap_or_default();
         let exe = |pid: i32| std::fs::read_link(root.join(format!("{pid}/exe"))).ok();
         let mut at = pid;
         while let Some(stat) = self.processes.get(&at) {
@@ -242,7 +244,7 @@ impl Look {
             let Some(above) = self.processes.get(&parent) else {
                 break;
             };
-            if parent <= 1 || above.name == "systemd" {
+            if parent <= 1 || parent == me || above.name == "systemd" {
                 break;
             }
             let shares = self

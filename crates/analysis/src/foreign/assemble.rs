@@ -448,6 +448,7 @@ fn stages(items: &[Item], options: &Options) -> Result<Vec<Stage>, ImportError> 
                 factors: Vec::new(),
                 baseline: Levels::new(),
                 repeats: 1,
+                examine: false,
             });
             stages.len() - 1
         });
@@ -555,6 +556,7 @@ fn record_of(
         scale: String::new(),
         scales: Vec::new(),
         skipped: Vec::new(),
+        tables: Vec::new(),
         warnings: Vec::new(),
     };
     RunRecord {

@@ -83,6 +83,7 @@ fn stage(trials: &[TrialRecord]) -> Stage {
         factors: vec![factor("cause"), factor("arm")],
         baseline: BTreeMap::from([("arm".to_owned(), prove::ARMS[0].to_owned())]),
         repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
+        examine: true,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::terminal::Progress;
 use monitor::profile::{ProfileConfig, Profiled, Profiler};
-use monitor::{Observation, Watch, WatchConfig, Watched};
+use monitor::{Extras, Observation, Watch, WatchConfig, Watched};
 use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::sync::Arc;
 use traffic::{Load, LoadError, MonotonicClock};
@@ -12,6 +12,8 @@ use traffic::{Load, LoadError, MonotonicClock};
 pub struct Around {
     /// The targets' processes to be sampled; `None` watches nothing at all, not even the host.
     pub watch: Option<Vec<Watched>>,
+    /// What is watched on request.
+    pub extras: Extras,
     /// The profile to be taken.
     pub profile: Option<ProfileConfig>,
 }
@@ -21,7 +23,7 @@ impl Around {
     pub fn watching(targets: Vec<Watched>) -> Self {
         Self {
             watch: Some(targets),
-            profile: None,
+            ..Self::default()
         }
     }
 }
@@ -52,6 +54,7 @@ pub fn drive(
         let config = WatchConfig {
             targets: targets.clone(),
             listen: vec![load.address()],
+            extras: around.extras,
             ..WatchConfig::default()
         };
         Watch::start(&config, Arc::new(|| MonotonicClock.now()))

@@ -221,6 +221,7 @@ impl Examiner<'_> {
             watch: Some(watched(servers)),
             profile: (!servers.is_empty())
                 .then(|| profile_config(servers, ProfileKind::OnCpu, PROFILE_HZ)),
+            ..Around::default()
         };
         let interrupted = self.interrupted;
         let driven = drive(load, self.spec, &around, self.progress, &mut || {

@@ -4,8 +4,8 @@
 use super::drive::{Around, Driven, drive};
 use super::examine::{self, Aftermath, Approach, Examiner, PROFILE_HZ};
 use crate::terminal::Progress;
-use monitor::Watched;
-use plan::{Plan, TargetSpec, TrialPlan};
+use monitor::{Extras, Watched};
+use plan::{Figure, Plan, TableKind, TargetSpec, TrialPlan};
 use record::{
     Arrival, Examination, LoadSpec, Nanos, ProfileKind, Server, TargetRecord, Tier, TrialRecord,
     TrialState, Warning,
@@ -89,8 +89,12 @@ pub fn run(
         })
         .and_then(|addresses| {
             record.load.url = plan::resolve_url(&trial.load.url, &addresses);
-            let examined = trial.block + 1 == plan.stages[trial.stage].repeats;
-            measure(&mut record, &mut targets, examined, progress, interrupted)
+            let stage = &plan.stages[trial.stage];
+            let ask = Ask {
+                examined: stage.examine && trial.block + 1 == stage.repeats,
+                extras: extras(plan),
+            };
+            measure(&mut record, &mut targets, ask, progress, interrupted)
         });
     match result {
         Ok(()) => {}
@@ -167,15 +171,38 @@ fn start_targets(
     Ok(addresses)
 }
 
+/// What a trial is asked beyond its load.
+#[derive(Clone, Copy)]
+struct Ask {
+    /// It is the last of its cell, which is examined too.
+    examined: bool,
+    /// What is watched on request.
+    extras: Extras,
+}
+
+/// What the plan's tables show of what is watched on request only.
+fn extras(plan: &Plan) -> Extras {
+    let shows = |wanted: &[Figure]| {
+        let mut figures = plan.tables.iter().flat_map(|t| &t.figures);
+        figures.any(|f| wanted.contains(&f.figure))
+    };
+    Extras {
+        tlb: shows(&[Figure::TlbLoadsPerRequest, Figure::TlbMissesPerRequest]),
+        slabs: shows(&[Figure::TcpSlabs, Figure::TcpBytesPerConnection]),
+        queues: plan.tables.iter().any(|t| t.kind == TableKind::Queues),
+    }
+}
+
 /// Loads and watches. The last block of each cell is `examined` too: its servers are profiled under the timed
 /// load, and what they do for each request is counted beside it.
 fn measure(
     record: &mut TrialRecord,
     targets: &mut [Running],
-    examined: bool,
+    ask: Ask,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Stopped> {
+    let Ask { examined, extras } = ask;
     let load = Load::prepare(&record.load)?;
     let mut servers = if examined {
         servers(targets, load.address())
@@ -191,6 +218,7 @@ fn measure(
     let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
     let around = Around {
         watch: Some(targets.iter().map(watched).collect()),
+        extras,
         profile: (!servers.is_empty())
             .then(|| examine::profile_config(&servers, ProfileKind::OnCpu, PROFILE_HZ)),
     };

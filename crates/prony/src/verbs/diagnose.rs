@@ -199,6 +199,7 @@ pub(crate) fn as_record(
             factors: Vec::new(),
             baseline: BTreeMap::new(),
             repeats: 1,
+            examine: true,
         }],
         trials: vec![TrialPlan {
             id: 0,

@@ -1,5 +1,6 @@
 //! One module a verb: flags to work to output.
 
+mod built_in;
 mod check;
 mod compare;
 pub(crate) mod diagnose;

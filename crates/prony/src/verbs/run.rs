@@ -5,6 +5,7 @@ use crate::executor::run::{Ended, analyse, run as run_trials};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
+use crate::verbs::built_in;
 use crate::{host, terminal};
 use plan::Plan;
 use record::run::FORMAT;
@@ -13,10 +14,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use target::Launcher;
 use target::tuning::{Row, State, Tuned, Tuner};
-
-/// The built-in evaluation.
-const QUICKSTART: &str = include_str!("../../../../experiments/quickstart.toml");
-const QUICKSTART_NAME: &str = "quickstart.toml";
 
 /// The group of the environment's items that the experiment's profile has set.
 const TUNE_GROUP: &str = "tune";
@@ -133,36 +130,53 @@ fn not_tuned(row: &Row) -> Option<Warning> {
     })
 }
 
+/// A file, or a built-in experiment by its name where there is no such file.
 fn read_experiment(file: Option<&Path>) -> Result<Experiment, Failure> {
-    let Some(path) = file else {
+    let path = file.unwrap_or(Path::new(built_in::QUICKSTART));
+    let name = path.display().to_string();
+    let is_free = file.is_none() || !path.exists();
+    if let Some(text) = built_in::experiment(&name).filter(|_| is_free) {
         return Ok(Experiment {
-            text: QUICKSTART.to_owned(),
-            name: QUICKSTART_NAME.to_owned(),
+            text: text.to_owned(),
+            name: format!("{name}.toml"),
             directory: PathBuf::from("."),
             built_in: true,
         });
-    };
+    }
     let text = std::fs::read_to_string(path).map_err(|e| {
         Failure::new(
             Exit::Usage,
-            format!("reading the experiment file `{}`: {e}", path.display()),
+            format!("reading the experiment file `{name}`: {e}"),
             match e.kind() {
-                ErrorKind::InvalidData => "an experiment file is TOML, which is text in UTF-8",
-                _ => "give the path of an experiment file; experiments/ holds examples",
+                ErrorKind::InvalidData => {
+                    "an experiment file is TOML, which is text in UTF-8".to_owned()
+                }
+                _ => no_such_experiment(&name),
             },
         )
     })?;
     Ok(Experiment {
         text,
-        name: path.display().to_string(),
+        name,
         directory: path.parent().unwrap_or(Path::new(".")).to_owned(),
         built_in: false,
     })
 }
 
+fn no_such_experiment(name: &str) -> String {
+    let names: Vec<&str> = built_in::names().collect();
+    let meant = plan::near_miss(name, names.iter().copied());
+    let meant = meant.map_or_else(String::new, |n| format!("did you mean `{n}`? "));
+    format!(
+        "{meant}give the path of an experiment file, or one of those built in: {}",
+        names.join(", ")
+    )
+}
+
 fn parse(experiment: &Experiment, scale: &str) -> Result<Plan, Failure> {
-    let read = |name: &str| {
-        std::fs::read_to_string(experiment.directory.join(name)).map_err(|e| e.to_string())
+    let read = |name: &str| match built_in::file(name).filter(|_| experiment.built_in) {
+        Some(text) => Ok(text.to_owned()),
+        None => std::fs::read_to_string(experiment.directory.join(name)).map_err(|e| e.to_string()),
     };
     Plan::parse_at(&experiment.text, &experiment.name, scale, &read)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))

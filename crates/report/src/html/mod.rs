@@ -18,6 +18,7 @@ mod series;
 mod shares;
 mod spectra;
 mod stages;
+mod tables;
 mod trials;
 mod verdict;
 
@@ -33,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 13] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
@@ -50,6 +51,7 @@ const TEMPLATES: [(&str, &str); 13] = [
     ),
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
+    ("tables.html", include_str!("../../templates/tables.html")),
     ("trials.html", include_str!("../../templates/trials.html")),
     ("context.html", include_str!("../../templates/context.html")),
     ("method.html", include_str!("../../templates/method.html")),
@@ -101,6 +103,7 @@ struct Page<'a> {
     stages: Vec<stages::StageView>,
     reported: Vec<reported::ReportedView>,
     spectra: Vec<SpectrumOption>,
+    tables: Vec<tables::TableView>,
     latency_heads: Vec<&'static str>,
     trials: Vec<trials::TrialView>,
     /// The detail sheets of valid trials list their evidence: not in a run of many, whose page must stay small.
@@ -173,6 +176,7 @@ pub fn page(
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
         reported: reported::tables(record, analysis, plan.as_ref()),
         spectra: spectrum_options(&data.spectra),
+        tables: tables::tables(&analysis.tables),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),
         trials: trials::trials(record, analysis, &source),
         all_evidence: record.trials.len() <= EVIDENCE_TRIALS,

@@ -1,7 +1,8 @@
-//! A run for a terminal: the verdict, a table per stage, the knees, the warnings.
+//! A run for a terminal: the verdict, a table per stage, the knees, the experiment's own tables, the warnings.
 
 use super::style::Style;
 use super::table::columns;
+use super::tables::tables_text;
 use super::{reported_text, verdict_text, warnings_text};
 use crate::intervals::interval_words;
 use analysis::imported::reported_tables;
@@ -31,6 +32,7 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     if !analysis.knees.is_empty() {
         sections.push(analysis.knees.iter().map(knee_text).collect());
     }
+    sections.push(tables_text(&analysis.tables, style));
     sections.push(warnings_text(&analysis.warnings, style));
     sections.retain(|s| !s.is_empty());
     sections.join("\n")

@@ -272,6 +272,7 @@ fn stage(
             .map(|(f, l)| ((*f).into(), (*l).into()))
             .collect(),
         repeats,
+        examine: true,
     }
 }
 
