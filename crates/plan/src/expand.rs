@@ -228,12 +228,13 @@ pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
         .rposition(|t| t.stage == stage)
         .map_or(plan.trials.len(), |last| last + 1);
     let later = plan.trials.split_off(at);
-    for cell in &cells {
-        let trial = placed(cell, plan.trials.len(), block, &mut random);
-        plan.trials.push(trial);
+    // By the last number, not by the count: cells that are skipped have left gaps.
+    let next = plan.trials.last().map_or(0, |t| t.id as usize + 1);
+    for (i, cell) in cells.iter().enumerate() {
+        plan.trials.push(placed(cell, next + i, block, &mut random));
     }
     for mut trial in later {
-        trial.id = u32::try_from(plan.trials.len()).expect("a run ends before 2^32 trials");
+        trial.id += u32::try_from(cells.len()).expect("fewer than MOST_TRIALS a stage");
         plan.trials.push(trial);
     }
     block

@@ -1,7 +1,7 @@
 //! `[onload.NAME]`: profiles of Onload, a TCP stack in user space that stands before a server as a wrapper.
 //!
 //! A profile is a list of `EF_` settings; it is laid out as `NAME.opf` beside the configuration of every target whose
-//! wrapper names that file, with the levels of the cell filled in. The surprise: Onload takes any name and any value and
+//! wrapper names that file, with the levels of a cell filled in. The surprise: Onload takes any name and value and
 //! goes on without a word, so a profile that makes no sense measures something else; hence the checks here.
 
 use crate::error::{Fault, Found, near_miss};

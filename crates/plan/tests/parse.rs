@@ -997,6 +997,22 @@ fn a_block_more_has_every_cell_once_and_later_stages_move_back() {
 }
 
 #[test]
+fn a_block_more_has_numbers_of_its_own_where_cells_were_skipped() {
+    let two = format!("{PROXY}\n[[stage]]\nname = \"first\"\n[[stage]]\nname = \"second\"\n");
+    let mut plan = parse(&two).unwrap();
+    plan.skip(|t| {
+        (t.levels["path"] == "direct").then(|| plan::Lack {
+            reason: "no direct way".into(),
+            remedy: "build one".into(),
+        })
+    });
+    plan.add_block(0);
+    let ids: BTreeSet<u32> = plan.trials.iter().map(|t| t.id).collect();
+    assert_eq!(ids.len(), plan.trials.len());
+    assert!(plan.trials.is_sorted_by_key(|t| t.id));
+}
+
+#[test]
 fn a_twin_of_the_baseline_is_a_cell_like_any_other() {
     let plan = parse(&PROXY.replace("repeats = 5", "repeats = 5\naa = true")).unwrap();
     // Three cells are baselines (path direct, any buffers): each has a twin.

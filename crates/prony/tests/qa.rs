@@ -168,7 +168,7 @@ fn an_unreadable_experiment_says_what_it_should_be() {
     fs::write(&binary, [0xff, 0xfe, 0x00]).unwrap();
     for (file, words) in [
         (binary.as_path(), "TOML"),
-        (dir.path(), "experiments/"),
+        (dir.path(), "one of those built in: quickstart"),
         (Path::new("absent.toml"), "absent.toml"),
     ] {
         let finished = finish(prony(dir.path()).arg("run").arg(file));

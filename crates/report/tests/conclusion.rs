@@ -17,7 +17,12 @@ use std::collections::BTreeMap;
 
 /// A ratio with its interval over `pairs` pairs.
 fn ratio(ratio: f64, low: f64, high: f64, pairs: u32) -> Value {
-    json!({"ratio": ratio, "low": low, "high": high, "pairs": pairs, "coverage": 0.96875})
+    let excludes_one = low > 1.0 || high < 1.0;
+    let p = (pairs >= 3).then_some(if excludes_one { 0.01 } else { 0.5 });
+    json!({
+        "ratio": ratio, "low": low, "high": high, "pairs": pairs, "coverage": 0.96875, "method": "rank",
+        "p": p, "p_adjusted": p,
+    })
 }
 
 /// A cell of the stage `main` by its stored form; `rate` is `null` where no trial is valid.

@@ -9,6 +9,7 @@ mod common;
 mod reading;
 
 use common::{golden, run};
+use record::{TrialRecord, TrialState};
 use report::csv::{Run, csv};
 use report::index::{
     Change, Entry, Unreadable, index_document, index_markdown, index_page, index_schema,
@@ -76,14 +77,15 @@ fn an_index_marks_what_got_worse() {
         .map(|i| {
             let mut record = run();
             record.manifest.started = format!("2026-01-0{}T00:00:00Z", i + 1);
-            let mut analysis = analysis::analyse(&record).unwrap();
-            let cell = &mut analysis.cells[1];
-            cell.valid = if i == 3 { vec![] } else { vec![1, 2, 3, 4] };
-            let slower = if i == 2 { 0.5 } else { 1.0 };
-            let rate = cell.achieved_per_s.as_mut().unwrap();
-            for value in [&mut rate.median, &mut rate.min, &mut rate.max] {
-                *value *= slower;
+            let of_cell = analysis::analyse(&record).unwrap().cells[1].trials.clone();
+            for trial in record.trials.iter_mut().filter(|t| of_cell.contains(&t.id)) {
+                match i {
+                    2 => halve(trial),
+                    3 => trial.state = TrialState::Interrupted,
+                    _ => {}
+                }
             }
+            let analysis = analysis::analyse(&record).unwrap();
             (record, analysis)
         })
         .collect();
@@ -141,20 +143,41 @@ fn an_index_marks_what_got_worse() {
     assert_eq!(reading::untraced(&page), Vec::<String>::new());
 }
 
-/// Three trials against three all lie apart by chance in a tenth of all cases: no mark.
+/// Half as many answers in the same time.
+fn halve(trial: &mut TrialRecord) {
+    let outcome = trial.outcome.as_mut().unwrap();
+    let counts = &mut outcome.requests;
+    for count in [
+        &mut counts.scheduled,
+        &mut counts.sent,
+        &mut counts.completed,
+        &mut counts.succeeded,
+    ] {
+        *count /= 2;
+    }
+}
+
+/// One trial against one has no interval, however far they lie apart: no mark.
 #[test]
-fn three_trials_mark_nothing() {
-    let record = run();
+fn one_trial_marks_nothing() {
+    let mut record = run();
+    let ids = analysis::analyse(&record).unwrap().cells[1].trials.clone();
+    record.trials.retain(|t| !ids[1..].contains(&t.id));
+    let mut slower = record.clone();
+    slower
+        .trials
+        .iter_mut()
+        .filter(|t| t.id == ids[0])
+        .for_each(halve);
     let fast = analysis::analyse(&record).unwrap();
-    let mut slow = fast.clone();
-    let rate = slow.cells[1].achieved_per_s.as_mut().unwrap();
-    (rate.median, rate.min, rate.max) = (1.0, 1.0, 1.0);
-    let entry = |name: &'static str, analysis| Entry {
+    let slow = analysis::analyse(&slower).unwrap();
+    let entry = |name, record, analysis| Entry {
         name,
         directory: name,
-        record: &record,
+        record,
         analysis,
     };
-    let document = index_document(&[entry("a", &fast), entry("b", &slow)], vec![], 0.02);
+    let both = [entry("a", &record, &fast), entry("b", &slower, &slow)];
+    let document = index_document(&both, vec![], 0.02);
     assert_eq!(document.histories[0].records[1].regressions, 0);
 }

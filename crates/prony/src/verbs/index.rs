@@ -1,7 +1,7 @@
 //! `prony report DIR DIR...`: an index of many records, each experiment over time.
 //!
-//! A directory that is no record stands for the records below it. One that cannot be read is listed with its reason, and
-//! the others are shown.
+//! A directory that is no record stands for the records below it. One that cannot be read is listed with its reason,
+//! and the others are shown.
 
 use super::report::{DOCUMENT, PAGE, deliver, diagnoses, seen_from, write_html};
 use crate::cli::{ReportArgs, ReportFormat};

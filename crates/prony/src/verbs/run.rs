@@ -53,8 +53,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let mut launcher = super::launcher()?;
     // Before the record, whose environment is that of the run.
     let tuned = tune(&plan, &launcher)?;
-    let (mut store, mut record) = open_record(args, &out, &experiment, &plan)?;
-    let plan = grown(plan, &record);
+    let (mut store, mut record, plan) = open_record(args, &out, &experiment, plan)?;
     if let Some(tuned) = &tuned {
         record.environment.retain(|item| item.group != TUNE_GROUP);
         record
@@ -260,13 +259,13 @@ fn out_directory(args: &RunArgs, experiment: &Experiment) -> PathBuf {
     })
 }
 
-/// A new record, or the one to continue.
+/// A new record, or the one to continue, and the plan to run.
 fn open_record(
     args: &RunArgs,
     out: &Path,
     experiment: &Experiment,
-    plan: &Plan,
-) -> Result<(DirStore, RunRecord), Failure> {
+    plan: Plan,
+) -> Result<(DirStore, RunRecord, Plan), Failure> {
     let existing = out.join("manifest.json").exists();
     if existing && !args.resume {
         return Err(Failure::new(
@@ -283,13 +282,16 @@ fn open_record(
         )
     };
     let mut store = DirStore::create(out).map_err(writing)?;
-    let record = if existing {
-        continued(&store, experiment, plan)?
+    let (record, plan) = if existing {
+        let mut record = continued(&store, experiment, &plan)?;
+        let plan = grown(plan, &record);
+        record.plan = stored(&plan);
+        (record, plan)
     } else {
-        new_record(experiment, plan)
+        (new_record(experiment, &plan), plan)
     };
     save_head(&record, &mut store)?;
-    Ok((store, record))
+    Ok((store, record, plan))
 }
 
 fn save_head(record: &RunRecord, store: &mut DirStore) -> Result<(), Failure> {
@@ -309,7 +311,7 @@ fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
             ended: None,
             interrupted: false,
         },
-        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
+        plan: stored(plan),
         experiment: experiment.text.clone(),
         environment: monitor::environment::collect(&monitor::Root::default()),
         trials: Vec::new(),
@@ -318,7 +320,7 @@ fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
 
 /// The record to go on with; refused when it belongs to another experiment.
 fn continued(store: &DirStore, experiment: &Experiment, plan: &Plan) -> Result<RunRecord, Failure> {
-    let mut record =
+    let record =
         RunRecord::load(store).map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     if record.experiment != experiment.text {
         return Err(Failure::new(
@@ -343,25 +345,30 @@ fn continued(store: &DirStore, experiment: &Experiment, plan: &Plan) -> Result<R
             format!("continue with --scale {scale}, or give another directory"),
         ));
     }
-    // What the host lacked then it may have now, and the reverse.
-    record.plan = serde_json::to_value(plan).expect("a plan is plain data with string keys");
     Ok(record)
 }
 
-/// The plan to go on with: the stored one where an earlier start has added blocks to it. A precision that is asked for
-/// now replaces the one that was.
+fn stored(plan: &Plan) -> serde_json::Value {
+    serde_json::to_value(plan).expect("a plan is plain data with string keys")
+}
+
+/// The plan to go on with: as parsed, because the host may have now what it lacked, and the reverse; but the stored
+/// one where an earlier start has added blocks to it. A precision that is asked for now replaces the one that was.
 fn grown(plan: Plan, record: &RunRecord) -> Plan {
-    match serde_json::from_value::<Plan>(record.plan.clone()) {
-        Ok(stored) if stored.trials.len() > plan.trials.len() => Plan {
-            until: plan.until.or(stored.until),
-            ..stored
-        },
-        Ok(stored) => Plan {
-            until: plan.until.or(stored.until),
-            ..plan
-        },
-        Err(_) => plan,
+    let Ok(mut was) = serde_json::from_value::<Plan>(record.plan.clone()) else {
+        return plan;
+    };
+    let blocks = |of: &Plan, stage: usize| {
+        let of_stage = of.trials.iter().filter(|t| t.stage == stage);
+        of_stage.map(|t| t.block + 1).max().unwrap_or(0)
+    };
+    let until = plan.until.or(was.until);
+    let has_grown = (0..plan.stages.len()).any(|s| blocks(&was, s) > blocks(&plan, s));
+    if !has_grown {
+        return Plan { until, ..plan };
     }
+    was.skip(host::lack);
+    Plan { until, ..was }
 }
 
 /// Closes the record, writes the report, shows the result.

@@ -219,8 +219,10 @@ mod tests {
 
     /// By its stored form, which has defaults for what a test does not care about.
     fn ratio(ratio: f64, low: f64, high: f64, pairs: u32) -> Ratio {
+        let excludes_one = low > 1.0 || high < 1.0;
+        let p = (pairs >= 3).then_some(if excludes_one { 0.01 } else { 0.5 });
         let stored = serde_json::json!({
-            "ratio": ratio, "low": low, "high": high, "pairs": pairs, "coverage": 0.95,
+            "ratio": ratio, "low": low, "high": high, "pairs": pairs, "coverage": 0.95, "p_adjusted": p,
         });
         serde_json::from_value(stored).unwrap()
     }

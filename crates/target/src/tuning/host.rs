@@ -84,7 +84,7 @@ impl Place {
     /// What stands there, in the form in which it can be written back.
     ///
     /// # Errors
-    /// [`Refusal`].
+    /// `Refusal`.
     pub fn read(&self) -> Result<String, Refusal> {
         match self {
             Place::File { path } => {
@@ -101,7 +101,7 @@ impl Place {
     /// Writes `value`; never creates anything.
     ///
     /// # Errors
-    /// [`Refusal`].
+    /// `Refusal`.
     pub fn write(&self, value: &str) -> Result<(), Refusal> {
         match self {
             Place::File { path } => OpenOptions::new()
