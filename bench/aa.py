@@ -20,11 +20,11 @@ from common import EXIT_COMPARISON, EXIT_ENVIRONMENT, EXIT_INVALID, EXIT_VALID
 EXPERIMENT = """
 question = "Is the origin as fast as itself?"
 [target.origin]
-origin = {{ listen = "127.0.0.1:0", body = "1KiB" }}
+origin = {{ listen = "127.0.0.1:0", body = "64KiB" }}
 cpus = {server}
 [load]
 url = "http://origin/"
-connections = 16
+connections = 64
 cpus = {generator}
 [design]
 aa = true
@@ -144,6 +144,8 @@ def main():
             f"all {o.experiments * o.blocks} blocks as one: ratio {whole['ratio']:.4f}, host noise "
             f"{100 * whole['noise']:.1f} %, smallest detectable effect {100 * whole['smallest_effect']:.2f} %"
         )
+    if tested < o.experiments:
+        print(f"{o.experiments - tested} of {o.experiments} experiments had too few valid trials and are left out")
     if tested == 0:
         print("no experiment had valid trials enough", file=sys.stderr)
         return EXIT_INVALID

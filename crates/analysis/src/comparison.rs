@@ -45,6 +45,8 @@ pub enum Outcome {
     /// Nothing valid could be compared.
     #[default]
     NotComparable,
+    /// There was something to compare, and nothing to judge it by: too few trials, no counted calls, no threshold.
+    NotJudged,
     /// Something got worse: beyond the threshold, where there is one.
     Regression,
     /// Nothing got worse, but a server does something else for each request.
@@ -659,11 +661,18 @@ fn outcome(comparison: &Comparison, options: CompareOptions) -> (Outcome, String
     let judged = figures()
         .filter(|(_, f)| f.judgement != Judgement::NotJudged)
         .count();
+    let counted = comparison.cells.iter().any(|c| c.counted);
+    if judged == 0 && !counted {
+        return (
+            Outcome::NotJudged,
+            format!("{cells}: too few trials for an interval, no counted calls, and no threshold"),
+        );
+    }
     if judged == 0 {
         return (
             Outcome::NoDifference,
             format!(
-                "{cells}, and nothing that could be judged: too few trials for an interval, and no threshold"
+                "{cells}, by the calls alone: too few trials for an interval, and no threshold"
             ),
         );
     }
@@ -822,7 +831,7 @@ mod tests {
             (0.9, 6, gate(0.05), Outcome::Regression),
             (0.97, 6, gate(0.05), Outcome::NoDifference),
             // One trial each: only a threshold can judge.
-            (0.9, 1, PLAIN, Outcome::NoDifference),
+            (0.9, 1, PLAIN, Outcome::NotJudged),
             (0.9, 1, gate(0.05), Outcome::Regression),
             (0.97, 1, gate(0.05), Outcome::NoDifference),
             (1.2, 1, gate(0.05), Outcome::Improvement),

@@ -23,7 +23,7 @@ const FEWEST_POINTS: usize = 3;
 struct Point {
     load: f64,
     rate: f64,
-    p99: f64,
+    p99: Option<f64>,
     /// All trials that ended are valid: an open-loop level that failed now and then was not met.
     met: bool,
 }
@@ -67,7 +67,7 @@ fn place(plan: &Plan, cell: &Cell, trials: &[TrialAnalysis]) -> Option<(CurveKey
     let point = Point {
         load,
         rate: cell.achieved_per_s.map_or(0.0, |s| s.median),
-        p99: cell.response_ns_p99.map_or(0.0, |s| s.median),
+        p99: cell.response_ns_p99.map(|s| s.median),
         met: !cell.valid.is_empty() && cell.valid.len() == cell.trials.len(),
     };
     Some(((cell.stage.clone(), fixed, open), point))
@@ -145,7 +145,8 @@ fn closed_knee(points: &[Point]) -> Option<(Point, String)> {
 
 fn open_knee(points: &[Point]) -> Option<(Point, String)> {
     let lowest = points.first().filter(|p| p.met)?;
-    let within = |p: &Point| p.met && share(p.p99, lowest.p99).is_some_and(|x| x <= P99_FACTOR);
+    let times = |p: &Point| share(p.p99?, lowest.p99?);
+    let within = |p: &Point| p.met && times(p).is_some_and(|x| x <= P99_FACTOR);
     let held = points.iter().take_while(|p| within(p)).count();
     let knee = *points.get(held.checked_sub(1)?)?;
     let method = format!(

@@ -8,8 +8,8 @@ use crate::trial::analyse_trial;
 use crate::words::{levels, plural, rate};
 use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, imported};
 use plan::Plan;
-use record::{PROOF_STAGE, RunRecord, Warning};
-use std::collections::BTreeMap;
+use record::{PROOF_STAGE, RunRecord, Unavailable, Warning};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Trials that a warning names by number before it says "and more".
 const NAMED_TRIALS: usize = 5;
@@ -218,19 +218,27 @@ fn numbers(ids: impl Iterator<Item = u32>) -> String {
     }
 }
 
-/// What could not be watched in any trial, once each.
+/// What could not be watched in any trial, once each: trials whose servers took other ports say the same.
 fn unavailable(record: &RunRecord) -> Vec<Warning> {
-    let mut seen: BTreeMap<&str, Warning> = BTreeMap::new();
+    let mut seen: BTreeMap<(&str, &str), (&Unavailable, BTreeSet<&str>)> = BTreeMap::new();
     for gap in record.trials.iter().flat_map(|t| &t.unavailable) {
-        seen.entry(&gap.what).or_insert_with(|| {
-            Warning::new(
-                "not_watched",
-                format!("{} could not be watched: {}", gap.what, gap.reason),
-                gap.remedy.clone(),
-            )
-        });
+        let kind = gap.what.split(" of ").next().unwrap_or_default();
+        let alike = seen.entry((kind, &gap.remedy));
+        let (_, whats) = alike.or_insert_with(|| (gap, BTreeSet::new()));
+        whats.insert(&gap.what);
     }
-    seen.into_values().collect()
+    let warning = |(gap, whats): (&Unavailable, BTreeSet<&str>)| {
+        let alike = match whats.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more alike)"),
+        };
+        Warning::new(
+            "not_watched",
+            format!("{} could not be watched: {}{alike}", gap.what, gap.reason),
+            gap.remedy.clone(),
+        )
+    };
+    seen.into_values().map(warning).collect()
 }
 
 /// The trials' own warnings, those of one name merged.
@@ -549,6 +557,17 @@ mod tests {
         assert_eq!(
             warning(&analysis, "not_watched").seen,
             "tcp could not be watched: no permission"
+        );
+        // The same of another port is the same gap.
+        let of = |port: u16| Unavailable {
+            what: format!("listen.queue of 10.0.0.1:{port}"),
+            reason: format!("no socket listens on 10.0.0.1:{port}"),
+            remedy: "run as root".into(),
+        };
+        record.trials[2].unavailable = vec![of(80), of(81), of(81)];
+        assert_eq!(
+            warning(&analyse(&record).unwrap(), "not_watched").seen,
+            "listen.queue of 10.0.0.1:80 could not be watched: no socket listens on 10.0.0.1:80 (and 1 more alike)"
         );
         has_only_numbers(&analysis);
         record.trials.clear();

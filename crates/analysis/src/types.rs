@@ -307,8 +307,8 @@ pub struct Knee {
     pub at: f64,
     /// Rate there, per second.
     pub achieved_per_s: f64,
-    /// p99 there, ns.
-    pub response_ns_p99: f64,
+    /// p99 there, ns; `null` where no latency is known, as of some results of other tools.
+    pub response_ns_p99: Option<f64>,
     /// How it was found, in one sentence.
     pub method: String,
 }

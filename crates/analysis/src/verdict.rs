@@ -440,6 +440,28 @@ mod tests {
         assert_eq!(load.warnings(), ["foreign_cpu"]);
     }
 
+    /// As nginx's `worker_cpu_affinity auto` does.
+    #[test]
+    fn a_server_that_leaves_its_cpus_is_named() {
+        let cpus = |given: &[u32], own: &[u32]| {
+            Load::closed(0.99, 0.3).change(|load| {
+                load.targets[0].cpus = given.to_vec();
+                for process in &mut load.targets[0].processes {
+                    process.cpus = own.to_vec();
+                }
+            })
+        };
+        let named = |given, own| {
+            cpus(given, own)
+                .warnings()
+                .contains(&"left_its_cpus".to_owned())
+        };
+        assert!(named(&[0], &[1]));
+        assert!(named(&[0], &[0, 1]));
+        assert!(!named(&[0, 1], &[1]));
+        assert!(!named(&[], &[1]));
+    }
+
     /// A worker on core 0 that runs half of the time and waits the other half; core 0 is full.
     fn half_of_a_core() -> Load {
         let load = Load {

@@ -48,6 +48,7 @@ pub(crate) fn warnings(case: &Case<'_>, observed: &Observed) -> Vec<Warning> {
         listen_drops(case, &limits),
         foreign_cpu(observed),
         steal(observed),
+        left_its_cpus(case),
         not_steady(case),
         schedule_slipped(case, met),
         starved_connections(case),
@@ -97,6 +98,36 @@ fn listen_drops(case: &Case<'_>, limits: &Limits) -> Option<Warning> {
                 plural(overflows.round() as u64, "time")
             ),
             "raise the server's backlog and net.core.somaxconn; while its worker is saturated that only moves the wait",
+        )
+    })
+}
+
+/// A server that pins its workers by itself, as nginx's `worker_cpu_affinity auto` does over all CPUs of the host.
+fn left_its_cpus(case: &Case<'_>) -> Option<Warning> {
+    let strays = case.targets.iter().find_map(|target| {
+        let mut processes = target.processes.iter();
+        let stray = processes.find(|p| {
+            let elsewhere = p.cpus.iter().any(|cpu| !target.cpus.contains(cpu));
+            elsewhere && !target.cpus.is_empty()
+        })?;
+        Some((target, stray))
+    });
+    let listed = |cpus: &[u32]| {
+        let words: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        words.join(", ")
+    };
+    strays.map(|(target, stray)| {
+        Warning::new(
+            "left_its_cpus",
+            format!(
+                "target `{}` was given CPU {}, and its process {} may run on CPU {}: it set that by itself",
+                target.name,
+                listed(&target.cpus),
+                stray.pid,
+                listed(&stray.cpus)
+            ),
+            "take the pinning out of its configuration (nginx: `worker_cpu_affinity`), or give it the same CPUs there \
+             (`{{cpu_mask}}` in a template)",
         )
     })
 }

@@ -1,16 +1,20 @@
-//! The sock_diag conversation with the kernel: TCP sockets of this network namespace by state and port.
+//! The sock_diag conversation with the kernel: TCP sockets by state and port, of this network namespace and of those
+//! that the watched processes live in.
 //!
 //! `listen` and `sockets` ask through it. The surprise: `/proc/net/tcp` holds much of the same, but takes 100 ms when
 //! there are many TIME_WAIT sockets; here the kernel filters by state and by port before it answers. The message
 //! formats (include/uapi/linux/inet_diag.h) are small enough to be written here by hand.
 
-use crate::MonitorError;
+use crate::{MonitorError, Root, Watched};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 /// IPv4.
 pub const AF_INET: u8 = 2;
@@ -184,14 +188,60 @@ pub fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The conversation. It is with the running kernel, about prony's own network namespace; there is no fake root.
-#[derive(Debug, Default)]
+/// The conversation. It is with the running kernel; there is no fake root.
+#[derive(Debug)]
 pub struct Diag {
-    netlink: Option<OwnedFd>,
+    rooms: Vec<Room>,
     buffer: Vec<u8>,
 }
 
+/// One network namespace. A socket shows those of the namespace that its maker was in.
+#[derive(Debug, Default)]
+struct Room {
+    /// `None`: where the asking thread is.
+    namespace: Option<OwnedFd>,
+    netlink: Option<OwnedFd>,
+}
+
+impl Default for Diag {
+    fn default() -> Self {
+        Self {
+            rooms: vec![Room::default()],
+            buffer: Vec::new(),
+        }
+    }
+}
+
 impl Diag {
+    /// About the network namespaces of the targets' processes; without any that can be looked at, about that of the
+    /// asking thread. No more than these: for each the kernel walks all sockets of the host.
+    pub fn of(root: &Root, targets: &[Watched]) -> Self {
+        let own = std::fs::read_link(root.path("proc/thread-self/ns/net")).ok();
+        let mut known: Vec<PathBuf> = Vec::new();
+        let mut rooms = Vec::new();
+        for pid in targets.iter().flat_map(|t| &t.pids) {
+            let path = root.path(&format!("proc/{pid}/ns/net"));
+            let (Ok(name), Ok(namespace)) = (std::fs::read_link(&path), File::open(&path)) else {
+                continue;
+            };
+            if known.contains(&name) {
+                continue;
+            }
+            rooms.push(Room {
+                namespace: (own.as_ref() != Some(&name)).then(|| namespace.into()),
+                netlink: None,
+            });
+            known.push(name);
+        }
+        if rooms.is_empty() {
+            return Self::default();
+        }
+        Self {
+            rooms,
+            buffer: Vec::new(),
+        }
+    }
+
     /// Asks, and hands each socket of the answer to `take`, which returns `None` for one that is cut.
     ///
     /// # Errors
@@ -202,18 +252,37 @@ impl Diag {
         what: &'static str,
         mut take: impl FnMut(Message<'_>) -> Option<()>,
     ) -> Result<(), MonitorError> {
-        let failed = |doing| move |cause: io::Error| MonitorError::Netlink { doing, what, cause };
-        let netlink = match self.netlink.take() {
-            Some(netlink) => netlink,
-            None => open_netlink().map_err(failed("opening a sock_diag socket for"))?,
-        };
         self.buffer.resize(32 * 1024, 0);
+        for room in &mut self.rooms {
+            room.ask(&mut self.buffer, question, what, &mut take)?;
+        }
+        Ok(())
+    }
+}
+
+impl Room {
+    fn ask(
+        &mut self,
+        buffer: &mut [u8],
+        question: &Question<'_>,
+        what: &'static str,
+        mut take: impl FnMut(Message<'_>) -> Option<()>,
+    ) -> Result<(), MonitorError> {
+        let failed = |doing| move |cause: io::Error| MonitorError::Netlink { doing, what, cause };
+        let netlink = match (self.netlink.take(), &self.namespace) {
+            (Some(netlink), _) => netlink,
+            (None, None) => open_netlink().map_err(failed("opening a sock_diag socket for"))?,
+            (None, Some(namespace)) => {
+                let opened = open_netlink_in(namespace.as_fd());
+                opened.map_err(failed("entering the server's network namespace for"))?
+            }
+        };
         send(&netlink, &question.bytes(), SendFlags::empty())
             .map_err(|e| failed("asking for")(e.into()))?;
         loop {
-            let (length, _) = recv(&netlink, &mut self.buffer[..], RecvFlags::empty())
+            let (length, _) = recv(&netlink, &mut *buffer, RecvFlags::empty())
                 .map_err(|e| failed("receiving")(e.into()))?;
-            if parse(&self.buffer[..length], &mut take).map_err(failed("listing"))? {
+            if parse(&buffer[..length], &mut take).map_err(failed("listing"))? {
                 break;
             }
         }
@@ -231,6 +300,18 @@ fn open_netlink() -> io::Result<OwnedFd> {
         Some(netlink::SOCK_DIAG),
     )?;
     Ok(socket)
+}
+
+/// On a thread of its own, which ends there: nobody has to find the way back.
+fn open_netlink_in(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| {
+            move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?;
+            open_netlink()
+        });
+        let died = |_| Err(io::Error::other("the thread that was to enter it died"));
+        opened.join().unwrap_or_else(died)
+    })
 }
 
 /// Reads one datagram of the kernel's answer; whether it was the last one.

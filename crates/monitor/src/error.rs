@@ -101,7 +101,7 @@ pub enum MonitorError {
         devices: String,
     },
     /// No socket listened on the address in any sample.
-    #[error("no socket listens on {address} in this network namespace")]
+    #[error("no socket listens on {address} in prony's network namespace or a target's")]
     NotListening {
         /// The address of interest.
         address: SocketAddr,
@@ -147,7 +147,9 @@ impl MonitorError {
                     "measure on a machine whose CPU shows its counters; most virtual ones hide them"
                 }
             },
-            Self::NotListening { .. } => "start prony in the network namespace of the server",
+            Self::NotListening { .. } => {
+                "start prony as root, or in the network namespace of the server"
+            }
             Self::Thread { .. } => "raise the limit of processes (ulimit -u) or free some memory",
             Self::Panicked { .. } => "report this as a bug of prony",
             Self::Malformed { .. } | Self::NoField { .. } | Self::NoQueues { .. } => "",

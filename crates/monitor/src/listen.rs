@@ -7,7 +7,7 @@
 
 use crate::diag::{AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE};
 use crate::recorder::Rows;
-use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Root, Signal, Source, Watched};
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,12 +38,11 @@ impl ListenSocket {
         f64::from(self.queue) / f64::from(self.backlog.max(1))
     }
 
-    /// Whether a connection to `wanted` would arrive here.
+    /// Whether a connection to `wanted` would arrive here. A socket of IPv6 may carry IPv4 as well: a JVM's do.
     fn serves(&self, wanted: SocketAddr) -> bool {
+        let (own, wanted_ip) = (self.address.ip().to_canonical(), wanted.ip().to_canonical());
         self.address.port() == wanted.port()
-            && (self.address.ip() == wanted.ip()
-                || self.address.ip().is_unspecified()
-                || wanted.ip().is_unspecified())
+            && (own == wanted_ip || own.is_unspecified() || wanted_ip.is_unspecified())
     }
 }
 
@@ -73,7 +72,7 @@ pub fn fullest(
     by_address
 }
 
-/// The source. It asks the running kernel about prony's own network namespace; there is no fake root.
+/// The source. It asks the running kernel about prony's own network namespace and those of the targets.
 #[derive(Debug)]
 pub struct Listen {
     /// Addresses of interest, and whether a socket was seen for each.
@@ -84,17 +83,17 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Watches the sockets that serve `wanted`.
-    pub fn new(wanted: Vec<SocketAddr>) -> Self {
+    /// Watches the sockets that serve `wanted`, beside prony or where the targets live.
+    pub fn new(root: &Root, targets: &[Watched], wanted: Vec<SocketAddr>) -> Self {
         Self {
             wanted: wanted.into_iter().map(|address| (address, false)).collect(),
-            diag: Diag::default(),
+            diag: Diag::of(root, targets),
             rows: Rows::new(QUEUE),
             gave_up: false,
         }
     }
 
-    /// All listening TCP sockets of this network namespace.
+    /// All listening TCP sockets of these network namespaces.
     ///
     /// # Errors
     /// [`MonitorError::Netlink`].
@@ -186,13 +185,18 @@ mod tests {
             at("0.0.0.0:80", 3, 511),
             at("127.0.0.1:80", 7, 128),
             at("127.0.0.2:80", 8, 128),
+            at("[::ffff:127.0.0.1]:80", 2, 100),
             at("0.0.0.0:81", 500, 511),
         ];
         let found = fullest(&sockets, &["127.0.0.1:80".parse().unwrap()]);
         let found: Vec<ListenSocket> = found.into_values().collect();
         assert_eq!(
             found,
-            [at("0.0.0.0:80", 9, 511), at("127.0.0.1:80", 7, 128)]
+            [
+                at("0.0.0.0:80", 9, 511),
+                at("127.0.0.1:80", 7, 128),
+                at("[::ffff:127.0.0.1]:80", 2, 100)
+            ]
         );
     }
 
@@ -200,7 +204,7 @@ mod tests {
     fn connections_that_wait_are_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut listen = Listen::new(vec![address]);
+        let mut listen = Listen::new(&Root::default(), &[], vec![address]);
         let mut out = Recorder::default();
         listen.sample(Nanos(1), Pass::Edge, &mut out);
         // connect() returns after the handshake, so these wait in the queue.
@@ -232,7 +236,7 @@ mod tests {
             .local_addr()
             .unwrap();
         let mut out = Recorder::default();
-        let mut listen = Listen::new(vec![freed]);
+        let mut listen = Listen::new(&Root::default(), &[], vec![freed]);
         listen.sample(Nanos(1), Pass::Edge, &mut out);
         listen.finish(&mut out);
         let (series, unavailable) = out.finish();

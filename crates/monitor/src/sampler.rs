@@ -8,6 +8,7 @@
 use crate::cgroup::Cgroups;
 use crate::conntrack::Conntrack;
 use crate::cpu::Cpu;
+use crate::diag::Diag;
 use crate::jvm::Jvm;
 use crate::listen::Listen;
 use crate::nic::Nic;
@@ -60,6 +61,7 @@ impl Sampler {
             sources.push(Box::new(Sockets::new(
                 root,
                 members.clone(),
+                Diag::of(root, &config.targets),
                 &config.listen,
                 config.slow_interval,
             )));
@@ -77,7 +79,11 @@ impl Sampler {
             sources.push(Box::new(Queues::new(root, config.devices.clone())));
         }
         if !config.listen.is_empty() {
-            sources.push(Box::new(Listen::new(config.listen.clone())));
+            sources.push(Box::new(Listen::new(
+                root,
+                &config.targets,
+                config.listen.clone(),
+            )));
         }
         Self {
             sources,

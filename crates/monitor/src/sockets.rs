@@ -292,6 +292,7 @@ impl Sockets {
     pub fn new(
         root: &Root,
         members: Members,
+        diag: Diag,
         listens: &[SocketAddr],
         slow_interval: Nanos,
     ) -> Self {
@@ -308,7 +309,7 @@ impl Sockets {
             targets,
             members,
             slow_interval,
-            diag: Diag::default(),
+            diag,
             owners,
             sampled_at: None,
             sums: Rows::new(SUMS),
@@ -568,7 +569,13 @@ mod tests {
             pids: vec![std::process::id() as i32],
         };
         let members = Members::new(&Root::default(), &[watched], None);
-        let mut sockets = Sockets::new(&Root::default(), members, &[], Nanos::SECOND);
+        let mut sockets = Sockets::new(
+            &Root::default(),
+            members,
+            Diag::default(),
+            &[],
+            Nanos::SECOND,
+        );
         let mut out = Recorder::default();
         sockets.sample(Nanos(1), Pass::Edge, &mut out);
         assert_eq!(
@@ -608,7 +615,13 @@ mod tests {
     #[test]
     fn a_fast_pass_keeps_its_distance() {
         let members = Members::new(&Root::default(), &[], None);
-        let mut sockets = Sockets::new(&Root::default(), members, &[], Nanos::SECOND);
+        let mut sockets = Sockets::new(
+            &Root::default(),
+            members,
+            Diag::default(),
+            &[],
+            Nanos::SECOND,
+        );
         let mut out = Recorder::default();
         for (ms, expected) in [(1, 1), (100, 1), (251, 251), (400, 251)] {
             sockets.sample(Nanos::from_millis(ms), Pass::Fast, &mut out);

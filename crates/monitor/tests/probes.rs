@@ -80,7 +80,7 @@ impl Nginx {
                access_log off; keepalive_requests 1000000; sendfile on;
                client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;
                uwsgi_temp_path {root}/u; scgi_temp_path {root}/s;
-               server {{ listen 127.0.0.1:{port}; root {root}; {location} }}
+               server {{ listen 127.0.0.1:{port} sndbuf=1m; root {root}; {location} }}
              }}"
         );
         let file = dir.path().join("nginx.conf");

@@ -13,7 +13,8 @@ use crate::{TargetKind, TargetSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that every template has; `workers` may be given another value.
-pub(crate) const TEMPLATE_NAMES: [&str; 5] = ["address", "listen", "port", "root", "workers"];
+pub(crate) const TEMPLATE_NAMES: [&str; 6] =
+    ["address", "cpu_mask", "listen", "port", "root", "workers"];
 
 /// Reads a file named in the experiment.
 pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;

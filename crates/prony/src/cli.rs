@@ -415,7 +415,7 @@ chance (5 % over the whole table). With fewer only --threshold and the calls per
 The trials of two records never ran in turn: put both servers into one experiment where the host is not quiet.
 
 Exit codes: 0 nothing got worse, 1 something did (without --threshold also: a server does something else for each
-request), 2 no record, 3 nothing valid that can be compared.";
+request), 2 no record, 3 nothing valid that can be compared or judged.";
 
 /// Flags of `prony compare`.
 #[derive(Debug, Args)]

@@ -871,8 +871,13 @@ fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
         assert!(is_said(&finding["proof"]["why"]));
         assert!(matches!(finished.code, Some(1 | 3)), "{:?}", finished.code);
     }
-    let tuned = bench.diagnose(&["--url", &python.url, "--tune", "--json"]);
+    let record = bench.dir.path().join("tuned");
+    let out = record.to_str().unwrap();
+    let tuned = bench.diagnose(&["--url", &python.url, "--tune", "--json", "--out", out]);
     assert_done(&tuned);
+    // The path is in the record, and whoever reads that sees it.
+    let again = bench.diagnose(&[out, "--json"]);
+    assert_eq!(again.json()["tuning"], tuned.json()["tuning"]);
     let tuning = &tuned.json()["tuning"];
     assert_eq!(tuning["changes"].as_array().unwrap().len(), 0, "{tuning}");
     assert!(is_said(&tuning["ended"]), "{tuning}");

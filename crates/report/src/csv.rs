@@ -91,15 +91,15 @@ fn line(text: &mut String, fields: impl Iterator<Item = String>) {
 }
 
 /// A value of a trial.
-struct Metric {
+struct Metric<'a> {
     /// Core, process, worker; empty for the trial as a whole.
     of: String,
     name: String,
     value: Option<f64>,
-    unit: &'static str,
+    unit: &'a str,
 }
 
-fn metrics(trial: &TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Metric> {
+fn metrics<'a>(trial: &'a TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Metric<'a>> {
     let outcome = stored.and_then(|t| t.outcome.as_ref());
     let open_loop = stored.is_some_and(|t| t.load.arrival.offered_per_s().is_some());
     let of_trial = |name: &str, value: Option<f64>, unit| Metric {
@@ -108,7 +108,7 @@ fn metrics(trial: &TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Metric> {
         value,
         unit,
     };
-    let mut all = Vec::new();
+    let mut all: Vec<Metric<'a>> = Vec::new();
     if open_loop {
         all.push(of_trial("offered_per_s", trial.offered_per_s, "1/s"));
     }
@@ -162,13 +162,21 @@ fn metrics(trial: &TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Metric> {
             unit: "requests",
         }));
     }
+    if let Some(reported) = &trial.reported {
+        all.extend(reported.figures.iter().map(|figure| Metric {
+            of: format!("reported by {}", reported.tool),
+            name: figure.name.clone(),
+            value: Some(figure.value),
+            unit: &figure.unit,
+        }));
+    }
     all
 }
 
 /// A figure of a latency's summary, with its name.
 type Figure = (&'static str, fn(&LatencySummary) -> f64);
 
-fn latency(prefix: &str, summary: Option<LatencySummary>) -> Vec<Metric> {
+fn latency<'a>(prefix: &str, summary: Option<LatencySummary>) -> Vec<Metric<'a>> {
     let fields: [Figure; 11] = [
         ("min", |s| s.min as f64),
         ("mean", |s| s.mean),
@@ -191,7 +199,7 @@ fn latency(prefix: &str, summary: Option<LatencySummary>) -> Vec<Metric> {
     fields.iter().map(metric).collect()
 }
 
-fn requests(outcome: &LoadOutcome) -> Vec<Metric> {
+fn requests<'a>(outcome: &LoadOutcome) -> Vec<Metric<'a>> {
     let r = &outcome.requests;
     [
         ("scheduled", r.scheduled),

@@ -199,6 +199,9 @@ pub struct RunDocument {
     pub conclusion: Vec<Statement>,
     /// The tables that the experiment asks for.
     pub tables: Vec<Table>,
+    /// What other tools reported, for imported trials.
+    #[serde(default)]
+    pub reported: Vec<ReportedTable>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
     /// Directory of the record.
@@ -501,6 +504,8 @@ pub fn run_document(
         fairness: analysis.fairness.clone(),
         conclusion: Vec::new(),
         tables: analysis.tables.clone(),
+        reported: Plan::deserialize(&record.plan)
+            .map_or_else(|_| Vec::new(), |plan| reported_tables(&plan, analysis)),
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,

@@ -8,6 +8,8 @@ use crate::conclusion::{Said, Statement};
 use crate::html::number::{Unit, text as number};
 use crate::intervals::{interval_words, shown};
 use crate::json::RunDocument;
+use crate::text::imported as reported;
+use crate::text::tables as own;
 use analysis::words::levels as levels_words;
 use analysis::{Cell, Knee, Limit, Plan, Ratio, Spread, Verdict};
 use record::{PROOF_STAGE, RunRecord, TrialRecord};
@@ -34,6 +36,7 @@ pub fn run_markdown(record: &RunRecord, document: &RunDocument, base: &str) -> S
         text += &stage(name, document, plan.as_ref());
     }
     text += &knees(&document.knees);
+    text += &tables(document);
     text += &warnings(document);
     text += &method(record, plan.as_ref());
     let links = [
@@ -91,6 +94,42 @@ pub(crate) fn table(head: &[String], left: &[bool], rows: &[Vec<String>]) -> Str
         .collect();
     let body: String = rows.iter().map(|row| line(row)).collect();
     format!("{}{}{body}\n", line(head), line(&rule))
+}
+
+/// The experiment's own tables, and what other tools reported.
+fn tables(document: &RunDocument) -> String {
+    let shown = |title: &str, words: usize, rows: Vec<Vec<String>>| {
+        let rows: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|row| row.iter().map(|cell| escaped(cell)).collect())
+            .collect();
+        let Some((head, body)) = rows.split_first() else {
+            return String::new();
+        };
+        let left: Vec<bool> = (0..head.len()).map(|column| column < words).collect();
+        format!("### {}\n\n{}", escaped(title), table(head, &left, body))
+    };
+    let own = document.tables.iter().map(|t| {
+        let rows = match t.rows.is_empty() {
+            true => Vec::new(),
+            false => own::rows(t),
+        };
+        let notes: String = t
+            .notes
+            .iter()
+            .map(|n| format!("{}\n\n", escaped(n)))
+            .collect();
+        shown(&own::title(t), t.names.len(), rows) + &notes
+    });
+    let reported = document.reported.iter().map(|t| {
+        let rows = reported::rows(t);
+        shown(&reported::title(t), t.heads.len(), rows)
+    });
+    let all: String = own.chain(reported).collect();
+    match all.is_empty() {
+        true => all,
+        false => format!("## Tables\n\n{all}"),
+    }
 }
 
 fn verdict(verdict: &Verdict) -> String {
@@ -278,11 +317,13 @@ fn knees(knees: &[Knee]) -> String {
             "connections" => format!("{} connections", number(knee.at, Unit::Count)),
             _ => format!("{}/s offered", number(knee.at, Unit::PerSecond)),
         };
+        let p99 = knee.response_ns_p99.map_or_else(String::new, |p99| {
+            format!(", p99 {}", number(p99, Unit::Nanos))
+        });
         let words = format!(
-            "{}{fixed}: {at}, {}/s, p99 {}. {}",
+            "{}{fixed}: {at}, {}/s{p99}. {}",
             knee.stage,
             number(knee.achieved_per_s, Unit::PerSecond),
-            number(knee.response_ns_p99, Unit::Nanos),
             knee.method
         );
         format!("- {}\n", escaped(&words))

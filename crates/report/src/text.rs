@@ -5,7 +5,7 @@
 
 mod comparison;
 mod diagnosis;
-mod imported;
+pub(crate) mod imported;
 mod live;
 mod load;
 mod plan;

@@ -184,7 +184,51 @@ fn an_import_is_valid_against_the_schema() {
         &std::collections::BTreeMap::new(),
     );
     assert!(page.contains("Reported by wrk"));
+    let nothing = std::collections::BTreeMap::new();
+    let run = report::json::run_document(&imported.record, &analysis, "", &nothing);
+    let markdown = report::markdown::run_markdown(&imported.record, &run, "");
+    assert!(
+        markdown.contains("| rate\\_per\\_s | 21,495.22 |"),
+        "{markdown}"
+    );
+    let rows = report::csv::csv(&[report::csv::Run {
+        name: "wrk",
+        record: &imported.record,
+        analysis: &analysis,
+    }]);
+    assert!(
+        rows.contains("reported by wrk,rate_per_s,21495.22,1/s"),
+        "{rows}"
+    );
     assert!(page.contains("21,495.22"));
+}
+
+/// A sweep that tells rates and no latency has knees without one: not known, and no zero.
+#[test]
+fn what_another_tool_did_not_say_is_no_zero() {
+    let source = Source {
+        file: "sweep.txt",
+        bytes: include_bytes!("../../analysis/tests/foreign/sweep.txt"),
+    };
+    let (options, making) = (Options::default(), Making::default());
+    let imported = import(Format::Auto, &[source], &options, &making).unwrap();
+    let analysis = analysis::analyse(&imported.record).unwrap();
+    assert!(!analysis.knees.is_empty());
+    let nothing = std::collections::BTreeMap::new();
+    let document = report::json::run_document(&imported.record, &analysis, "", &nothing);
+    let page = report::html::page(&imported.record, &analysis, &nothing);
+    let texts = [
+        report::text::run_text(&imported.record, &analysis, report::text::Style::Plain),
+        report::markdown::run_markdown(&imported.record, &document, ""),
+        page,
+    ];
+    for text in texts {
+        assert!(
+            !text.contains("p99 0") && !text.contains("no valid trial"),
+            "{text}"
+        );
+    }
+    assert!(document.conclusion.iter().all(|s| !s.text.contains("p99")));
 }
 
 #[test]

@@ -189,6 +189,7 @@ pub(crate) fn values(
     own("address", address.ip().to_string());
     own("port", address.port().to_string());
     own("root", dir.display().to_string());
+    own("cpu_mask", cpu_mask(&spec.cpus));
     let mut values = plain.clone();
     for (name, text) in &spec.values {
         if text.contains('{')
@@ -198,6 +199,14 @@ pub(crate) fn values(
         }
     }
     values
+}
+
+/// One digit a CPU, the highest first, as nginx's `worker_cpu_affinity` has it; empty where none is given. The
+/// surprise: nginx's `auto` alone takes all CPUs of the host, those that the target was not given included.
+fn cpu_mask(cpus: &[u32]) -> String {
+    let digit = |cpu: u32| if cpus.contains(&cpu) { '1' } else { '0' };
+    let highest = cpus.iter().max();
+    highest.map_or_else(String::new, |&most| (0..=most).rev().map(digit).collect())
 }
 
 fn render(
@@ -232,4 +241,21 @@ pub(crate) fn environment(spec: &TargetSpec, values: &Values) -> Result<Values, 
         .iter()
         .map(|(name, value)| Ok((name.clone(), render(spec, "env", value, values)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cpu_mask;
+
+    #[test]
+    fn a_mask_has_its_highest_cpu_first() {
+        for (cpus, want) in [
+            (&[][..], ""),
+            (&[0], "1"),
+            (&[1], "10"),
+            (&[4, 0, 2], "10101"),
+        ] {
+            assert_eq!(cpu_mask(cpus), want);
+        }
+    }
 }

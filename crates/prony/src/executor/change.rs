@@ -19,7 +19,12 @@ const MOST_STEPS: usize = 8;
 /// Findings that `--prove` measures: most of a minute each.
 const MOST_PROOFS: usize = 3;
 
-/// What `--prove` measured.
+/// Factor of a proof's trials: the cause that the change is to mend.
+const CAUSE: &str = "cause";
+/// Its level for all changes that were kept, together.
+const ALL_CHANGES: &str = "all changes";
+
+/// What `--prove` or `--tune` measured.
 #[derive(Default)]
 pub struct Measured {
     /// One for each finding that was tried.
@@ -29,6 +34,25 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Adds the loads of one proof. A cause that has been tried before is told from itself by a number.
+    fn add_trials(&mut self, cause: &str, mut trials: Vec<TrialRecord>) {
+        let taken = |level: &String| {
+            let mut others = self.trials.iter();
+            others.any(|t| t.levels.get(CAUSE) == Some(level))
+        };
+        let mut level = cause.to_owned();
+        for again in 2.. {
+            if !taken(&level) {
+                break;
+            }
+            level = format!("{cause} ({again})");
+        }
+        for trial in &mut trials {
+            trial.levels.insert(CAUSE.to_owned(), level.clone());
+        }
+        self.trials.extend(trials);
+    }
+
     /// Adds the proofs' trials to the record that they belong to, as a stage of its plan.
     pub fn into_record(self, record: &mut RunRecord) -> Vec<StoredProof> {
         // The plan is our own, made a moment ago; a record without it is still worth keeping.
@@ -80,7 +104,7 @@ fn stage(trials: &[TrialRecord]) -> Stage {
     };
     Stage {
         name: PROOF_STAGE.to_owned(),
-        factors: vec![factor("cause"), factor("arm")],
+        factors: vec![factor(CAUSE), factor("arm")],
         baseline: BTreeMap::from([("arm".to_owned(), prove::ARMS[0].to_owned())]),
         repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
         examine: true,
@@ -133,13 +157,9 @@ impl Changes<'_> {
                 finding.cause,
                 wanted(&finding.changes)
             ));
-            let Proved { proof, mut trials } = self.measure(&launcher, &[], &finding);
+            let Proved { proof, trials } = self.measure(&launcher, &[], &finding);
             terminal::note(&format!("  {}: {}", proof.result, proof.why));
-            for trial in &mut trials {
-                let cause = finding.cause.clone();
-                trial.levels.insert("cause".to_owned(), cause);
-            }
-            measured.trials.extend(trials);
+            measured.add_trials(&finding.cause, trials);
             measured.proofs.push(StoredProof {
                 trial: self.record.trials[0].id,
                 cause: finding.cause,
@@ -151,22 +171,24 @@ impl Changes<'_> {
         Ok(measured)
     }
 
-    /// Diagnose, change, prove, until nothing is left that helps.
+    /// Diagnose, change, prove, until nothing is left that helps. What was measured of causes of the first diagnosis
+    /// comes as its proofs.
     ///
     /// # Errors
     /// [`Failure`] when no copy can be started at all.
-    pub fn tune(&mut self, first: &Diagnosis) -> Result<Tuning, Failure> {
+    pub fn tune(&mut self, first: &Diagnosis) -> Result<(Tuning, Measured), Failure> {
         let launcher = crate::verbs::launcher()?;
         terminal::note(&format!(
             "tuning: at most {MOST_STEPS} changes, about {} s each",
             seconds(prove::expected(false))
         ));
         let mut tuning = Tuning::default();
+        let mut measured = Measured::default();
         let mut diagnosis = first.clone();
         for _ in 0..MOST_STEPS {
             if self.interrupt.asked() {
                 tuning.ended = "stopped by hand".to_owned();
-                return Ok(tuning);
+                return Ok((tuning, measured));
             }
             let tried = |f: &Finding| tuning.steps.iter().any(|s| s.changes == f.changes);
             let Some(finding) = diagnosis
@@ -183,7 +205,14 @@ impl Changes<'_> {
                 finding.cause,
                 wanted(&finding.changes)
             ));
-            let proof = self.measure(&launcher, &tuning.changes, &finding).proof;
+            let Proved { proof, trials } = self.measure(&launcher, &tuning.changes, &finding);
+            measured.add_trials(&finding.cause, trials);
+            measured.proofs.push(StoredProof {
+                trial: self.record.trials[0].id,
+                cause: finding.cause.clone(),
+                target: finding.target.clone(),
+                proof: proof.clone(),
+            });
             let kept = proof.result == "proved";
             terminal::note(&format!("  {}: {}", proof.result, proof.why));
             if kept {
@@ -205,9 +234,11 @@ impl Changes<'_> {
             tuning.ended = format!("{MOST_STEPS} changes were tried");
         }
         if !tuning.changes.is_empty() {
-            tuning.total = self.total(&launcher, &tuning.changes);
+            let (total, trials) = self.total(&launcher, &tuning.changes);
+            tuning.total = total;
+            measured.add_trials(ALL_CHANGES, trials);
         }
-        Ok(tuning)
+        Ok((tuning, measured))
     }
 
     fn server(&self) -> Option<&Server> {
@@ -280,15 +311,18 @@ impl Changes<'_> {
         &mut self,
         launcher: &target::Launcher,
         changes: &[Change],
-    ) -> Vec<analysis::ProofRatio> {
+    ) -> (Vec<analysis::ProofRatio>, Vec<TrialRecord>) {
         let Some(server) = self.server().cloned() else {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         };
         // No single cause predicts the whole, so no mechanism is asked for.
-        let proof = self.with_prover(launcher, &server, |p| p.prove(&[], "", changes));
-        let mut evidence = proof.map(|p| p.proof.evidence).unwrap_or_default();
+        let proved = self.with_prover(launcher, &server, |p| p.prove(&[], "", changes));
+        let Ok(Proved { proof, trials }) = proved else {
+            return (Vec::new(), Vec::new());
+        };
+        let mut evidence = proof.evidence;
         evidence.retain(|e| e.role == "metric");
-        evidence
+        (evidence, trials)
     }
 }
 
@@ -364,7 +398,6 @@ mod tests {
             let mut trial = prove::blank(&LoadSpec::new("http://h/"), TargetRecord::default());
             trial.block = block;
             trial.levels.insert("arm".to_owned(), arm.to_owned());
-            trial.levels.insert("cause".to_owned(), "c".to_owned());
             trial
         };
         let first = TrialRecord {
@@ -373,12 +406,19 @@ mod tests {
         };
         let mut record = crate::verbs::diagnose::as_record(Vec::new(), 0.01, String::new(), first);
         let arms = ["unchanged", "changed"];
-        let measured = Measured {
-            proofs: Vec::new(),
-            trials: (0..2)
-                .flat_map(|block| arms.map(|arm| trial(block, arm)))
-                .collect(),
-        };
+        let trials = || (0..2).flat_map(|block| arms.map(|arm| trial(block, arm)));
+        let mut measured = Measured::default();
+        measured.add_trials("c", trials().collect());
+        // The same cause with another change, as `--tune` may come to.
+        let mut twice = Measured::default();
+        twice.add_trials("c", trials().collect());
+        twice.add_trials("c", trials().collect());
+        let causes: std::collections::BTreeSet<_> = twice
+            .trials
+            .iter()
+            .map(|t| t.levels[CAUSE].as_str())
+            .collect();
+        assert_eq!(causes.into_iter().collect::<Vec<_>>(), ["c", "c (2)"]);
         measured.into_record(&mut record);
         let ids: Vec<u32> = record.trials.iter().map(|t| t.id).collect();
         assert_eq!(ids, [0, 1, 2, 3, 4]);

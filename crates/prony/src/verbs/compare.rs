@@ -38,7 +38,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(match comparison.outcome {
         Outcome::NoDifference | Outcome::Improvement => Exit::Valid,
         Outcome::Regression | Outcome::OtherCalls => Exit::Failed,
-        Outcome::NotComparable => Exit::Invalid,
+        Outcome::NotComparable | Outcome::NotJudged => Exit::Invalid,
     })
 }
 

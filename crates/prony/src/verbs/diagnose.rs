@@ -15,7 +15,8 @@ use analysis::{Diagnosis, StoredProof, Tuning};
 use plan::{Plan, Stage, TrialPlan};
 use record::run::FORMAT;
 use record::{
-    Manifest, Nanos, PROOF_STAGE, RunRecord, Server, TrialRecord, TrialState, Unavailable, Warning,
+    Manifest, Nanos, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, TrialState, Unavailable,
+    Warning,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,7 +79,8 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     };
     let (mut tuning, mut measured) = (None, Measured::default());
     if args.tune {
-        tuning = Some(change.tune(&diagnosis)?);
+        let (path, of_path) = change.tune(&diagnosis)?;
+        (tuning, measured) = (Some(path), of_path);
     } else if args.prove {
         measured = change.prove(&mut diagnosis)?;
     }
@@ -88,7 +90,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     // Shown first: what was measured is not lost when it cannot be stored.
     show(args, &record, &diagnosis, tuning.as_ref())?;
     if let Some(store) = &mut store {
-        save(store, &record, &proofs)?;
+        save(store, &record, &proofs, tuning.as_ref())?;
         let page = store.root().join(super::report::PAGE);
         if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
@@ -261,7 +263,7 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             trials: record.trials.into_iter().filter(|t| t.id == *id).collect(),
             ..record
         };
-        show(args, &only, diagnosis, None)?;
+        show(args, &only, diagnosis, stored_tuning(&store)?.as_ref())?;
         return Ok(Exit::Valid);
     }
     let analysis = crate::executor::run::analyse(&record)?;
@@ -280,6 +282,17 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Valid)
+}
+
+fn stored_tuning(store: &DirStore) -> Result<Option<Tuning>, Failure> {
+    let unreadable = |cause: String| {
+        let what = format!("reading `{TUNING}` of the record: {cause}");
+        let remedy = "delete the file to judge without what was tuned";
+        Failure::new(Exit::Usage, what, remedy)
+    };
+    let text = store.get(TUNING).map_err(unreadable)?;
+    text.map(|text| serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string())))
+        .transpose()
 }
 
 fn not_stored(out: &Path, cause: &str) -> Failure {
@@ -302,12 +315,24 @@ fn new_record(out: &Path) -> Result<DirStore, Failure> {
     DirStore::create(out).map_err(|e| not_stored(out, &e.to_string()))
 }
 
-/// Stores the record, what was proved, and its page.
-fn save(store: &mut DirStore, record: &RunRecord, proofs: &[StoredProof]) -> Result<(), Failure> {
+/// What `--tune` tried and kept, in a record.
+const TUNING: &str = "tuning.json";
+
+/// Stores the record, what was proved, the path of the tuning, and its page.
+fn save(
+    store: &mut DirStore,
+    record: &RunRecord,
+    proofs: &[StoredProof],
+    tuning: Option<&Tuning>,
+) -> Result<(), Failure> {
     let out = store.root().to_owned();
     let failed = |cause: String| not_stored(&out, &cause);
     record.save(store).map_err(|e| failed(e.to_string()))?;
     super::report::save_proofs(store, proofs).map_err(failed)?;
+    if let Some(tuning) = tuning {
+        let text = super::to_json(tuning);
+        store.put(TUNING, text.as_bytes()).map_err(failed)?;
+    }
     store.give_up_reserve();
     let analysis = crate::executor::run::analyse(record)?;
     let diagnoses = super::report::diagnoses(store, record)?;

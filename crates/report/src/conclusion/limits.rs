@@ -21,17 +21,21 @@ pub(super) fn knees<'a>(
             "connections" => (Unit::Count, " connections"),
             _ => (Unit::PerSecond, "/s offered"),
         };
-        Sentence::new(Said::Knee, &knee.stage, format!("#{at}"))
+        let sentence = Sentence::new(Said::Knee, &knee.stage, format!("#{at}"))
             .words(format!(
                 "Stage {}{fixed}: of the loads that were tried, the knee is at ",
                 knee.stage
             ))
             .number(source, &format!("{at}/at"), unit)
             .words(format!("{behind} ("))
-            .number(source, &format!("{at}/achieved_per_s"), Unit::PerSecond)
-            .words("/s, p99 ")
-            .number(source, &format!("{at}/response_ns_p99"), Unit::Nanos)
-            .words(").")
+            .number(source, &format!("{at}/achieved_per_s"), Unit::PerSecond);
+        match knee.response_ns_p99 {
+            Some(_) => sentence
+                .words("/s, p99 ")
+                .number(source, &format!("{at}/response_ns_p99"), Unit::Nanos)
+                .words(")."),
+            None => sentence.words("/s)."),
+        }
     })
 }
 

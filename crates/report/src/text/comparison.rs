@@ -15,6 +15,7 @@ pub fn comparison_text(comparison: &Comparison, style: Style) -> String {
     let word = match comparison.outcome {
         Outcome::Regression => style.bad("regression"),
         Outcome::NotComparable => style.bad("NOT COMPARABLE"),
+        Outcome::NotJudged => style.bad("NOT JUDGED"),
         Outcome::OtherCalls => style.bad("different"),
         Outcome::Improvement => style.good("better"),
         Outcome::NoDifference => style.good("no difference seen"),

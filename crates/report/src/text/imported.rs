@@ -19,29 +19,13 @@ pub fn reported_text(tables: &[ReportedTable], style: Style) -> String {
 }
 
 fn table_text(table: &ReportedTable, style: Style) -> String {
-    let mut head = table.heads.clone();
-    let one = table.columns.len() == 1;
-    head.extend(
-        table
-            .columns
-            .iter()
-            .map(|level| match (one, level.is_empty()) {
-                (_, true) => "reported".to_owned(),
-                _ => level.clone(),
-            }),
-    );
-    let mut rows = vec![head];
-    rows.extend(table.rows.iter().map(|row| {
-        let mut cells = row.head.clone();
-        cells.extend(
-            row.cells
-                .iter()
-                .map(|c| c.as_ref().map_or("-".to_owned(), cell_text)),
-        );
-        cells
-    }));
-    let text = columns(&rows, |column| column < table.heads.len());
+    let text = columns(&rows(table), |column| column < table.heads.len());
     let (first, body) = text.split_once('\n').unwrap_or((&text, ""));
+    format!("stage {}\n{}\n{body}", title(table), style.heading(first))
+}
+
+/// Of what, and who reported it.
+pub(crate) fn title(table: &ReportedTable) -> String {
     let across = match table.factor.as_str() {
         "" => String::new(),
         factor => format!(", by {factor}"),
@@ -51,11 +35,26 @@ fn table_text(table: &ReportedTable, style: Style) -> String {
         figure => format!(": {figure}"),
     };
     format!(
-        "stage {}{figure}{across}, reported by {}\n{}\n{body}",
+        "{}{figure}{across}, reported by {}",
         table.stage,
-        table.tools.join(", "),
-        style.heading(first)
+        table.tools.join(", ")
     )
+}
+
+/// Head and rows as they are shown; the first `table.heads.len()` columns are words.
+pub(crate) fn rows(table: &ReportedTable) -> Vec<Vec<String>> {
+    let named = |level: &String| match level.as_str() {
+        "" => "reported".to_owned(),
+        level => level.to_owned(),
+    };
+    let heads = table.heads.iter().cloned();
+    let head = heads.chain(table.columns.iter().map(named)).collect();
+    let body = table.rows.iter().map(|row| {
+        let shown = |c: &Option<ReportedCell>| c.as_ref().map_or("-".to_owned(), cell_text);
+        let cells = row.cells.iter().map(shown);
+        row.head.iter().cloned().chain(cells).collect()
+    });
+    std::iter::once(head).chain(body).collect()
 }
 
 /// `1.11s (+15.1 % ±0.5)`.

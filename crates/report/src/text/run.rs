@@ -224,11 +224,13 @@ fn knee_text(knee: &Knee) -> String {
         true => String::new(),
         false => format!(", {}", levels(&knee.levels)),
     };
+    let p99 = knee.response_ns_p99.map_or_else(String::new, |p99| {
+        format!(", p99 {}", Nanos(p99.round() as u64))
+    });
     format!(
-        "knee of stage {}{fixed}: {at}, {}/s, p99 {} ({})\n",
+        "knee of stage {}{fixed}: {at}, {}/s{p99} ({})\n",
         knee.stage,
         rate(knee.achieved_per_s),
-        Nanos(knee.response_ns_p99.round() as u64),
         knee.method
     )
 }

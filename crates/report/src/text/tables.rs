@@ -19,10 +19,7 @@ pub(crate) fn tables_text(tables: &[Table], style: Style) -> String {
 fn table_text(table: &Table, style: Style) -> String {
     let mut result = format!("{}\n", style.heading(&title(table)));
     if !table.rows.is_empty() {
-        let shown = match gains_apart(table) {
-            true => with_gain_columns(table),
-            false => with_gains_inside(table),
-        };
+        let shown = rows(table);
         let names = table.names.len();
         let body = columns(&shown, |column| column < names);
         let (head, body) = body.split_once('\n').unwrap_or((&body, ""));
@@ -34,7 +31,15 @@ fn table_text(table: &Table, style: Style) -> String {
     result
 }
 
-fn title(table: &Table) -> String {
+/// Head and rows as they are shown; the first `table.names.len()` columns are words.
+pub(crate) fn rows(table: &Table) -> Vec<Vec<String>> {
+    match gains_apart(table) {
+        true => with_gain_columns(table),
+        false => with_gains_inside(table),
+    }
+}
+
+pub(crate) fn title(table: &Table) -> String {
     match (table.title.as_str(), table.stage.as_str()) {
         (title, "main") if !title.is_empty() => title.to_owned(),
         ("", stage) => format!("{} ({stage})", table.kind),

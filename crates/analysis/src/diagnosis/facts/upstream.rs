@@ -270,8 +270,15 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     let proc = "established connections";
-    let open: u64 = server.upstreams.iter().map(|u| u.connections).sum();
-    sheet.known("upstream.connections", open as f64, proc);
+    // They were looked up at one moment; where the load opens and closes them, the samples have seen more.
+    let looked_up: u64 = server.upstreams.iter().map(|u| u.connections).sum();
+    let samples = material.series("socket.connections", &server.target);
+    let samples = samples.filter(|s| s.label("class") == Some("upstream"));
+    let open = samples
+        .flat_map(|s| &s.values)
+        .copied()
+        .fold(looked_up as f64, f64::max);
+    sheet.known("upstream.connections", open, proc);
     if sheet.value("upstream.peers").is_none() {
         sheet.known("upstream.peers", server.upstreams.len() as f64, proc);
     }
