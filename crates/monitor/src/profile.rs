@@ -205,7 +205,7 @@ impl Profiler {
         self.owners.catch_up(tasks, &sampled);
         if collected.stride > 1 {
             let reason = format!(
-                "only every {}th sample was kept, to bound memory",
+                "only one sample in {} was kept, to bound memory",
                 collected.stride
             );
             self.lacks(

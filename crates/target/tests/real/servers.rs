@@ -158,7 +158,7 @@ fn a_name_without_a_value_is_found_in_the_template() {
         "filling in the configuration of target `s`: my.conf:2: unknown name `bufers`; did you mean `buffers`?"
     );
     assert!(
-        remedy.ends_with("address, buffers, listen, port, root, s, workers"),
+        remedy.ends_with("address, buffers, cpu_mask, listen, port, root, s, workers"),
         "{remedy}"
     );
 }
