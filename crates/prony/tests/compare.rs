@@ -136,3 +136,26 @@ fn a_directory_without_a_record_is_a_mistake_of_usage() {
         missing.stderr
     );
 }
+
+/// A gate that cannot judge fails, and says why.
+#[test]
+fn records_with_nothing_in_common_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/foreign");
+    for name in ["wrk", "vmstat"] {
+        let mut command = prony(&dir.path().join("state"));
+        command
+            .args(["import", "auto"])
+            .arg(texts.join(format!("{name}.txt")));
+        command.args(["--level", &format!("tool={name}")]);
+        let imported = finish(command.arg("--out").arg(dir.path().join(name)));
+        assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    }
+    let found = compare(dir.path(), "wrk", "vmstat", &[]);
+    assert_eq!(found.code, Some(3), "{}{}", found.stdout, found.stderr);
+    assert!(
+        found.stdout.starts_with("NOT COMPARABLE: "),
+        "{}",
+        found.stdout
+    );
+}

@@ -21,15 +21,17 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         threshold: args.threshold,
     };
     let comparison = analysis::compare(&a, &b, options);
-    let reported = compare_reported(&analyse(&a)?, &analyse(&b)?);
+    let imported = |record: &RunRecord| record.trials.iter().any(|t| t.reported.is_some());
+    let reported = match imported(&a) && imported(&b) {
+        true => compare_reported(&analyse(&a)?, &analyse(&b)?),
+        false => Vec::new(),
+    };
     if args.json {
         let document = report::json::compare_document(&comparison, reported);
         terminal::result(&super::to_json(&document))?;
     } else {
-        if !comparison.cells.is_empty() {
-            let text = report::text::comparison_text(&comparison, terminal::style());
-            terminal::result(&text)?;
-        }
+        let text = report::text::comparison_text(&comparison, terminal::style());
+        terminal::result(&text)?;
         if !reported.is_empty() {
             let text = report::text::reported_text(&reported, terminal::style());
             terminal::result(&text)?;
