@@ -9,9 +9,10 @@ use crate::html::number::{Unit, text as number};
 use crate::intervals::{interval_words, shown};
 use crate::json::RunDocument;
 use crate::text::imported as reported;
+use crate::text::limit_words;
 use crate::text::tables as own;
 use analysis::words::levels as levels_words;
-use analysis::{Cell, Knee, Limit, Plan, Ratio, Spread, Verdict};
+use analysis::{Cell, Knee, Plan, Ratio, Spread, Verdict};
 use record::{PROOF_STAGE, RunRecord, TrialRecord};
 use serde::Deserialize;
 use std::cmp::Ordering;
@@ -133,13 +134,7 @@ fn tables(document: &RunDocument) -> String {
 }
 
 fn verdict(verdict: &Verdict) -> String {
-    let limit = match verdict.limit {
-        Limit::Server => "limited by the server",
-        Limit::Generator => "limited by the generator",
-        Limit::OfferedLoad => "limited by the offered load",
-        Limit::Network => "limited by the network",
-        Limit::Unknown => "limit unknown",
-    };
+    let limit = limit_words(verdict.limit);
     let start = match verdict.valid {
         true => format!("**Valid, {limit}:**"),
         false => "**NOT VALID:**".to_owned(),

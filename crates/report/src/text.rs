@@ -36,13 +36,7 @@ use record::Warning;
 /// The verdict's lines: validity, limit and reason on the first, what to do on the second.
 pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
     let first = if verdict.valid {
-        let limit = match verdict.limit {
-            Limit::Server => "limited by the server",
-            Limit::Generator => "limited by the generator",
-            Limit::OfferedLoad => "limited by the offered load",
-            Limit::Network => "limited by the network",
-            Limit::Unknown => "limit unknown",
-        };
+        let limit = limit_words(verdict.limit);
         format!("{}, {limit}: {}", style.good("valid"), verdict.why)
     } else {
         format!("{}: {}", style.bad("NOT VALID"), verdict.why)
@@ -52,6 +46,17 @@ pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
     match verdict.remedy.as_str() {
         "" => first + "\n",
         remedy => format!("{first}\n{label}: {remedy}\n"),
+    }
+}
+
+/// `limited by the server`.
+pub(crate) fn limit_words(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Server => "limited by the server",
+        Limit::Generator => "limited by the generator",
+        Limit::OfferedLoad => "limited by the offered load",
+        Limit::Network => "limited by the network",
+        Limit::Unknown => "limit unknown",
     }
 }
 

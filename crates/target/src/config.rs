@@ -127,6 +127,16 @@ fn note_changed(server: &mut Server, files: &Files) {
     }
 }
 
+/// Directives as the readers' tests hold them: context, name, arguments, line.
+#[cfg(test)]
+fn listed(directives: &[Directive], between: &str) -> Vec<String> {
+    let line = |d: &Directive| {
+        let (context, args) = (d.context.join(">"), d.args.join(between));
+        format!("{context}|{}|{args}|{}", d.name, d.line)
+    };
+    directives.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,20 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Adds the proof of a finding of the record's first trial, and says what it came to.
+    fn add(&mut self, record: &RunRecord, finding: &Finding, proved: Proved) -> Proof {
+        let Proved { proof, trials } = proved;
+        terminal::note(&format!("  {}: {}", proof.result, proof.why));
+        self.add_trials(&finding.cause, trials);
+        self.proofs.push(StoredProof {
+            trial: record.trials[0].id,
+            cause: finding.cause.clone(),
+            target: finding.target.clone(),
+            proof: proof.clone(),
+        });
+        proof
+    }
+
     /// Adds the loads of one proof. A cause that has been tried before is told from itself by a number.
     fn add_trials(&mut self, cause: &str, mut trials: Vec<TrialRecord>) {
         let taken = |level: &String| {
@@ -157,15 +171,8 @@ impl Changes<'_> {
                 finding.cause,
                 wanted(&finding.changes)
             ));
-            let Proved { proof, trials } = self.measure(&launcher, &[], &finding);
-            terminal::note(&format!("  {}: {}", proof.result, proof.why));
-            measured.add_trials(&finding.cause, trials);
-            measured.proofs.push(StoredProof {
-                trial: self.record.trials[0].id,
-                cause: finding.cause,
-                target: finding.target,
-                proof: proof.clone(),
-            });
+            let proved = self.measure(&launcher, &[], &finding);
+            let proof = measured.add(self.record, &finding, proved);
             analysis::note_proof(&mut diagnosis.findings[at], proof);
         }
         Ok(measured)
@@ -205,16 +212,9 @@ impl Changes<'_> {
                 finding.cause,
                 wanted(&finding.changes)
             ));
-            let Proved { proof, trials } = self.measure(&launcher, &tuning.changes, &finding);
-            measured.add_trials(&finding.cause, trials);
-            measured.proofs.push(StoredProof {
-                trial: self.record.trials[0].id,
-                cause: finding.cause.clone(),
-                target: finding.target.clone(),
-                proof: proof.clone(),
-            });
+            let proved = self.measure(&launcher, &tuning.changes, &finding);
+            let proof = measured.add(self.record, &finding, proved);
             let kept = proof.result == "proved";
-            terminal::note(&format!("  {}: {}", proof.result, proof.why));
             if kept {
                 tuning.changes.extend(finding.changes.iter().cloned());
                 let refreshed = self.again(&launcher, &tuning.changes);

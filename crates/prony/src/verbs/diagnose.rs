@@ -263,7 +263,8 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             trials: record.trials.into_iter().filter(|t| t.id == *id).collect(),
             ..record
         };
-        show(args, &only, diagnosis, stored_tuning(&store)?.as_ref())?;
+        let tuning = super::report::beside::<Tuning>(&store, TUNING, "what was tuned")?;
+        show(args, &only, diagnosis, tuning.as_ref())?;
         return Ok(Exit::Valid);
     }
     let analysis = crate::executor::run::analyse(&record)?;
@@ -282,17 +283,6 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Valid)
-}
-
-fn stored_tuning(store: &DirStore) -> Result<Option<Tuning>, Failure> {
-    let unreadable = |cause: String| {
-        let what = format!("reading `{TUNING}` of the record: {cause}");
-        let remedy = "delete the file to judge without what was tuned";
-        Failure::new(Exit::Usage, what, remedy)
-    };
-    let text = store.get(TUNING).map_err(unreadable)?;
-    text.map(|text| serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string())))
-        .transpose()
 }
 
 fn not_stored(out: &Path, cause: &str) -> Failure {

@@ -8,6 +8,7 @@ use crate::terminal;
 use analysis::{Diagnosis, RunAnalysis, StoredProof};
 use record::{RunRecord, Store};
 use report::text::Style;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -123,7 +124,7 @@ pub fn write_html(
     diagnoses: &Diagnoses,
 ) -> Result<(), String> {
     let document = report::json::run_document(record, analysis, ".", diagnoses);
-    let page = report::html::page(record, analysis, diagnoses);
+    let page = report::html::page_of(record, analysis, &document);
     for (name, text) in [(DOCUMENT, super::to_json(&document)), (PAGE, page)] {
         store
             .put(name, text.as_bytes())
@@ -157,20 +158,29 @@ pub fn save_proofs(store: &mut dyn Store, proofs: &[StoredProof]) -> Result<(), 
 pub fn diagnoses(store: &dyn Store, record: &RunRecord) -> Result<Diagnoses, Failure> {
     let mut diagnoses = analysis::diagnose_run(record)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
-    let unreadable = |cause: String| {
-        let what = format!("reading `{PROOFS}` of the record: {cause}");
-        Failure::new(
-            Exit::Usage,
-            what,
-            "delete the file to judge without its proofs",
-        )
-    };
-    if let Some(text) = store.get(PROOFS).map_err(unreadable)? {
-        let proofs: Vec<StoredProof> =
-            serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string()))?;
+    if let Some(proofs) = beside::<Vec<StoredProof>>(store, PROOFS, "its proofs")? {
         analysis::merge_proofs(&mut diagnoses, proofs);
     }
     Ok(diagnoses)
+}
+
+/// What lies in a file beside the record, where there is one; `held` names it for the remedy.
+///
+/// # Errors
+/// [`Failure`] when it cannot be read.
+pub fn beside<T: DeserializeOwned>(
+    store: &dyn Store,
+    file: &str,
+    held: &str,
+) -> Result<Option<T>, Failure> {
+    let unreadable = |cause: String| {
+        let what = format!("reading `{file}` of the record: {cause}");
+        let remedy = format!("delete the file to judge without {held}");
+        Failure::new(Exit::Usage, what, remedy)
+    };
+    let text = store.get(file).map_err(unreadable)?;
+    text.map(|text| serde_json::from_slice(&text).map_err(|e| unreadable(e.to_string())))
+        .transpose()
 }
 
 /// A record with what is said about it.

@@ -23,7 +23,7 @@ mod trials;
 mod verdict;
 
 use crate::conclusion::{self, Said, Sentence};
-use crate::json::run_document;
+use crate::json::{RunDocument, run_document};
 use analysis::{Diagnosis, Levels, Plan, RunAnalysis, words};
 use minijinja::{
     AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
@@ -142,11 +142,16 @@ pub fn page(
     diagnoses: &BTreeMap<u32, Diagnosis>,
 ) -> String {
     let document = run_document(record, analysis, "", diagnoses);
-    let source = Source::new(paths::DOCUMENT, &document);
+    page_of(record, analysis, &document)
+}
+
+/// The page for a run whose document is there already.
+pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocument) -> String {
+    let source = Source::new(paths::DOCUMENT, document);
     // A record of another version may hold another plan; the page then does without it.
     let plan = Plan::deserialize(&record.plan).ok();
     let cores = series::busiest_cores(record);
-    let (unsaid, said) = conclusion::sentences(&document, plan.as_ref())
+    let (unsaid, said) = conclusion::sentences(document, plan.as_ref())
         .into_iter()
         .partition(|s| s.said == Said::CannotSay);
     let data = PlotData {
@@ -172,9 +177,9 @@ pub fn page(
         capacity: source.number("/capacity_per_s", Unit::PerSecond),
         knees: verdict::knees(analysis, &source),
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
-        limits: limits::limits(record, &document, plan.as_ref(), &source),
+        limits: limits::limits(record, document, plan.as_ref(), &source),
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
-        reported: reported::tables(record, analysis, plan.as_ref()),
+        reported: reported::tables(record, document),
         spectra: spectrum_options(&data.spectra),
         tables: tables::tables(&analysis.tables),
         latency_heads: trials::LATENCY_FIELDS.map(|(head, _)| head).to_vec(),

@@ -2,9 +2,9 @@
 //! they were, and each names the trial's file in which it stands.
 
 use super::number::Number;
+use crate::json::RunDocument;
 use crate::text::{figure_text, gain_text};
-use analysis::imported::{ReportedCell, ReportedTable, reported_tables};
-use analysis::{Plan, RunAnalysis};
+use analysis::imported::{ReportedCell, ReportedTable};
 use record::{RunRecord, TrialRecord};
 use serde::Serialize;
 
@@ -33,16 +33,12 @@ struct CellView {
 }
 
 /// The tables of all imported stages.
-pub fn tables(
-    record: &RunRecord,
-    analysis: &RunAnalysis,
-    plan: Option<&Plan>,
-) -> Vec<ReportedView> {
-    let made = plan.map_or_else(Vec::new, |plan| reported_tables(plan, analysis));
-    made.into_iter().map(|table| view(record, table)).collect()
+pub fn tables(record: &RunRecord, document: &RunDocument) -> Vec<ReportedView> {
+    let tables = document.reported.iter();
+    tables.map(|table| view(record, table)).collect()
 }
 
-fn view(record: &RunRecord, table: ReportedTable) -> ReportedView {
+fn view(record: &RunRecord, table: &ReportedTable) -> ReportedView {
     let one = |column: &String| match column.is_empty() {
         true => "reported".to_owned(),
         false => column.clone(),
@@ -62,10 +58,10 @@ fn view(record: &RunRecord, table: ReportedTable) -> ReportedView {
                     .collect(),
             })
             .collect(),
-        stage: table.stage,
-        figure: table.figure,
-        factor: table.factor,
-        heads: table.heads,
+        stage: table.stage.clone(),
+        figure: table.figure.clone(),
+        factor: table.factor.clone(),
+        heads: table.heads.clone(),
     }
 }
 

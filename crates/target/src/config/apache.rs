@@ -233,6 +233,7 @@ fn split(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::listed;
 
     #[test]
     fn sections_variables_includes() {
@@ -254,20 +255,7 @@ mod tests {
             found: Vec::new(),
         };
         reader.text(&text.replace("ROOT", &root), "f", 0);
-        let found: Vec<String> = reader
-            .found
-            .iter()
-            .skip(2)
-            .map(|d| {
-                format!(
-                    "{}|{}|{}|{}",
-                    d.context.join(">"),
-                    d.name,
-                    d.args.join(","),
-                    d.line
-                )
-            })
-            .collect();
+        let found = listed(&reader.found[2..], ",");
         assert_eq!(
             found,
             [

@@ -108,6 +108,7 @@ fn value_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::listed;
 
     #[test]
     fn pools_of_included_files() {
@@ -122,18 +123,7 @@ mod tests {
         let mut files = Files::ours();
         let mut out = Vec::new();
         file(&path("f.conf"), &mut files, &mut out, 0);
-        let found: Vec<String> = out
-            .iter()
-            .map(|d| {
-                format!(
-                    "{}|{}|{}|{}",
-                    d.context.join(">"),
-                    d.name,
-                    d.args.join(","),
-                    d.line
-                )
-            })
-            .collect();
+        let found = listed(&out, ",");
         assert_eq!(
             found,
             [

@@ -153,6 +153,7 @@ fn statements(text: &str) -> Vec<(u32, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::listed;
 
     #[test]
     fn assignments_conditions_lists() {
@@ -172,18 +173,7 @@ mod tests {
             &mut out,
             0,
         );
-        let found: Vec<String> = out
-            .iter()
-            .map(|d| {
-                format!(
-                    "{}|{}|{}|{}",
-                    d.context.join(">"),
-                    d.name,
-                    d.args.join(" "),
-                    d.line
-                )
-            })
-            .collect();
+        let found = listed(&out, " ");
         assert_eq!(
             found,
             [

@@ -122,6 +122,7 @@ fn filled_in(value: &str, property: &dyn Fn(&str) -> Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::listed;
 
     #[test]
     fn attributes_with_their_elements() {
@@ -129,18 +130,7 @@ mod tests {
             <!-- <Connector port='1'/> -->\n  <Connector port=\"8080\"\n   maxThreads=\"${n}\" x=\"${m:-7}${q}\"/>\n </Service>\n</Server>";
         let property = |name: &str| (name == "n").then(|| "5".to_owned());
         let found = directives(text, "f", &property).unwrap();
-        let found: Vec<String> = found
-            .iter()
-            .map(|d| {
-                format!(
-                    "{}|{}|{}|{}",
-                    d.context.join(">"),
-                    d.name,
-                    d.args.join(","),
-                    d.line
-                )
-            })
-            .collect();
+        let found = listed(&found, ",");
         assert_eq!(
             found[4..],
             [

@@ -98,23 +98,13 @@ fn tokens(text: &str) -> Vec<(String, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::listed;
 
     #[test]
     fn attributes_of_backends_only() {
         let text = "vcl 4.0; # {\nbackend a {\n .host = \"h;\"; /* } */ .port = \"1\";\n .max_connections = 7;\n \
             .probe = { .url = \"/\"; }\n}\nsub vcl_recv { set req.x = \"}\"; .host = \"no\"; }\n";
-        let found: Vec<String> = backends(text, Path::new("f"))
-            .iter()
-            .map(|d| {
-                format!(
-                    "{}|{}|{}|{}",
-                    d.context.join(">"),
-                    d.name,
-                    d.args.join(","),
-                    d.line
-                )
-            })
-            .collect();
+        let found = listed(&backends(text, Path::new("f")), ",");
         assert_eq!(
             found,
             [

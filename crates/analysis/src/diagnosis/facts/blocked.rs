@@ -4,6 +4,7 @@
 //! off-CPU stacks tell the two apart; without them time in a futex stays unknown as a wait for a lock. A sleep is
 //! ambiguous too: threads that keep house (a runtime's monitor, a pool's trimmer) sleep beside the requests.
 
+use super::calls::POLLS;
 use super::{Material, Sheet};
 use crate::diagnosis::work;
 use record::{Blocked, FdClass, Profile, ProfileKind, WaitState};
@@ -163,22 +164,14 @@ fn reason_of(wait: &Blocked) -> Option<&'static str> {
 }
 
 fn waits_for_events(call: &str) -> bool {
-    let calls = [
-        "epoll_wait",
-        "epoll_pwait",
-        "epoll_pwait2",
-        "poll",
-        "ppoll",
-        "select",
-        "pselect6",
+    let others = [
         "accept",
         "accept4",
-        "io_uring_enter",
         "rt_sigtimedwait",
         "rt_sigsuspend",
         "pause",
     ];
-    calls.contains(&call)
+    POLLS.contains(&call) || others.contains(&call)
 }
 
 /// Of the time in sleeps, the share of threads that serve nobody: the stack says so, or no stack of a thread of that

@@ -14,7 +14,8 @@ const READS: [&str; 9] = [
 const WRITES: [&str; 9] = [
     "write", "writev", "sendto", "sendmsg", "send", "pwrite64", "pwritev", "pwritev2", "sendmmsg",
 ];
-const POLLS: [&str; 8] = [
+/// Calls that wait for events of many descriptors.
+pub(super) const POLLS: [&str; 8] = [
     "epoll_wait",
     "epoll_pwait",
     "epoll_pwait2",
