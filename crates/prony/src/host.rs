@@ -5,7 +5,7 @@ use plan::{Lack, TrialPlan};
 use record::Nanos;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use target::Network;
+use sut::Network;
 
 /// CPUs that this process may run on, rising.
 pub fn allowed_cpus() -> Vec<u32> {
@@ -63,7 +63,7 @@ pub fn check_cpus(asked: &[u32], what: &str) -> Result<(), Failure> {
 /// What a trial needs and this host does not have: a server, a wrapper, a library to preload, control groups,
 /// the right to make namespaces.
 pub fn lack(trial: &TrialPlan) -> Option<Lack> {
-    let targets = || trial.targets.iter().find_map(target::lacks);
+    let targets = || trial.targets.iter().find_map(sut::lacks);
     let topology = || Network::check(trial.topology.as_ref()?).err();
     let missing = targets().or_else(topology)?;
     Some(Lack {

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
-use target::affinity::CpuSet;
+use sut::affinity::CpuSet;
 
 /// Shortest time between two drawings.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);

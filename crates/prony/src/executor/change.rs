@@ -248,7 +248,7 @@ impl Changes<'_> {
 
     fn with_prover<T>(
         &mut self,
-        launcher: &target::Launcher,
+        launcher: &sut::Launcher,
         server: &Server,
         work: impl FnOnce(&mut Prover<'_>) -> T,
     ) -> T {
@@ -269,12 +269,7 @@ impl Changes<'_> {
     }
 
     /// One proof; what stands in its way is its result.
-    fn measure(
-        &mut self,
-        launcher: &target::Launcher,
-        base: &[Change],
-        finding: &Finding,
-    ) -> Proved {
+    fn measure(&mut self, launcher: &sut::Launcher, base: &[Change], finding: &Finding) -> Proved {
         let changes = finding.changes.clone();
         let Some(server) = self.server().cloned() else {
             return not_possible("the server's processes were not seen", changes);
@@ -300,7 +295,7 @@ impl Changes<'_> {
     }
 
     /// The diagnosis of a copy with the changes that were kept.
-    fn again(&mut self, launcher: &target::Launcher, changes: &[Change]) -> Option<Diagnosis> {
+    fn again(&mut self, launcher: &sut::Launcher, changes: &[Change]) -> Option<Diagnosis> {
         let server = self.server()?.clone();
         self.with_prover(launcher, &server, |p| p.diagnose(changes))
             .ok()
@@ -309,7 +304,7 @@ impl Changes<'_> {
     /// The tuned server against the server as it was.
     fn total(
         &mut self,
-        launcher: &target::Launcher,
+        launcher: &sut::Launcher,
         changes: &[Change],
     ) -> (Vec<analysis::ProofRatio>, Vec<TrialRecord>) {
         let Some(server) = self.server().cloned() else {

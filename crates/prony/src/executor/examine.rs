@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use target::discover;
+use sut::discover;
 use traffic::{Load, LoadError, MonotonicClock};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
@@ -429,7 +429,7 @@ fn see_upstreams(servers: &mut Vec<Server>) {
                 // An experiment has a name of its own for it.
                 Some(known) => peer.target = Some(known.target.clone()),
                 None => {
-                    target::config::read(&mut server);
+                    sut::config::read(&mut server);
                     servers.push(server);
                 }
             }
@@ -536,6 +536,6 @@ pub fn behind(address: SocketAddr) -> Vec<Server> {
 
 /// The server with its configuration read.
 pub fn with_config(mut server: Server) -> Server {
-    target::config::read(&mut server);
+    sut::config::read(&mut server);
     server
 }

@@ -21,8 +21,8 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use target::config::{ChangeAction, ConfigChange};
-use target::{Launcher, RunningTarget, TargetError};
+use sut::config::{ChangeAction, ConfigChange};
+use sut::{Launcher, RunningTarget, TargetError};
 use traffic::{Load, LoadError, MonotonicClock};
 use url::Url;
 
@@ -309,7 +309,7 @@ impl Prover<'_> {
     /// A copy, examined as the server was.
     fn examined(&mut self, copy: &Copy) -> Result<TrialRecord, ProofError> {
         let pids: Vec<i32> = copy.running.processes().iter().map(|p| p.pid).collect();
-        let mut servers = vec![with_config(target::discover::of_pids(&pids, SERVER))];
+        let mut servers = vec![with_config(sut::discover::of_pids(&pids, SERVER))];
         let spec = LoadSpec {
             duration: Some(EXAMINED),
             ..copy.spec.clone()
@@ -769,7 +769,7 @@ mod tests {
     /// something.
     fn checked(running: &Running, check: &[&str]) -> std::collections::BTreeSet<String> {
         let pid = i32::try_from(running.child.id()).unwrap();
-        let server = with_config(target::discover::of_pids(&[pid], SERVER));
+        let server = with_config(sut::discover::of_pids(&[pid], SERVER));
         let mut facts = analysis::FactSet::default();
         facts.targets.push(SERVER.to_owned());
         for fact in &analysis::catalogue().facts {
@@ -792,7 +792,7 @@ mod tests {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let listen = free.local_addr().unwrap();
             drop(free);
-            let copy = target::config::copy(
+            let copy = sut::config::copy(
                 &server,
                 &as_config(&changes),
                 dir.path(),

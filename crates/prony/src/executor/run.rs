@@ -12,7 +12,7 @@ use crate::{host, screen};
 use analysis::{RunAnalysis, TrialAnalysis};
 use plan::{Plan, TrialPlan};
 use record::{Clock, Nanos, RunRecord, TrialRecord, TrialState, Warning};
-use target::Launcher;
+use sut::Launcher;
 use traffic::MonotonicClock;
 
 /// Where a run stands when it ends.

@@ -12,7 +12,7 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use target::{Inside, Launcher, Namespace, Network, PinnedIrqs, RunningTarget, TargetError};
+use sut::{Inside, Launcher, Namespace, Network, PinnedIrqs, RunningTarget, TargetError};
 use traffic::{Load, LoadError};
 
 /// Longest wait for a server's own counters.
@@ -298,7 +298,7 @@ fn servers(targets: &[Running], loaded: SocketAddr) -> Vec<Server> {
         .into_iter()
         .map(|target| {
             let pids: Vec<i32> = target.server.processes().iter().map(|p| p.pid).collect();
-            examine::with_config(target::discover::of_pids(&pids, &target.spec.name))
+            examine::with_config(sut::discover::of_pids(&pids, &target.spec.name))
         })
         .collect()
 }

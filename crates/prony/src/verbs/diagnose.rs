@@ -20,7 +20,7 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use target::discover;
+use sut::discover;
 use traffic::Load;
 
 /// Runs the verb.
@@ -155,7 +155,7 @@ fn url(args: &DiagnoseArgs) -> Result<String, Failure> {
 
 /// The servers that the flags name; empty: whoever is behind the URL.
 fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
-    let unknown = |e: target::TargetError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
+    let unknown = |e: sut::TargetError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
     let named = if let Some(unit) = &args.unit {
         Some(discover::of_unit(unit).map_err(unknown)?)
     } else if !args.pid.is_empty() {

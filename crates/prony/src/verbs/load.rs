@@ -79,7 +79,7 @@ struct LocalServer {
 fn local_servers(address: SocketAddr) -> Vec<LocalServer> {
     // A local server on the same port is a stranger when the load goes to another host.
     let pids = if is_local(address) {
-        target::holder_of(address)
+        sut::holder_of(address)
     } else {
         Vec::new()
     };
@@ -129,6 +129,6 @@ fn describe(pid: i32) -> ProcessRecord {
         name: std::fs::read_to_string(format!("/proc/{pid}/comm"))
             .map(|name| name.trim_end().to_owned())
             .unwrap_or_default(),
-        cpus: target::affinity::of(pid).unwrap_or_default(),
+        cpus: sut::affinity::of(pid).unwrap_or_default(),
     }
 }

@@ -18,8 +18,8 @@ use crate::exit::{Exit, Failure};
 use crate::{host, terminal};
 use record::Warning;
 use serde::Serialize;
-use target::tuning::SettingChange;
-use target::{Change, Journal, Launcher, Recovered};
+use sut::tuning::SettingChange;
+use sut::{Change, Journal, Launcher, Recovered};
 use traffic::LoadError;
 
 /// Does what the command line asks.
@@ -42,7 +42,7 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
 
 /// Undoes what a killed prony left on this host, and says so.
 fn recover() {
-    for undone in Journal::recover(&target::state_dir()) {
+    for undone in Journal::recover(&sut::state_dir()) {
         let what = match &undone.change {
             Change::Directory { path } => format!("directory {}", path.display()),
             Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
@@ -98,7 +98,7 @@ fn recovered_setting(setting: &SettingChange, undone: &Recovered) {
 /// [`Failure`] when the journal cannot be written: nothing is started then.
 pub fn launcher() -> Result<Launcher, Failure> {
     // Nothing is started without a journal: after a `kill -9` nobody would know what to end.
-    let no_journal = |e: target::TargetError| {
+    let no_journal = |e: sut::TargetError| {
         Failure::new(
             Exit::Environment,
             format!("opening the journal of what is started on this host: {e}"),
@@ -106,7 +106,7 @@ pub fn launcher() -> Result<Launcher, Failure> {
         )
     };
     Ok(Launcher {
-        journal: Journal::open(&target::state_dir()).map_err(no_journal)?,
+        journal: Journal::open(&sut::state_dir()).map_err(no_journal)?,
         prony: host::own_binary()?,
         work_dir: std::env::temp_dir(),
     })

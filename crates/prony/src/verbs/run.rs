@@ -12,8 +12,8 @@ use record::run::FORMAT;
 use record::{EnvironmentItem, Manifest, RunRecord, Warning};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use target::Launcher;
-use target::tuning::{Row, State, Tuned, Tuner};
+use sut::Launcher;
+use sut::tuning::{Row, State, Tuned, Tuner};
 
 /// The group of the environment's items that the experiment's profile has set.
 const TUNE_GROUP: &str = "tune";

@@ -10,8 +10,8 @@ use plan::tuning::{Profile, ProfileError, profile, profiles};
 use report::tune::{
     AppliedProfile, AppliedRow, ProfileRow, RestoredRow, TuneDocument, TuneRow, text,
 };
-use target::tuning::{Outcome, Row, State, Tuner, applied, restore};
-use target::{Journal, TargetError, state_dir};
+use sut::tuning::{Outcome, Row, State, Tuner, applied, restore};
+use sut::{Journal, TargetError, state_dir};
 
 /// Runs the verb.
 ///

@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn canary_printing() {
         let text = "fn f() {\n    println!(\"x\");\n    std::process::exit(1);\n}\n";
-        assert_eq!(found(printing, "crates/target/src/x.rs", text), [2, 3]);
+        assert_eq!(found(printing, "crates/sut/src/x.rs", text), [2, 3]);
         assert_eq!(found(printing, "crates/prony/src/x.rs", text), NONE);
     }
 
@@ -377,9 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn the_crate_named_target_is_no_build_output() {
-        let source = ["crates/target", "crates/target/src", ".ci"];
-        let other = ["target", "results", ".git"];
+    fn build_output_is_no_source() {
+        let source = ["crates/sut", "crates/sut/src", ".ci"];
+        let other = ["target", "crates/sut/target", "results", ".git"];
         assert!(source.into_iter().all(crate::tree::is_source_directory));
         assert!(!other.into_iter().any(crate::tree::is_source_directory));
     }

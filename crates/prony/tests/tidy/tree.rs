@@ -17,10 +17,10 @@ pub fn root() -> PathBuf {
 }
 
 /// Whether the directory at `path`, relative to the root, holds source: not what hides (save `.ci`), and neither
-/// the build's nor the runs' output. `crates/target` is a crate.
+/// the build's nor the runs' output.
 pub fn is_source_directory(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    name == ".ci" || !(name.starts_with('.') || path == "target" || path == "results")
+    name == ".ci" || !(name.starts_with('.') || name == "target" || path == "results")
 }
 
 /// Adds the files below `directory` whose name has one of the `endings`, as path relative to `root` and text.

@@ -7,7 +7,7 @@ use plan::{Link, Topology};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use target::{Journal, Namespace, Network, TargetError};
+use sut::{Journal, Namespace, Network, TargetError};
 
 fn topology(link: Link) -> Topology {
     Topology {

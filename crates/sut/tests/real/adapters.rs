@@ -7,7 +7,7 @@ use crate::servers::{get, started};
 use plan::TargetSpec;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use target::{TargetError, lacks};
+use sut::{TargetError, lacks};
 
 /// Is the server there? Where it is not, the message must name what is missing and how to get it.
 fn is_here(spec: &TargetSpec, package: &str) -> bool {
@@ -60,8 +60,8 @@ fn check(adapter: &str, page: &str, package: &str, version: &str, roles: &[&str]
     seen.dedup();
     assert_eq!(seen, roles, "{record:?}");
     let pids: Vec<i32> = record.processes.iter().map(|p| p.pid).collect();
-    let mut seen = target::discover::of_pids(&pids, "s");
-    target::config::read(&mut seen);
+    let mut seen = sut::discover::of_pids(&pids, "s");
+    sut::config::read(&mut seen);
     assert_eq!(seen.kind, adapter, "{seen:?}");
     // There is no reader of Caddy's and NaviServer's grammars: what is run is among the files.
     let is_read = !["caddy", "naviserver"].contains(&adapter);
@@ -294,7 +294,7 @@ fn a_target_is_bound_to_a_node() {
         return;
     }
     let server = started(&bench, &spec);
-    let cpus = target::affinity::of_node(0).expect("seen above");
+    let cpus = sut::affinity::of_node(0).expect("seen above");
     assert!(
         server.processes().iter().all(|p| p.cpus == cpus),
         "{:?}",

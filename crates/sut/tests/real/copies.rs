@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use target::config::{self, ChangeAction, ConfigChange, CopiedConfig};
-use target::{TargetError, discover};
+use sut::config::{self, ChangeAction, ConfigChange, CopiedConfig};
+use sut::{TargetError, discover};
 
 fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

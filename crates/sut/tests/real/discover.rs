@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use target::{config, discover};
+use sut::{config, discover};
 
 /// A server in a process group of its own, which ends with this value.
 pub struct Alone {

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-use target::{RunningTarget, TargetError};
+use sut::{RunningTarget, TargetError};
 
 /// Head and body of the answer to one request.
 pub fn get(address: SocketAddr, path: &str) -> String {
@@ -292,7 +292,7 @@ fn holders_are_found_by_their_address() {
     let bench = Bench::new();
     let server = started(&bench, &nginx_static());
     let pids: Vec<i32> = server.processes().iter().map(|p| p.pid).collect();
-    assert_eq!(target::holder_of(server.address()), pids);
+    assert_eq!(sut::holder_of(server.address()), pids);
     let second = spec(
         &format!("adapter = \"nginx\"\nlisten = \"{}\"", server.address()),
         "",

@@ -6,7 +6,7 @@ use crate::bench::{Bench, lives, spec};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use target::{Change, Journal, Launcher};
+use sut::{Change, Journal, Launcher};
 
 /// Set, the test [`HOLDER`] is the process that is killed, with its state and work in this directory.
 const DIRECTORY: &str = "PRONY_TEST_DIRECTORY";

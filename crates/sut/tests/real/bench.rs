@@ -3,7 +3,7 @@
 
 use plan::{Plan, TargetSpec};
 use std::path::PathBuf;
-use target::{Journal, Launcher, RunningTarget, TargetError};
+use sut::{Journal, Launcher, RunningTarget, TargetError};
 
 /// A launcher whose traces can be looked for.
 pub struct Bench {
