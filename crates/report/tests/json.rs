@@ -3,8 +3,8 @@
 mod common;
 mod diagnoses;
 
-use analysis::foreign::{Format, Making, Options, Source, import};
 use common::{golden, loads, run};
+use import::{Format, Making, Options, Source, import};
 use report::json::{
     DiagnoseDocument, compare_document, compare_schema, diagnose_document, diagnose_schema,
     import_document, import_schema, load_document, load_schema, run_document, run_schema,

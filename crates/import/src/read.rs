@@ -1,110 +1,15 @@
-//! Results of other tools become a record: load generators, strace, vmstat, mpstat, tables of numbers in a text.
+//! Sources to one record: every reader of a format goes over the text, and what they found is put together.
 //!
-//! ```text
-//! bytes -> text (a page's traces taken away) -> words -> a reader for each tool -> results with their lines
-//!       -> places (heading, words before, command line) -> levels -> RunRecord
-//! ```
-//! `prony import` stores the record, and `report` and `compare` read it like any other; `prony diagnose --from` takes
-//! the same readers for its facts. The rule: a number is imported as printed or not at all. So a result that ends
-//! early or contradicts itself (its count over its time is not its rate, its percentiles fall) is left out, by its
-//! lines and with the reason, and never repaired.
+//! The order of the text is kept; what one reader has taken is not another's too.
 
-mod ab;
-mod assemble;
-mod caveats;
-mod error;
-mod found;
-mod hdr;
-pub(crate) mod host;
-mod json;
-mod place;
-mod plainly;
-mod table;
-pub(crate) mod text;
-mod wrk;
-
-pub use assemble::{Imported, ImportedResult, LeftOut, Making, Options};
-pub use error::ImportError;
-
-use crate::pasted;
-use found::{Found, Harvest};
-use text::{Word, plain, words};
-
-/// A format that can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Everything below, by content.
-    Auto,
-    /// ApacheBench.
-    Ab,
-    /// wrk.
-    Wrk,
-    /// wrk2.
-    Wrk2,
-    /// weighttp, old text or JSON.
-    Weighttp,
-    /// h2load.
-    H2load,
-    /// oha, text or JSON.
-    Oha,
-    /// `vegeta report`, text or JSON.
-    Vegeta,
-    /// k6's summary, text or JSON.
-    K6,
-    /// fortio, text or JSON.
-    Fortio,
-    /// hey.
-    Hey,
-    /// bombardier, text or JSON.
-    Bombardier,
-    /// dpdk-httpperf's table.
-    DpdkHttpperf,
-    /// An HdrHistogram log or percentile spectrum.
-    Hdr,
-    /// `strace -c`, and sizes counted by `uniq -c`.
-    Strace,
-    /// vmstat.
-    Vmstat,
-    /// mpstat.
-    Mpstat,
-    /// Tables of numbers in a text.
-    Table,
-}
+use crate::assemble::{self, Imported, Making, Options};
+use crate::error::ImportError;
+use crate::format::Format;
+use crate::found::{Found, Harvest};
+use crate::text::{Word, plain, words};
+use crate::{ab, hdr, host, json, plainly, strace, table, wrk};
 
 impl Format {
-    /// All of them with their names.
-    pub const ALL: [(Format, &'static str); 18] = [
-        (Format::Auto, "auto"),
-        (Format::Ab, "ab"),
-        (Format::Wrk, "wrk"),
-        (Format::Wrk2, "wrk2"),
-        (Format::Weighttp, "weighttp"),
-        (Format::H2load, "h2load"),
-        (Format::Oha, "oha"),
-        (Format::Vegeta, "vegeta"),
-        (Format::K6, "k6"),
-        (Format::Fortio, "fortio"),
-        (Format::Hey, "hey"),
-        (Format::Bombardier, "bombardier"),
-        (Format::DpdkHttpperf, "dpdk-httpperf"),
-        (Format::Hdr, "hdr"),
-        (Format::Strace, "strace"),
-        (Format::Vmstat, "vmstat"),
-        (Format::Mpstat, "mpstat"),
-        (Format::Table, "table"),
-    ];
-
-    /// Names, in order.
-    pub fn names() -> Vec<&'static str> {
-        Self::ALL.iter().map(|(_, name)| *name).collect()
-    }
-
-    /// Name on the command line.
-    pub fn name(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(format, _)| *format == self);
-        named.map_or("auto", |(_, name)| name)
-    }
-
     /// The format of that name.
     ///
     /// # Errors
@@ -209,7 +114,7 @@ fn harvest(format: Format, file: &str, text: &str) -> Harvest {
     };
     if let Some(only) = only {
         let lines: Vec<&str> = text.lines().collect();
-        let mut sizes = pasted::sizes(file, &lines);
+        let mut sizes = strace::sizes(file, &lines);
         // Lines of strace between counted lists are examples of what those count.
         if sizes.iter().any(|s| s.asked.is_none()) {
             sizes.retain(|s| s.asked.is_none());
