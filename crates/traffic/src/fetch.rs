@@ -1,6 +1,6 @@
 //! A small blocking GET over the same codec, for readiness probes and the counters of servers.
 
-use crate::http::{BodyDecoder, CodecError, parse_response};
+use http1::{BodyDecoder, CodecError, parse_response};
 use record::Nanos;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -9,12 +9,11 @@
 //! ```
 //!
 //! There is one loop, whatever the arrival process, the stop condition, the connection policy and the
-//! transport are, and one [`http`] codec for both ends. Nothing in this crate prints.
+//! transport are, and one codec ([`http1`]) for both ends. Nothing in this crate prints.
 
 pub mod arrival;
 pub mod clock;
 mod fetch;
-pub mod http;
 pub mod load;
 pub mod origin;
 mod random;

@@ -80,7 +80,7 @@ pub fn direction(allowed: &BTreeMap<String, Vec<String>>, path: &str, text: &str
 /// A foreign crate that only one of ours may use, so that what it does exists once.
 const SOLE_USERS: [(&str, &str); 3] = [
     ("hdrhistogram", "record"),
-    ("httparse", "traffic"),
+    ("httparse", "http1"),
     ("rustls", "traffic"),
 ];
 
@@ -317,7 +317,7 @@ mod tests {
     fn canary_sole_users() {
         let text = "[dependencies]\nhttparse = { workspace = true }\n";
         assert_eq!(found(sole_users, "crates/monitor/Cargo.toml", text), [1]);
-        assert_eq!(found(sole_users, "crates/traffic/Cargo.toml", text), NONE);
+        assert_eq!(found(sole_users, "crates/http1/Cargo.toml", text), NONE);
     }
 
     #[test]

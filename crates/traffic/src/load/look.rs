@@ -3,7 +3,7 @@
 //! It goes the load's way (same address, same bytes, same TLS), so that what is seen is what the load gets.
 
 use super::Load;
-use crate::http::{BodyDecoder, parse_response, response_fields};
+use http1::{BodyDecoder, parse_response, response_fields};
 use record::{Answer, Nanos};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};

@@ -4,8 +4,8 @@
 //! so a thread remembers the last head with its meaning: equal bytes mean the same, exactly. And a head
 //! that arrives whole, which is nearly always, is never copied.
 
-use crate::http::{BodyDecoder, CodecError, Framing, ResponseHead, parse_response};
 use crate::transport::{Detail, Failure};
+use http1::{BodyDecoder, CodecError, Framing, ResponseHead, parse_response};
 use record::FailureKind;
 
 /// Largest head that is understood.

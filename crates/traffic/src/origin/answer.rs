@@ -169,7 +169,7 @@ fn reason(status: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Framing, parse_response};
+    use http1::{Framing, parse_response};
 
     #[test]
     fn statuses_with_a_body_and_without() {

@@ -286,8 +286,8 @@ fn content_type(path: &Path) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::parse_response;
     use crate::origin::answer::ConnectionField;
+    use http1::parse_response;
 
     fn content() -> Content {
         Content::new(Bytes(1024), None).unwrap()

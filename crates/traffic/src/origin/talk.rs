@@ -8,7 +8,7 @@ use super::answer::{Answer, ConnectionField};
 use super::content::{Content, Route};
 use super::stats::{Board, Counters};
 use super::store::Tail;
-use crate::http::{BodyDecoder, CodecError, Framing, RequestHead, parse_request};
+use http1::{BodyDecoder, CodecError, Framing, RequestHead, parse_request};
 
 /// Largest request head.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;

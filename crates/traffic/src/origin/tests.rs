@@ -1,7 +1,7 @@
 //! The whole server over loopback, on ports of the system's choice.
 
 use super::*;
-use crate::http::{BodyDecoder, ResponseHead, parse_response};
+use http1::{BodyDecoder, ResponseHead, parse_response};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;

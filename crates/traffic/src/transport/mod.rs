@@ -12,8 +12,8 @@ mod tls;
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
 pub(crate) use tls::{Tls, client_config};
 
-use crate::http::CodecError;
 use crate::sys::Errno;
+use http1::CodecError;
 use record::{Close, FailureKind};
 use std::fmt;
 
