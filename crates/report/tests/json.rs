@@ -208,7 +208,7 @@ fn an_import_is_valid_against_the_schema() {
 fn what_another_tool_did_not_say_is_no_zero() {
     let source = Source {
         file: "sweep.txt",
-        bytes: include_bytes!("../../analysis/tests/foreign/sweep.txt"),
+        bytes: include_bytes!("../../import/tests/tools/sweep.txt"),
     };
     let (options, making) = (Options::default(), Making::default());
     let imported = import(Format::Auto, &[source], &options, &making).unwrap();
