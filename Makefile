@@ -56,7 +56,7 @@ bench: build ## measure prony beside wrk, and a frozen server against its analyt
 	bench/peers.py --prony $(BUILD)/release/prony
 	bench/freeze.py --prony $(BUILD)/release/prony
 
-truth: ## diagnose servers with a planted cause, the same mended, and healthy ones; prints the confusion table
+truth: ## diagnose servers with a planted cause, the same fixed, and healthy ones; prints the confusion table
 	@scripts/setup.sh truth
 	@$(MAKE) --no-print-directory build
 	truth/run.py --prony $(BUILD)/release/prony

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh evaluate    what `make evaluate` needs: a C compiler and linker
 #   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
-#   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and mended
+#   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and fixed
 #   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no

@@ -1,6 +1,6 @@
-"""What a planted cause costs here: slow and mended servers loaded in turn, the ratios of what was measured.
+"""What a planted cause costs here: slow and fixed servers loaded in turn, the ratios of what was measured.
 
-Slow and mended never run at the same time: a neighbour or a quota of the one would touch the other.
+Slow and fixed never run at the same time: a neighbour or a quota of the one would touch the other.
 """
 
 import json
@@ -56,14 +56,14 @@ def compare(options, case):
     return {state: medians(all_loads) for state, all_loads in loads.items()}
 
 
-def costs(slow, mended):
+def costs(slow, fixed):
     """By how much the slow one is worse, quantity by quantity; above 1 is worse."""
     return {
-        "rate": (mended["rate"] + ROUNDING) / (slow["rate"] + ROUNDING),
-        "p50_ms": (slow["p50_ms"] + ROUNDING) / (mended["p50_ms"] + ROUNDING),
-        "p99_ms": (slow["p99_ms"] + ROUNDING) / (mended["p99_ms"] + ROUNDING),
-        "cpu_us": (slow["cpu_us"] + ROUNDING) / (mended["cpu_us"] + ROUNDING),
-        "bad": 1.0 + max(slow["bad"] - mended["bad"], 0.0) * 100,
+        "rate": (fixed["rate"] + ROUNDING) / (slow["rate"] + ROUNDING),
+        "p50_ms": (slow["p50_ms"] + ROUNDING) / (fixed["p50_ms"] + ROUNDING),
+        "p99_ms": (slow["p99_ms"] + ROUNDING) / (fixed["p99_ms"] + ROUNDING),
+        "cpu_us": (slow["cpu_us"] + ROUNDING) / (fixed["cpu_us"] + ROUNDING),
+        "bad": 1.0 + max(slow["bad"] - fixed["bad"], 0.0) * 100,
     }
 
 
@@ -89,8 +89,8 @@ def measure(options, cases):
             continue
         for state in case.states:
             print(line(case.name, state, result[state]), flush=True)
-        if "slow" in result and "mended" in result:
-            worse = costs(result["slow"], result["mended"])
+        if "slow" in result and "fixed" in result:
+            worse = costs(result["slow"], result["fixed"])
             felt = max(worse.values()) >= LEAST_EFFECT
             sound &= felt
             ratios = " ".join(f"{name} x{ratio:.2f}" for name, ratio in worse.items() if name != "bad")

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STATES = ("slow", "mended", "healthy")
+STATES = ("slow", "fixed", "healthy")
 SERVER_CPU, LOAD_CPU = "0", "1"
 READY_LIMIT_S = 40
 STOP_LIMIT_S = 3

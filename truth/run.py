@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The project's truth set: servers with one planted cause, the same servers mended, and healthy ones.
+"""The project's truth set: servers with one planted cause, the same servers fixed, and healthy ones.
 
 Every case starts real servers on free loopback ports (core 0), lets `prony diagnose` look at them (core 1) and
 compares the first cause that it names with the one that was planted. `--effects` shows with plain loads that the
@@ -31,11 +31,11 @@ EXIT_VALID, EXIT_COMPARISON, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_INTERRUPTED = 0,
 DIAGNOSE_LIMIT_S = 180
 EXAMPLES = """\
 examples:
-  truth/run.py                            every case, slow and mended; the confusion table
+  truth/run.py                            every case, slow and fixed; the confusion table
   truth/run.py --quick                    the part for every test run: nginx, HAProxy and Python
   truth/run.py --only 'nginx-proxy*'      cases whose name matches
   truth/run.py --family haproxy           cases of one family of servers
-  truth/run.py --effects --only '*gzip*'  what the planted cause costs: slow beside mended, without a diagnosis
+  truth/run.py --effects --only '*gzip*'  what the planted cause costs: slow beside fixed, without a diagnosis
   truth/run.py --list                     names, planted causes and why they are slow
 
 exit codes: 0 as many right as asked for, 1 fewer, 2 usage, 4 the environment lacks something, 130 interrupted
@@ -168,7 +168,7 @@ def summary(options, rows):
     planted = [row for row in judged if row["expected"] != ["none"]]
     sound = [row for row in judged if row["expected"] == ["none"]]
     print(f"right: {right} of {len(judged)}; causes {sum(r['right'] for r in planted)} of {len(planted)},"
-          f" healthy or mended {sum(r['right'] for r in sound)} of {len(sound)};"
+          f" healthy or fixed {sum(r['right'] for r in sound)} of {len(sound)};"
           f" {sum(row['seconds'] for row in judged) / len(judged):.1f} s a case;"
           f" skipped {len(rows) - len(judged)}")
     return right / len(judged)
@@ -201,9 +201,9 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="the short subset")
     parser.add_argument("--only", metavar="PATTERN", action="append", help="cases whose name holds or matches it")
     parser.add_argument("--family", help="cases of one family: nginx, haproxy, apache, python ...")
-    parser.add_argument("--state", choices=lab.STATES, help="only the slow, the mended or the healthy state")
+    parser.add_argument("--state", choices=lab.STATES, help="only the slow, the fixed or the healthy state")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
-    parser.add_argument("--effects", action="store_true", help="measure slow beside mended with plain loads")
+    parser.add_argument("--effects", action="store_true", help="measure slow beside fixed with plain loads")
     parser.add_argument("--rounds", type=int, default=2, help="--effects: pairs of loads (default 2)")
     parser.add_argument("--seconds", type=float, default=2.0, help="--effects: length of a load (default 2)")
     parser.add_argument("--threshold", type=float, default=0.9, help="share that must be right (default 0.9)")
