@@ -18,13 +18,12 @@ mod diagnosed;
 pub mod diagnosis;
 mod error;
 mod fairness;
-pub mod foreign;
 pub mod imported;
 mod knee;
 mod latency;
 mod limit;
 mod observed;
-pub mod pasted;
+mod pasted;
 mod proof;
 mod rank;
 mod run;
@@ -57,6 +56,7 @@ pub use diagnosis::{
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use knee::moves_load;
+pub use pasted::pasted_facts;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
     Arm, Blocks, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back, status_after,

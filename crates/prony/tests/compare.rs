@@ -141,7 +141,7 @@ fn a_directory_without_a_record_is_a_mistake_of_usage() {
 #[test]
 fn records_with_nothing_in_common_say_so() {
     let dir = tempfile::tempdir().unwrap();
-    let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/foreign");
+    let texts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/tools");
     for name in ["wrk", "vmstat"] {
         let mut command = prony(&dir.path().join("state"));
         command

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod examination;
 pub mod histogram;
 pub mod load;
+pub mod pasted;
 pub mod reported;
 pub mod run;
 pub mod series;

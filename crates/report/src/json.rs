@@ -5,12 +5,12 @@
 
 use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
-use analysis::foreign::{Imported, ImportedResult, LeftOut};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
     RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
 };
+use import::{Imported, ImportedResult, LeftOut};
 use record::{
     Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
     LoadSpec, PROOF_STAGE, RunRecord, ThreadCost, Warning,

@@ -3,8 +3,8 @@
 mod common;
 mod diagnoses;
 
-use analysis::foreign::{Format, Making, Options, Source, import};
 use common::{golden, loads, run};
+use import::{Format, Making, Options, Source, import};
 use report::json::{
     DiagnoseDocument, compare_document, compare_schema, diagnose_document, diagnose_schema,
     import_document, import_schema, load_document, load_schema, run_document, run_schema,
@@ -208,7 +208,7 @@ fn an_import_is_valid_against_the_schema() {
 fn what_another_tool_did_not_say_is_no_zero() {
     let source = Source {
         file: "sweep.txt",
-        bytes: include_bytes!("../../analysis/tests/foreign/sweep.txt"),
+        bytes: include_bytes!("../../import/tests/tools/sweep.txt"),
     };
     let (options, making) = (Options::default(), Making::default());
     let imported = import(Format::Auto, &[source], &options, &making).unwrap();

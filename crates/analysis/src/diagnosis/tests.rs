@@ -201,7 +201,7 @@ fn pasted() -> FactSet {
         50.00    1.0    1    1000    readv\n 50.00    1.0    1    1000    writev\n 50.00    1.0    1    1000    write\n\
         100.00    1.0    3000    total\n";
     let text = format!("{vmstat}{vmstat}{strace}{strace}");
-    crate::pasted::Pasted::read(&[("paste".into(), text)]).facts()
+    crate::pasted_facts(&import::read_pasted(&[("paste".into(), text)]))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::store::DirStore;
 use crate::terminal;
-use analysis::foreign::{Format, Imported, Making, Options, Source, import};
+use ::import::{Format, Imported, Making, Options, Source, import};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,7 @@ const LARGEST: u64 = 64 << 20;
 /// # Errors
 /// [`Failure`] when a file cannot be read or holds no result, or the record cannot be written.
 pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
-    let usage =
-        |e: &analysis::foreign::ImportError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
+    let usage = |e: &::import::ImportError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
     let format = Format::named(&args.format).map_err(|e| usage(&e))?;
     let read: Result<Vec<(String, Vec<u8>)>, Failure> =
         args.files.iter().map(|path| content(path)).collect();

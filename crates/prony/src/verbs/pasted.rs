@@ -3,7 +3,6 @@
 use crate::cli::DiagnoseArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
-use analysis::pasted::Pasted;
 
 /// Runs the verb on files.
 ///
@@ -25,7 +24,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             Ok((path.display().to_string(), text))
         })
         .collect();
-    let pasted = Pasted::read(&texts?);
+    let pasted = import::read_pasted(&texts?);
     if pasted.is_empty() {
         return Err(Failure::new(
             Exit::Usage,
@@ -33,7 +32,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "give the output of strace -c, lines of strace, sizes counted by `uniq -c`, vmstat, pidstat, wrk or ab",
         ));
     }
-    let diagnosis = analysis::diagnose_facts(&pasted.facts(), "pasted");
+    let diagnosis = analysis::diagnose_facts(&analysis::pasted_facts(&pasted), "pasted");
     if args.json {
         let document = report::json::diagnose_document(None, None, &diagnosis, None);
         terminal::result(&super::to_json(&document))?;

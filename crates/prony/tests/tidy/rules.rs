@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const LONGEST_COMMENT: usize = 120;
 
 /// Crates that are functions of their arguments.
-pub const PURE: [&str; 4] = ["record", "plan", "analysis", "report"];
+pub const PURE: [&str; 5] = ["record", "plan", "analysis", "import", "report"];
 
 /// What a pure crate may not name: files, sockets, clocks, the process and its surroundings.
 const IMPURE: [&str; 15] = [

@@ -15,18 +15,21 @@ mod caveats;
 mod error;
 mod found;
 mod hdr;
-pub(crate) mod host;
+mod host;
 mod json;
+mod pasted;
+mod pidstat;
 mod place;
 mod plainly;
+mod strace;
 mod table;
-pub(crate) mod text;
+mod text;
 mod wrk;
 
 pub use assemble::{Imported, ImportedResult, LeftOut, Making, Options};
 pub use error::ImportError;
+pub use pasted::read_pasted;
 
-use crate::pasted;
 use found::{Found, Harvest};
 use text::{Word, plain, words};
 
@@ -209,7 +212,7 @@ fn harvest(format: Format, file: &str, text: &str) -> Harvest {
     };
     if let Some(only) = only {
         let lines: Vec<&str> = text.lines().collect();
-        let mut sizes = pasted::sizes(file, &lines);
+        let mut sizes = strace::sizes(file, &lines);
         // Lines of strace between counted lists are examples of what those count.
         if sizes.iter().any(|s| s.asked.is_none()) {
             sizes.retain(|s| s.asked.is_none());

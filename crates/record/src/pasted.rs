@@ -1,24 +1,12 @@
-//! What other tools printed of a server, pasted by a person: `strace -c`, lines of strace, sizes counted by `uniq -c`,
-//! vmstat, pidstat, wrk, ab. From text to facts; the causes are the same as for a record.
+//! What other tools printed of a server, as data: `strace -c`, sizes of calls, vmstat, pidstat, load generators.
 //!
-//! People paste more than the tool's output: prompts, comments, several runs in a row. So the reader
-//! looks for what it knows, wherever it stands, and keeps the order; it shares the readers of `prony import`. The first
-//! artefact of a kind is the case to be diagnosed; later ones of the same kind are compared with it.
+//! The `import` crate reads it from text, the analysis makes facts of it. The first artefact of a kind is the case to
+//! be diagnosed; later ones of the same kind are compared with it.
 //!
 //! The surprise is the divisor. `strace -c` does not know how many requests there were; a server that does the same for
 //! each request betrays it: [`requests_in`] looks for the count of which the others are whole multiples.
 
-mod facts;
-mod load;
-mod strace;
-mod table;
-
-pub use load::LoadResult;
-pub(crate) use strace::sizes;
-pub use strace::{CallCount, StraceSummary};
-
-use crate::foreign::text::{plain, words};
-use crate::foreign::{self, host};
+use crate::Reported;
 use std::collections::BTreeMap;
 
 /// Counted sizes of one call: how often each was returned.
@@ -32,6 +20,38 @@ pub struct Sizes {
     pub asked: Option<(u64, u64)>,
     /// Line at which they begin, from 1.
     pub line: u32,
+}
+
+/// One row of a summary.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallCount {
+    /// System call.
+    pub call: String,
+    /// Calls.
+    pub calls: u64,
+    /// Failed calls.
+    pub errors: u64,
+    /// Time in the kernel, s, as strace accounts it.
+    pub seconds: f64,
+}
+
+/// One summary.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StraceSummary {
+    /// Rows, as printed.
+    pub rows: Vec<CallCount>,
+    /// Calls in its last line; `None` when it was cut off before that.
+    pub total: Option<u64>,
+}
+
+impl StraceSummary {
+    /// Calls by name.
+    pub fn calls(&self) -> BTreeMap<String, u64> {
+        self.rows
+            .iter()
+            .map(|r| (r.call.clone(), r.calls))
+            .collect()
+    }
 }
 
 /// A table of numbers over time or processes: the column names and the rows.
@@ -51,6 +71,43 @@ impl Table {
     }
 }
 
+/// Median and range of the rows under load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnderLoad {
+    /// Median.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A row of vmstat belongs to the load when the machine is at least so busy, as a share of the busiest row.
+const LOADED: f64 = 0.8;
+
+impl Table {
+    /// A column of vmstat over the rows under load; `None` without its modes.
+    pub fn under_load(&self, name: &str) -> Option<UnderLoad> {
+        let (user, system) = (self.column("us")?, self.column("sy")?);
+        let busy: Vec<f64> = user.iter().zip(&system).map(|(u, s)| u + s).collect();
+        let busiest = busy.iter().copied().reduce(f64::max)?;
+        let values = self.column(name)?;
+        let mut loaded: Vec<f64> = values
+            .iter()
+            .zip(&busy)
+            .filter(|(_, b)| **b >= LOADED * busiest)
+            .map(|(v, _)| *v)
+            .collect();
+        loaded.sort_by(f64::total_cmp);
+        let n = loaded.len();
+        Some(UnderLoad {
+            median: (loaded.get(n.checked_sub(1)? / 2)? + loaded.get(n / 2)?) / 2.0,
+            min: *loaded.first()?,
+            max: *loaded.last()?,
+        })
+    }
+}
+
 /// Everything that was recognised, each kind in the order in which it was pasted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pasted {
@@ -62,30 +119,11 @@ pub struct Pasted {
     pub vmstats: Vec<Table>,
     /// pidstat, one table a block.
     pub pidstats: Vec<Table>,
-    /// wrk, ab.
-    pub loads: Vec<LoadResult>,
+    /// Load generators.
+    pub loads: Vec<Reported>,
 }
 
 impl Pasted {
-    /// Reads texts, each with its file's name, in order.
-    pub fn read(texts: &[(String, String)]) -> Self {
-        let mut all = Self::default();
-        for (name, text) in texts {
-            let text = plain(text);
-            let lines: Vec<&str> = text.lines().collect();
-            let words = words(&text);
-            let straces = host::straces(&words).into_iter();
-            all.straces.extend(straces.map(|(summary, _)| summary));
-            all.sizes.extend(strace::sizes(name, &lines));
-            let vmstats = host::vmstats(&words).into_iter();
-            all.vmstats.extend(vmstats.map(|(table, _)| table));
-            all.pidstats.extend(table::pidstats(&lines));
-            all.loads
-                .extend(foreign::loads(&text).iter().map(LoadResult::of));
-        }
-        all
-    }
-
     /// Whether nothing was recognised.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -167,11 +205,5 @@ mod tests {
         assert!((30_400.0..31_000.0).contains(&found), "{found}");
         assert_eq!(requests_in(&counts(&[("read", 7), ("write", 19)])), None);
         assert_eq!(requests_in(&BTreeMap::new()), None);
-    }
-
-    #[test]
-    fn nothing_known_is_nothing() {
-        let pasted = Pasted::read(&[("notes.txt".into(), "hello\n\n1 2 3\n% time\n".into())]);
-        assert!(pasted.is_empty(), "{pasted:?}");
     }
 }

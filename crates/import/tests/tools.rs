@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use analysis::foreign::{Format, ImportError, Imported, Making, Options, Source, import};
 use analysis::imported::{compare_reported, reported_tables};
+use import::{Format, ImportError, Imported, Making, Options, Source, import};
 use plan::Plan;
 use record::{MemoryStore, Reported, RunRecord};
 
@@ -17,7 +17,7 @@ type Case = (
 
 macro_rules! fixture {
     ($name:literal) => {
-        include_str!(concat!("foreign/", $name))
+        include_str!(concat!("tools/", $name))
     };
 }
 

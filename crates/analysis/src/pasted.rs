@@ -1,129 +1,127 @@
-//! From what was pasted to the facts that rules see.
+//! From what other tools printed to the facts that rules see.
 //!
 //! strace does not say what a descriptor leads to. What can be told is told: a process that both accepts and
 //! connects is
 //! a proxy, which reads one request from the client and everything else from its upstream.
 
-use super::{Pasted, Sizes, StraceSummary, Table, requests_in};
 use crate::diagnosis::FactSet;
-use crate::stats::median;
+use record::pasted::{Pasted, Sizes, StraceSummary, Table, requests_in};
 use std::collections::BTreeMap;
 
 /// The target that everything pasted is about.
-pub const TARGET: &str = "server";
+const TARGET: &str = "server";
 
 const READS: [&str; 6] = ["read", "readv", "recvfrom", "recvmsg", "pread64", "preadv"];
 const WRITES: [&str; 6] = [
     "write", "writev", "sendto", "sendmsg", "pwrite64", "pwritev",
 ];
-/// A row of vmstat belongs to the load when the machine is at least so busy, in per cent of the busiest row.
-const LOADED: f64 = 0.8;
 const PAGE: u64 = 4096;
 
-impl Pasted {
-    /// The facts that these artefacts tell.
-    pub fn facts(&self) -> FactSet {
-        let mut facts = FactSet::default();
-        facts.targets.push(TARGET.to_owned());
-        if let Some(summary) = self.straces.first() {
-            calls(&mut facts, summary, &self.sizes);
-        }
-        self.client(&mut facts);
-        self.processors(&mut facts);
-        self.changes(&mut facts);
-        facts
+/// The facts that these artefacts tell.
+pub fn pasted_facts(pasted: &Pasted) -> FactSet {
+    let mut facts = FactSet::default();
+    facts.targets.push(TARGET.to_owned());
+    if let Some(summary) = pasted.straces.first() {
+        calls(&mut facts, summary, &pasted.sizes);
     }
+    client(pasted, &mut facts);
+    processors(pasted, &mut facts);
+    changes(pasted, &mut facts);
+    facts
+}
 
-    fn client(&self, facts: &mut FactSet) {
-        let Some(load) = self.loads.first() else {
-            return;
-        };
-        let mut known = |name: &str, value: Option<f64>| {
-            if let Some(value) = value {
-                facts.known("", name, value, &load.tool);
-            }
-        };
-        known("client.rate_per_s", load.rate_per_s);
-        known("client.connections", load.connections);
-        known("client.answer_bytes", load.bytes_per_request);
-        known(
-            "client.errors_share",
-            load.requests.map(|n| load.errors / n),
-        );
-        for (percentile, ms) in &load.percentiles_ms {
-            if [50.0, 90.0, 99.0].contains(percentile) {
-                known(&format!("client.p{percentile:.0}_ms"), Some(*ms));
-            }
+fn client(pasted: &Pasted, facts: &mut FactSet) {
+    let Some(load) = pasted.loads.first() else {
+        return;
+    };
+    let mut known = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            facts.known("", name, value, &load.tool);
         }
-    }
-
-    fn processors(&self, facts: &mut FactSet) {
-        if let Some(seen) = self.vmstats.first().and_then(Busy::of) {
-            let source = "vmstat";
-            facts.known(TARGET, "cpu.user_share", seen.user / seen.busy(), source);
-            facts.known(
-                TARGET,
-                "cpu.system_share",
-                seen.system / seen.busy(),
-                source,
-            );
-            facts.known("", "host.idle_share", 1.0 - seen.busy(), source);
-            facts.known("", "core.steal_share", seen.steal, source);
-        }
-        let Some(pidstat) = self.pidstats.first() else {
-            return;
-        };
-        let largest = |column: &str| {
-            let values = pidstat.column(column)?;
-            values.into_iter().reduce(f64::max).map(|v| v / 100.0)
-        };
-        if let Some(busiest) = largest("%CPU") {
-            facts.known(TARGET, "worker.busiest", busiest, "pidstat");
-            facts.known(TARGET, "worker.count", pidstat.rows.len() as f64, "pidstat");
-        }
-        if let Some(wait) = largest("%wait") {
-            facts.known(TARGET, "worker.run_queue_wait_share", wait, "pidstat");
-        }
-    }
-
-    /// What differs between the last two artefacts of a kind.
-    fn changes(&self, facts: &mut FactSet) {
-        if let [.., before, after] = self.vmstats.as_slice()
-            && let (Some(before), Some(after)) = (Busy::of(before), Busy::of(after))
-        {
-            let source = "vmstat, the last two";
-            facts.known(
-                "",
-                "pasted.busy_change",
-                after.busy() / before.busy(),
-                source,
-            );
-            facts.known(
-                "",
-                "pasted.work_change",
-                after.interrupts / before.interrupts,
-                source,
-            );
-            facts.known(
-                "",
-                "pasted.steal_share",
-                before.steal.max(after.steal),
-                source,
-            );
-        }
-        if let [.., before, after] = self.straces.as_slice()
-            && let Some(change) = largest_change(before, after)
-        {
-            facts.known(
-                "",
-                "pasted.signature_change",
-                change,
-                "strace -c, the last two",
-            );
-        }
+    };
+    let requests = load.value("requests");
+    let per_request = |value: f64| requests.filter(|n| *n > 0.0).map(|n| value / n);
+    known("client.rate_per_s", load.value("rate_per_s"));
+    known("client.connections", load.value("connections"));
+    known(
+        "client.answer_bytes",
+        load.value("received_bytes").and_then(per_request),
+    );
+    known(
+        "client.errors_share",
+        per_request(load.failures().unwrap_or(0.0)),
+    );
+    for which in [50, 90, 99] {
+        let latency_ns = load.value(&format!("latency_ns.p{which}"));
+        known(&format!("client.p{which}_ms"), latency_ns.map(|v| v / 1e6));
     }
 }
 
+fn processors(pasted: &Pasted, facts: &mut FactSet) {
+    if let Some(seen) = pasted.vmstats.first().and_then(Busy::of) {
+        let source = "vmstat";
+        facts.known(TARGET, "cpu.user_share", seen.user / seen.busy(), source);
+        facts.known(
+            TARGET,
+            "cpu.system_share",
+            seen.system / seen.busy(),
+            source,
+        );
+        facts.known("", "host.idle_share", 1.0 - seen.busy(), source);
+        facts.known("", "core.steal_share", seen.steal, source);
+    }
+    let Some(pidstat) = pasted.pidstats.first() else {
+        return;
+    };
+    let largest = |column: &str| {
+        let values = pidstat.column(column)?;
+        values.into_iter().reduce(f64::max).map(|v| v / 100.0)
+    };
+    if let Some(busiest) = largest("%CPU") {
+        facts.known(TARGET, "worker.busiest", busiest, "pidstat");
+        facts.known(TARGET, "worker.count", pidstat.rows.len() as f64, "pidstat");
+    }
+    if let Some(wait) = largest("%wait") {
+        facts.known(TARGET, "worker.run_queue_wait_share", wait, "pidstat");
+    }
+}
+
+/// What differs between the last two artefacts of a kind.
+fn changes(pasted: &Pasted, facts: &mut FactSet) {
+    if let [.., before, after] = pasted.vmstats.as_slice()
+        && let (Some(before), Some(after)) = (Busy::of(before), Busy::of(after))
+    {
+        let source = "vmstat, the last two";
+        facts.known(
+            "",
+            "pasted.busy_change",
+            after.busy() / before.busy(),
+            source,
+        );
+        facts.known(
+            "",
+            "pasted.work_change",
+            after.interrupts / before.interrupts,
+            source,
+        );
+        facts.known(
+            "",
+            "pasted.steal_share",
+            before.steal.max(after.steal),
+            source,
+        );
+    }
+    if let [.., before, after] = pasted.straces.as_slice()
+        && let Some(change) = largest_change(before, after)
+    {
+        facts.known(
+            "",
+            "pasted.signature_change",
+            change,
+            "strace -c, the last two",
+        );
+    }
+}
 /// A machine under load, as shares of all its cores and counts a second.
 struct Busy {
     user: f64,
@@ -135,17 +133,7 @@ struct Busy {
 impl Busy {
     /// Medians over the rows under load.
     fn of(table: &Table) -> Option<Self> {
-        let (user, system) = (table.column("us")?, table.column("sy")?);
-        let busy: Vec<f64> = user.iter().zip(&system).map(|(u, s)| u + s).collect();
-        let busiest = busy.iter().copied().reduce(f64::max)?;
-        let under_load = |column: &str| -> Option<f64> {
-            let values = table.column(column)?;
-            let kept = values
-                .iter()
-                .zip(&busy)
-                .filter(|(_, b)| **b >= LOADED * busiest);
-            median(&kept.map(|(v, _)| *v).collect::<Vec<_>>())
-        };
+        let under_load = |column: &str| Some(table.under_load(column)?.median);
         let seen = Self {
             user: under_load("us")? / 100.0,
             system: under_load("sy")? / 100.0,

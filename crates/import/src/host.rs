@@ -6,13 +6,10 @@
 
 use super::found::{Found, Harvest, Nature};
 use super::text::{Number, Word, count, number, phrase};
-use crate::pasted::{CallCount, Sizes, StraceSummary, Table};
-use crate::stats::median;
+use record::pasted::{CallCount, Sizes, StraceSummary, Table};
 use record::{CallStats, LatencyBase};
 use std::collections::BTreeMap;
 
-/// A row of vmstat belongs to the load when the machine is at least so busy, as a share of the busiest row.
-const LOADED: f64 = 0.8;
 /// A call is worth a row of a table from this share of all calls or of the time on.
 const TOLD: f64 = 0.01;
 
@@ -366,38 +363,20 @@ fn of_vmstat(table: &Table, lines: (u32, u32)) -> Found {
         ("r", "runnable", "1"),
     ];
     let mut found = observation("vmstat", lines);
-    let column = |name: &str| table.column(name).unwrap_or_default();
-    let busy: Vec<f64> = column("us")
-        .iter()
-        .zip(column("sy"))
-        .map(|(u, s)| u + s)
-        .collect();
-    let busiest = busy.iter().copied().fold(0.0, f64::max);
     for (theirs, name, unit) in COLUMNS {
-        let values = column(theirs);
-        let loaded: Vec<f64> = values
-            .iter()
-            .zip(&busy)
-            .filter(|(_, b)| **b >= LOADED * busiest)
-            .map(|(v, _)| *v)
-            .collect();
-        let (Some(middle), Some(low), Some(high)) = (
-            median(&loaded),
-            loaded.iter().copied().reduce(f64::min),
-            loaded.iter().copied().reduce(f64::max),
-        ) else {
+        let Some(seen) = table.under_load(theirs) else {
             continue;
         };
         found.set(
             name,
             unit,
             Number {
-                value: middle,
+                value: seen.median,
                 half: 0.5,
             },
         );
         if let Some(figure) = found.reported.figures.last_mut() {
-            figure.range = Some((low, high));
+            figure.range = Some((seen.min, seen.max));
         }
     }
     found

@@ -9,8 +9,8 @@ use super::caveats::caveats;
 use super::error::ImportError;
 use super::found::{Found, Harvest, Nature};
 use super::place::{Place, Places, flags};
-use crate::pasted::requests_in;
 use plan::{Factor, Levels, Plan, Stage, TrialPlan};
+use record::pasted::requests_in;
 use record::{
     Arrival, CallStats, Examination, LoadSpec, Manifest, Nanos, Reported, RunRecord, Signature,
     TargetSignature, TrialRecord, TrialState, Unavailable, Warning,

@@ -1,7 +1,7 @@
 //! What people paste leads to a cause: figures as a study of a proxy printed them.
 
-use analysis::diagnose_facts;
-use analysis::pasted::Pasted;
+use analysis::{diagnose_facts, pasted_facts};
+use import::read_pasted;
 
 const STRACE: &str = "\
 % time     seconds  usecs/call     calls    errors syscall
@@ -50,7 +50,7 @@ fn first_cause(texts: &[&str]) -> String {
         .iter()
         .map(|t| ("paste.txt".to_owned(), (*t).to_owned()))
         .collect();
-    let diagnosis = diagnose_facts(&Pasted::read(&named).facts(), "pasted");
+    let diagnosis = diagnose_facts(&pasted_facts(&read_pasted(&named)), "pasted");
     diagnosis.findings[0].cause.clone()
 }
 

@@ -1,9 +1,9 @@
-//! Tables with a line of column names: pidstat. vmstat is read where it is imported, in `foreign`.
+//! pidstat: tables with a line of column names.
 
-use super::Table;
+use record::pasted::Table;
 
 /// All blocks of pidstat with CPU columns; words in front of the columns (time, UID, PID) are not kept.
-pub(super) fn pidstats(lines: &[&str]) -> Vec<Table> {
+pub(crate) fn pidstats(lines: &[&str]) -> Vec<Table> {
     let mut found: Vec<Table> = Vec::new();
     let mut first_column = None;
     for line in lines {
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn vmstat_without_its_first_row() {
         let text = "procs -----------memory----------\n r  b   swpd   free   in   cs us sy id wa st\n 1 0 6200 422776 2 3 1 3 96 0 0\n 5 0 6200 380732 33561 2501 10 50 40 0 0\n 9 0 6200 349612 59441 1660 16 82 2 0 0\n```\n9 0 1 1 1 1 1 1 1 1 1\n";
-        let found: Vec<Table> = crate::foreign::host::vmstats(&crate::foreign::text::words(text))
+        let found: Vec<Table> = crate::host::vmstats(&crate::text::words(text))
             .into_iter()
             .map(|(table, _)| table)
             .collect();

@@ -1,39 +1,7 @@
-//! `strace -c` summaries, lines of `strace -e`, and sizes that `sort | uniq -c` counted.
+//! Sizes of system calls: lines of `strace -e`, and what `sort | uniq -c` counted of them.
 
-use super::Sizes;
+use record::pasted::Sizes;
 use std::collections::BTreeMap;
-
-/// One row of a summary.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CallCount {
-    /// System call.
-    pub call: String,
-    /// Calls.
-    pub calls: u64,
-    /// Failed calls.
-    pub errors: u64,
-    /// Time in the kernel, s, as strace accounts it.
-    pub seconds: f64,
-}
-
-/// One summary.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StraceSummary {
-    /// Rows, as printed.
-    pub rows: Vec<CallCount>,
-    /// Calls in its last line; `None` when it was cut off before that.
-    pub total: Option<u64>,
-}
-
-impl StraceSummary {
-    /// Calls by name.
-    pub fn calls(&self) -> BTreeMap<String, u64> {
-        self.rows
-            .iter()
-            .map(|r| (r.call.clone(), r.calls))
-            .collect()
-    }
-}
 
 /// Calls whose sizes people count.
 const SIZED: [&str; 12] = [
@@ -163,7 +131,8 @@ fn asked_bytes(call: &str, arguments: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::{host, text};
+    use crate::{host, text};
+    use record::pasted::StraceSummary;
 
     fn summaries(text: &str) -> Vec<StraceSummary> {
         let read = host::straces(&text::words(text)).into_iter();
