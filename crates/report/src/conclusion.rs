@@ -8,8 +8,8 @@ mod compared;
 mod limits;
 mod unsaid;
 
-use crate::html::number::{Number, Source, Unit};
 use crate::json::RunDocument;
+use crate::number::{Number, Source, Unit};
 use analysis::Plan;
 use compared::Stage;
 use record::PROOF_STAGE;

@@ -10,6 +10,7 @@ pub mod index;
 mod intervals;
 pub mod json;
 pub mod markdown;
+mod number;
 mod quantity;
 pub mod signature;
 pub mod text;

@@ -5,9 +5,9 @@
 //! escaped, so that a level called `a|b` or a message with a `<` reads as it was written.
 
 use crate::conclusion::{Said, Statement};
-use crate::html::number::{Unit, text as number};
 use crate::intervals::{interval_words, shown};
 use crate::json::RunDocument;
+use crate::number::{Unit, text as number};
 use crate::text::imported as reported;
 use crate::text::limit_words;
 use crate::text::tables as own;

@@ -3,7 +3,7 @@
 //! The surprise: the unit `1` stands for shares and for plain numbers alike. What a signal is called tells the two
 //! apart, and only where it does not, the size of the value does.
 
-use crate::html::number::{Unit, text, unit_named};
+use crate::number::{Unit, text, unit_named};
 
 /// How the values of a signal are shown, and the text behind the number.
 pub fn unit_of<'a>(signal: &str, unit: &'a str, values: &[f64]) -> (Unit, &'a str) {

@@ -5,9 +5,9 @@
 //! into gains, above 1 is better, so that there is one way of judging.
 
 use super::{NAMED, Said, Sentence};
-use crate::html::number::{Source, Unit};
 use crate::intervals::shown;
 use crate::json::RunDocument;
+use crate::number::{Source, Unit};
 use analysis::words::{levels as levels_words, plural};
 use analysis::{Cell, Levels, Ratio};
 use std::cmp::Ordering;

@@ -1,8 +1,8 @@
 //! What limits the server, and where: knees, the verdict, causes with what their proof measured.
 
 use super::{Said, Sentence};
-use crate::html::number::{Source, Unit};
 use crate::json::RunDocument;
+use crate::number::{Source, Unit};
 use analysis::words::levels as levels_words;
 use analysis::{Finding, Limit, Status};
 

@@ -1,8 +1,8 @@
 //! The method as this run used it: repeats, lengths, warm-up, order, noise, and the command to repeat it.
 
 use super::context::shell_words;
-use super::number::{Number, Source, Unit};
 use super::paths;
+use crate::number::{Number, Source, Unit};
 use analysis::{Plan, RunAnalysis, TrialAnalysis};
 use record::RunRecord;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 //! Logarithmic, because half and twice are the same distance from no change. A bar whose interval holds no change is
 //! drawn open: it is not a gain.
 
-use super::number::{Number, Source, Unit, text};
 use crate::intervals::shown;
+use crate::number::{Number, Source, Unit, text};
 use analysis::{Cell, Ratio, words};
 use serde::Serialize;
 use std::cmp::Ordering;

@@ -3,8 +3,8 @@
 //! Tables, so that every number can be read, traced and copied, with colours or without. With more than two factors
 //! there is one set of maps for each setting of the others.
 
-use super::number::{Number, Source, Unit};
 use crate::intervals::shown;
+use crate::number::{Number, Source, Unit};
 use analysis::{Cell, Levels, Stage, words};
 use serde::Serialize;
 use std::cmp::Ordering;

@@ -3,9 +3,9 @@
 //! Each item of evidence links to the place that shows it, which its name's first word tells.
 
 use super::curves::load_factor;
-use super::number::{Number, Source, Unit};
 use super::{figures, flame, levels_text};
 use crate::json::{CellDiagnosed, RunDocument};
+use crate::number::{Number, Source, Unit};
 use crate::quantity::unit_of;
 use analysis::{CallChange, Cell, Change, Evidence, Finding, Plan, ProofRatio, Status, words};
 use record::{CallStats, FdClass, Profile, ProfileKind, RunRecord, Signature, TrialRecord};

@@ -2,7 +2,7 @@
 //!
 //! All tables are plain HTML, so that the page can be read without scripts; the plots are drawn by uPlot
 //! from one JSON block. Nothing is loaded from anywhere: a content security policy forbids it. The page
-//! computes nothing that the analysis says; see `number.rs` for how a number keeps its origin.
+//! computes nothing that the analysis says; see `crate::number` for how a number keeps its origin.
 
 mod context;
 pub(crate) mod curves;
@@ -12,7 +12,6 @@ pub(crate) mod flame;
 mod gains;
 mod heat;
 mod limits;
-pub(crate) mod number;
 mod reported;
 mod series;
 mod shares;
@@ -24,11 +23,11 @@ mod verdict;
 
 use crate::conclusion::{self, Said, Sentence};
 use crate::json::{RunDocument, run_document};
+use crate::number::{Number, Source, Unit};
 use analysis::{Diagnosis, Levels, Plan, RunAnalysis, words};
 use minijinja::{
     AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
 };
-use number::{Number, Source, Unit};
 use record::{Manifest, RunRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

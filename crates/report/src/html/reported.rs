@@ -1,8 +1,8 @@
 //! What other tools reported: tables of figures side by side. The gains are the analysis's; the numbers are printed as
 //! they were, and each names the trial's file in which it stands.
 
-use super::number::Number;
 use crate::json::RunDocument;
+use crate::number::Number;
 use crate::text::{figure_text, gain_text};
 use analysis::imported::{ReportedCell, ReportedTable};
 use record::{RunRecord, TrialRecord};

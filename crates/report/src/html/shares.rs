@@ -3,9 +3,9 @@
 //! Both show one trial of the cell, the one in the middle by rate, because medians of single modes would not add up to
 //! a whole.
 
-use super::number::{Number, Source, Unit, trimmed};
 use super::trials::{BUSY_MODES, pointer_token};
 use super::{levels_text, paths};
+use crate::number::{Number, Source, Unit, trimmed};
 use analysis::{Cell, RunAnalysis, TrialAnalysis, Usage};
 use record::{RunRecord, TargetRecord, TrialRecord};
 use serde::Serialize;

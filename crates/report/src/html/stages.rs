@@ -3,10 +3,10 @@
 use super::curves::{Curves, load_factor};
 use super::gains::{GainsView, gains};
 use super::heat::{HeatView, heat};
-use super::number::{Number, Source, Unit};
 use super::shares::{CpuView, WorkersView, cpu, workers};
 use super::{levels_text, ranges};
 use crate::intervals::{interval_words, shown};
+use crate::number::{Number, Source, Unit};
 use analysis::words::plural;
 use analysis::{Cell, Levels, Plan, Ratio, RunAnalysis, Spread, Stage};
 use record::RunRecord;

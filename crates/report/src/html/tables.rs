@@ -3,7 +3,7 @@
 //! They read as on the terminal; every number carries its origin. A gain stands below its value here, because a page
 //! at phone width has no room for columns of gains.
 
-use super::number::Number;
+use crate::number::Number;
 use crate::text::tables::{gain_text, value_text};
 use analysis::{Table, TableValue};
 use serde::Serialize;

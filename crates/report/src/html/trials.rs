@@ -1,8 +1,8 @@
 //! The trials: the table of all of them, and one detail sheet each.
 
-use super::number::{Number, Source, Unit, trimmed};
 use super::verdict::VerdictView;
 use super::{levels_text, paths};
+use crate::number::{Number, Source, Unit, trimmed};
 use analysis::{RunAnalysis, TrialAnalysis, Usage};
 use record::{FailureKind, LoadOutcome, LoadSpec, RunRecord, TrialRecord, TrialState};
 use serde::Serialize;
@@ -174,11 +174,11 @@ fn load_words(load: &LoadSpec) -> String {
     words.push(match load.arrival {
         record::Arrival::Closed => "closed loop".to_owned(),
         record::Arrival::Constant { per_s } => {
-            let rate = super::number::text(per_s, Unit::PerSecond);
+            let rate = crate::number::text(per_s, Unit::PerSecond);
             format!("open loop, {rate}/s at equal gaps")
         }
         record::Arrival::Poisson { per_s, .. } => {
-            let rate = super::number::text(per_s, Unit::PerSecond);
+            let rate = crate::number::text(per_s, Unit::PerSecond);
             format!("open loop, {rate}/s at exponential gaps (Poisson)")
         }
     });

@@ -1,7 +1,7 @@
 //! The verdict as the page shows it: what is valid, what limits, why, what to do, and the numbers behind it.
 
 use super::levels_text;
-use super::number::{Number, Source, Unit, unit_named};
+use crate::number::{Number, Source, Unit, unit_named};
 use analysis::{Knee, Limit, RunAnalysis, Verdict};
 use serde::Serialize;
 

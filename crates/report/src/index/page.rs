@@ -5,8 +5,8 @@
 use super::words::{change_words, last_two, newest_compared, record_change};
 use super::{CellHistory, Change, History, IndexDocument, Point, Recorded, Unreadable};
 use crate::html::flame::escaped;
-use crate::html::number::{Number, Source, Unit, text};
 use crate::html::render;
+use crate::number::{Number, Source, Unit, text};
 use analysis::Spread;
 use analysis::words::levels as levels_words;
 use serde::Serialize;

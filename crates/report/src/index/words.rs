@@ -1,8 +1,8 @@
 //! The index as text for a terminal and as Markdown.
 
 use super::{Change, History, IndexDocument, Point};
-use crate::html::number::{Unit, text as number};
 use crate::markdown::{escaped, table, target};
+use crate::number::{Unit, text as number};
 use crate::text::{Style, columns};
 use analysis::Spread;
 use analysis::words::{levels as levels_words, plural};

@@ -6,7 +6,7 @@
 use super::style::Style;
 use super::table::columns;
 use super::wrap::wrapped;
-use crate::html::number::{text, unit_named};
+use crate::number::{text, unit_named};
 use analysis::words::percent;
 use analysis::{Gain, Table, TableRow, TableValue};
 

@@ -1,4 +1,4 @@
-//! The one place where a number becomes text on the page.
+//! The one place where a number becomes text of a page, a sentence or a table.
 //!
 //! A view never formats a value that it holds: it names a JSON pointer into the analysis or into a
 //! trial's file, and [`Source::number`] reads, formats and labels it. So a number on the page is the
