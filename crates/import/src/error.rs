@@ -90,7 +90,7 @@ impl ImportError {
         match self {
             ImportError::UnknownFormat { .. } | ImportError::Unknown { .. } => format!(
                 "give the tool's own output, and one of {}",
-                super::Format::names().join(", ")
+                crate::format::Format::names().join(", ")
             ),
             ImportError::Empty { .. } => "save the tool's standard output into it".to_owned(),
             ImportError::Binary { .. } => {

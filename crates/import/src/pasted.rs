@@ -3,8 +3,9 @@
 //! It stands beside `import` and shares its readers. It looks for what it knows, wherever that stands, and keeps the
 //! order. The surprise: nothing is left out for being incomplete, because a diagnosis says what it does not see.
 
+use crate::read::loads;
 use crate::text::{plain, words};
-use crate::{host, loads, pidstat, strace};
+use crate::{host, pidstat, strace};
 use record::pasted::Pasted;
 
 /// Reads texts, each with its file's name, in order.
