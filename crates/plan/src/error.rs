@@ -4,6 +4,7 @@
 //! collects them and turns offsets into lines and columns once, at the end. The surprise: one mistake in
 //! the file can be met once per cell of the experiment, so equal problems are reported once.
 
+use crate::near_miss::{near_miss, suggestion};
 use crate::tuning::ProfileError;
 use record::Nanos;
 use std::fmt;
@@ -270,39 +271,11 @@ impl Fault {
     }
 }
 
-pub(crate) fn suggestion(near: Option<&str>) -> String {
-    near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
-}
-
 fn keyed(factor: Option<&(String, String)>) -> String {
     factor.map_or_else(
         || "no factor has these levels".to_owned(),
         |(name, levels)| format!("the levels of factor `{name}` are {levels}"),
     )
-}
-
-/// Lowest Jaro-Winkler similarity that is worth a "did you mean": below it the suggestions become
-/// random (`url` for `cpus`), above it dropped and swapped letters are lost.
-const SIMILAR: f64 = 0.8;
-
-/// The known name that `name` most resembles, when it resembles one at all.
-///
-/// ```
-/// assert_eq!(plan::near_miss("conections", ["connections", "cpus"]), Some("connections".to_owned()));
-/// assert_eq!(plan::near_miss("zebra", ["connections", "cpus"]), None);
-/// ```
-pub fn near_miss<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    known
-        .into_iter()
-        .map(|k| {
-            (
-                strsim::jaro_winkler(&name.to_lowercase(), &k.to_lowercase()),
-                k,
-            )
-        })
-        .filter(|(similarity, _)| *similarity >= SIMILAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, k)| k.to_owned())
 }
 
 /// Where a fault was found.

@@ -12,7 +12,8 @@ use crate::load::{Draft, Load, pick};
 use crate::node::Field;
 use crate::onload;
 use crate::order::{SplitMix, cells};
-use crate::targets::{Read, Resolved, start_order};
+use crate::target_keys::Read;
+use crate::targets::{Resolved, start_order};
 use crate::topology::{self, CLIENT};
 use crate::{
     Factor, IrqPin, Levels, MOST_REPEATS, MOST_TRIALS, Plan, Stage, TWIN, TWIN_NO, TWIN_YES,

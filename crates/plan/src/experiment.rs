@@ -10,7 +10,9 @@ use crate::load::FIELDS;
 use crate::node::{Entry, Field, Node};
 use crate::onload;
 use crate::table;
-use crate::targets::{self, Read, TEMPLATE_NAMES, Target};
+use crate::target_keys::Read;
+use crate::targets::{self, Target};
+use crate::template::{TEMPLATE_NAMES, is_word};
 use crate::topology;
 use crate::tuning::{self, Profile};
 use crate::{Factor, IrqPin, Levels};
@@ -375,7 +377,7 @@ fn factor(entry: &Entry) -> Result<TypedFactor, Found> {
 
 fn check_factor_name(entry: &Entry) -> Result<(), Found> {
     let is_taken = TEMPLATE_NAMES.contains(&entry.name.as_str()) && entry.name != "workers";
-    let why = if !targets::is_word(&entry.name) {
+    let why = if !is_word(&entry.name) {
         "it must consist of letters, digits and `_`, and not start with a digit"
     } else if is_taken {
         "templates have another value under this name"

@@ -2,8 +2,8 @@
 //!
 //! Only a warning, because two equal levels are a fair way to measure the noise (A/A).
 
-use crate::error::near_miss;
 use crate::load::FIELDS;
+use crate::near_miss::near_miss;
 use crate::{Factor, Levels, Stage, TWIN, TargetKind, TargetSpec, TrialPlan, template};
 use record::{Arrival, LoadSpec, Warning};
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@ mod figure;
 mod idle;
 mod levels;
 mod load;
+mod near_miss;
 mod node;
 mod onload;
 mod order;
@@ -29,8 +30,9 @@ mod types;
 
 pub use adapter::adapters;
 pub use address::{reachable, resolve_url};
-pub use error::{Fault, PlanError, Problem, near_miss};
+pub use error::{Fault, PlanError, Problem};
 pub use figure::{Figure, FigureOver, Over, UnknownFigure};
+pub use near_miss::near_miss;
 pub use skip::Lack;
 pub use table::{Only, TableKind, TableSpec};
 pub use types::*;

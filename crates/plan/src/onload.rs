@@ -4,7 +4,8 @@
 //! wrapper names that file, with the levels of a cell filled in. The surprise: Onload takes any name and value and
 //! goes on without a word, so a profile that makes no sense measures something else; hence the checks here.
 
-use crate::error::{Fault, Found, near_miss};
+use crate::error::{Fault, Found};
+use crate::near_miss::near_miss;
 use crate::node::{Entry, Field};
 use crate::{FileContent, Levels, TargetSpec, template};
 use record::Warning;

@@ -6,7 +6,7 @@ use crate::adapter;
 use crate::error::{Fault, Found, unknown};
 use crate::levels::Shape;
 use crate::node::{Entry, Field, Value};
-use crate::targets::{Read, TEMPLATE_NAMES, is_word};
+use crate::template::{TEMPLATE_NAMES, is_word};
 use crate::{FileContent, Limits, TargetKind, TargetSpec};
 use record::{Bytes, Nanos};
 use std::collections::BTreeMap;
@@ -33,6 +33,9 @@ pub(crate) const KEYS: [&str; 16] = [
 const ORIGIN_KEYS: [&str; 5] = ["listen", "body", "threads", "delay", "freeze"];
 const LIMIT_KEYS: [&str; 2] = ["cpu", "memory"];
 const FILE_KEYS: [&str; 3] = ["size", "text", "file"];
+
+/// Reads a file named in the experiment.
+pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// What may stand under a key.
 pub(crate) fn shape(key: &str) -> Shape {

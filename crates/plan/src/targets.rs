@@ -7,17 +7,10 @@ use crate::adapter;
 use crate::error::{Fault, Found, Place, Report};
 use crate::levels::{Cell, variants};
 use crate::node::Entry;
-use crate::target_keys::{Draft, KEYS, shape};
-use crate::template;
+use crate::target_keys::{Draft, KEYS, Read, shape};
+use crate::template::{self, TEMPLATE_NAMES, is_word};
 use crate::{TargetKind, TargetSpec};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Names that every template has; `workers` may be given another value.
-pub(crate) const TEMPLATE_NAMES: [&str; 6] =
-    ["address", "cpu_mask", "listen", "port", "root", "workers"];
-
-/// Reads a file named in the experiment.
-pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// A target as the file describes it.
 #[derive(Clone, Debug)]
@@ -149,12 +142,6 @@ fn check_name(name: &str, at: usize) -> Result<(), Found> {
         why: why.to_owned(),
     };
     Err(Found::at(at, fault))
-}
-
-/// An identifier of the template language.
-pub(crate) fn is_word(name: &str) -> bool {
-    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 /// The texts of a target that are templates: name for messages, text.

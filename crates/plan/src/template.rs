@@ -4,9 +4,13 @@
 //! and by `target` to fill it in when the addresses are known. Every value is text, levels included:
 //! `{{connections|int * 2}}` where a number is meant.
 
-use crate::error::near_miss;
+use crate::near_miss::near_miss;
 use minijinja::{Environment, UndefinedBehavior};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Names that every template has; `workers` may be given another value.
+pub(crate) const TEMPLATE_NAMES: [&str; 6] =
+    ["address", "cpu_mask", "listen", "port", "root", "workers"];
 
 /// Why a template could not be filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,6 +196,12 @@ pub(crate) fn line_of(text: &str, name: &str) -> usize {
         .position(in_braces)
         .or_else(|| text.lines().position(has_word))
         .map_or(1, |i| i + 1)
+}
+
+/// An identifier of the template language.
+pub(crate) fn is_word(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 #[cfg(test)]

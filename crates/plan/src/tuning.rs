@@ -4,7 +4,7 @@
 //! and sets what it asks for. Nothing here knows the host. The surprise: a profile may ask for what no kernel has
 //! any more, because the studies did; [`gone`] knows since when, and what took its place.
 
-use crate::error::{near_miss, suggestion};
+use crate::near_miss::{near_miss, suggestion};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
