@@ -8,7 +8,8 @@
 use crate::environment::cgroup::{MOUNT, ancestors, parse_cfs, parse_max};
 use crate::recorder::Rows;
 use crate::tree::Members;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use linux::Root;
 use record::Nanos;
 use std::collections::BTreeSet;
 
@@ -178,7 +179,8 @@ impl Cgroups {
                 }
                 Err(error) if error.says_gone() => {}
                 Err(error) => {
-                    out.unavailable(&format!("cgroup.* of {}", self.targets[target]), &error);
+                    let what = format!("cgroup.* of {}", self.targets[target]);
+                    out.unavailable(&what, &error.into());
                 }
             }
         }

@@ -4,8 +4,9 @@
 //! loss. Most hosts of containers track; a kernel without the module has no such files, and then nothing can fill
 //! up: that is no gap.
 
-use crate::root::Reread;
-use crate::{Pass, Recorder, Root, SeriesId, Signal, Source};
+use crate::{Pass, Recorder, SeriesId, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 /// Tracked now, and at most.
@@ -76,8 +77,8 @@ impl Source for Conntrack {
             return;
         };
         let number = |text: &str| text.trim().parse::<f64>().ok();
-        let count = count.parse(CONNTRACK[0].name, "number", out, number);
-        let limit = limit.parse(CONNTRACK[1].name, "number", out, number);
+        let count = out.value_or_gap(CONNTRACK[0].name, count.parse("number", number));
+        let limit = out.value_or_gap(CONNTRACK[1].name, limit.parse("number", number));
         let ids = *self
             .ids
             .get_or_insert_with(|| CONNTRACK.map(|signal| out.series(&signal, &[])));
@@ -86,7 +87,7 @@ impl Source for Conntrack {
                 out.push(id, at, value);
             }
         }
-        let dropped = self.table.parse(DROPS[0].name, "columns", out, parse_drops);
+        let dropped = out.value_or_gap(DROPS[0].name, self.table.parse("columns", parse_drops));
         if let Some(dropped) = dropped {
             let id = self.drops.get_or_insert_with(|| out.series(&DROPS[0], &[]));
             out.push(*id, at, dropped);

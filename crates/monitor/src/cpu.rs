@@ -6,8 +6,9 @@
 //! the guest columns are left out. A core that goes offline stops; the file then lacks its line.
 
 use crate::recorder::Rows;
-use crate::root::Reread;
-use crate::{MonitorError, Pass, Recorder, Root, SeriesId, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, SeriesId, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 const FILE: &str = "/proc/stat";
@@ -121,7 +122,8 @@ impl Source for Cpu {
     }
 
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
-        let Some(stat) = self.file.parse("cpu", "line of a core", out, parse) else {
+        let read = self.file.parse("line of a core", parse);
+        let Some(stat) = out.value_or_gap("cpu", read) else {
             return;
         };
         for (core, ticks) in stat.cores {

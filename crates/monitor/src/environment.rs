@@ -17,8 +17,8 @@ mod nic;
 pub use ability::abilities;
 pub use look::look;
 
-use crate::Root;
 use facts::Facts;
+use linux::Root;
 use record::EnvironmentItem;
 
 /// Describes the host under `root`. Takes some ms; not for the time while a load runs.

@@ -10,24 +10,9 @@ use std::path::PathBuf;
 /// Why a source, or one of its signals, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
-    /// The file could not be opened or read.
-    #[error("reading `{}`: {cause}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        cause: io::Error,
-        /// What makes the file exist, for the case that it does not; may be empty.
-        needs: &'static str,
-    },
-    /// The file does not have the form that the kernel documents.
-    #[error("reading `{}`: no {expected} in it", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What was looked for.
-        expected: &'static str,
-    },
+    /// A file or an answer of the kernel's.
+    #[error(transparent)]
+    Linux(#[from] linux::Error),
     /// The file is fine, but this kernel does not have the counter.
     #[error("reading `{}`: this kernel does not count `{field}`", path.display())]
     NoField {
@@ -69,16 +54,6 @@ pub enum MonitorError {
         name: String,
         /// Those that exist, separated by commas.
         known: String,
-    },
-    /// The sock_diag conversation with the kernel failed.
-    #[error("{doing} {what}: {cause}")]
-    Netlink {
-        /// What was being done.
-        doing: &'static str,
-        /// With which sockets.
-        what: &'static str,
-        /// The system's words.
-        cause: io::Error,
     },
     /// The groups of a process have no such controller where it can be read.
     #[error("no group of {target} under /sys/fs/cgroup has the {controller} controller")]
@@ -124,20 +99,13 @@ impl MonitorError {
     /// What would make it available; empty when nothing would.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Read { cause, needs, .. } => match cause.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    "run prony as root or as the owner of the process, or give it CAP_SYS_PTRACE"
-                }
-                io::ErrorKind::NotFound | io::ErrorKind::Unsupported => needs,
-                _ => "",
-            },
+            Self::Linux(error) => error.remedy(),
             Self::AccountingOff { .. } => {
                 "use a kernel with CONFIG_SCHED_INFO and sched accounting on"
             }
             Self::NoDevice { .. } => "name one that exists",
             Self::TooDear { .. } => "watch fewer processes, or load over fewer connections",
             Self::TooMany { .. } => "name the ones of interest",
-            Self::Netlink { .. } => "use a kernel with CONFIG_INET_DIAG (module tcp_diag)",
             Self::NoController { .. } => {
                 "mount the control groups at /sys/fs/cgroup and start prony in the host's cgroup namespace"
             }
@@ -152,51 +120,7 @@ impl MonitorError {
             }
             Self::Thread { .. } => "raise the limit of processes (ulimit -u) or free some memory",
             Self::Panicked { .. } => "report this as a bug of prony",
-            Self::Malformed { .. } | Self::NoField { .. } | Self::NoQueues { .. } => "",
+            Self::NoField { .. } | Self::NoQueues { .. } => "",
         }
-    }
-
-    /// Whether the process or thread behind the file has ended, as far as the error alone can tell:
-    /// opening says "no such file", reading a file kept open says "no such process".
-    pub fn says_gone(&self) -> bool {
-        matches!(self, Self::Read { cause, .. }
-            if cause.kind() == io::ErrorKind::NotFound
-                || cause.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(kind: io::ErrorKind) -> MonitorError {
-        MonitorError::Read {
-            path: PathBuf::from("/proc/pressure/cpu"),
-            cause: io::Error::from(kind),
-            needs: "boot with psi=1",
-        }
-    }
-
-    #[test]
-    fn the_remedy_follows_the_cause() {
-        for (kind, remedy) in [
-            (io::ErrorKind::NotFound, "boot with psi=1"),
-            (io::ErrorKind::PermissionDenied, "CAP_SYS_PTRACE"),
-        ] {
-            let error = read(kind);
-            assert!(error.remedy().contains(remedy), "{error}");
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("reading `/proc/pressure/cpu`: ")
-            );
-        }
-        assert_eq!(read(io::ErrorKind::IsADirectory).remedy(), "");
-    }
-
-    #[test]
-    fn a_process_that_ended_is_told_from_one_that_is_hidden() {
-        assert!(read(io::ErrorKind::NotFound).says_gone());
-        assert!(!read(io::ErrorKind::PermissionDenied).says_gone());
     }
 }

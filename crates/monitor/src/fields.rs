@@ -3,8 +3,9 @@
 //! `tcp`, `memory` and `pressure` are tables of [`Field`]s over this. A number that the kernel does not
 //! list is recorded as unavailable at the first sample, the others go on.
 
-use crate::root::Reread;
-use crate::{MonitorError, Pass, Recorder, Root, SeriesId, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, SeriesId, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 /// What one of the file's numbers has to be multiplied with.
@@ -111,9 +112,10 @@ impl Source for FieldSource {
 
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
         let (fields, parse) = (self.fields, self.parse);
-        let values = self
-            .file
-            .parse(self.name, "line", out, |text| Some(parse(text, fields)));
+        let values = out.value_or_gap(
+            self.name,
+            self.file.parse("line", |text| Some(parse(text, fields))),
+        );
         let Some(values) = values else { return };
         if self.ids.is_empty() {
             self.open_series(&values, out);

@@ -7,9 +7,9 @@
 //! are written at collections only, so they say what was left after the last one.
 
 use crate::recorder::Rows;
-use crate::root::Root;
 use crate::tree::Members;
-use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use crate::{Pass, Recorder, Signal, Source};
+use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Jvm {
     }
 
     /// The file of a JVM.
-    fn file(&self, pid: i32) -> Result<PathBuf, MonitorError> {
+    fn file(&self, pid: i32) -> Result<PathBuf, linux::Error> {
         let own = self.root.read(&format!("proc/{pid}/status"))?;
         let own = innermost_id(&own).unwrap_or(pid);
         let relative = format!("proc/{pid}/root/tmp");
@@ -74,14 +74,14 @@ impl Jvm {
             .filter(|name| name.starts_with("hsperfdata_"))
             .map(|name| tmp.join(name).join(own.to_string()));
         let found = files.find(|file| file.exists());
-        found.ok_or_else(|| MonitorError::Read {
+        found.ok_or_else(|| linux::Error::Read {
             path: tmp.join(format!("hsperfdata_*/{own}")),
             cause: std::io::ErrorKind::NotFound.into(),
             needs: "start the JVM without -XX:-UsePerfData and -XX:+PerfDisableSharedMem",
         })
     }
 
-    fn read(&mut self, pid: i32) -> Result<Numbers, MonitorError> {
+    fn read(&mut self, pid: i32) -> Result<Numbers, linux::Error> {
         let path = match self.files.get(&pid) {
             Some(path) => path.clone(),
             None => self.file(pid)?,
@@ -92,13 +92,13 @@ impl Jvm {
             std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_BYTES), &mut bytes)?;
             Ok(bytes)
         };
-        let bytes: Vec<u8> = read().map_err(|cause| MonitorError::Read {
+        let bytes: Vec<u8> = read().map_err(|cause| linux::Error::Read {
             path: path.clone(),
             cause,
             needs: "",
         })?;
         let numbers = Numbers::of(&parse(&bytes).unwrap_or_default());
-        let numbers = numbers.ok_or_else(|| MonitorError::Malformed {
+        let numbers = numbers.ok_or_else(|| linux::Error::Malformed {
             path: path.clone(),
             expected: "counters of a HotSpot JVM",
         })?;
@@ -136,7 +136,7 @@ impl Source for Jvm {
                     drop(error);
                     self.files.remove(&pid);
                 }
-                Err(error) => out.unavailable(&format!("jvm.* of {name}"), &error),
+                Err(error) => out.unavailable(&format!("jvm.* of {name}"), &error.into()),
             }
         }
     }

@@ -9,13 +9,12 @@
 //!
 //! The parsers are our own small functions over text. The `procfs` crate was considered: it takes a root
 //! only for processes, knows neither softnet_stat nor the extended TCP counters, opens a file for every
-//! read (twice the cost of reading an open one again, see [`root::Reread`]) and parses whole files of
+//! read (twice the cost of reading an open one again, see [`linux::Reread`]) and parses whole files of
 //! which a sample needs four numbers.
 
 pub mod cgroup;
 pub mod conntrack;
 pub mod cpu;
-pub mod diag;
 pub mod environment;
 pub mod error;
 pub mod fields;
@@ -29,7 +28,6 @@ pub mod process;
 pub mod profile;
 pub mod queues;
 pub mod recorder;
-pub mod root;
 pub mod sampler;
 pub mod slab;
 pub mod sockets;
@@ -45,7 +43,6 @@ pub mod watch;
 
 pub use error::MonitorError;
 pub use recorder::{Recorder, SeriesId, Signal};
-pub use root::Root;
 pub use sampler::{RunClock, Sampler};
 pub use source::{Pass, Source};
 pub use watch::{Cost, Extras, GENERATOR, Observation, Watch, WatchConfig, Watched};

@@ -5,9 +5,10 @@
 //! The surprise: with SO_REUSEPORT several sockets share an address, each with a queue of its own; the
 //! series is that of the fullest one, because that is the one that overflows first.
 
-use crate::diag::{AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE};
 use crate::recorder::Rows;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source, Watched};
+use crate::{MonitorError, Pass, Recorder, Signal, Source, Watched};
+use linux::Root;
+use linux::sock_diag::{AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE};
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -87,7 +88,7 @@ impl Listen {
     pub fn new(root: &Root, targets: &[Watched], wanted: Vec<SocketAddr>) -> Self {
         Self {
             wanted: wanted.into_iter().map(|address| (address, false)).collect(),
-            diag: Diag::of(root, targets),
+            diag: Diag::of(root, targets.iter().flat_map(|t| t.pids.iter().copied())),
             rows: Rows::new(QUEUE),
             gave_up: false,
         }
@@ -96,7 +97,7 @@ impl Listen {
     /// All listening TCP sockets of these network namespaces.
     ///
     /// # Errors
-    /// [`MonitorError::Netlink`].
+    /// [`linux::Error::Netlink`].
     pub fn sockets(&mut self) -> Result<Vec<ListenSocket>, MonitorError> {
         let mut sockets = Vec::new();
         for family in [AF_INET, AF_INET6] {

@@ -2,8 +2,9 @@
 //!
 //! The surprise: meminfo says `kB` and means KiB.
 
+use crate::Signal;
 use crate::fields::{Field, FieldSource, Scale};
-use crate::{Root, Signal};
+use linux::Root;
 
 /// Kept by zone since Linux 4.8.
 const ALLOCSTALL: &str = "allocstall";

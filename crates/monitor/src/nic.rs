@@ -4,8 +4,9 @@
 //! only the first [`MOST_DEVICES`] are watched, and the rest is recorded as a gap.
 
 use crate::recorder::Rows;
-use crate::root::Reread;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 /// Devices watched at most when none are named.
@@ -103,7 +104,8 @@ impl Source for Nic {
     }
 
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
-        let Some(mut devices) = self.file.parse("nic", "line of a device", out, parse) else {
+        let read = self.file.parse("line of a device", parse);
+        let Some(mut devices) = out.value_or_gap("nic", read) else {
             return;
         };
         self.choose(&mut devices, out);

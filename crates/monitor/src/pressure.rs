@@ -3,8 +3,9 @@
 //! The surprise: `full` of the CPU is left out, because for a whole host it is always zero
 //! (Documentation/accounting/psi.rst).
 
+use crate::Signal;
 use crate::fields::{Field, FieldSource, Scale};
-use crate::{Root, Signal};
+use linux::Root;
 
 const NEEDS: &str = "boot with psi=1 on a kernel with CONFIG_PSI";
 

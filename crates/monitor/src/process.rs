@@ -4,9 +4,10 @@
 //! count what reached the *storage*, while `read_calls` and `write_calls` count every read or write system
 //! call (`syscr`, `syscw`; not recv, send or sendfile). So bytes per call cannot be formed from them.
 
-use crate::root::Reread;
 use crate::task::{Task, TaskFile, TaskSeries};
-use crate::{MonitorError, Pass, Recorder, Root, Signal};
+use crate::{Pass, Recorder, Signal};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 const STAT_FILE: &str = "/proc/PID/stat";
@@ -204,14 +205,14 @@ impl Process {
     /// for its parent.
     ///
     /// # Errors
-    /// [`MonitorError`] when `stat` cannot be read, also because the process has ended.
+    /// [`linux::Error`] when `stat` cannot be read, also because the process has ended.
     pub fn sample(
         &mut self,
         at: Nanos,
         pass: Pass,
         slow_interval: Nanos,
         out: &mut Recorder,
-    ) -> Result<Option<TaskStat>, MonitorError> {
+    ) -> Result<Option<TaskStat>, linux::Error> {
         let stat = self.stat.try_parse("fields of a process", parse_stat)?;
         // A main thread that has ended while others go on looks like a zombie, too.
         if stat.ended() && stat.threads <= 1 {
@@ -260,7 +261,8 @@ impl Process {
             Err(error) if self.task.has_ended(&error) => {}
             Err(error) => {
                 self.limit_gave_up = true;
-                self.open_files_limit.unavailable(&self.task, &error, out);
+                self.open_files_limit
+                    .unavailable(&self.task, &error.into(), out);
             }
         }
     }
@@ -269,7 +271,7 @@ impl Process {
         match open_files(&self.root, self.pid) {
             Ok(count) => self.open_files.push(&self.task, at, [count as f64], out),
             Err(error) if self.task.has_ended(&error) => {}
-            Err(error) => self.open_files.unavailable(&self.task, &error, out),
+            Err(error) => self.open_files.unavailable(&self.task, &error.into(), out),
         }
     }
 }
@@ -288,7 +290,7 @@ fn in_units(stat: &TaskStat) -> [f64; 6] {
 
 /// Open files of a process. Since Linux 6.2 the size of the directory is their number (fs/proc/fd.c),
 /// which spares listing 10,000 connections and needs no permission; before, the size is 0.
-fn open_files(root: &Root, pid: i32) -> Result<u64, MonitorError> {
+fn open_files(root: &Root, pid: i32) -> Result<u64, linux::Error> {
     let relative = format!("proc/{pid}/fd");
     // Only the running kernel's /proc has that meaning of the size; a copy's directory has a size of its own.
     if root.is_live()

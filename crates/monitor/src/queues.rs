@@ -6,7 +6,8 @@
 //! packets or bytes is left alone.
 
 use crate::recorder::Rows;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::io;
@@ -109,7 +110,7 @@ impl Queues {
         };
         // Names come from the root, counters from the running kernel.
         if self.root.is_live() {
-            let socket = socket().map_err(|cause| MonitorError::Read {
+            let socket = socket().map_err(|cause| linux::Error::Read {
                 path: self.root.path("sys/class/net"),
                 cause,
                 needs: "",

@@ -92,6 +92,18 @@ impl Recorder {
         }
     }
 
+    /// The value that was read, if any; the failure is recorded as the reason why `what` is unavailable.
+    pub fn value_or_gap<T>(
+        &mut self,
+        what: &str,
+        read: Result<Option<T>, linux::Error>,
+    ) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            self.unavailable(what, &error.into());
+            None
+        })
+    }
+
     /// What was recorded; a series without a sample is left out.
     pub fn finish(self) -> (Vec<Series>, Vec<Unavailable>) {
         let mut series = self.series;

@@ -8,7 +8,6 @@
 use crate::cgroup::Cgroups;
 use crate::conntrack::Conntrack;
 use crate::cpu::Cpu;
-use crate::diag::Diag;
 use crate::jvm::Jvm;
 use crate::listen::Listen;
 use crate::nic::Nic;
@@ -21,6 +20,7 @@ use crate::tlb::Tlb;
 use crate::tree::Members;
 use crate::watch::{Cost, Observation};
 use crate::{MonitorError, Pass, Recorder, Source, WatchConfig, memory, pressure, tcp};
+use linux::sock_diag::Diag;
 use record::Nanos;
 use std::sync::Arc;
 
@@ -61,7 +61,10 @@ impl Sampler {
             sources.push(Box::new(Sockets::new(
                 root,
                 members.clone(),
-                Diag::of(root, &config.targets),
+                Diag::of(
+                    root,
+                    config.targets.iter().flat_map(|t| t.pids.iter().copied()),
+                ),
                 &config.listen,
                 config.slow_interval,
             )));

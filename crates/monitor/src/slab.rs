@@ -5,8 +5,9 @@
 //! alone, and a kernel may merge a cache with another of the same object size, which then has no line.
 
 use crate::recorder::Rows;
-use crate::root::Reread;
-use crate::{Pass, Recorder, Root, Signal, Source};
+use crate::{Pass, Recorder, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 const FILE: &str = "/proc/slabinfo";
@@ -67,10 +68,10 @@ impl Source for Slab {
     }
 
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
-        let Some(caches) = self
-            .file
-            .parse("slab.tcp_bytes", "line of a TCP cache", out, parse)
-        else {
+        let Some(caches) = out.value_or_gap(
+            "slab.tcp_bytes",
+            self.file.parse("line of a TCP cache", parse),
+        ) else {
             return;
         };
         for (cache, bytes) in caches {

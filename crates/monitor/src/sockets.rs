@@ -10,13 +10,14 @@
 //! between two samples is seen by chance; an upstream peer is known once one connection to it was seen at a slow pass,
 //! and from then on all connections to its address count, whoever made them.
 
-use crate::diag::{
+use crate::recorder::Rows;
+use crate::tree::Members;
+use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use linux::Root;
+use linux::sock_diag::{
     AF_INET, AF_INET6, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE,
     read_u32, read_u64,
 };
-use crate::recorder::Rows;
-use crate::tree::Members;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
 use record::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -351,7 +352,7 @@ impl Sockets {
             let files = match std::fs::read_dir(&path) {
                 Ok(files) => files,
                 Err(cause) => {
-                    let error = MonitorError::Read {
+                    let error = linux::Error::Read {
                         path,
                         cause,
                         needs: "",
@@ -360,7 +361,7 @@ impl Sockets {
                         let target = &self.targets[target];
                         out.unavailable(
                             &format!("socket.* of class {UPSTREAM} of {target}"),
-                            &error,
+                            &error.into(),
                         );
                     }
                     continue;

@@ -5,8 +5,9 @@
 //! number (column 13); with older ones the line's number stands for it.
 
 use crate::recorder::Rows;
-use crate::root::Reread;
-use crate::{Pass, Recorder, Root, Signal, Source};
+use crate::{Pass, Recorder, Signal, Source};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 
 const SOFTNET_FILE: &str = "/proc/net/softnet_stat";
@@ -102,9 +103,7 @@ impl Source for Softirqs {
     }
 
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
-        let all = self
-            .file
-            .parse("softirq", "table of calls", out, parse_softirqs);
+        let all = out.value_or_gap("softirq", self.file.parse("table of calls", parse_softirqs));
         for Calls { core, kind, calls } in all.unwrap_or_default() {
             let labels = || vec![("core", core.to_string()), ("kind", kind.to_owned())];
             self.rows.push(&(core, kind), labels, at, [calls], out);
@@ -139,9 +138,10 @@ impl Source for Softnet {
     }
 
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
-        let rows = self
-            .file
-            .parse("softnet", "hexadecimal line of a core", out, parse_softnet);
+        let rows = out.value_or_gap(
+            "softnet",
+            self.file.parse("hexadecimal line of a core", parse_softnet),
+        );
         for (core, values) in rows.unwrap_or_default() {
             let labels = || vec![("core", core.to_string())];
             self.rows.push(&core, labels, at, values, out);

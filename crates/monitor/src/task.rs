@@ -3,8 +3,9 @@
 //! The surprise: a file of a task that cannot be found is either a task that has ended, which is normal,
 //! or a kernel without that file, which is a gap. The task's directory tells the two apart.
 
-use crate::root::Reread;
-use crate::{MonitorError, Recorder, Root, SeriesId, Signal};
+use crate::{MonitorError, Recorder, SeriesId, Signal};
+use linux::Reread;
+use linux::Root;
 use record::Nanos;
 use std::path::PathBuf;
 
@@ -70,7 +71,7 @@ impl Task {
     }
 
     /// Whether `error` only means that it has ended.
-    pub fn has_ended(&self, error: &MonitorError) -> bool {
+    pub fn has_ended(&self, error: &linux::Error) -> bool {
         error.says_gone() && !self.directory.exists()
     }
 }
@@ -155,7 +156,7 @@ impl<const N: usize> TaskFile<N> {
             },
             Ok(values) => return self.series.push(task, at, values, out),
             Err(error) if task.has_ended(&error) => return,
-            Err(error) => error,
+            Err(error) => error.into(),
         };
         self.gave_up = true;
         self.series.unavailable(task, &error, out);

@@ -8,7 +8,8 @@ use crate::process::Process;
 use crate::thread::Thread;
 use crate::tree::Tree;
 use crate::watch::{GENERATOR, Watched};
-use crate::{Pass, Recorder, Root, Source};
+use crate::{Pass, Recorder, Source};
+use linux::Root;
 use record::Nanos;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -146,7 +147,10 @@ impl Tasks {
         // A process that was never seen is a gap only when its id was given: a child may be short-lived.
         let may_end = !task.name().is_empty() || !self.given.contains_key(&pid);
         if !(may_end && error.says_gone()) {
-            out.unavailable(&format!("process {pid} of {}", task.target()), &error);
+            out.unavailable(
+                &format!("process {pid} of {}", task.target()),
+                &error.into(),
+            );
         }
         None
     }
@@ -168,7 +172,7 @@ impl Tasks {
                 }
             }
             Err(error) if task.has_ended(&error) => {}
-            Err(error) => out.unavailable(&format!("threads of {}", task.target()), &error),
+            Err(error) => out.unavailable(&format!("threads of {}", task.target()), &error.into()),
         }
     }
 

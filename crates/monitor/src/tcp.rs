@@ -4,8 +4,9 @@
 //! ends of a loopback connection are in them. TIME_WAIT comes from sockstat because `/proc/net/tcp` takes
 //! 100 ms when there are many of them.
 
+use crate::Signal;
 use crate::fields::{Field, FieldSource, Scale};
-use crate::{Root, Signal};
+use linux::Root;
 
 const SNMP_FILE: &str = "/proc/net/snmp";
 const NETSTAT_FILE: &str = "/proc/net/netstat";

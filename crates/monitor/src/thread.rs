@@ -5,9 +5,9 @@
 //! taken as a gap and not as zero.
 
 use crate::process::parse_stat;
-use crate::root::Reread;
 use crate::task::{Task, TaskFile, TaskSeries};
 use crate::{Pass, Recorder, Signal};
+use linux::Reread;
 use record::Nanos;
 
 const STAT_FILE: &str = "/proc/PID/task/TID/stat";
@@ -107,7 +107,7 @@ impl Thread {
             Ok(stat) => stat,
             Err(error) if error.says_gone() => return false,
             Err(error) => {
-                self.stat_series.unavailable(&self.task, &error, out);
+                self.stat_series.unavailable(&self.task, &error.into(), out);
                 return false;
             }
         };

@@ -6,7 +6,8 @@
 
 use crate::recorder::Rows;
 use crate::tree::Members;
-use crate::{MonitorError, Pass, Recorder, Root, Signal, Source};
+use crate::{MonitorError, Pass, Recorder, Signal, Source};
+use linux::Root;
 use perf_event_open_sys as perf;
 use perf_event_open_sys::bindings as sys;
 use record::Nanos;

@@ -5,9 +5,10 @@
 //! `/proc/PID/task/TID/children` needs a kernel option (CONFIG_PROC_CHILDREN) that many kernels lack, so the
 //! parents are read from `stat`, once for each process that appears.
 
+use crate::MonitorError;
 use crate::process::parse_stat;
 use crate::watch::Watched;
-use crate::{MonitorError, Root};
+use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ impl Tree {
     /// is left out.
     ///
     /// # Errors
-    /// [`MonitorError::Read`] when `/proc` cannot be listed.
+    /// [`linux::Error::Read`] when `/proc` cannot be listed.
     pub fn refresh(&mut self, root: &Root) -> Result<(), MonitorError> {
         let pids = root.list_ids("proc")?;
         self.parents
@@ -103,7 +104,7 @@ impl Members {
     /// Process ids, rising, each with the index of its target; not older than `max_age`.
     ///
     /// # Errors
-    /// [`MonitorError::Read`] when `/proc` cannot be listed.
+    /// [`linux::Error::Read`] when `/proc` cannot be listed.
     pub fn at(&self, now: Nanos, max_age: Nanos) -> Result<Vec<(i32, usize)>, MonitorError> {
         self.with(|looked| {
             if looked.at.is_none_or(|at| now.since(at) >= max_age) {

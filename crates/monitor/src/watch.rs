@@ -5,7 +5,8 @@
 //! schedule; a sample that comes too late is left out, not made up for. The surprise: nothing here fails.
 //! A thread that cannot start, or that panics, becomes a gap beside whatever was measured.
 
-use crate::{MonitorError, Pass, Root, RunClock, Sampler};
+use crate::{MonitorError, Pass, RunClock, Sampler};
+use linux::Root;
 use record::{Nanos, Series, Unavailable};
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};

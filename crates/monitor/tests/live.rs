@@ -221,7 +221,7 @@ fn what_an_ordinary_user_may_not_read_is_a_gap_and_the_rest_is_there() {
 fn an_empty_root_is_nothing_but_gaps() {
     let dir = tempfile::tempdir().unwrap();
     let config = WatchConfig {
-        root: monitor::Root::new(dir.path()),
+        root: linux::Root::new(dir.path()),
         targets: vec![target("proxy", 7)],
         ..WatchConfig::default()
     };

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says why")]
 
-use monitor::Root;
+use linux::Root;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use record::{CallStats, Tier};
 use std::io::{Read, Write};

@@ -7,7 +7,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-use monitor::Root;
+use linux::Root;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use record::{Bytes, FdClass, LoadSpec, TargetSignature, Tier};
 use sha2::{Digest, Sha256};

@@ -1,6 +1,8 @@
 //! `prony`: the command line, the executor and the messages. The only crate that prints or exits.
 
 mod cli;
+#[cfg(test)]
+mod documented;
 mod executor;
 mod exit;
 mod host;

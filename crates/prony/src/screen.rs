@@ -5,11 +5,11 @@
 //! written to the terminal goes through [`beside`], which takes the lines away, writes, and puts them back.
 
 use console::{Term, truncate_str};
+use linux::affinity::CpuSet;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
-use sut::affinity::CpuSet;
 
 /// Shortest time between two drawings.
 const REDRAW_EVERY: Duration = Duration::from_millis(500);

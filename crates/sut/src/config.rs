@@ -22,8 +22,8 @@ mod vcl;
 pub use copy::{ChangeAction, ConfigChange, CopiedConfig, copy};
 
 use crate::discover;
-use crate::procfs::{self, PROC};
 use files::Files;
+use linux::procfs::{self, PROC};
 use record::{Directive, Server, Unavailable};
 use std::path::Path;
 use std::time::SystemTime;

@@ -9,7 +9,6 @@
 mod elf;
 mod namespace;
 mod program;
-mod sockets;
 mod unit;
 mod upstreams;
 mod version;
@@ -18,12 +17,12 @@ pub(crate) use program::{read_bounded, words};
 pub use upstreams::upstreams;
 pub(crate) use version::{output as ask, tomcat_number};
 
-use crate::affinity;
 use crate::error::TargetError;
-use crate::procfs::{self, PROC, Stat};
+use linux::affinity;
+use linux::procfs::{self, PROC, Stat};
+use linux::sockets::{self, Socket};
 use program::Program;
 use record::{Server, ServerProcess, Unavailable};
-use sockets::Socket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -209,6 +209,23 @@ pub enum TargetError {
         /// The system's words.
         cause: String,
     },
+    /// The kernel could not be read or asked.
+    #[error("{words}")]
+    Kernel {
+        /// What was being done, and the system's words.
+        words: String,
+        /// What would help; may be empty.
+        remedy: &'static str,
+    },
+}
+
+impl From<linux::Error> for TargetError {
+    fn from(error: linux::Error) -> Self {
+        Self::Kernel {
+            words: error.to_string(),
+            remedy: error.remedy(),
+        }
+    }
 }
 
 impl TargetError {
@@ -277,6 +294,7 @@ impl TargetError {
             }
             TargetError::CannotCopy { remedy, .. } => remedy.clone(),
             TargetError::Spawn { .. } => "check that the program may be executed".to_owned(),
+            TargetError::Kernel { remedy, .. } => (*remedy).to_owned(),
             TargetError::File { .. } => "check the free space and the permissions".to_owned(),
         }
     }

@@ -9,9 +9,9 @@ use crate::cgroup;
 use crate::error::TargetError;
 use crate::members::Identity;
 pub use crate::members::Leader;
-use crate::namespace;
-use crate::procfs::{self, PROC};
+use crate::network;
 use crate::tuning::{PutBack, SettingChange};
+use linux::procfs::{self, PROC};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -430,7 +430,7 @@ fn undo(pending: Pending) -> Recovered {
     match &recovered.change {
         Change::Directory { path } => recovered.failed = remove_directory(path).err(),
         Change::Cgroup { path } => recovered.failed = cgroup::remove(path).err(),
-        Change::Namespace { name } => recovered.failed = namespace::remove(name).err(),
+        Change::Namespace { name } => recovered.failed = network::remove(name).err(),
         Change::File { path, before } => {
             recovered.failed = std::fs::write(path, before).err().map(|e| e.to_string());
         }

@@ -3,7 +3,6 @@
 //! The order of [`Launcher::start`] is that of the errors that a person should see first: CPUs, port,
 //! libraries, program, template, the server's own opinion of its configuration, its death, its silence.
 
-use crate::affinity;
 use crate::cgroup::Group;
 use crate::config::{self, ConfigChange};
 use crate::error::TargetError;
@@ -11,11 +10,12 @@ use crate::filling;
 use crate::installed;
 use crate::journal::{Journal, unique};
 use crate::listen;
-use crate::namespace::Namespace;
 use crate::process::{Order, Process, Surroundings};
 use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
 use crate::workdir::WorkDir;
+use linux::affinity;
+use linux::namespace::Namespace;
 use plan::{Limits, TargetKind, TargetSpec};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

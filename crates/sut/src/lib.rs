@@ -7,7 +7,6 @@
 //! [`Launcher::start`]).
 
 mod adapter;
-pub mod affinity;
 mod cgroup;
 pub mod config;
 pub mod discover;
@@ -19,12 +18,9 @@ pub mod journal;
 mod launcher;
 mod listen;
 mod members;
-mod namespace;
 mod network;
-mod pidfd;
 mod places;
 mod process;
-mod procfs;
 mod ready;
 mod running;
 mod server;
@@ -37,6 +33,5 @@ pub use irq::PinnedIrqs;
 pub use journal::{Change, ChangeId, Journal, Kept, Pending, Recovered, state_dir};
 pub use launcher::Launcher;
 pub use listen::holder_of;
-pub use namespace::{Inside, Namespace};
 pub use network::Network;
 pub use running::RunningTarget;

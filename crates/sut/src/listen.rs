@@ -4,10 +4,10 @@
 //! found by looking through everybody's file descriptors, as far as this user may.
 
 use crate::error::{Holder, TargetError};
-use crate::procfs::{self, PROC};
+use linux::procfs::{self, PROC};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 /// The address with a free port in place of port 0, checked to be free.
@@ -76,7 +76,7 @@ fn listening_inodes(table: &str, address: SocketAddr) -> Vec<u64> {
     const LISTEN: &str = "0A";
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let local = socket_address(fields.get(1)?)?;
+        let local = linux::sockets::socket_address(fields.get(1)?)?;
         let is_there = *fields.get(3)? == LISTEN && overlap(local, address);
         is_there.then(|| fields.get(9)?.parse().ok())?
     };
@@ -86,25 +86,6 @@ fn listening_inodes(table: &str, address: SocketAddr) -> Vec<u64> {
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
     one.port() == other.port() && (a == b || a.is_unspecified() || b.is_unspecified())
-}
-
-/// `0100007F:1F90`: the address as the kernel's 32-bit words in the machine's byte order, the port as a number.
-pub(crate) fn socket_address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let word = |i: usize| {
-        let hex = ip.get(i * 8..i * 8 + 8)?;
-        Some(u32::from_str_radix(hex, 16).ok()?.to_ne_bytes())
-    };
-    let ip: IpAddr = match ip.len() {
-        8 => Ipv4Addr::from(word(0)?).into(),
-        32 => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let bytes: [u8; 16] = words.concat().try_into().ok()?;
-            Ipv6Addr::from(bytes).into()
-        }
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -134,7 +115,7 @@ mod tests {
             );
         }
         assert_eq!(
-            socket_address("00000000000000000000000001000000:0050"),
+            linux::sockets::socket_address("00000000000000000000000001000000:0050"),
             Some("[::1]:80".parse().unwrap())
         );
     }

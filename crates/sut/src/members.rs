@@ -6,11 +6,14 @@
 //! either that leader is still the very same process or the member works in our directory or holds a file of it
 //! open, as the workers of a copy do, which runs where the original runs.
 
-use crate::pidfd::PidFd;
-use crate::procfs::{self, Stat};
+use linux::pidfd::PidFd;
+use linux::procfs::{self, Stat};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Environment variable that marks the processes of one target.
+pub(crate) const MARKER: &str = "PRONY_RUN";
 
 /// The first process of a target, for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ impl Identity {
             procfs::stat(root, leader.pid).is_some_and(|s| s.start_ticks == leader.start_ticks)
         });
         let is_member = |s: &Stat| {
-            procfs::has_marker(root, s.pid, &self.marker)
+            procfs::has_variable(root, s.pid, MARKER, &self.marker)
                 || self.is_in_session(s) && (leader_lives || self.works_here(root, s.pid))
         };
         procfs::living(root).into_iter().filter(is_member).collect()

@@ -8,7 +8,7 @@
 use crate::error::TargetError;
 use crate::installed;
 use crate::journal::{Change, ChangeId, DIRECTORY_PREFIX, Journal, unique};
-use crate::namespace::{self, Namespace};
+use linux::namespace::{self, Namespace};
 use plan::{Link, Topology};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -115,12 +115,20 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for (name, id) in self.made.iter().rev() {
-            if namespace::remove(name).is_ok() {
+            if remove(name).is_ok() {
                 // Not noted, the next start finds that it is gone.
                 let _ = self.journal.undone(*id);
             }
         }
     }
+}
+
+/// Removes a namespace of ours.
+pub(crate) fn remove(name: &str) -> Result<(), String> {
+    if !name.starts_with(DIRECTORY_PREFIX) || name.contains('/') {
+        return Err(format!("{name} is not a network namespace of prony"));
+    }
+    namespace::remove(name).map_err(|e| e.to_string())
 }
 
 fn is_limited(topology: &Topology) -> bool {
@@ -236,6 +244,14 @@ fn run(tool_name: &str, namespace: Option<&Namespace>, lines: &str) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_foreign_namespace_is_never_removed() {
+        for name in ["blue", "prony-/../blue"] {
+            assert!(remove(name).is_err(), "{name}");
+        }
+        assert_eq!(remove("prony-no-such-namespace"), Ok(()));
+    }
 
     #[test]
     fn a_host_has_its_addresses_on_lo_and_a_route_over_each_link() {

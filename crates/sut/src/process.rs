@@ -4,12 +4,12 @@
 //! between fork and exec, so its children inherit it. Standard output and error go to files in the
 //! working directory, where a dying server's last words are found.
 
-use crate::affinity::CpuSet;
 use crate::error::TargetError;
 use crate::journal::{Change, ChangeId, Journal, Leader};
-use crate::members::Identity;
-use crate::pidfd::PidFd;
-use crate::procfs::{self, MARKER, PROC, Stat};
+use crate::members::{Identity, MARKER};
+use linux::affinity::CpuSet;
+use linux::pidfd::PidFd;
+use linux::procfs::{self, PROC, Stat};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,13 +1,13 @@
 //! A target while it runs: is it ready, does it live, which processes is it, what did it say.
 
-use crate::affinity;
 use crate::cgroup::Group;
 use crate::error::TargetError;
 use crate::process::Process;
-use crate::procfs::{self, PROC, Stat};
 use crate::ready;
 use crate::server::{Reload, Server};
 use crate::workdir::WorkDir;
+use linux::affinity;
+use linux::procfs::{self, PROC, Stat};
 use plan::{TargetSpec, reachable};
 use record::{ProcessRecord, TargetRecord};
 use std::collections::BTreeMap;

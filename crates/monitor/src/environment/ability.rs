@@ -1,8 +1,8 @@
 //! What prony itself can do on this host: which probes, io_uring, sockets of others, root.
 
 use super::facts::Facts;
-use crate::Root;
 use crate::probe::{ProbeConfig, Probes};
+use linux::Root;
 use record::EnvironmentItem;
 
 const GROUP: &str = "prony";

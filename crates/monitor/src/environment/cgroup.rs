@@ -4,7 +4,7 @@
 //! CPU controller in only one of them, so both are asked.
 
 use super::facts::Facts;
-use crate::Root;
+use linux::Root;
 
 pub(crate) const MOUNT: &str = "sys/fs/cgroup";
 

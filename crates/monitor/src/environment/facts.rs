@@ -1,6 +1,6 @@
 //! Collects the items, each with a value or a reason.
 
-use crate::{MonitorError, Root};
+use linux::Root;
 use record::EnvironmentItem;
 
 /// The items so far, and where they are read.
@@ -81,7 +81,7 @@ impl<'a> Facts<'a> {
             .map_err(|error| error.to_string())?;
         find(&text).ok_or_else(|| {
             let path = self.root.path(relative);
-            MonitorError::Malformed { path, expected }.to_string()
+            linux::Error::Malformed { path, expected }.to_string()
         })
     }
 }

@@ -5,7 +5,8 @@
 //! tomorrow would not.
 
 use super::facts::Facts;
-use crate::{Root, cpu};
+use crate::cpu;
+use linux::Root;
 use record::EnvironmentItem;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

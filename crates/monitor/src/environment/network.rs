@@ -1,8 +1,8 @@
 //! Network devices with driver, MTU and queues, and the sockets that are left over from before.
 
 use super::facts::Facts;
-use crate::Root;
 use crate::tcp::{SOCKSTAT, parse_sockstat};
+use linux::Root;
 
 const DEVICES: &str = "sys/class/net";
 

@@ -4,7 +4,7 @@
 //! its files is known, and the rest says so.
 
 use super::facts::Facts;
-use crate::Root;
+use linux::Root;
 
 const DEVICES: &str = "sys/class/net";
 
@@ -70,7 +70,7 @@ fn device(facts: &mut Facts, root: &Root, device: &str) {
         facts.add("nic", &format!("{device}.ring.rx"), Err(why));
         return;
     }
-    let asked = nic::Device::open(device);
+    let asked = linux::ethtool::Device::open(device);
     match asked {
         Err(error) => facts.add("nic", &format!("{device}.ring.rx"), Err(error.to_string())),
         Ok(asked) => {

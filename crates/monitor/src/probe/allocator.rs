@@ -9,11 +9,11 @@
 use super::ProbeTarget;
 use super::ebpf::chain;
 use super::layout::Text;
-use crate::Root;
 use aya::Ebpf;
 use aya::maps::HashMap;
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
+use linux::Root;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use record::{AllocatorStats, Unavailable};
 use std::collections::{BTreeMap, BTreeSet};

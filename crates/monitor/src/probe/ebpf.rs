@@ -8,11 +8,11 @@
 
 use super::layout::{Call, NO_CALL, TABLE_ENTRIES, Thread};
 use super::{ProbeConfig, ProbeTarget, Probed, allocator, calls, collect, proc};
-use crate::Root;
 use aya::maps::{Array, HashMap, Map, MapError};
 use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
 use aya::sys::Stats;
 use aya::{Btf, Ebpf, EbpfLoader};
+use linux::Root;
 use record::{FdClass, ProbeCost, Tier, Unavailable};
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -15,7 +15,7 @@ mod layout;
 mod perf;
 mod proc;
 
-use crate::Root;
+use linux::Root;
 use record::{ProbeCost, TargetSignature, Tier, Unavailable};
 
 /// Processes that are probed together.

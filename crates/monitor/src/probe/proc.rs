@@ -6,9 +6,10 @@
 //! sums of children are counted as well: what a child leaves there cancels out against what it had before.
 
 use super::{ProbeConfig, ProbeTarget, Probed};
+use crate::MonitorError;
 use crate::process::parse_stat;
 use crate::tree::Tree;
-use crate::{MonitorError, Root};
+use linux::Root;
 use record::{TargetSignature, Tier, Unavailable};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub(crate) fn in_own_pid_namespace() -> bool {
 /// Each process of the targets with its target's index: the named ones and their descendants.
 ///
 /// # Errors
-/// [`MonitorError::Read`] when `/proc` cannot be listed.
+/// [`linux::Error::Read`] when `/proc` cannot be listed.
 pub(crate) fn members(
     root: &Root,
     targets: &[ProbeTarget],

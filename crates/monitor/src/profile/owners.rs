@@ -6,9 +6,10 @@
 
 use super::maps::{self, Files, Mapping};
 use super::wire::Record;
+use crate::MonitorError;
 use crate::probe::ProbeTarget;
 use crate::tree::Tree;
-use crate::{MonitorError, Root};
+use linux::Root;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Processes and threads of the targets.
@@ -28,7 +29,7 @@ impl Owners {
     /// Finds the targets' processes, their threads' names and mappings, and opens the files of these.
     ///
     /// # Errors
-    /// [`MonitorError::Read`] when `/proc` cannot be listed.
+    /// [`linux::Error::Read`] when `/proc` cannot be listed.
     pub fn find(targets: &[ProbeTarget], files: &mut Files) -> Result<Self, MonitorError> {
         let mut tree = Tree::default();
         tree.refresh(&Root::default())?;

@@ -4,6 +4,7 @@
 use super::drive::{Around, Driven, drive};
 use super::examine::{self, Aftermath, Approach, Examiner, PROFILE_HZ};
 use crate::terminal::Progress;
+use linux::namespace::{Inside, Namespace};
 use monitor::{Extras, Watched};
 use plan::{Figure, Plan, TableKind, TargetSpec, TrialPlan};
 use record::{
@@ -12,7 +13,7 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use sut::{Inside, Launcher, Namespace, Network, PinnedIrqs, RunningTarget, TargetError};
+use sut::{Launcher, Network, PinnedIrqs, RunningTarget, TargetError};
 use traffic::{Load, LoadError};
 
 /// Longest wait for a server's own counters.
@@ -38,6 +39,15 @@ impl From<TargetError> for Stopped {
                 error: e.to_string(),
                 remedy: e.remedy(),
             },
+        }
+    }
+}
+
+impl From<linux::Error> for Stopped {
+    fn from(e: linux::Error) -> Self {
+        Stopped::Failed {
+            error: e.to_string(),
+            remedy: e.remedy().to_owned(),
         }
     }
 }

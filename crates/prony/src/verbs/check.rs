@@ -7,7 +7,8 @@ use crate::cli::CheckArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 use analysis::advice::{WORKLOADS, advise};
-use monitor::{Root, environment};
+use linux::Root;
+use monitor::environment;
 use plan::near_miss;
 use std::time::Duration;
 

@@ -232,7 +232,7 @@ pub(crate) fn as_record(
         },
         plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
         experiment: String::new(),
-        environment: monitor::environment::collect(&monitor::Root::default()),
+        environment: monitor::environment::collect(&linux::Root::default()),
         trials: vec![trial],
     }
 }

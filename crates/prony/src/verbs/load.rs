@@ -129,6 +129,6 @@ fn describe(pid: i32) -> ProcessRecord {
         name: std::fs::read_to_string(format!("/proc/{pid}/comm"))
             .map(|name| name.trim_end().to_owned())
             .unwrap_or_default(),
-        cpus: sut::affinity::of(pid).unwrap_or_default(),
+        cpus: linux::affinity::of(pid).unwrap_or_default(),
     }
 }

@@ -313,7 +313,7 @@ fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
         },
         plan: stored(plan),
         experiment: experiment.text.clone(),
-        environment: monitor::environment::collect(&monitor::Root::default()),
+        environment: monitor::environment::collect(&linux::Root::default()),
         trials: Vec::new(),
     }
 }

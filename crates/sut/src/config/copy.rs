@@ -8,7 +8,7 @@ use super::files::Files;
 use super::{copy_haproxy, copy_nginx};
 use crate::discover;
 use crate::error::TargetError;
-use crate::procfs::PROC;
+use linux::procfs::PROC;
 use record::Server;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

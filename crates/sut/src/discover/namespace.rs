@@ -4,8 +4,8 @@
 //! addresses. The surprise: a published port of a container has either a forwarder on this host, whose command
 //! line names the address inside, or no listener at all, when packets are rewritten on their way.
 
-use super::sockets;
-use crate::procfs::{PROC, Stat};
+use linux::procfs::{PROC, Stat};
+use linux::sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

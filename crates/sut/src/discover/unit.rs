@@ -5,7 +5,7 @@
 
 use super::program::read_bounded;
 use crate::error::TargetError;
-use crate::procfs;
+use linux::procfs;
 use std::path::Path;
 
 /// By pid.

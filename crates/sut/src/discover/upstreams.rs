@@ -4,8 +4,8 @@
 //! this host is not told by its address but by its socket: only then is the other end in the same table.
 
 use super::Look;
-use super::sockets::{self, ESTABLISHED, Socket, UnixSocket};
-use crate::procfs::PROC;
+use linux::procfs::PROC;
+use linux::sockets::{self, ESTABLISHED, Socket, UnixSocket};
 use record::{Server, UpstreamPeer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@
 
 use super::elf;
 use super::program::{self, Program};
-use crate::pidfd::PidFd;
+use linux::pidfd::PidFd;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;

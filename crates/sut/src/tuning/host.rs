@@ -60,8 +60,8 @@ impl Refusal {
         }
     }
 
-    fn of_nic(error: &nic::NicError) -> Self {
-        use nic::NicError::{Fixed, System, Unknown, Unsupported};
+    fn of_nic(error: &linux::ethtool::NicError) -> Self {
+        use linux::ethtool::NicError::{Fixed, System, Unknown, Unsupported};
         let denied = matches!(error, System { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied);
         Self {
             absent: matches!(error, Unsupported { .. } | Fixed { .. } | Unknown { .. }),
@@ -92,7 +92,7 @@ impl Place {
                     .map_err(|e| Refusal::of_io("reading", path, &e))?;
                 Ok(chosen(&text).unwrap_or_else(|| text.trim_end_matches('\n').to_owned()))
             }
-            Place::Nic { device, figure } => nic::Device::open(device)
+            Place::Nic { device, figure } => linux::ethtool::Device::open(device)
                 .and_then(|d| d.get(figure))
                 .map_err(|e| Refusal::of_nic(&e)),
         }
@@ -111,7 +111,7 @@ impl Place {
                 // In one call: the kernel takes each write for a whole value.
                 .and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()))
                 .map_err(|e| Refusal::of_io("writing", path, &e)),
-            Place::Nic { device, figure } => nic::Device::open(device)
+            Place::Nic { device, figure } => linux::ethtool::Device::open(device)
                 .and_then(|d| d.set(figure, value))
                 .map_err(|e| Refusal::of_nic(&e)),
         }

@@ -294,7 +294,7 @@ fn a_target_is_bound_to_a_node() {
         return;
     }
     let server = started(&bench, &spec);
-    let cpus = sut::affinity::of_node(0).expect("seen above");
+    let cpus = linux::affinity::of_node(0).expect("seen above");
     assert!(
         server.processes().iter().all(|p| p.cpus == cpus),
         "{:?}",

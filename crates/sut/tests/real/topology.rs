@@ -3,11 +3,12 @@
 
 use crate::bench::{Bench, spec};
 use crate::servers::get;
+use linux::namespace::Namespace;
 use plan::{Link, Topology};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use sut::{Journal, Namespace, Network, TargetError};
+use sut::{Journal, Network, TargetError};
 
 fn topology(link: Link) -> Topology {
     Topology {

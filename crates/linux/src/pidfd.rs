@@ -5,9 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-pub(crate) struct PidFd(OwnedFd);
+/// The descriptor.
+pub struct PidFd(OwnedFd);
 
 impl PidFd {
+    /// Of the process that has this number now.
+    ///
     /// # Errors
     /// `ESRCH` when there is no such process.
     pub fn open(pid: i32) -> io::Result<Self> {
@@ -21,6 +24,8 @@ impl PidFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// Sends a signal.
+    ///
     /// # Errors
     /// `ESRCH` when it has ended and was waited for, `EPERM` when it is not ours.
     pub fn signal(&self, signal: i32) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! The surprise: to set one figure, its whole structure is read and written back, because the kernel knows no
 //! smaller unit; so two programs that set figures of one structure at a time lose one of them.
 
-use crate::ioctl::Channel;
+use super::ioctl::Channel;
 use std::io;
 
 /// A structure of linux/ethtool.h that is words alone: the commands that get and set it, and its length.

@@ -5,7 +5,6 @@
 //! another network namespace, whose table any of its processes shows. The surprise: a socket has no
 //! process. Only its inode number links the two, and a descriptor that was passed on has several holders.
 
-use crate::listen::socket_address;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
@@ -19,9 +18,10 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// States as bits (include/net/tcp_states.h).
-pub(crate) const ESTABLISHED: u32 = 1 << 1;
-pub(crate) const LISTEN: u32 = 1 << 10;
+/// Connections; states are bits (include/net/tcp_states.h).
+pub const ESTABLISHED: u32 = 1 << 1;
+/// Sockets that wait for connections.
+pub const LISTEN: u32 = 1 << 10;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST_DUMP: u16 = 0x1 | 0x300;
 const NLMSG_ERROR: u16 = 2;
@@ -37,35 +37,40 @@ const MOST_FDS: usize = 1 << 17;
 
 /// A TCP or UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Socket {
+pub struct Socket {
+    /// This end.
     pub local: SocketAddr,
+    /// The other end.
     pub remote: SocketAddr,
+    /// Number of the socket's file; 0 when no process holds it.
     pub inode: u64,
 }
 
 /// A Unix stream socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnixSocket {
+pub struct UnixSocket {
     /// Path, `@name` for an abstract one, empty for a socket that was never bound.
     pub name: String,
+    /// Number of its file.
     pub inode: u64,
     /// Inode of the other end, 0 when there is none.
     pub peer: u64,
+    /// It waits for connections.
     pub listens: bool,
 }
 
 /// TCP sockets in these states.
-pub(crate) fn tcp(root: &Path, states: u32) -> Vec<Socket> {
+pub fn tcp(root: &Path, states: u32) -> Vec<Socket> {
     inet(TCP, states).unwrap_or_else(|_| tcp_table(root, states))
 }
 
 /// UDP sockets that are connected; none where netlink is forbidden.
-pub(crate) fn udp() -> Vec<Socket> {
+pub fn udp() -> Vec<Socket> {
     inet(UDP, ESTABLISHED).unwrap_or_default()
 }
 
 /// TCP sockets by the kernel's text tables below `dir` (`/proc`, or `/proc/PID` for its network namespace).
-pub(crate) fn tcp_table(dir: &Path, states: u32) -> Vec<Socket> {
+pub fn tcp_table(dir: &Path, states: u32) -> Vec<Socket> {
     ["net/tcp", "net/tcp6"]
         .iter()
         .filter_map(|file| std::fs::read_to_string(dir.join(file)).ok())
@@ -87,6 +92,25 @@ fn parse_table(text: &str, states: u32) -> Vec<Socket> {
     text.lines().skip(1).filter_map(socket).collect()
 }
 
+/// `0100007F:1F90`: the address as the kernel's 32-bit words in the machine's byte order, the port as a number.
+pub fn socket_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |i: usize| {
+        let hex = ip.get(i * 8..i * 8 + 8)?;
+        Some(u32::from_str_radix(hex, 16).ok()?.to_ne_bytes())
+    };
+    let ip: IpAddr = match ip.len() {
+        8 => Ipv4Addr::from(word(0)?).into(),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Ipv6Addr::from(bytes).into()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
 /// IPv4 in an IPv6 socket as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -106,7 +130,7 @@ fn inet(protocol: u8, states: u32) -> io::Result<Vec<Socket>> {
 }
 
 /// Unix stream sockets that listen or are connected.
-pub(crate) fn unix() -> Vec<UnixSocket> {
+pub fn unix() -> Vec<UnixSocket> {
     let mut found = Vec::new();
     // struct unix_diag_req: family, protocol, padding, states, inode, what to show, a cookie.
     let mut body = [0u8; 24];
@@ -230,7 +254,7 @@ fn unix_name(value: &[u8]) -> String {
 }
 
 /// Inodes of the sockets that a process has open; empty when this user may not see them.
-pub(crate) fn inodes_of(root: &Path, pid: i32) -> BTreeSet<u64> {
+pub fn inodes_of(root: &Path, pid: i32) -> BTreeSet<u64> {
     std::fs::read_dir(root.join(pid.to_string()).join("fd"))
         .into_iter()
         .flatten()
@@ -244,16 +268,12 @@ pub(crate) fn inodes_of(root: &Path, pid: i32) -> BTreeSet<u64> {
 }
 
 /// Whether this user may see what a process has open.
-pub(crate) fn may_look(root: &Path, pid: i32) -> bool {
+pub fn may_look(root: &Path, pid: i32) -> bool {
     std::fs::read_dir(root.join(pid.to_string()).join("fd")).is_ok()
 }
 
 /// Who has each of these sockets open, by pid.
-pub(crate) fn holders(
-    root: &Path,
-    wanted: &BTreeSet<u64>,
-    pids: &[i32],
-) -> BTreeMap<u64, Vec<i32>> {
+pub fn holders(root: &Path, wanted: &BTreeSet<u64>, pids: &[i32]) -> BTreeMap<u64, Vec<i32>> {
     let mut found: BTreeMap<u64, Vec<i32>> = BTreeMap::new();
     if wanted.is_empty() {
         return found;

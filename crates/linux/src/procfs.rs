@@ -6,20 +6,21 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The real root.
-pub(crate) const PROC: &str = "/proc";
-
-/// Environment variable that marks the processes of one target.
-pub(crate) const MARKER: &str = "PRONY_RUN";
+/// Where the running kernel's is mounted.
+pub const PROC: &str = "/proc";
 
 /// The part of `/proc/PID/stat` that says who a process is (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub struct Stat {
+    /// Its number.
     pub pid: i32,
+    /// Its name, at most 15 bytes.
     pub name: String,
     /// `R`, `S`, ...; `Z` and `X` have ended.
     pub state: char,
+    /// Who started it, or took it over.
     pub parent: i32,
+    /// Its session (setsid(2)).
     pub session: i32,
     /// Start time in ticks since boot: with the pid it names a process for certain.
     pub start_ticks: u64,
@@ -43,19 +44,20 @@ impl Stat {
         })
     }
 
+    /// It has not ended.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X')
     }
 }
 
 /// One process.
-pub(crate) fn stat(root: &Path, pid: i32) -> Option<Stat> {
+pub fn stat(root: &Path, pid: i32) -> Option<Stat> {
     let text = std::fs::read(root.join(pid.to_string()).join("stat")).ok()?;
     Stat::parse(&String::from_utf8_lossy(&text))
 }
 
 /// All processes, by pid; those that have ended but were not waited for are left out.
-pub(crate) fn living(root: &Path) -> Vec<Stat> {
+pub fn living(root: &Path) -> Vec<Stat> {
     let mut found: Vec<Stat> = std::fs::read_dir(root)
         .into_iter()
         .flatten()
@@ -69,7 +71,7 @@ pub(crate) fn living(root: &Path) -> Vec<Stat> {
 
 /// The process `leader`, its children, their children, and whoever else is in its session: a server that
 /// lost its parent on the way still belongs. The leader first, the others by pid.
-pub(crate) fn family(root: &Path, leader: i32) -> Vec<Stat> {
+pub fn family(root: &Path, leader: i32) -> Vec<Stat> {
     let all = living(root);
     let mut members = BTreeSet::from([leader]);
     loop {
@@ -91,16 +93,16 @@ pub(crate) fn family(root: &Path, leader: i32) -> Vec<Stat> {
     family
 }
 
-/// Was the process started with this marker? A server that overwrites its environment (nginx does, to
-/// set its title) has lost it.
-pub(crate) fn has_marker(root: &Path, pid: i32, marker: &str) -> bool {
-    let wanted = format!("{MARKER}={marker}");
+/// Was the process started with this variable of its environment? A server that overwrites its environment (nginx
+/// does, to set its title) has lost it.
+pub fn has_variable(root: &Path, pid: i32, name: &str, value: &str) -> bool {
+    let wanted = format!("{name}={value}");
     std::fs::read(root.join(pid.to_string()).join("environ"))
         .is_ok_and(|environ| environ.split(|b| *b == 0).any(|v| v == wanted.as_bytes()))
 }
 
 /// The working directory, even when it has been removed.
-pub(crate) fn working_directory(root: &Path, pid: i32) -> Option<PathBuf> {
+pub fn working_directory(root: &Path, pid: i32) -> Option<PathBuf> {
     let path = std::fs::read_link(root.join(pid.to_string()).join("cwd")).ok()?;
     let text = path.to_str()?;
     Some(PathBuf::from(
@@ -109,7 +111,7 @@ pub(crate) fn working_directory(root: &Path, pid: i32) -> Option<PathBuf> {
 }
 
 /// What its descriptors lead to; empty where they are hidden.
-pub(crate) fn open_paths(root: &Path, pid: i32) -> Vec<PathBuf> {
+pub fn open_paths(root: &Path, pid: i32) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(root.join(pid.to_string()).join("fd")) else {
         return Vec::new();
     };
@@ -119,7 +121,7 @@ pub(crate) fn open_paths(root: &Path, pid: i32) -> Vec<PathBuf> {
 }
 
 /// The command line, or the title that the process has given itself, as one line.
-pub(crate) fn command_line(root: &Path, pid: i32) -> Option<String> {
+pub fn command_line(root: &Path, pid: i32) -> Option<String> {
     let bytes = std::fs::read(root.join(pid.to_string()).join("cmdline")).ok()?;
     let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
     Some(text.trim_end().to_owned())
@@ -175,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_a_whole_variable() {
+    fn a_variable_is_whole() {
         let root = fake(&[(5, 'S', 1, 5)]);
         std::fs::write(root.path().join("5/environ"), "A=1\0PRONY_RUN=7-8-9\0B=2\0").unwrap();
-        assert!(has_marker(root.path(), 5, "7-8-9"));
-        assert!(!has_marker(root.path(), 5, "7-8"));
-        assert!(!has_marker(root.path(), 6, "7-8-9"));
+        assert!(has_variable(root.path(), 5, "PRONY_RUN", "7-8-9"));
+        assert!(!has_variable(root.path(), 5, "PRONY_RUN", "7-8"));
+        assert!(!has_variable(root.path(), 6, "PRONY_RUN", "7-8-9"));
     }
 }

@@ -1,11 +1,11 @@
 //! The sock_diag conversation with the kernel: TCP sockets by state and port, of this network namespace and of those
-//! that the watched processes live in.
+//! that given processes live in.
 //!
-//! `listen` and `sockets` ask through it. The surprise: `/proc/net/tcp` holds much of the same, but takes 100 ms when
+//! The surprise: `/proc/net/tcp` holds much of the same, but takes 100 ms when
 //! there are many TIME_WAIT sockets; here the kernel filters by state and by port before it answers. The message
 //! formats (include/uapi/linux/inet_diag.h) are small enough to be written here by hand.
 
-use crate::{MonitorError, Root, Watched};
+use crate::{Error, Root};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
@@ -213,13 +213,13 @@ impl Default for Diag {
 }
 
 impl Diag {
-    /// About the network namespaces of the targets' processes; without any that can be looked at, about that of the
+    /// About the network namespaces of these processes; without any that can be looked at, about that of the
     /// asking thread. No more than these: for each the kernel walks all sockets of the host.
-    pub fn of(root: &Root, targets: &[Watched]) -> Self {
+    pub fn of(root: &Root, pids: impl IntoIterator<Item = i32>) -> Self {
         let own = std::fs::read_link(root.path("proc/thread-self/ns/net")).ok();
         let mut known: Vec<PathBuf> = Vec::new();
         let mut rooms = Vec::new();
-        for pid in targets.iter().flat_map(|t| &t.pids) {
+        for pid in pids {
             let path = root.path(&format!("proc/{pid}/ns/net"));
             let (Ok(name), Ok(namespace)) = (std::fs::read_link(&path), File::open(&path)) else {
                 continue;
@@ -245,13 +245,13 @@ impl Diag {
     /// Asks, and hands each socket of the answer to `take`, which returns `None` for one that is cut.
     ///
     /// # Errors
-    /// [`MonitorError::Netlink`]; `what` names the sockets in it.
+    /// [`Error::Netlink`]; `what` names the sockets in it.
     pub fn ask(
         &mut self,
         question: &Question<'_>,
         what: &'static str,
         mut take: impl FnMut(Message<'_>) -> Option<()>,
-    ) -> Result<(), MonitorError> {
+    ) -> Result<(), Error> {
         self.buffer.resize(32 * 1024, 0);
         for room in &mut self.rooms {
             room.ask(&mut self.buffer, question, what, &mut take)?;
@@ -267,8 +267,8 @@ impl Room {
         question: &Question<'_>,
         what: &'static str,
         mut take: impl FnMut(Message<'_>) -> Option<()>,
-    ) -> Result<(), MonitorError> {
-        let failed = |doing| move |cause: io::Error| MonitorError::Netlink { doing, what, cause };
+    ) -> Result<(), Error> {
+        let failed = |doing| move |cause: io::Error| Error::Netlink { doing, what, cause };
         let netlink = match (self.netlink.take(), &self.namespace) {
             (Some(netlink), _) => netlink,
             (None, None) => open_netlink().map_err(failed("opening a sock_diag socket for"))?,
