@@ -277,6 +277,7 @@ mod tests {
         let limits = Limits {
             cpu: Some(0.5),
             memory: Some(Bytes(1 << 28)),
+            ..Limits::default()
         };
         let settings = settings(root.path(), "s", limits).map_err(|e| e.to_string())?;
         let text = |s: &Setting| {

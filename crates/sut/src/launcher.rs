@@ -12,7 +12,8 @@ use crate::installed;
 use crate::journal::{Journal, unique};
 use crate::listen;
 use crate::namespace::Namespace;
-use crate::process::{Order, Process, Surroundings};
+use crate::process::{Order, Process, Surroundings, Under};
+use crate::rlimits::Rlimits;
 use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
 use crate::workdir::WorkDir;
@@ -102,6 +103,7 @@ impl Launcher {
                 network: host.map(Namespace::open).transpose()?,
                 memory_node: spec.numa,
             },
+            under: Under::Limits(Rlimits::kept().with_open_files(spec.limits.open_files)),
         };
         let process = Process::spawn(order, &self.journal)?;
         let holds = Holds {
@@ -158,6 +160,7 @@ impl Launcher {
             start_in: &copy.directory,
             marker: &marker,
             places: Surroundings::default(),
+            under: Under::Limits(Rlimits::kept()),
         };
         let process = Process::spawn(order, &self.journal)?;
         let prepared = Server {
