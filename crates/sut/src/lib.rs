@@ -17,6 +17,7 @@ mod installed;
 mod irq;
 pub mod journal;
 mod launcher;
+mod likeness;
 mod listen;
 mod members;
 mod namespace;

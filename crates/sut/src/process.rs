@@ -7,6 +7,7 @@
 use crate::affinity::CpuSet;
 use crate::error::TargetError;
 use crate::journal::{Change, ChangeId, Journal, Leader};
+use crate::likeness::TakenOn;
 use crate::members::Identity;
 use crate::pidfd::PidFd;
 use crate::procfs::{self, MARKER, PROC, Stat};
@@ -48,6 +49,8 @@ pub(crate) struct Order<'a> {
 pub(crate) enum Under {
     /// These, or it does not start.
     Limits(Rlimits),
+    /// A running server's conditions, as far as they can be had.
+    Conditions(TakenOn),
 }
 
 /// What a process enters between fork and exec.
@@ -299,6 +302,7 @@ fn before_exec(
     pinned.map_or(Ok(()), CpuSet::pin_this_thread)?;
     match under {
         Under::Limits(limits) => limits.set()?,
+        Under::Conditions(conditions) => conditions.take_on(),
     }
     // Behind all that changes the user: the kernel forgets the signal then (prctl(2)).
     // SAFETY: a system call on integers.
