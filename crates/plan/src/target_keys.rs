@@ -31,7 +31,7 @@ pub(crate) const KEYS: [&str; 16] = [
     "values",
 ];
 const ORIGIN_KEYS: [&str; 5] = ["listen", "body", "threads", "delay", "freeze"];
-const LIMIT_KEYS: [&str; 2] = ["cpu", "memory"];
+const LIMIT_KEYS: [&str; 3] = ["cpu", "memory", "open_files"];
 const FILE_KEYS: [&str; 3] = ["size", "text", "file"];
 
 /// Reads a file named in the experiment.
@@ -291,6 +291,7 @@ fn limits(field: Field<'_>) -> Result<Limits, Found> {
         match f.name {
             "cpu" => limits.cpu = f.limit(Field::cores)?,
             "memory" => limits.memory = f.limit(|f| f.bytes())?,
+            "open_files" => limits.open_files = f.limit(|f| f.count(16))?,
             _ => return Err(f.unknown_key("`limits`", &LIMIT_KEYS)),
         }
     }

@@ -208,7 +208,7 @@ pub struct TargetSpec {
     pub values: BTreeMap<String, String>,
 }
 
-/// Limits of a control group.
+/// What a target may use at most: CPU time and memory by a control group, open files by its resource limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// CPU time in cores: 0.5 is 50 ms in every 100 ms.
@@ -217,12 +217,15 @@ pub struct Limits {
     /// Memory, page cache included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
+    /// Open files, soft and hard limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
 }
 
 impl Limits {
     /// Nothing is limited.
     pub fn is_none(&self) -> bool {
-        self.cpu.is_none() && self.memory.is_none()
+        *self == Self::default()
     }
 }
 

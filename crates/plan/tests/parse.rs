@@ -352,6 +352,10 @@ fn what_is_said_of_a_wrong_level_of_a_target() {
             "experiment.toml:6:12: unknown key `cpus` in `limits`; did you mean `cpu`?",
         ),
         (
+            "command = [\"s\"]\nlimits = { open_files = 3 }",
+            "experiment.toml:6:25: `open_files` must be a whole number of at least 16, not 3",
+        ),
+        (
             "command = [\"s\"]\nlimits = { cpu = 0 }",
             "experiment.toml:6:18: `cpu` must be a number of cores of at least 0.01, such as 0.5, not 0",
         ),

@@ -17,6 +17,8 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before a load raises its own: servers get the limits that prony was started with.
+    sut::keep_limits();
     let cli = cli::Cli::parse();
     if cli.quiet {
         screen::be_quiet();

@@ -610,3 +610,70 @@ fn a_record_is_continued_at_its_own_scale() {
         refused.stderr
     );
 }
+
+/// Prints the limits that it was started with.
+const LIMITS: &str = r#"
+question = "Under which limits does a server run?"
+[target.s]
+origin = { body = "1KiB" }
+wrap = ["sh", "SCRIPT"]
+limits = { open_files = { started = "none", named = 123 } }
+[factor]
+files = ["started", "named"]
+[load]
+url = "http://s/"
+connections = 2
+[design]
+repeats = 2
+warmup = "50ms"
+measure = "100ms"
+examine = false
+"#;
+
+#[test]
+fn servers_of_all_trials_run_under_the_limits_that_prony_was_started_with() {
+    use std::os::unix::process::CommandExt;
+    let bench = Bench::new("");
+    let script = bench.file("limits.sh");
+    fs::write(&script, "cat /proc/self/limits\nexec \"$@\"\n").unwrap();
+    let experiment = LIMITS.replace("SCRIPT", &script.display().to_string());
+    fs::write(bench.file("experiment.toml"), experiment).unwrap();
+    let mut command = bench.command(&[]);
+    let lower = || {
+        let mut files = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the struct is writable for the first call and readable for the second.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut files);
+            files.rlim_cur = 400;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(lower) };
+    finish(&mut command);
+    let mut seen = Vec::new();
+    for id in 0..4 {
+        let dir = bench.file(&format!("out/trials/{id:04}"));
+        let trial: Value =
+            serde_json::from_slice(&fs::read(dir.join("trial.json")).unwrap()).unwrap();
+        let limits = fs::read_to_string(dir.join("files/s.stdout")).unwrap();
+        let files = limits.lines().find(|l| l.starts_with("Max open files"));
+        let soft = files.unwrap().split_whitespace().nth(3).unwrap().to_owned();
+        seen.push((trial["levels"]["files"].as_str().unwrap().to_owned(), soft));
+    }
+    seen.sort();
+    let pair = |level: &str, soft: &str| (level.to_owned(), soft.to_owned());
+    assert_eq!(
+        seen,
+        [
+            pair("named", "123"),
+            pair("named", "123"),
+            pair("started", "400"),
+            pair("started", "400")
+        ]
+    );
+}

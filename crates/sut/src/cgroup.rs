@@ -203,6 +203,63 @@ impl Group {
         })
     }
 
+    /// A group beside each of a process's own (`lines` of its `/proc/PID/cgroup`), with the same limits; what could
+    /// not be made, in words. A copy in the very same group would take memory and CPU time from the server.
+    pub fn beside<'a>(
+        journal: &Journal,
+        marker: &str,
+        lines: impl Iterator<Item = &'a str>,
+    ) -> (Option<Self>, Vec<String>) {
+        let mut group = Self {
+            directories: Vec::new(),
+            journal: journal.clone(),
+        };
+        let mut missing = Vec::new();
+        for line in lines {
+            let Some(theirs) = directory_of(Path::new(ROOT), line) else {
+                continue;
+            };
+            let path = path_of(line).unwrap_or_default();
+            let made = match theirs.parent() {
+                Some(parent) if path != "/" => {
+                    let dir = parent.join(format!("{DIRECTORY_PREFIX}{marker}"));
+                    group
+                        .make("copy", &dir)
+                        .map_err(|e| e.to_string())
+                        .and_then(|()| same_limits(&theirs, &dir))
+                }
+                _ => Err("it is the root of the control groups".to_owned()),
+            };
+            if let Err(cause) = made {
+                missing.push(format!("control group {path} ({cause})"));
+            }
+        }
+        ((!group.directories.is_empty()).then_some(group), missing)
+    }
+
+    /// Files that a process joins the group by, as far as they can be opened.
+    pub fn open_doors(&self) -> Vec<File> {
+        let open = |(dir, _): &(PathBuf, ChangeId)| {
+            let path = dir.join("cgroup.procs");
+            OpenOptions::new().write(true).open(path).ok()
+        };
+        self.directories.iter().filter_map(open).collect()
+    }
+
+    /// The groups that a process is not in, in words; `lines` are of its `/proc/PID/cgroup`.
+    pub fn not_joined(&self, lines: &[String]) -> Vec<String> {
+        let joined: Vec<PathBuf> = lines
+            .iter()
+            .filter_map(|line| directory_of(Path::new(ROOT), line))
+            .collect();
+        let left = self
+            .directories
+            .iter()
+            .filter(|(dir, _)| !joined.contains(dir));
+        left.map(|(dir, _)| format!("control group {} (it could not join)", dir.display()))
+            .collect()
+    }
+
     /// Files that a process joins the group by: it writes `0` to each.
     ///
     /// # Errors
@@ -221,6 +278,73 @@ impl Group {
         };
         self.directories.iter().map(open).collect()
     }
+}
+
+/// Controllers that hold a process back, and the files that say how far. CPUs and nodes come first: without them no
+/// process can join.
+const HOLDS_BACK: [(&str, &[&str]); 5] = [
+    ("cpuset", &["cpuset.cpus", "cpuset.mems"]),
+    (
+        "cpu",
+        &[
+            "cpu.max",
+            "cpu.weight",
+            "cpu.cfs_period_us",
+            "cpu.cfs_quota_us",
+            "cpu.shares",
+        ],
+    ),
+    (
+        "memory",
+        &[
+            "memory.max",
+            "memory.high",
+            "memory.swap.max",
+            "memory.limit_in_bytes",
+        ],
+    ),
+    ("pids", &["pids.max"]),
+    ("io", &["io.max", "io.weight"]),
+];
+
+/// The path in a line of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH` (cgroups(7)).
+pub(crate) fn path_of(line: &str) -> Option<&str> {
+    line.splitn(3, ':').nth(2)
+}
+
+/// The directory of a line of `/proc/PID/cgroup`; `None` for hierarchies that hold nothing back, and for groups out of
+/// sight.
+fn directory_of(root: &Path, line: &str) -> Option<PathBuf> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?);
+    let hierarchy = if controllers.is_empty() {
+        let two = [root.to_owned(), root.join("unified")];
+        two.into_iter()
+            .find(|dir| dir.join("cgroup.controllers").exists())?
+    } else {
+        let mut names = controllers.split(',');
+        names.find(|name| HOLDS_BACK.iter().any(|(known, _)| known == name))?;
+        let together = root.join(controllers);
+        match together.exists() {
+            true => together,
+            false => root.join(controllers.split(',').next()?),
+        }
+    };
+    let dir = hierarchy.join(path.trim_start_matches('/'));
+    dir.join("cgroup.procs").exists().then_some(dir)
+}
+
+/// Gives the group in `ours` what the one in `theirs` is held to.
+fn same_limits(theirs: &Path, ours: &Path) -> Result<(), String> {
+    for file in HOLDS_BACK.iter().flat_map(|(_, files)| *files) {
+        let read = |dir: &Path| std::fs::read_to_string(dir.join(file)).ok();
+        if let (Some(wanted), Some(now)) = (read(theirs), read(ours))
+            && wanted != now
+        {
+            std::fs::write(ours.join(file), &wanted).map_err(|e| format!("{file}: {e}"))?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Group {
@@ -277,6 +401,7 @@ mod tests {
         let limits = Limits {
             cpu: Some(0.5),
             memory: Some(Bytes(1 << 28)),
+            ..Limits::default()
         };
         let settings = settings(root.path(), "s", limits).map_err(|e| e.to_string())?;
         let text = |s: &Setting| {
@@ -318,6 +443,39 @@ mod tests {
                 .contains("the controller `cpu` is not enabled below")
         );
         assert!(said(&[]).unwrap_err().contains("no controller `cpu`"));
+    }
+
+    #[test]
+    fn a_group_is_found_and_given_the_same_limits() {
+        let root = fake(&[
+            ("cpu,cpuacct/a/cgroup.procs", ""),
+            ("memory/a/cgroup.procs", ""),
+            ("unified/cgroup.controllers", "io"),
+            ("unified/a/cgroup.procs", ""),
+            ("theirs/pids.max", "7\n"),
+            ("theirs/cpu.max", "5 10\n"),
+            ("ours/cpu.max", "max 10\n"),
+        ]);
+        for (line, want) in [
+            ("4:cpu,cpuacct:/a", Some("cpu,cpuacct/a")),
+            ("7:memory:/a", Some("memory/a")),
+            ("0::/a", Some("unified/a")),
+            ("1:name=systemd:/a", None),
+            ("7:memory:/../elsewhere", None),
+        ] {
+            let want = want.map(|dir| root.path().join(dir));
+            assert_eq!(directory_of(root.path(), line), want, "{line}");
+        }
+        let (theirs, ours) = (root.path().join("theirs"), root.path().join("ours"));
+        same_limits(&theirs, &ours).unwrap();
+        assert_eq!(
+            std::fs::read_to_string(ours.join("cpu.max")).unwrap(),
+            "5 10\n"
+        );
+        assert!(
+            !ours.join("pids.max").exists(),
+            "a controller that ours has not"
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod nginx;
 mod tomcat;
 mod vcl;
 
+pub(crate) use copy::refused;
 pub use copy::{ChangeAction, ConfigChange, CopiedConfig, copy};
 
 use crate::discover;

@@ -8,6 +8,7 @@ use crate::adapter;
 use crate::cgroup;
 use crate::error::TargetError;
 use crate::launcher;
+use crate::rlimits;
 use crate::server::{self, Values};
 use plan::{TargetKind, TargetSpec, template};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -82,7 +83,12 @@ pub fn lacks(spec: &TargetSpec) -> Option<TargetError> {
         let env = server::environment(spec, &values).ok()?;
         preloads(&spec.name, &env).err()
     };
-    let limits = || cgroup::check(&spec.name, spec.limits).err();
+    let limits = || {
+        let files = || rlimits::check(&spec.name, spec.limits.open_files);
+        cgroup::check(&spec.name, spec.limits)
+            .and_then(|()| files())
+            .err()
+    };
     let node = || launcher::on_its_node(spec).err();
     program
         .or_else(wrapper)

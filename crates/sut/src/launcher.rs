@@ -9,8 +9,10 @@ use crate::error::TargetError;
 use crate::filling;
 use crate::installed;
 use crate::journal::{Journal, unique};
+use crate::likeness::Likeness;
 use crate::listen;
-use crate::process::{Order, Process, Surroundings};
+use crate::process::{Order, Process, Surroundings, Under};
+use crate::rlimits::Rlimits;
 use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
 use crate::workdir::WorkDir;
@@ -102,6 +104,7 @@ impl Launcher {
                 network: host.map(Namespace::open).transpose()?,
                 memory_node: spec.numa,
             },
+            under: Under::Limits(Rlimits::kept().with_open_files(spec.limits.open_files)),
         };
         let process = Process::spawn(order, &self.journal)?;
         let holds = Holds {
@@ -114,7 +117,8 @@ impl Launcher {
         Ok(running)
     }
 
-    /// Starts a copy of a server that runs: the same program, user, CPUs and environment, its configuration with
+    /// Starts a copy of a server that runs: the same program and environment, its user, limits, control groups, nice
+    /// value and CPUs as far as they can be had ([`RunningTarget::missing`] says what could not), its configuration with
     /// `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
     /// loopback interface. The running server and its files are only read. The copy ends like any target.
     ///
@@ -132,6 +136,9 @@ impl Launcher {
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
         let copy = config::copy(server, changes, directory.path(), serves, address)?;
+        let likeness = Likeness::of(server.main_pid, &self.journal, &marker)
+            .ok_or_else(|| config::refused(server, "it has ended", "start it again"))?;
+        directory.give_to(likeness.owner())?;
         let main = server.processes.iter().find(|p| p.pid == server.main_pid);
         let spec = TargetSpec {
             name: name.to_owned(),
@@ -153,11 +160,12 @@ impl Launcher {
             target: name,
             argv: &copy.argv,
             env: &copy.env,
-            cpus: &spec.cpus,
+            cpus: &[],
             directory: directory.path(),
             start_in: &copy.directory,
             marker: &marker,
             places: Surroundings::default(),
+            under: Under::Conditions(likeness.to_take_on()),
         };
         let process = Process::spawn(order, &self.journal)?;
         let prepared = Server {
@@ -167,12 +175,15 @@ impl Launcher {
             workers: usize::from(server.processes.len() > 1),
             ..Server::default()
         };
+        let pid = process.pid();
         let holds = Holds {
             _group: None,
             directory,
         };
         let mut running = RunningTarget::new(&spec, address, prepared, process, holds);
         running.wait_until_ready(None, Duration::from_nanos(COPY_READY.0), interrupted)?;
+        // Only now: a server may change its own limits while it starts, and the copy does the same.
+        running.likened(likeness.missing_in(pid), likeness.group);
         Ok(running)
     }
 }

@@ -6,7 +6,9 @@
 
 use crate::error::TargetError;
 use crate::journal::{Change, ChangeId, Journal, Leader};
+use crate::likeness::TakenOn;
 use crate::members::{Identity, MARKER};
+use crate::rlimits::Rlimits;
 use linux::affinity::CpuSet;
 use linux::pidfd::PidFd;
 use linux::procfs::{self, PROC, Stat};
@@ -40,6 +42,15 @@ pub(crate) struct Order<'a> {
     pub marker: &'a str,
     /// What it joins before its first instruction.
     pub places: Surroundings,
+    pub under: Under,
+}
+
+/// Under which limits a process starts.
+pub(crate) enum Under {
+    /// These, or it does not start.
+    Limits(Rlimits),
+    /// A running server's conditions, as far as they can be had.
+    Conditions(TakenOn),
 }
 
 /// What a process enters between fork and exec.
@@ -105,22 +116,19 @@ pub(crate) struct Process {
 
 impl Process {
     pub fn spawn(order: Order<'_>, journal: &Journal) -> Result<Self, TargetError> {
-        let surroundings = order.places;
-        let order = Order {
-            places: Surroundings::default(),
-            ..order
-        };
-        let mut command = command(&order, surroundings)?;
+        let (target, marker, directory) = (order.target, order.marker, order.directory);
+        let program = order.argv.first().cloned().unwrap_or_default();
+        let mut command = command(order)?;
         let id = journal.record(Change::Processes {
-            marker: order.marker.to_owned(),
-            directory: order.directory.to_owned(),
+            marker: marker.to_owned(),
+            directory: directory.to_owned(),
         })?;
         let child = command.spawn().map_err(|e| {
             // Nothing was started; not noted, the next start finds nothing to kill.
             let _ = journal.undone(id);
             TargetError::Spawn {
-                target: order.target.to_owned(),
-                program: order.argv.first().cloned().unwrap_or_default(),
+                target: target.to_owned(),
+                program,
                 cause: e.to_string(),
             }
         })?;
@@ -128,12 +136,12 @@ impl Process {
         let start_ticks = procfs::stat(Path::new(PROC), pid).map(|s| s.start_ticks);
         let leader = start_ticks.map(|start_ticks| Leader { pid, start_ticks });
         let process = Self {
-            target: order.target.to_owned(),
+            target: target.to_owned(),
             child,
             pidfd: PidFd::open(pid).ok(),
             identity: Identity {
-                marker: order.marker.to_owned(),
-                directory: order.directory.to_owned(),
+                marker: marker.to_owned(),
+                directory: directory.to_owned(),
                 leader,
             },
             journal: journal.clone(),
@@ -249,7 +257,7 @@ fn tail(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn command(order: &Order<'_>, surroundings: Surroundings) -> Result<Command, TargetError> {
+fn command(order: Order<'_>) -> Result<Command, TargetError> {
     let output = |name| {
         let path = output_path(order.directory, name);
         File::create(&path).map_err(|e| TargetError::file("creating", path, &e))
@@ -268,24 +276,35 @@ fn command(order: &Order<'_>, surroundings: Surroundings) -> Result<Command, Tar
         .stdout(output("stdout")?)
         .stderr(output("stderr")?);
     let pinned = (!order.cpus.is_empty()).then(|| CpuSet::new(order.cpus));
+    let (surroundings, under) = (order.places, order.under);
     let parent = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe calls are made: `before_exec` makes system
     // calls on plain values that the closure owns, and allocates nothing.
-    unsafe { command.pre_exec(move || before_exec(parent, pinned.as_ref(), &surroundings)) };
+    unsafe {
+        command.pre_exec(move || before_exec(parent, pinned.as_ref(), &surroundings, &under))
+    };
     Ok(command)
 }
 
-/// A session of its own (Ctrl-C reaches prony alone, which then stops it in order), death with the
-/// thread that started it, its surroundings and its CPUs.
+/// A session of its own (Ctrl-C reaches prony alone, which then stops it in order), its surroundings, its CPUs and its
+/// limits, and death with the thread that started it.
 fn before_exec(
     parent: u32,
     pinned: Option<&CpuSet>,
     surroundings: &Surroundings,
+    under: &Under,
 ) -> io::Result<()> {
     // SAFETY: a system call without memory; it fails only for a group leader, which a fresh child is not.
     if unsafe { libc::setsid() } < 0 {
         return Err(io::Error::last_os_error());
     }
+    surroundings.enter()?;
+    pinned.map_or(Ok(()), CpuSet::pin_this_thread)?;
+    match under {
+        Under::Limits(limits) => limits.set()?,
+        Under::Conditions(conditions) => conditions.take_on(),
+    }
+    // Behind all that changes the user: the kernel forgets the signal then (prctl(2)).
     // SAFETY: a system call on integers.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } < 0 {
         return Err(io::Error::last_os_error());
@@ -294,6 +313,5 @@ fn before_exec(
     if u32::try_from(unsafe { libc::getppid() }) != Ok(parent) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
-    surroundings.enter()?;
-    pinned.map_or(Ok(()), CpuSet::pin_this_thread)
+    Ok(())
 }

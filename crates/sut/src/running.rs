@@ -30,6 +30,7 @@ pub struct RunningTarget {
     // Before what it holds, so that a drop ends the processes before their group and directory go.
     process: Process,
     holds: Holds,
+    missing: Vec<String>,
 }
 
 /// What is there for a target's processes, and goes after them.
@@ -54,7 +55,20 @@ impl RunningTarget {
             server,
             process,
             holds,
+            missing: Vec::new(),
         }
+    }
+
+    /// It is a copy: what it lacks of its original's conditions, and the control groups that were made for it.
+    pub(crate) fn likened(&mut self, missing: Vec<String>, group: Option<Group>) {
+        self.missing = missing;
+        self.holds._group = group;
+    }
+
+    /// What a copy could not be given of the conditions that its original runs under, one text each: `nice value -5
+    /// (it has 0)`. Empty for what is no copy.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
     }
 
     /// Address that it listens on, with the real port.

@@ -34,6 +34,25 @@ impl WorkDir {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Gives it, with all that lies in it, to the user and group that the target runs as; nothing where it is ours.
+    pub fn give_to(&self, owner: (u32, u32)) -> Result<(), TargetError> {
+        // SAFETY: the calls take nothing and cannot fail.
+        let own = unsafe { (libc::geteuid(), libc::getegid()) };
+        if own == owner {
+            return Ok(());
+        }
+        give(&self.path, owner).map_err(|e| TargetError::file("giving away", &self.path, &e))
+    }
+}
+
+fn give(path: &Path, owner: (u32, u32)) -> std::io::Result<()> {
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), owner)?;
+        }
+    }
+    std::os::unix::fs::lchown(path, Some(owner.0), Some(owner.1))
 }
 
 impl Drop for WorkDir {

@@ -18,6 +18,7 @@ use analysis::{Arm, Blocks, Change, Diagnosis, FactSet, Mechanism, Metric, Predi
 use monitor::Watched;
 use record::{
     Clock, EnvironmentItem, LoadSpec, Nanos, PROOF_STAGE, Server, Tier, TrialRecord, TrialState,
+    Warning,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -134,6 +135,9 @@ impl Prover<'_> {
         proof.calls = calls_that_differ(&before, &after);
         if let Some(reason) = measured.ended {
             analysis::cut_short(&mut proof, measured.blocks(), BLOCKS, reason);
+        }
+        if let Some(unlike) = arms.iter().find_map(|arm| unlike(&arm.running)) {
+            proof.why.push_str(&format!("; {}", unlike.seen));
         }
         measured.keep_examination(0, before);
         measured.keep_examination(2, after);
@@ -254,6 +258,9 @@ impl Prover<'_> {
     fn slot(&mut self, copy: &mut Copy, block: usize) -> Result<(Arm, TrialRecord), ProofError> {
         let mut trial = self.load(copy, SLOT)?;
         trial.block = u32::try_from(block).unwrap_or(u32::MAX);
+        if block == 0 {
+            trial.warnings.extend(unlike(&copy.running));
+        }
         let (figures, _) = analysis::analyse_trial(&trial, self.error_limit);
         let arm = Arm {
             rate_per_s: figures.achieved_per_s,
@@ -323,6 +330,21 @@ impl Prover<'_> {
         .examine(&mut servers)?;
         Ok(examined)
     }
+}
+
+/// Says it when a copy does not run under all the conditions of the server.
+fn unlike(copy: &RunningTarget) -> Option<Warning> {
+    let missing = copy.missing();
+    (!missing.is_empty()).then(|| {
+        Warning::new(
+            "copy_unlike_server",
+            format!(
+                "the copies run without what the server has: {}",
+                missing.join("; ")
+            ),
+            "run prony as root, or as the server's user in a shell with the server's limits",
+        )
+    })
 }
 
 /// A proof with the trials that it was made of; their ids are still to be given.

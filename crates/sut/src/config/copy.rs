@@ -54,10 +54,6 @@ pub struct CopiedConfig {
     pub directory: PathBuf,
     /// Environment of the running server.
     pub env: BTreeMap<String, String>,
-    /// User of the running server's main process.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
     /// The configuration file.
     pub file: PathBuf,
     /// What is different from the original beside the changes.
@@ -134,8 +130,6 @@ pub fn copy(
             .filter_map(|entry| entry.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-        uid: process.uid(),
-        gid: process.gid(),
         file,
         notes: plan.notes,
     })

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use sut::config::{self, ChangeAction, ConfigChange, CopiedConfig};
-use sut::{TargetError, discover};
+use sut::{Journal, Launcher, RunningTarget, TargetError, discover};
 
 fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -191,4 +191,125 @@ fn a_changed_haproxy_beside_the_first() {
         before
     );
     assert!(first.dir.path().join("u.sock").exists());
+}
+
+/// A server that answers `ok`.
+const SITE: &str = "server { listen 127.0.0.1:PORT; location / { return 200 ok; } }\n";
+
+/// nginx, started by a shell with `before` in front of it, and a copy as a proof makes it.
+fn copy_of_nginx_under(before: &str) -> (Alone, RunningTarget, tempfile::TempDir) {
+    let script = format!("{before} nginx -p DIR -c nginx.conf");
+    let first = Alone::start(
+        &["sh", "-c", &script],
+        &[("nginx.conf", NGINX), ("on/a.conf", SITE)],
+    )
+    .expect("a shell");
+    let state = tempfile::tempdir().unwrap();
+    let launcher = Launcher {
+        journal: Journal::open(state.path()).expect("a journal"),
+        prony: "/nonexistent/prony".into(),
+        // Another user must be able to reach it.
+        work_dir: std::env::temp_dir(),
+    };
+    let found = first.found_with(3);
+    let copy = launcher
+        .start_copy("copy", &found, &[], first.address, &|| false)
+        .unwrap_or_else(|e| panic!("{e}"));
+    (first, copy, state)
+}
+
+/// Everything of a process that a copy takes over, as /proc prints it.
+fn conditions(pid: i32) -> Vec<String> {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let of_user = [
+        "Uid:",
+        "Gid:",
+        "Groups:",
+        "CapInh:",
+        "CapBnd:",
+        "CapAmb:",
+        "Cpus_allowed:",
+    ];
+    let status = read("status");
+    let lines = status
+        .lines()
+        .filter(|l| of_user.iter().any(|o| l.starts_with(o)));
+    let stat = read("stat");
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let nice = fields.split_whitespace().nth(16).unwrap().to_owned();
+    lines
+        .chain(read("limits").lines())
+        .map(str::to_owned)
+        .chain([nice])
+        .collect()
+}
+
+#[test]
+fn a_copy_runs_under_the_conditions_of_its_original() {
+    let cpus = linux::affinity::of(0).unwrap();
+    let limits = format!(
+        "exec prlimit --nofile=700:900 --memlock=65536:65536 nice -n 3 taskset -c {}",
+        cpus.last().unwrap()
+    );
+    // SAFETY: the call takes nothing and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let before = match is_root {
+        true => format!(
+            "chown -R 65534:65534 DIR; {limits} setpriv --reuid=65534 --regid=65534 --groups=4,24 \
+             --bounding-set=-sys_boot --inh-caps=-all,+net_bind_service --ambient-caps=+net_bind_service"
+        ),
+        false => limits,
+    };
+    let (first, copy, _state) = copy_of_nginx_under(&before);
+    let original = conditions(first.found().main_pid);
+    assert!(
+        original
+            .iter()
+            .any(|l| l.starts_with("Max open files            700 "))
+    );
+    assert!(!is_root || original.iter().any(|l| l.starts_with("Uid:\t65534")));
+    assert_eq!(conditions(copy.processes()[0].pid), original);
+    assert_eq!(copy.missing(), [""; 0]);
+    assert!(get(copy.address()).ends_with("ok"));
+}
+
+#[test]
+fn a_copy_is_held_to_what_holds_its_original() {
+    let own = format!("prony-test-{}", std::process::id());
+    let places = [
+        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"),
+        ("/sys/fs/cgroup", "cpu.max", "50000 100000"),
+    ];
+    let made = places.into_iter().find_map(|(hierarchy, file, value)| {
+        let dir = Path::new(hierarchy).join(&own);
+        std::fs::create_dir(&dir).ok()?;
+        match std::fs::write(dir.join(file), value) {
+            Ok(()) => Some((dir, file)),
+            Err(_) => std::fs::remove_dir(dir).ok().and(None),
+        }
+    });
+    let Some((theirs, file)) = made else {
+        eprintln!("this user cannot make a control group with a limit: not tested");
+        return;
+    };
+    let before = format!("echo $$ > {}/cgroup.procs; exec", theirs.display());
+    let (first, copy, _state) = copy_of_nginx_under(&before);
+    let hierarchy = theirs.parent().unwrap();
+    let group_of = |pid: i32| {
+        let lines = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        let mut groups = lines.lines().filter_map(|l| l.splitn(3, ':').nth(2));
+        groups.find(|g| g.contains("prony-")).map(str::to_owned)
+    };
+    let group = group_of(copy.processes()[0].pid).expect("a group of its own");
+    assert_eq!(copy.missing(), [""; 0]);
+    assert_ne!(Some(&group), group_of(first.found().main_pid).as_ref());
+    let ours = hierarchy.join(group.trim_start_matches('/'));
+    let limit = |dir: &Path| std::fs::read_to_string(dir.join(file)).unwrap();
+    assert_eq!(limit(&ours), limit(&theirs));
+    copy.stop().unwrap();
+    assert!(!ours.exists(), "the copy's group goes with it");
+    drop(first);
+    while theirs.exists() && std::fs::remove_dir(&theirs).is_err() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

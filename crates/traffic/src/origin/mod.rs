@@ -247,6 +247,8 @@ impl Origin {
     /// [`OriginError::FilesTooLarge`] when the files cannot be served, [`OriginError::Store`] when memory
     /// is short.
     pub fn start(spec: &OriginSpec) -> Result<Self, OriginError> {
+        // As many connections as the host lets it have: who starts a server leaves the soft limit as it was.
+        let _ = crate::sys::raise_descriptor_limit();
         let threads = spec.threads as usize;
         let content = Arc::new(Content::new(spec.body, spec.files.as_deref())?);
         let (address, listeners) = listen(spec.listen, threads)?;
