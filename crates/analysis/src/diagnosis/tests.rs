@@ -101,7 +101,7 @@ fn expressions(cause: &Cause) -> Vec<String> {
     let mut texts: Vec<String> = compared.flatten().cloned().collect();
     texts.extend(cause.gain.clone());
     texts.push(cause.proof.mechanism.clone());
-    texts.push(cause.proof.control.clone());
+    texts.extend(cause.proof.control.clone());
     texts
 }
 
