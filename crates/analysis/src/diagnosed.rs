@@ -194,6 +194,7 @@ mod tests {
             |cause: &str, station: &str, facts: &FactSet| judged_by(cause, station, facts).metric;
         for (cause, station, metric) in [
             ("small_proxy_buffers", "worker", Metric::CpuPerRequest),
+            ("single_worker_saturated", "worker", Metric::Rate),
             ("rate_limit_delays", "limit", Metric::Rate),
             ("slow_log_disk", "blocked", Metric::P50),
             ("", "core", Metric::CpuPerRequest),
