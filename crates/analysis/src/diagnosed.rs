@@ -1,7 +1,7 @@
 //! The diagnoses of a stored run, and what the catalogue predicts of a change.
 
 use crate::diagnosis::{Explains, Moves, catalogue, diagnose};
-use crate::{AnalysisError, Diagnosis, Finding, Metric, Proof, status_after};
+use crate::{AnalysisError, Diagnosis, FactSet, Finding, JudgedBy, Metric, Proof, status_after};
 use plan::Plan;
 use record::{RunRecord, TrialRecord};
 use serde::{Deserialize, Serialize};
@@ -71,33 +71,82 @@ pub fn merge_proofs(diagnoses: &mut BTreeMap<u32, Diagnosis>, proofs: Vec<Stored
 }
 
 /// What a cause predicts of the change that mends it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction {
     /// Fact that moves.
     pub mechanism: String,
     /// It gets smaller.
     pub falls: bool,
-    /// Fact that stays.
-    pub control: String,
-    /// Metrics that may improve, the most telling first.
-    pub metrics: Vec<Metric>,
+    /// Fact that stays; `None` where the mechanism leaves none alone.
+    pub control: Option<String>,
+    /// The change puts work on cores that the server does not fill without it.
+    pub cores: bool,
 }
 
 /// The prediction of a cause of the catalogue; `None` for a name that is not in it.
 pub fn prediction(cause: &str) -> Option<Prediction> {
-    let cause = catalogue().causes.iter().find(|c| c.name == cause)?;
-    let metrics = match cause.explains {
-        Explains::Cpu => vec![Metric::CpuPerRequest, Metric::Rate, Metric::P50],
-        Explains::Wait | Explains::Quantum => vec![Metric::P50, Metric::P99, Metric::Rate],
-        Explains::Cap => vec![Metric::Rate, Metric::P50, Metric::P99],
-        Explains::Errors | Explains::Nothing => Metric::ALL.to_vec(),
-    };
+    let signals = &catalogue().cause(cause)?.proof;
     Some(Prediction {
-        mechanism: cause.proof.mechanism.clone(),
-        falls: cause.proof.moves == Moves::Down,
-        control: cause.proof.control.clone(),
-        metrics,
+        mechanism: signals.mechanism.clone(),
+        falls: signals.moves == Moves::Down,
+        control: signals.control.clone(),
+        cores: signals.cores,
     })
+}
+
+/// The metric that a change for `cause` will be judged by, named before the first load: what the cause takes, or caps,
+/// at the `station` that limits the server. `facts` are those of the server as it was found.
+pub fn judged_by(cause: &str, station: &str, facts: &FactSet) -> JudgedBy {
+    let (metric, why) = of_cause(cause).unwrap_or_else(|| of_station(station));
+    // Where a clock sends the requests and all are served, the rate is the clock's.
+    let is = |name: &str, least: f64| facts.view("").value(name).is_some_and(|v| v >= least);
+    let paced = is("client.open_loop", 1.0) && is("client.achieved_of_offered", MET);
+    let (metric, why) = match metric {
+        Metric::Rate if paced => (Metric::P50, "the load sets the rate, and it is met"),
+        _ => (metric, why),
+    };
+    JudgedBy {
+        metric,
+        why: why.to_owned(),
+    }
+}
+
+/// An open loop that gets this share of what it offers is met.
+const MET: f64 = 0.97;
+
+/// By what the cause explains, or as the catalogue has it.
+fn of_cause(cause: &str) -> Option<(Metric, &'static str)> {
+    let cause = catalogue().cause(cause)?;
+    let (usual, why) = usual_metric(cause.explains)?;
+    match cause.proof.metric {
+        Some(Metric::Rate) if cause.explains == Explains::Cpu => Some((
+            Metric::Rate,
+            "the cause leaves CPU unused, or gives it to others",
+        )),
+        Some(metric @ Metric::P99) => Some((metric, "the cause makes a few requests wait")),
+        Some(metric) => Some((metric, "the cause shows there first")),
+        None => Some((usual, why)),
+    }
+}
+
+/// The metric that follows from what a cause explains; `None` where nothing could be won.
+pub(crate) fn usual_metric(explains: Explains) -> Option<(Metric, &'static str)> {
+    match explains {
+        Explains::Cpu => Some((Metric::CpuPerRequest, "the cause takes CPU time")),
+        Explains::Wait | Explains::Quantum => Some((Metric::P50, "the cause makes requests wait")),
+        Explains::Cap => Some((Metric::Rate, "the cause caps the rate")),
+        Explains::Errors => Some((Metric::Rate, "requests fail that could succeed")),
+        Explains::Nothing => None,
+    }
+}
+
+/// By who is the limit, where no single cause predicts the change.
+fn of_station(station: &str) -> (Metric, &'static str) {
+    match station {
+        "worker" | "core" | "generator" => (Metric::CpuPerRequest, "a core is full"),
+        "limit" | "listen_queue" => (Metric::Rate, "something caps the rate"),
+        _ => (Metric::P50, "no core is full: requests wait"),
+    }
 }
 
 #[cfg(test)]
@@ -130,11 +179,40 @@ mod tests {
             proof: Proof {
                 result: result.to_owned(),
                 why: String::new(),
+                judged_by: None,
                 changes: Vec::new(),
                 evidence: Vec::new(),
                 calls: Vec::new(),
             },
         }
+    }
+
+    #[test]
+    fn the_metric_is_named_by_cause_and_station() {
+        let mut facts = FactSet::default();
+        let of =
+            |cause: &str, station: &str, facts: &FactSet| judged_by(cause, station, facts).metric;
+        for (cause, station, metric) in [
+            ("small_proxy_buffers", "worker", Metric::CpuPerRequest),
+            ("single_worker_saturated", "worker", Metric::Rate),
+            ("rate_limit_delays", "limit", Metric::Rate),
+            ("slow_log_disk", "blocked", Metric::P50),
+            ("", "core", Metric::CpuPerRequest),
+            ("", "limit", Metric::Rate),
+            ("", "upstream", Metric::P50),
+        ] {
+            assert_eq!(of(cause, station, &facts), metric, "{cause} at {station}");
+        }
+        // A clock that is met sets the rate.
+        facts.known("", "client.open_loop", 1.0, "load");
+        facts.known("", "client.achieved_of_offered", 0.6, "load");
+        assert_eq!(of("rate_limit_delays", "limit", &facts), Metric::Rate);
+        facts.known("", "client.achieved_of_offered", 1.0, "load");
+        assert_eq!(of("rate_limit_delays", "limit", &facts), Metric::P50);
+        assert_eq!(
+            of("small_proxy_buffers", "worker", &facts),
+            Metric::CpuPerRequest
+        );
     }
 
     #[test]

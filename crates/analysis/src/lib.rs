@@ -47,10 +47,12 @@ pub use comparison::{
     CellCompared, CompareOptions, Comparison, CpuCompared, FigureCompared, Judgement, Outcome,
     Refused, compare,
 };
-pub use diagnosed::{Prediction, StoredProof, diagnose_run, merge_proofs, note_proof, prediction};
+pub use diagnosed::{
+    Prediction, StoredProof, diagnose_run, judged_by, merge_proofs, note_proof, prediction,
+};
 pub use diagnosis::{
-    CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, Proof, ProofRatio,
-    RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
+    CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, JudgedBy, Proof,
+    ProofRatio, RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
     proposed_changes, signature_diff,
 };
 pub use error::AnalysisError;
@@ -59,7 +61,8 @@ pub use knee::moves_load;
 pub use pasted::pasted_facts;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
-    Arm, Blocks, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back, status_after,
+    Arm, BLOCKS, Blocks, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back,
+    status_after, turn,
 };
 pub use run::analyse;
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};

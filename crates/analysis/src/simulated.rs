@@ -8,6 +8,8 @@ use crate::Ratio;
 use crate::contrast::{self, ALPHA, Family, POWER, Sample, correct};
 use crate::samples::Random;
 
+mod proofs;
+
 /// What the host does to the rate of a trial, as a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Noise {

@@ -60,6 +60,16 @@ pub fn of(pid: i32) -> io::Result<Vec<u32>> {
     }
 }
 
+/// CPUs that the threads of a process may run on, thread by thread; of what has ended there are none.
+pub fn of_threads(pid: i32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("{}/{pid}/task", crate::procfs::PROC));
+    let tids = tasks
+        .into_iter()
+        .flatten()
+        .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    tids.filter_map(|tid| of(tid).ok()).flatten().collect()
+}
+
 /// The CPUs of a NUMA node, sorted.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 //! stands in the extractors; the tests hold both against each other and against every name that a cause uses.
 
 use super::fact::matches_pattern;
+use crate::Metric;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -227,16 +228,26 @@ pub struct ChangeTemplate {
     pub when: Option<Condition>,
 }
 
-/// What a proof must see beside the metric.
+/// What a proof must see.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProofSignals {
+    /// The metric that decides, where it is not the one that follows from what the cause explains.
+    #[serde(default)]
+    pub metric: Option<Metric>,
     /// Fact that must move with the change.
     pub mechanism: String,
     /// Where to.
     pub moves: Moves,
     /// Fact that must not move.
-    pub control: String,
+    #[serde(default)]
+    pub control: Option<String>,
+    /// Why there is no control.
+    #[serde(default)]
+    pub no_control: Option<String>,
+    /// The change puts work on further cores: the changed copy needs some that the unchanged one does not fill.
+    #[serde(default)]
+    pub cores: bool,
 }
 
 /// Direction.

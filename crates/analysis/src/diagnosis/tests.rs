@@ -101,7 +101,7 @@ fn expressions(cause: &Cause) -> Vec<String> {
     let mut texts: Vec<String> = compared.flatten().cloned().collect();
     texts.extend(cause.gain.clone());
     texts.push(cause.proof.mechanism.clone());
-    texts.push(cause.proof.control.clone());
+    texts.extend(cause.proof.control.clone());
     texts
 }
 
@@ -191,6 +191,64 @@ fn every_cause_is_well_formed() {
         // Configured is not active: what was only configured never makes a cause.
         let config = cause.required.iter().any(|c| c.config.is_some());
         assert!(!config, "{name}: a configuration is required");
+    }
+}
+
+/// A control that follows the load, or the waits, moves with every change that works: a request limit that was lifted
+/// (rate x116) was not proved because the calls per request fell.
+#[test]
+fn every_control_is_left_alone_by_its_causes_mechanism() {
+    let follows_the_load = [
+        "call.",
+        "cpu.",
+        "poll.",
+        "futex.",
+        "blocked.",
+        "worker.",
+        "accept.",
+        "client.lone_",
+        "client.p50",
+        "client.p99",
+        "client.rate",
+    ];
+    for cause in &catalogue().causes {
+        let (name, proof) = (&cause.name, &cause.proof);
+        let Some(control) = &proof.control else {
+            let why = proof.no_control.as_deref().unwrap_or_default();
+            assert!(why.len() > 20, "{name}: no control and no reason");
+            continue;
+        };
+        assert_eq!(proof.no_control, None, "{name}: both a control and none");
+        assert_ne!(*control, proof.mechanism, "{name}");
+        let moves = follows_the_load.iter().any(|p| control.starts_with(p));
+        assert!(!moves, "{name}: {control} moves with the load");
+    }
+}
+
+#[test]
+fn every_metric_of_a_proof_fits_what_its_cause_explains() {
+    use crate::Metric::{CpuPerRequest, P50, P99, Rate};
+    for cause in &catalogue().causes {
+        let name = &cause.name;
+        let usual = crate::diagnosed::usual_metric(cause.explains).map(|(metric, _)| metric);
+        if let Some(metric) = cause.proof.metric {
+            let fitting: &[crate::Metric] = match cause.explains {
+                Explains::Cpu => &[CpuPerRequest, Rate],
+                // Closed loops spend in the rate what they wait on average (Little's law).
+                Explains::Wait | Explains::Quantum => &[P50, P99, Rate],
+                Explains::Cap | Explains::Errors => &[Rate],
+                Explains::Nothing => &[],
+            };
+            assert!(fitting.contains(&metric), "{name}: {}", metric.name());
+            assert_ne!(Some(metric), usual, "{name} names the usual one");
+        }
+        // Where the mechanism is that more cores work, they are needed, and CPU per request does not tell.
+        if cause.proof.mechanism == "cpu.cores_used" && cause.explains == Explains::Cpu {
+            assert!(cause.proof.cores, "{name}: cores to run on");
+        }
+        if cause.proof.cores {
+            assert_eq!(cause.proof.metric, Some(Rate), "{name}");
+        }
     }
 }
 

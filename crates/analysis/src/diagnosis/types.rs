@@ -1,7 +1,7 @@
 //! What a diagnosis says, as data.
 
 use super::signature_diff::CallChange;
-use crate::Evidence;
+use crate::{Evidence, Metric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,19 +44,33 @@ pub struct Proof {
     pub result: String,
     /// In one or two sentences, with the numbers.
     pub why: String,
+    /// The one metric that decides, named before the first load; `null` where nothing was measured.
+    #[serde(default)]
+    pub judged_by: Option<JudgedBy>,
     /// The change that was made.
     pub changes: Vec<Change>,
-    /// Ratios changed / unchanged with their intervals: the metric, the mechanism's signal, the control.
+    /// What was measured, by role: the metric, the mechanism's signal, the control, the other metrics, the twins.
     pub evidence: Vec<ProofRatio>,
     /// Calls per request that differ between the two, largest difference first.
     #[serde(default)]
     pub calls: Vec<CallChange>,
 }
 
+/// The metric that a proof is judged by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedBy {
+    /// Which.
+    pub metric: Metric,
+    /// Why this one, in a few words: what it follows from.
+    pub why: String,
+}
+
 /// One quantity of a proof.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProofRatio {
-    /// `metric`, `mechanism`, `control`, `noise` (A/A), or `put_back`: with the fault back, against the change.
+    /// `metric` and `against_twin`: what decides, against each copy without the change; `mechanism`, `control`;
+    /// `secondary`: a metric that must not get worse; `noise`: the twins (A/A); `put_back`: with the fault back, against
+    /// the change.
     pub role: String,
     /// Signal.
     pub signal: String,
@@ -66,7 +80,7 @@ pub struct ProofRatio {
     pub before: f64,
     /// Median with it.
     pub after: f64,
-    /// Median of the pair ratios after / before; `None` when `before` is 0.
+    /// Hodges-Lehmann estimate of after / before over the pairs, or their quotient for counts; `None` when `before` is 0.
     pub ratio: Option<f64>,
     /// Its interval; `None` when there were too few pairs, or for counts.
     pub interval: Option<(f64, f64)>,

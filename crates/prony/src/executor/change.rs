@@ -166,12 +166,8 @@ impl Changes<'_> {
                 break;
             }
             let finding = diagnosis.findings[at].clone();
-            terminal::note(&format!(
-                "proving {}: {}",
-                finding.cause,
-                wanted(&finding.changes)
-            ));
-            let proved = self.measure(&launcher, &[], &finding);
+            let station = &diagnosis.station.name;
+            let proved = self.measure(&launcher, &[], &finding, ("proving", station));
             let proof = measured.add(self.record, &finding, proved);
             analysis::note_proof(&mut diagnosis.findings[at], proof);
         }
@@ -207,12 +203,8 @@ impl Changes<'_> {
                 tuning.ended = ended(&diagnosis);
                 break;
             };
-            terminal::note(&format!(
-                "trying {}: {}",
-                finding.cause,
-                wanted(&finding.changes)
-            ));
-            let proved = self.measure(&launcher, &tuning.changes, &finding);
+            let station = diagnosis.station.name.clone();
+            let proved = self.measure(&launcher, &tuning.changes, &finding, ("trying", &station));
             let proof = measured.add(self.record, &finding, proved);
             let kept = proof.result == "proved";
             if kept {
@@ -234,7 +226,7 @@ impl Changes<'_> {
             tuning.ended = format!("{MOST_STEPS} changes were tried");
         }
         if !tuning.changes.is_empty() {
-            let (total, trials) = self.total(&launcher, &tuning.changes);
+            let (total, trials) = self.total(&launcher, &tuning.changes, &first.station.name);
             tuning.total = total;
             measured.add_trials(ALL_CHANGES, trials);
         }
@@ -269,8 +261,15 @@ impl Changes<'_> {
     }
 
     /// One proof; what stands in its way is its result.
-    fn measure(&mut self, launcher: &sut::Launcher, base: &[Change], finding: &Finding) -> Proved {
+    fn measure(
+        &mut self,
+        launcher: &sut::Launcher,
+        base: &[Change],
+        finding: &Finding,
+        (what, station): (&str, &str),
+    ) -> Proved {
         let changes = finding.changes.clone();
+        terminal::note(&format!("{what} {}: {}", finding.cause, wanted(&changes)));
         let Some(server) = self.server().cloned() else {
             return not_possible("the server's processes were not seen", changes);
         };
@@ -281,8 +280,17 @@ impl Changes<'_> {
             );
             return not_possible(&why, changes);
         }
-        let cause = &finding.cause;
-        match self.with_prover(launcher, &server, |p| p.prove(base, cause, &changes)) {
+        let cause = finding.cause.as_str();
+        let proved = self.with_prover(launcher, &server, |p| {
+            let judged_by = p.judged_by(cause, station);
+            terminal::note(&format!(
+                "  judged by {}, because {}",
+                judged_by.metric.words(),
+                judged_by.why
+            ));
+            p.prove(base, (cause, judged_by), &changes)
+        });
+        match proved {
             Ok(proved) => proved,
             Err(ProofError::Interrupted) => unmeasured(
                 "stopped",
@@ -306,17 +314,21 @@ impl Changes<'_> {
         &mut self,
         launcher: &sut::Launcher,
         changes: &[Change],
+        station: &str,
     ) -> (Vec<analysis::ProofRatio>, Vec<TrialRecord>) {
         let Some(server) = self.server().cloned() else {
             return (Vec::new(), Vec::new());
         };
         // No single cause predicts the whole, so no mechanism is asked for.
-        let proved = self.with_prover(launcher, &server, |p| p.prove(&[], "", changes));
+        let proved = self.with_prover(launcher, &server, |p| {
+            let judged_by = p.judged_by("", station);
+            p.prove(&[], ("", judged_by), changes)
+        });
         let Ok(Proved { proof, trials }) = proved else {
             return (Vec::new(), Vec::new());
         };
         let mut evidence = proof.evidence;
-        evidence.retain(|e| e.role == "metric");
+        evidence.retain(|e| e.role == "metric" || e.role == "secondary");
         (evidence, trials)
     }
 }
@@ -374,6 +386,7 @@ fn unmeasured(result: &str, why: &str, changes: Vec<Change>) -> Proved {
         proof: Proof {
             result: result.to_owned(),
             why: why.to_owned(),
+            judged_by: None,
             changes,
             evidence: Vec::new(),
             calls: Vec::new(),

@@ -14,7 +14,10 @@
 use super::drive::{Around, drive};
 use super::examine::{Examiner, with_config};
 use crate::terminal::Progress;
-use analysis::{Arm, Blocks, Change, Diagnosis, FactSet, Mechanism, Metric, Prediction, Proof};
+use analysis::{
+    Arm, BLOCKS, Blocks, Change, Diagnosis, Expected, FactSet, JudgedBy, Mechanism, Prediction,
+    Proof,
+};
 use monitor::Watched;
 use record::{
     Clock, EnvironmentItem, LoadSpec, Nanos, PROOF_STAGE, Server, Tier, TrialRecord, TrialState,
@@ -27,8 +30,6 @@ use sut::{Launcher, RunningTarget, TargetError};
 use traffic::{Load, LoadError, MonotonicClock};
 use url::Url;
 
-/// Eight pairs see three per cent on a quiet machine.
-const BLOCKS: usize = 8;
 /// The fault put back has to undo an effect that is known by then.
 const PUT_BACK_BLOCKS: usize = analysis::FEWEST_BLOCKS;
 const SLOT: Nanos = Nanos::from_secs(1);
@@ -64,6 +65,9 @@ pub enum ProofError {
     /// A copy does not serve the URL as the server does.
     #[error("the unchanged copy does not behave like the server: {0}")]
     NotAlike(String),
+    /// The change puts work on cores that the changed copy does not have.
+    #[error("{0}")]
+    NoCores(String),
     /// A person stopped it.
     #[error("stopped")]
     Interrupted,
@@ -100,14 +104,19 @@ struct Copy {
 }
 
 impl Prover<'_> {
-    /// Measures `changes` on top of those in `base`.
+    /// The metric that a change for `cause` is going to be judged by.
+    pub fn judged_by(&self, cause: &str, station: &str) -> JudgedBy {
+        analysis::judged_by(cause, station, &self.facts(self.original))
+    }
+
+    /// Measures `changes` on top of those in `base`; `judged_by` is the metric that decides, named before.
     ///
     /// # Errors
     /// [`ProofError`]; nothing is left running.
     pub fn prove(
         &mut self,
         base: &[Change],
-        cause: &str,
+        (cause, judged_by): (&str, JudgedBy),
         changes: &[Change],
     ) -> Result<Proved, ProofError> {
         let time = Time::begin(expected(self.put_back));
@@ -119,6 +128,10 @@ impl Prover<'_> {
             self.copy(ARMS[1], base)?,
             self.copy(ARMS[2], &with_change)?,
         ];
+        let predicted = analysis::prediction(cause);
+        if predicted.as_ref().is_some_and(|p| p.cores) {
+            self.has_cores(&arms[0], &arms[2])?;
+        }
         self.step(&time, cause, "examining the unchanged copy");
         let before = self.examined_whole(&arms[0])?;
         if base.is_empty() {
@@ -130,7 +143,12 @@ impl Prover<'_> {
         self.step(&time, cause, "warming the twin");
         self.load(&mut arms[1], WARM)?;
         let mut measured = self.turns(&mut arms, BLOCKS, &time, cause)?;
-        let judge = Judge::new(cause, self.facts(&before), self.facts(&after));
+        let judge = Judge {
+            judged_by,
+            predicted,
+            before: self.facts(&before),
+            after: self.facts(&after),
+        };
         let mut proof = judge.prove(&measured.figures(), changes, self.error_limit);
         proof.calls = calls_that_differ(&before, &after);
         if let Some(reason) = measured.ended {
@@ -236,7 +254,7 @@ impl Prover<'_> {
             self.step(time, cause, &format!("block {} of {blocks}", block + 1));
             let mut slots: [Option<(Arm, TrialRecord)>; N] = [const { None }; N];
             for turn in 0..N {
-                let at = place(block, turn, N);
+                let at = analysis::turn(block, turn, N);
                 slots[at] = Some(self.slot(&mut arms[at], block)?);
                 if (self.interrupted)() {
                     measured.ended = Some("a person stopped it");
@@ -297,6 +315,23 @@ impl Prover<'_> {
         }
         trial.outcome = Some(driven.outcome);
         Ok(trial)
+    }
+
+    /// Whether the changed copy has a core for work that the unchanged one puts on the cores that it fills.
+    fn has_cores(&self, unchanged: &Copy, changed: &Copy) -> Result<(), ProofError> {
+        let filled = self
+            .facts(self.original)
+            .view(SERVER)
+            .value("cpu.cores_used");
+        let (has, load) = (changed.cores(), &self.spec.cpus);
+        match enough_cores(&has, load, filled.unwrap_or(1.0)) {
+            true => Ok(()),
+            false => Err(ProofError::NoCores(no_cores(
+                &has,
+                load,
+                &unchanged.cores(),
+            ))),
+        }
     }
 
     /// What a copy does for each request.
@@ -402,16 +437,6 @@ impl Time {
     }
 }
 
-/// Whose turn it is: every arm is first, second and last about equally often; odd blocks run backwards.
-fn place(block: usize, turn: usize, arms: usize) -> usize {
-    let at = if block.is_multiple_of(2) {
-        turn
-    } else {
-        arms - 1 - turn
-    };
-    (at + block / 2) % arms
-}
-
 /// What the arms' loads brought, whole blocks only.
 struct Measured<const N: usize> {
     arms: [Vec<(Arm, TrialRecord)>; N],
@@ -470,34 +495,23 @@ impl Measured<3> {
 
 /// What a cause predicts, with the facts of both copies.
 struct Judge {
+    judged_by: JudgedBy,
     predicted: Option<Prediction>,
     before: FactSet,
     after: FactSet,
 }
 
 impl Judge {
-    fn new(cause: &str, before: FactSet, after: FactSet) -> Self {
-        Self {
-            predicted: analysis::prediction(cause),
-            before,
-            after,
-        }
-    }
-
     fn prove(&self, blocks: &Blocks, changes: &[Change], error_limit: f64) -> Proof {
         let predicted = self.predicted.as_ref();
         let signal = |name: &str, falls| moved(name, falls, &self.before, &self.after);
-        let mechanism = predicted.map(|p| signal(&p.mechanism, p.falls));
-        let control = predicted.map(|p| signal(&p.control, true));
-        let metrics = predicted.map_or_else(|| Metric::ALL.to_vec(), |p| p.metrics.clone());
-        analysis::prove(
-            blocks,
-            &metrics,
-            mechanism.as_ref(),
-            control.as_ref(),
-            changes.to_vec(),
-            error_limit,
-        )
+        let control = predicted.and_then(|p| p.control.as_deref());
+        let expected = Expected {
+            judged_by: self.judged_by.clone(),
+            mechanism: predicted.map(|p| signal(&p.mechanism, p.falls)),
+            control: control.map(|name| signal(name, true)),
+        };
+        analysis::prove(blocks, &expected, changes.to_vec(), error_limit)
     }
 
     /// The mechanism on its way back to the fault.
@@ -545,6 +559,46 @@ impl Copy {
             pids: self.running.processes().iter().map(|p| p.pid).collect(),
         }
     }
+
+    /// Cores that its workers may run on: those of its threads, without a main process that only starts others.
+    fn cores(&self) -> Vec<u32> {
+        let processes = self.running.processes();
+        let starts_others = processes.len() > 1;
+        let workers = processes
+            .iter()
+            .filter(|p| !starts_others || p.role != "main");
+        let mut cores: Vec<u32> = workers
+            .flat_map(|p| sut::affinity::of_threads(p.pid))
+            .collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
+    }
+}
+
+/// Cores of their own for the workers that a change adds: more than the server fills without it, and none that the
+/// load's threads are pinned to.
+fn enough_cores(has: &[u32], load: &[u32], filled: f64) -> bool {
+    let free = has.iter().filter(|core| !load.contains(core)).count();
+    free as f64 >= filled.round().max(1.0) + 1.0
+}
+
+fn no_cores(has: &[u32], load: &[u32], before: &[u32]) -> String {
+    let list = |cores: &[u32]| {
+        let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+        cores.join(",")
+    };
+    let taken: Vec<u32> = has.iter().copied().filter(|c| load.contains(c)).collect();
+    let why = match (taken.is_empty(), has == before) {
+        (false, _) => format!("the load's threads are pinned to {}", list(&taken)),
+        (true, true) => "the change gives it no other cores".to_owned(),
+        (true, false) => format!("without the change it has {}", list(before)),
+    };
+    format!(
+        "the changed copy has no core for more work: it may run on {}, and {why}; give the server more cores, or the load \
+         others with --cpus",
+        list(has)
+    )
 }
 
 /// A trial of a proof with nothing in it yet.
@@ -673,7 +727,7 @@ mod tests {
             let mut seen = vec![vec![0; arms]; arms];
             for block in 0..BLOCKS {
                 for turn in 0..arms {
-                    seen[place(block, turn, arms)][turn] += 1;
+                    seen[analysis::turn(block, turn, arms)][turn] += 1;
                 }
             }
             for (arm, places) in seen.iter().enumerate() {
@@ -681,6 +735,26 @@ mod tests {
                 assert!(places.iter().all(|&n| n >= BLOCKS / arms - 1), "{seen:?}");
             }
         }
+    }
+
+    /// A worker that was added ran beside the first on its core, and the change was "not proved".
+    #[test]
+    fn a_worker_that_is_added_needs_a_core() {
+        assert!(enough_cores(&[0, 1], &[], 0.98));
+        assert!(!enough_cores(&[0], &[], 0.98));
+        assert!(!enough_cores(&[0, 1], &[1], 0.98));
+        assert!(enough_cores(&[0, 1, 2], &[1], 0.98));
+        assert!(!enough_cores(&[0, 1], &[], 1.9));
+        let why = no_cores(&[0, 1], &[1], &[0, 1]);
+        assert!(
+            why.contains("may run on 0,1, and the load's threads are pinned to 1;"),
+            "{why}"
+        );
+        let why = no_cores(&[0], &[1], &[0]);
+        assert!(
+            why.contains("may run on 0, and the change gives it no other cores;"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -84,6 +84,7 @@ struct EvidenceView {
 struct ProofView {
     result: String,
     why: String,
+    judged_by: Option<String>,
     rows: Vec<ProofRow>,
     calls: Vec<CallChangeView>,
 }
@@ -353,6 +354,10 @@ fn finding(
         proof: finding.proof.as_ref().map(|proof| ProofView {
             result: proof.result.replace('_', " "),
             why: proof.why.clone(),
+            judged_by: proof
+                .judged_by
+                .as_ref()
+                .map(|by| format!("{}, because {}", by.metric.words(), by.why)),
             rows: proof
                 .evidence
                 .iter()

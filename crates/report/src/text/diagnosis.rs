@@ -186,6 +186,14 @@ pub(super) fn proof(proof: &Proof, style: Style) -> String {
         _ => style.doubtful(&label),
     };
     let mut text = marked(&coloured, &label, &format!("- {}", proof.why));
+    if let Some(by) = &proof.judged_by {
+        let words = format!(
+            "{}, because {}; named before the first load",
+            by.metric.words(),
+            by.why
+        );
+        text += &wrapped("  judged by ", &words, 4);
+    }
     if !proof.evidence.is_empty() {
         let head = [
             "measured", "before", "after", "ratio", "interval", "expected", "signal",

@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Proof, ProofRatio, RuledOut,
-    Station, Status, Unseen,
+    CallChange, Change, Diagnosis, Evidence, FactValue, Finding, JudgedBy, Metric, Proof,
+    ProofRatio, RuledOut, Station, Status, Unseen,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
@@ -104,14 +104,20 @@ fn proof() -> Proof {
         };
     Proof {
         result: "proved".into(),
-        why: "The rate rose by 41 % (noise 3 %), reads per request fell from 10 to 1, and the calls of the backend stayed.".into(),
+        why: "rate_per_s x1.41 (1.36 to 1.44), against the twin x1.41 (1.35 to 1.44), the twins x1.00; read.upstream.per_request 10.00 -> 1.00 as predicted; control read.upstream.bytes_per_request 91200.00 -> 91200.00 unmoved".into(),
+        judged_by: Some(JudgedBy {
+            metric: Metric::Rate,
+            why: "the cause caps the rate".into(),
+        }),
         changes: small_buffers().changes,
         evidence: vec![
-            ratio("metric", "client.rate_per_s", "1/s", 4_812.0, 6_785.0, Some((1.36, 1.44))),
+            ratio("metric", "rate_per_s", "1/s", 4_812.0, 6_785.0, Some((1.36, 1.44))),
+            ratio("against_twin", "rate_per_s", "1/s", 4_801.0, 6_785.0, Some((1.35, 1.44))),
             ratio("mechanism", "read.upstream.per_request", "calls/request", 10.0, 1.0, None),
-            ratio("control", "accept.per_request", "calls/request", 0.02, 0.02, None),
-            ratio("noise", "client.rate_per_s", "1/s", 4_820.0, 4_801.0, Some((0.97, 1.03))),
-            ratio("put_back", "client.rate_per_s", "1/s", 6_785.0, 4_830.0, Some((0.69, 0.73))),
+            ratio("control", "read.upstream.bytes_per_request", "bytes/request", 91_200.0, 91_200.0, None),
+            ratio("secondary", "response_ns_p50", "ns", 3_100_000.0, 2_200_000.0, Some((0.68, 0.75))),
+            ratio("noise", "rate_per_s", "1/s", 4_812.0, 4_801.0, Some((0.97, 1.03))),
+            ratio("put_back", "rate_per_s", "1/s", 6_785.0, 4_830.0, Some((0.69, 0.73))),
         ],
         calls: vec![
             CallChange {
