@@ -166,6 +166,7 @@ mod tests {
             remedy: String::new(),
             changes: Vec::new(),
             gain_bound: None,
+            gain_unknown: None,
             worth_changing: true,
             proof: None,
         }

@@ -4,6 +4,7 @@
 //! explains every field with an example. What a fact *is* stands in `facts.toml`; how it is computed from a record
 //! stands in the extractors; the tests hold both against each other and against every name that a cause uses.
 
+use super::expression::Expression;
 use super::fact::matches_pattern;
 use crate::Metric;
 use serde::Deserialize;
@@ -145,6 +146,37 @@ pub enum Explains {
     Nothing,
 }
 
+impl Cause {
+    /// Every condition, those inside others included.
+    pub(crate) fn conditions(&self) -> Vec<&Condition> {
+        let changes = self.change.iter().filter_map(|c| c.when.as_ref());
+        let judged = [&self.required, &self.supporting, &self.contradicting];
+        let mut all = Vec::new();
+        for condition in judged.into_iter().flatten().chain(changes) {
+            condition.collect(&mut all);
+        }
+        all
+    }
+
+    /// What is unknown stays unknown in a condition, so `known(...)` has no place in one.
+    fn check(&self) -> Result<(), String> {
+        for condition in self.conditions() {
+            for text in condition.fact.iter().chain(&condition.ratio_to) {
+                let expression = Expression::parse(text);
+                let expression = expression.map_err(|e| format!("cause `{}`: {e}", self.name))?;
+                if expression.fills_in() {
+                    let name = &self.name;
+                    return Err(format!(
+                        "cause `{name}`: `known(...)` in the condition `{text}` makes a number of what is unknown\n\
+                         remedy: the fact alone, or `applies(FACT, ELSE)` where it may have no meaning"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A condition. Exactly one of `fact`, `any`, `all`, `not`, `server`, `config`, `station` is given; beside
 /// `fact` at least one comparison.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -178,6 +210,16 @@ pub struct Condition {
     pub station: Option<Vec<String>>,
     /// What it means, in a few words, for the evidence and for what is ruled out.
     pub note: Option<String>,
+}
+
+impl Condition {
+    fn collect<'a>(&'a self, all: &mut Vec<&'a Condition>) {
+        all.push(self);
+        let inner = self.any.iter().chain(&self.all).flatten();
+        for condition in inner.chain(self.not.as_deref()) {
+            condition.collect(all);
+        }
+    }
 }
 
 /// A test of one directive. Exactly one of the tests is given. Unknown when the configuration was not read.
@@ -320,14 +362,15 @@ impl Catalogue {
     /// A catalogue from its file of facts and its files of causes.
     ///
     /// # Errors
-    /// The parser's, with line and column.
-    pub fn parse(facts: &str, causes: &[&str]) -> Result<Self, toml::de::Error> {
-        let facts: FactFile = toml::from_str(facts)?;
+    /// The parser's, with line and column; or what a condition must not hold.
+    pub fn parse(facts: &str, causes: &[&str]) -> Result<Self, String> {
+        let facts: FactFile = toml::from_str(facts).map_err(|e| e.to_string())?;
         let mut all = Vec::new();
         for text in causes {
-            let file: CauseFile = toml::from_str(text)?;
+            let file: CauseFile = toml::from_str(text).map_err(|e| e.to_string())?;
             all.extend(file.cause);
         }
+        all.iter().try_for_each(Cause::check)?;
         Ok(Catalogue {
             facts: facts.fact,
             causes: all,

@@ -1,7 +1,8 @@
 //! Arithmetic over facts, and sentences with such arithmetic in braces.
 //!
 //! A fact may be known, without meaning here, or unknown, and so may every expression over it: what is
-//! unknown never turns into a number on the way.
+//! unknown never turns into a number on the way. Its bounds may say enough all the same:
+//! `a + applies(b, 0)` is at least `a`, whatever `b` is.
 
 use super::fact::{FactView, Reading};
 use crate::words::{count, percent};
@@ -17,9 +18,15 @@ pub enum Expression {
     Binary(char, Box<Expression>, Box<Expression>),
     /// `min(a, b)` or `max(a, b)`.
     Extreme(bool, Box<Expression>, Box<Expression>),
-    /// `known(a, b)`: `a`, or `b` when `a` has no value.
+    /// `known(a, b)`: `a`, or `b` when `a` has no value. Not in conditions: there it would turn what is unknown
+    /// into a number.
     Known(Box<Expression>, Box<Expression>),
+    /// `applies(a, b)`: `a`, or `b` where `a` has no meaning; unknown where `a` is unknown.
+    Applies(Box<Expression>, Box<Expression>),
 }
+
+/// The smallest and the largest value that an expression can have.
+pub(crate) type Bounds = (f64, f64);
 
 impl Expression {
     /// Parses a text.
@@ -44,7 +51,8 @@ impl Expression {
             Expression::Fact(name) => vec![name],
             Expression::Binary(_, a, b)
             | Expression::Extreme(_, a, b)
-            | Expression::Known(a, b) => {
+            | Expression::Known(a, b)
+            | Expression::Applies(a, b) => {
                 let mut names = a.facts();
                 names.extend(b.facts());
                 names
@@ -61,6 +69,10 @@ impl Expression {
                 Reading::Known(value) => Reading::Known(value),
                 _ => b.reading(facts),
             },
+            Expression::Applies(a, b) => match a.reading(facts) {
+                Reading::NotApplicable(_) => b.reading(facts),
+                reading => reading,
+            },
             Expression::Extreme(largest, a, b) => {
                 let pick = if *largest { f64::max } else { f64::min };
                 join(a.reading(facts), b.reading(facts), |a, b| Some(pick(a, b)))
@@ -75,6 +87,56 @@ impl Expression {
             }
         }
     }
+}
+
+impl Expression {
+    /// Whether it holds a `known(...)`.
+    pub(crate) fn fills_in(&self) -> bool {
+        match self {
+            Expression::Number(_) | Expression::Fact(_) => false,
+            Expression::Known(..) => true,
+            Expression::Binary(_, a, b)
+            | Expression::Extreme(_, a, b)
+            | Expression::Applies(a, b) => a.fills_in() || b.fills_in(),
+        }
+    }
+
+    /// What can be said of its value although some facts are unknown: those in `applies(...)` count for something,
+    /// and are not negative. A bare fact may turn out to have no meaning, and then neither has the whole.
+    pub(crate) fn bounds(&self, facts: &FactView<'_>) -> Option<Bounds> {
+        match self.reading(facts) {
+            Reading::Known(value) => return Some((value, value)),
+            Reading::NotApplicable(_) => return None,
+            Reading::Unknown(_) => {}
+        }
+        let both = |a: &Expression, b: &Expression| a.bounds(facts).zip(b.bounds(facts));
+        match self {
+            Expression::Number(_) | Expression::Fact(_) | Expression::Known(..) => None,
+            Expression::Applies(_, b) => b.bounds(facts).map(|b| (b.0.min(0.0), f64::INFINITY)),
+            Expression::Extreme(largest, a, b) => {
+                let pick = if *largest { f64::max } else { f64::min };
+                both(a, b).map(|(a, b)| (pick(a.0, b.0), pick(a.1, b.1)))
+            }
+            Expression::Binary(operator, a, b) => {
+                both(a, b).and_then(|(a, b)| joined_bounds(*operator, a, b))
+            }
+        }
+    }
+}
+
+fn joined_bounds(operator: char, a: Bounds, b: Bounds) -> Option<Bounds> {
+    let positive = a.0 >= 0.0 && b.0 >= 0.0;
+    let (low, high) = match operator {
+        '+' => (a.0 + b.0, a.1 + b.1),
+        '-' => (a.0 - b.1, a.1 - b.0),
+        '*' if positive => (a.0 * b.0, a.1 * b.1),
+        // A divisor that may be 0 leaves it open whether the whole has a meaning.
+        '/' if positive && b.0 > 0.0 => (a.0 / b.1, a.1 / b.0),
+        _ => return None,
+    };
+    // 0 times what may be anything, anything over anything.
+    let or = |value: f64, other: f64| if value.is_nan() { other } else { value };
+    Some((or(low, 0.0), or(high, f64::INFINITY)))
 }
 
 /// Unknown outweighs what has no meaning: with it known, the whole might have one.
@@ -157,7 +219,7 @@ impl Parser<'_> {
             return Ok(Expression::Number(number));
         }
         self.at += length;
-        if !matches!(token, "min" | "max" | "known") {
+        if !matches!(token, "min" | "max" | "known" | "applies") {
             return Ok(Expression::Fact(token.to_owned()));
         }
         self.needed('(')?;
@@ -167,6 +229,7 @@ impl Parser<'_> {
         self.needed(')')?;
         Ok(match token {
             "known" => Expression::Known(a, b),
+            "applies" => Expression::Applies(a, b),
             _ => Expression::Extreme(token == "max", a, b),
         })
     }
@@ -417,9 +480,40 @@ mod tests {
         check("max(a, b) / min(a, b)", Some(2.0));
         check("known(gone, 0.5)", Some(0.5));
         check("known(never, b)", Some(3.0));
+        check("applies(never, 0.5)", Some(0.5));
+        check("applies(gone, 0.5)", None);
         check("gone * 0", None);
         check("a / 0", None);
         check("a + never", None);
+    }
+
+    #[test]
+    fn bounds_of_what_is_partly_unknown() {
+        let set = facts();
+        let check = |text: &str, expected: Option<Bounds>| {
+            let bounds = Expression::parse(text).unwrap().bounds(&set.view("web"));
+            assert_eq!(bounds, expected, "{text}");
+        };
+        let any = f64::INFINITY;
+        check("a + b", Some((9.0, 9.0)));
+        check("a + applies(gone, 0)", Some((6.0, any)));
+        check("a - applies(gone, 0)", Some((-any, 6.0)));
+        check("applies(gone, 0) - applies(gone, 0)", Some((-any, any)));
+        check("max(a, applies(gone, 0))", Some((6.0, any)));
+        check("min(a, applies(gone, 0))", Some((0.0, 6.0)));
+        check("a * applies(gone, 1)", Some((0.0, any)));
+        check("applies(gone, 0) / a", Some((0.0, any)));
+        check("a / applies(gone, 1)", None);
+        check("(a - applies(gone, 0)) * b", None);
+        check("max(a, applies(gone, 0)) / b", Some((2.0, any)));
+        check(
+            "max(a, applies(never, 0)) + applies(gone, 0)",
+            Some((6.0, any)),
+        );
+        check("gone", None);
+        check("a + gone", None);
+        check("a + never", None);
+        check("applies(gone, 0) + never", None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod change;
 mod expression;
 mod fact;
 mod facts;
+#[cfg(test)]
+mod fewer_probes;
 mod rank;
 mod rules;
 mod signature_diff;

@@ -1,11 +1,12 @@
 //! The order of findings, and what is said when no cause is worth a change.
 //!
-//! Station first, then the bound on the gain times the confidence. A cause whose bound is below what could be
-//! measured is true and not worth changing: it stands behind the others, and `none` before it.
+//! Station first, then the bound on the gain times the confidence. A cause whose bound is not known stands behind
+//! all that are worth a change. One whose bound is below what could be measured is true and not worth changing: it
+//! stands last, and `none` before it.
 
 use super::catalogue::{Cause, Explains, Scope};
 use super::expression::{Expression, Format, Template, ungrouped};
-use super::fact::{FactSet, FactView};
+use super::fact::{FactSet, FactView, Reading};
 use super::rules::{Outcome, Scene, judge};
 use super::station::seen_from;
 use super::{Catalogue, Finding, RuledOut, Station, Status, Unseen, change, work};
@@ -18,10 +19,22 @@ const NOISE_FLOOR: f64 = 0.03;
 /// one kind differ by.
 const SMALL_WORK: f64 = 0.1;
 
+/// What a change would bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// Less than could be measured, or nothing here.
+    Nothing,
+    /// That is not known.
+    Unknown,
+    /// Enough to be measured.
+    Measurable,
+}
+
 /// A cause that holds, with what its place depends on.
 struct Held<'a> {
     cause: &'a Cause,
     finding: Finding,
+    worth: Worth,
     fits: bool,
     score: f64,
 }
@@ -94,9 +107,9 @@ pub(crate) fn rank(
         .into_iter()
         .partition(|h| h.cause.explains == Explains::Nothing && h.cause.group == "none");
     order(&mut held);
-    let worthy = held.iter().any(|h| h.finding.worth_changing);
+    let worthy = held.iter().any(|h| h.worth == Worth::Measurable);
     ranked.unexplained = worthy.then(|| unexplained(&held)).flatten();
-    if !worthy {
+    if !worthy && !held.iter().any(|h| h.worth == Worth::Unknown && h.fits) {
         let none = nones.into_iter().filter(|h| h.fits);
         let specific = |h: &Held<'_>| h.cause.beats.iter().any(|b| b == "none");
         let none = none.max_by(|a, b| {
@@ -118,20 +131,18 @@ fn hold<'a>(
     evidence: Vec<Evidence>,
 ) -> Held<'a> {
     let facts = &scene.facts;
-    let gain_bound = cause.gain.as_deref().and_then(|text| {
-        let gain = Expression::parse(text).ok()?.reading(facts).value()?;
-        Some(gain.clamp(0.0, 1.0))
-    });
+    let (gain_bound, gain_unknown) = gain(cause, facts);
     let text = |template: &str| match Template::parse(template) {
         Ok(parsed) => parsed.text(facts),
         Err(_) => template.to_owned(),
     };
-    let worth_changing = worth(cause, scene, gain_bound);
+    let worth = worth(cause, scene, gain_bound);
     let fits = cause.station.is_empty()
         || scene.station == "unknown"
         || cause.station.iter().any(|s| s == scene.station);
     Held {
         fits,
+        worth,
         score: gain_bound.unwrap_or(usual_gain(cause.explains)) * confidence,
         finding: Finding {
             cause: cause.name.clone(),
@@ -145,10 +156,22 @@ fn hold<'a>(
             remedy: ungrouped(&text(remedy(cause, facts))),
             changes: change::changes(cause, scene),
             gain_bound,
-            worth_changing,
+            gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
+            worth_changing: worth == Worth::Measurable,
             proof: None,
         },
         cause,
+    }
+}
+
+/// The bound on the gain, or why it is not known.
+fn gain(cause: &Cause, facts: &FactView<'_>) -> (Option<f64>, Option<String>) {
+    let Some(text) = &cause.gain else {
+        return (None, Some("nothing bounds it".to_owned()));
+    };
+    match Expression::parse(text).map(|gain| gain.reading(facts)) {
+        Ok(Reading::Known(gain)) => (Some(gain.clamp(0.0, 1.0)), None),
+        Ok(Reading::NotApplicable(why) | Reading::Unknown(why)) | Err(why) => (None, Some(why)),
     }
 }
 
@@ -166,9 +189,9 @@ fn usual_gain(explains: Explains) -> f64 {
 /// A bound below the noise floor cannot be shown. CPU that is spared where a CPU is not the limit is worth no
 /// more than the part of the time in which the worker runs; a wait that is spared where a CPU is the limit, no
 /// more than the part in which it does not.
-fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> bool {
+fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
     let (bound, floor) = match cause.explains {
-        Explains::Nothing => return false,
+        Explains::Nothing => return Worth::Nothing,
         Explains::Cpu => (gain_bound.map(|bound| bound * busy(scene)), SMALL_WORK),
         Explains::Wait if full(scene) => (gain_bound.map(|bound| bound * idle(scene)), NOISE_FLOOR),
         _ => (gain_bound, NOISE_FLOOR),
@@ -187,7 +210,12 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> bool {
         _ => true,
     };
     let floor = cause.worth_from.unwrap_or(floor);
-    measurable && bound.is_none_or(|bound| bound >= floor)
+    match bound {
+        _ if !measurable => Worth::Nothing,
+        None => Worth::Unknown,
+        Some(bound) if bound >= floor => Worth::Measurable,
+        Some(_) => Worth::Nothing,
+    }
 }
 
 fn full(scene: Scene<'_>) -> bool {
@@ -232,8 +260,7 @@ fn remedy<'a>(cause: &'a Cause, facts: &FactView<'_>) -> &'a str {
 /// Total order, so that the same facts always give the same list.
 fn order(held: &mut Vec<Held<'_>>) {
     held.sort_by(|a, b| {
-        let worth = b.finding.worth_changing.cmp(&a.finding.worth_changing);
-        worth
+        (b.worth.cmp(&a.worth))
             .then(b.fits.cmp(&a.fits))
             .then(b.score.total_cmp(&a.score))
             .then(b.finding.confidence.total_cmp(&a.finding.confidence))
@@ -259,7 +286,7 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
                 || g.finding.target.is_empty();
             let beats = s.cause.beats.contains(&g.cause.name);
             let mutual = g.cause.beats.contains(&s.cause.name);
-            let worth = s.finding.worth_changing == g.finding.worth_changing;
+            let worth = s.worth == g.worth;
             if same && beats && !mutual && worth {
                 return Some((specific, general));
             }
@@ -271,7 +298,9 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
 /// What is left of the limiting resource's time when everything worth changing is taken off, one bound after
 /// the other; `None` when no bound is known.
 fn unexplained(held: &[Held<'_>]) -> Option<f64> {
-    let worthy = held.iter().filter(|h| h.finding.worth_changing && h.fits);
+    let worthy = held
+        .iter()
+        .filter(|h| h.worth == Worth::Measurable && h.fits);
     let bounds: Vec<f64> = worthy.filter_map(|h| h.finding.gain_bound).collect();
     let rest = bounds.iter().map(|b| 1.0 - b).product::<f64>();
     (!bounds.is_empty()).then_some(rest)
@@ -310,6 +339,7 @@ fn nothing(
             .map_or(String::new(), |v| v.remedy.clone()),
         changes: Vec::new(),
         gain_bound: None,
+        gain_unknown: None,
         worth_changing: false,
         proof: None,
     };
@@ -399,6 +429,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         remedy: verdict.remedy.clone(),
         changes: Vec::new(),
         gain_bound: None,
+        gain_unknown: None,
         worth_changing: true,
         proof: None,
     }

@@ -1,11 +1,11 @@
 //! Conditions over facts, and what they say of a cause, in three values: true, false, unknown.
 //!
-//! Unknown is never 0: an unknown required signal leaves a cause unseen, an unknown supporting one leaves it
-//! suspected, an unknown contradicting one takes a little of its confidence. One contradiction that is
-//! known to hold rules a cause out, whatever else speaks for it.
+//! Unknown is never 0: an unknown required signal leaves a cause unseen, an unknown supporting or contradicting one
+//! leaves it suspected and takes a part of its confidence. One contradiction that is known to hold rules a cause
+//! out, whatever else speaks for it.
 
 use super::catalogue::{Cause, Condition, ConfigTest};
-use super::expression::{Expression, number};
+use super::expression::{Bounds, Expression, number};
 use super::fact::{FactView, Reading};
 use super::facts::number_of;
 use super::{Status, catalogue};
@@ -142,10 +142,11 @@ fn holds(
         supporting.iter().map(weight).sum::<f64>() / supporting.len() as f64
     };
     let unchecked = contradicting.iter().filter(|j| j.truth == Truth::Unknown);
-    let doubt = UNCHECKED.powi(unchecked.count() as i32);
+    let unchecked = unchecked.count();
+    let doubt = UNCHECKED.powi(unchecked as i32);
     let carried = REQUIRED_PART + (1.0 - REQUIRED_PART) * support;
     let unknown = supporting.iter().any(|j| j.truth == Truth::Unknown);
-    let status = if unknown || support < 0.5 {
+    let status = if unknown || unchecked > 0 || support < 0.5 {
         Status::Suspected
     } else {
         Status::Supported
@@ -188,11 +189,12 @@ pub(crate) fn condition(condition: &Condition, scene: Scene<'_>) -> Judged {
         config(test, scene)
     } else {
         let stations = condition.station.as_deref().unwrap_or_default();
-        let found = stations.iter().any(|s| s == scene.station);
-        plain(
-            Truth::of(found),
-            format!("the station is `{}`", scene.station),
-        )
+        let why = format!("the station is `{}`", scene.station);
+        match scene.station {
+            station if stations.iter().any(|s| s == station) => plain(Truth::True, why),
+            "unknown" => unknown(vec!["station".to_owned()], why),
+            _ => plain(Truth::False, why),
+        }
     };
     if let Some(note) = &condition.note {
         judged.why = format!("{note}: {}", judged.why);
@@ -265,18 +267,59 @@ fn compare(condition: &Condition, fact: &str, scene: Scene<'_>) -> Judged {
         Reading::Unknown(reason) => {
             let facts = expression.facts().into_iter();
             let missing = facts.filter(|f| matches!(scene.facts.reading(f), Reading::Unknown(_)));
-            unknown(missing.map(str::to_owned).collect(), reason)
+            let missing = missing.map(str::to_owned).collect();
+            let bounds = expression.bounds(&scene.facts);
+            match bounds.and_then(|bounds| decided(condition, bounds)) {
+                Some((truth, why)) => Judged {
+                    evidence: known_facts(&expression, scene),
+                    ..plain(truth, format!("{shown} is {why}"))
+                },
+                None => unknown(missing, reason),
+            }
         }
     }
 }
 
-fn known(
-    condition: &Condition,
-    expression: &Expression,
-    shown: &str,
-    value: f64,
-    scene: Scene<'_>,
-) -> Judged {
+/// The facts of an expression that are known.
+fn known_facts(expression: &Expression, scene: Scene<'_>) -> Vec<Evidence> {
+    let facts = expression.facts().into_iter();
+    let known = facts.filter_map(|name| {
+        let value = scene.facts.value(name)?;
+        let unit = catalogue().unit_of(name);
+        let source = scene.facts.source(name);
+        Some(Evidence::new(
+            signal(name, name, scene),
+            value,
+            unit,
+            None,
+            source,
+        ))
+    });
+    known.collect()
+}
+
+/// What a comparison says whatever the unknown facts are; `None` when it depends on them.
+fn decided(condition: &Condition, (low, high): Bounds) -> Option<(Truth, String)> {
+    let holds = |value: f64| checks(condition, value).iter().all(|(met, ..)| *met);
+    // The numbers of which all comparisons hold are one stretch: both ends in it, all between.
+    let always = holds(low) && holds(high);
+    let never = condition.at_least.is_some_and(|t| high < t)
+        || condition.above.is_some_and(|t| high <= t)
+        || condition.at_most.is_some_and(|t| low > t)
+        || condition.below.is_some_and(|t| low >= t)
+        || condition
+            .between
+            .is_some_and(|[from, to]| high < from || low > to);
+    let why = match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("between {} and {}", number(low), number(high)),
+        (_, true) => format!("at most {}", number(high)),
+        _ => format!("at least {}", number(low)),
+    };
+    (always || never).then_some((Truth::of(always), why))
+}
+
+/// Each comparison of a condition: whether it is met, its limit, and its words.
+fn checks(condition: &Condition, value: f64) -> Vec<(bool, f64, &'static str)> {
     let checks = [
         condition.at_least.map(|t| (value >= t, t, "at least")),
         condition.at_most.map(|t| (value <= t, t, "at most")),
@@ -289,7 +332,17 @@ fn known(
             .between
             .map(|[_, high]| (value <= high, high, "at most")),
     ];
-    let checks: Vec<(bool, f64, &str)> = checks.into_iter().flatten().collect();
+    checks.into_iter().flatten().collect()
+}
+
+fn known(
+    condition: &Condition,
+    expression: &Expression,
+    shown: &str,
+    value: f64,
+    scene: Scene<'_>,
+) -> Judged {
+    let checks = checks(condition, value);
     let telling = checks.iter().find(|(met, ..)| !met).or(checks.first());
     let first = expression
         .facts()
@@ -301,16 +354,7 @@ fn known(
         Expression::Fact(name) => catalogue().unit_of(name).to_owned(),
         _ => "1".to_owned(),
     };
-    let target = scene.facts.target;
-    let signal = if target.is_empty()
-        || catalogue()
-            .fact(&first)
-            .is_some_and(|f| f.of == super::FactOf::Run)
-    {
-        shown.to_owned()
-    } else {
-        format!("{shown}{{target={target}}}")
-    };
+    let signal = signal(&first, shown, scene);
     let limit =
         telling.map(|(_, limit, words)| format!(" (threshold: {words} {})", number(*limit)));
     Judged {
@@ -324,6 +368,17 @@ fn known(
             scene.facts.source(&first),
         )],
         missing: Vec::new(),
+    }
+}
+
+/// A number's name in the evidence: with its target where `fact` is a target's.
+fn signal(fact: &str, shown: &str, scene: Scene<'_>) -> String {
+    let target = scene.facts.target;
+    let of_run = catalogue().fact(fact).map(|f| f.of) == Some(super::FactOf::Run);
+    if target.is_empty() || of_run {
+        shown.to_owned()
+    } else {
+        format!("{shown}{{target={target}}}")
     }
 }
 

@@ -74,29 +74,8 @@ fn with_calls(mut trial: TrialRecord, calls: Vec<CallStats>) -> TrialRecord {
     trial
 }
 
-fn facts_and_conditions(cause: &Cause) -> Vec<&Condition> {
-    fn walk<'a>(conditions: &'a [Condition], all: &mut Vec<&'a Condition>) {
-        for condition in conditions {
-            all.push(condition);
-            walk(condition.any.as_deref().unwrap_or_default(), all);
-            walk(condition.all.as_deref().unwrap_or_default(), all);
-            if let Some(not) = &condition.not {
-                walk(std::slice::from_ref(not), all);
-            }
-        }
-    }
-    let mut all = Vec::new();
-    walk(&cause.required, &mut all);
-    walk(&cause.supporting, &mut all);
-    walk(&cause.contradicting, &mut all);
-    for change in &cause.change {
-        walk(change.when.as_slice(), &mut all);
-    }
-    all
-}
-
 fn expressions(cause: &Cause) -> Vec<String> {
-    let conditions = facts_and_conditions(cause);
+    let conditions = cause.conditions();
     let compared = conditions.iter().flat_map(|c| [&c.fact, &c.ratio_to]);
     let mut texts: Vec<String> = compared.flatten().cloned().collect();
     texts.extend(cause.gain.clone());
@@ -171,7 +150,7 @@ fn every_cause_is_well_formed() {
             assert!(known, "{name} beats `{beaten}`, which is no cause");
         }
         let measured = |c: &&Condition| c.fact.is_some();
-        let conditions = facts_and_conditions(cause);
+        let conditions = cause.conditions();
         assert!(conditions.iter().any(measured), "{name}: nothing measured");
         for c in &conditions {
             let kinds = [
@@ -703,10 +682,58 @@ fn what_a_shared_host_takes_at_times_is_no_cause() {
     }
 }
 
+#[test]
+fn an_unknown_gain_ranks_below_every_known_one_and_is_said() {
+    let cause = |name: &str, gain: &str| -> String {
+        format!(
+            r#"
+            [[cause]]
+            name = "{name}"
+            title = "{name}"
+            group = "io"
+            why = "x"
+            explains = "cpu"
+            gain = "{gain}"
+            lookalikes = ""
+            thresholds = ""
+            required = [{{ fact = "worker.busiest", at_least = 0.9 }}]
+            remedy = {{ generic = "" }}
+            proof = {{ mechanism = "worker.busiest", moves = "down", control = "worker.busiest" }}
+            "#
+        )
+    };
+    let set = set_facts(&[("worker.busiest", 0.99), ("client.rate_per_s", 1.0)]);
+    let ranked = |causes: &[String]| {
+        let causes: Vec<&str> = causes.iter().map(String::as_str).collect();
+        let catalogue = Catalogue::parse("", &causes).unwrap();
+        let station = super::station::find(&set, None);
+        let ranked = super::rank::rank(&catalogue, &set, &station, None);
+        let named = ranked.findings.into_iter();
+        named
+            .map(|f| (f.cause, f.worth_changing, f.gain_unknown.is_some()))
+            .collect::<Vec<_>>()
+    };
+    let (known, small) = (cause("b_known", "0.11"), cause("c_small", "0.01"));
+    let unknown = cause("a_unknown", "profile.kernel_share");
+    let all = [unknown.clone(), small.clone(), known];
+    assert_eq!(
+        ranked(&all),
+        [
+            ("b_known".to_owned(), true, false),
+            ("a_unknown".to_owned(), false, true),
+            ("c_small".to_owned(), false, false),
+        ]
+    );
+    // Nothing that is known to be worth a change, and no claim that the server is healthy.
+    let first = |causes: &[String]| ranked(causes).swap_remove(0).0;
+    assert_eq!(first(&[small.clone(), unknown]), "a_unknown");
+    assert_eq!(first(&[small]), "none");
+}
+
 /// Facts that other tools print of a proxy whose buffers hold a page: the study's numbers.
 #[test]
 fn small_buffers_are_found_from_counts_alone() {
-    let set = set_facts(&[
+    let mut set = set_facts(&[
         ("worker.busiest", 0.98),
         ("cpu.us_per_request", 180.0),
         ("client.answer_bytes", 93_000.0),
@@ -739,5 +766,8 @@ fn small_buffers_are_found_from_counts_alone() {
         .map(|f| f.cause.as_str())
         .collect();
     assert!(causes[0].contains("buffer"), "{causes:?}");
-    assert!(diagnosis.findings[0].worth_changing);
+    // Without the kernel's part of the CPU nobody knows what it would bring.
+    assert!(diagnosis.findings[0].gain_unknown.is_some());
+    set.known("web", "cpu.system_share", 0.8, "test");
+    assert!(diagnose_facts(&set, "proc").findings[0].worth_changing);
 }

@@ -112,10 +112,20 @@ pub struct Finding {
     /// Largest gain that removing it could bring: share of the limiting resource's time (0 to 1) that it takes;
     /// `None` when no bound is known.
     pub gain_bound: Option<f64>,
-    /// False: true, but not worth changing (its bound is below what could be measured).
+    /// Why that bound is not known, where it decides whether a change is worth it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain_unknown: Option<String>,
+    /// A change would bring enough to be measured. False: true, but not worth changing, or its gain is not known.
     pub worth_changing: bool,
     /// The measured proof.
     pub proof: Option<Proof>,
+}
+
+impl Finding {
+    /// A change may bring something: enough to be measured, or it is not known how much.
+    pub fn may_gain(&self) -> bool {
+        self.worth_changing || self.gain_unknown.is_some()
+    }
 }
 
 /// A cause that was considered and does not hold.

@@ -339,12 +339,12 @@ const NO_CHANGE: &str = "the remedy is no change of a configuration that prony c
 
 /// A finding that names something to be mended.
 fn is_cause(finding: &Finding) -> bool {
-    finding.worth_changing && finding.cause != "none"
+    finding.may_gain() && finding.cause != "none"
 }
 
-/// A finding that a change of a configuration may mend and that is worth it.
+/// A finding that a change of a configuration may fix, and that is worth it or of unknown worth.
 fn provable(finding: &Finding) -> bool {
-    finding.worth_changing && !finding.changes.is_empty()
+    finding.may_gain() && !finding.changes.is_empty()
 }
 
 fn wanted(changes: &[Change]) -> String {

@@ -62,6 +62,7 @@ struct FindingView {
     remedy: String,
     changes: Vec<Change>,
     gain_bound: Option<Number>,
+    gain_unknown: Option<String>,
     worth_changing: bool,
     evidence: Vec<EvidenceView>,
     proof: Option<ProofView>,
@@ -344,6 +345,7 @@ fn finding(
         remedy: finding.remedy.clone(),
         changes: finding.changes.clone(),
         gain_bound: number("gain_bound", Unit::Share),
+        gain_unknown: finding.gain_unknown.clone(),
         worth_changing: finding.worth_changing,
         evidence: evidence
             .map(|(n, e)| {

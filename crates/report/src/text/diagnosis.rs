@@ -276,6 +276,9 @@ fn accounts(diagnosis: &Diagnosis, main: Option<&Finding>) -> String {
             percent(bound)
         );
         text += &wrapped("gain:        ", &words, 13);
+    } else if let Some(why) = main.and_then(|m| m.gain_unknown.as_deref()) {
+        let words = format!("what it would bring is not known: {why}");
+        text += &wrapped("gain:        ", &words, 13);
     }
     let rest = match diagnosis.unexplained {
         Some(share) => format!("{} of the limiting resource's time", percent(share)),
@@ -287,7 +290,7 @@ fn accounts(diagnosis: &Diagnosis, main: Option<&Finding>) -> String {
 fn further(others: &[Finding], style: Style) -> String {
     let refuted = |f: &&Finding| f.status == Status::Refuted;
     let mut text = String::new();
-    let groups: [(&str, Vec<&Finding>); 3] = [
+    let groups: [(&str, Vec<&Finding>); 4] = [
         (
             "further causes",
             others
@@ -296,10 +299,17 @@ fn further(others: &[Finding], style: Style) -> String {
                 .collect(),
         ),
         (
+            "causes whose gain is not known",
+            others
+                .iter()
+                .filter(|f| f.gain_unknown.is_some() && !refuted(f))
+                .collect(),
+        ),
+        (
             "true, but not worth changing",
             others
                 .iter()
-                .filter(|f| !f.worth_changing && !refuted(f))
+                .filter(|f| !f.may_gain() && !refuted(f))
                 .collect(),
         ),
         (
@@ -328,7 +338,10 @@ fn short(finding: &Finding) -> String {
     );
     let mut text = wrapped(&format!("  {}: ", finding.cause), &head, 4);
     text += &wrapped("    ", &finding.why, 4);
-    if finding.worth_changing && finding.status != Status::Refuted && !finding.remedy.is_empty() {
+    if let Some(why) = &finding.gain_unknown {
+        text += &wrapped("    what it would bring is not known: ", why, 6);
+    }
+    if finding.may_gain() && finding.status != Status::Refuted && !finding.remedy.is_empty() {
         text += &wrapped("    remedy: ", &finding.remedy, 6);
     }
     text

@@ -84,6 +84,7 @@ fn small_buffers() -> Finding {
             },
         ],
         gain_bound: Some(0.46),
+        gain_unknown: None,
         worth_changing: true,
         proof: None,
     }
@@ -261,6 +262,7 @@ pub fn many_causes() -> Diagnosis {
         remedy: "Add `keepalive 32;` to the upstream block, with `proxy_http_version 1.1;` and `proxy_set_header Connection \"\";`".into(),
         changes: vec![],
         gain_bound: Some(0.18),
+        gain_unknown: None,
         worth_changing: true,
         proof: None,
     };
@@ -279,6 +281,7 @@ pub fn many_causes() -> Diagnosis {
         )],
         remedy: "Add `buffer=64k flush=1s` to access_log".into(),
         gain_bound: Some(0.004),
+        gain_unknown: None,
         worth_changing: false,
         ..keepalive.clone()
     };
@@ -290,6 +293,7 @@ pub fn many_causes() -> Diagnosis {
         status: Status::Refuted,
         why: "With sndbuf=1m the rate moved by 0.2 % (noise 3 %).".into(),
         gain_bound: None,
+        gain_unknown: None,
         ..keepalive.clone()
     };
     Diagnosis {
@@ -316,6 +320,7 @@ pub fn healthy() -> Diagnosis {
             remedy: "Add workers or cores; nothing in the configuration stands in the way.".into(),
             changes: vec![],
             gain_bound: None,
+            gain_unknown: None,
             worth_changing: false,
             proof: None,
         }],

@@ -97,6 +97,13 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         None => Vec::new(),
     };
+    let alone = material.server(&sheet.target);
+    if alone.is_some_and(|server| server.upstreams.is_empty()) {
+        for name in ["upstream.busiest_demand", "upstream.rwnd_limited_share"] {
+            sheet.not_applicable(name, "it has no upstream");
+        }
+        return;
+    }
     let largest =
         |of: &dyn Fn(&str) -> Option<f64>| local.iter().filter_map(|t| of(t)).reduce(f64::max);
     let wanted = largest(&|target| demand(sheet, target));
