@@ -89,8 +89,8 @@ struct Connection {
     answered: u64,
     /// It stands in the line of free connections.
     in_line: bool,
-    /// Connections in a row that ended without one answer.
-    strikes: u32,
+    /// Connections in a row that ended without a response.
+    consecutive_failures: u32,
     /// Measured successes of the slot.
     successes: u64,
 }
@@ -108,7 +108,7 @@ impl Connection {
             issued: 0,
             answered: 0,
             in_line: false,
-            strikes: 0,
+            consecutive_failures: 0,
             successes: 0,
         }
     }
@@ -135,8 +135,8 @@ pub(crate) struct Exchange {
     closed: VecDeque<Slot>,
     opening: u64,
     resting: u64,
-    /// An attempt to connect ended otherwise than by being turned away.
-    was_let_in: bool,
+    /// An attempt to connect ended otherwise than by a refusal.
+    ever_connected: bool,
     /// Requests to send again.
     retries: VecDeque<Request>,
     /// The schedule.
@@ -165,7 +165,7 @@ impl Exchange {
             closed: (0..slots).collect(),
             opening: 0,
             resting: 0,
-            was_let_in: false,
+            ever_connected: false,
             retries: VecDeque::with_capacity(n * policy.depth),
             backlog,
             window: Window {
@@ -320,7 +320,7 @@ impl Exchange {
     /// The connection can carry requests.
     pub fn on_opened(&mut self, slot: Slot, at: u64) {
         self.opening -= 1;
-        self.was_let_in = true;
+        self.ever_connected = true;
         self.tally.opened += 1;
         let connection = &mut self.connections[slot as usize];
         let took = at.saturating_sub(connection.since);
@@ -338,7 +338,7 @@ impl Exchange {
     /// The connection could not be opened: the request that it was for fails with it.
     pub fn on_open_failed(&mut self, slot: Slot, failure: &Failure, at: u64) {
         self.opening -= 1;
-        self.was_let_in |= !is_turned_away(failure.kind);
+        self.ever_connected |= !is_refusal(failure.kind);
         self.tally.keep_words(failure.kind, &failure.detail);
         if let Some((request, is_retry)) = self.next_request(at) {
             if self.window.contains(request.scheduled_at) && !is_retry {
@@ -354,13 +354,13 @@ impl Exchange {
     fn rest(&mut self, slot: Slot, at: u64) {
         let connection = &mut self.connections[slot as usize];
         if connection.state == State::Open && connection.answered > 0 {
-            connection.strikes = 0;
+            connection.consecutive_failures = 0;
             self.set_state(slot, State::Closed, at);
             self.closed.push_back(slot);
             return;
         }
-        let doublings = connection.strikes.min(7);
-        connection.strikes += 1;
+        let doublings = connection.consecutive_failures.min(7);
+        connection.consecutive_failures += 1;
         let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
         self.resting += 1;
         self.set_state(slot, State::Resting, at + pause_ns);
@@ -611,9 +611,9 @@ impl Exchange {
         self.resting > 0
     }
 
-    /// Every slot has been turned away, and no attempt to connect ever ended otherwise.
-    pub fn is_hopeless(&self) -> bool {
-        !self.was_let_in && self.connections.iter().all(|c| c.strikes > 0)
+    /// Every connection attempt was refused, and each slot has made one.
+    pub fn is_unreachable(&self) -> bool {
+        !self.ever_connected && self.connections.iter().all(|c| c.consecutive_failures > 0)
     }
 
     /// Gives up requests that have waited for a connection for longer than the timeout.
@@ -678,7 +678,7 @@ impl Exchange {
 
 /// A failure to connect that the next attempt will most likely meet again: there is no such server, no way
 /// to it, or no trust in it. A timeout is none of these, nor is a resource of ours that ran out.
-fn is_turned_away(kind: FailureKind) -> bool {
+fn is_refusal(kind: FailureKind) -> bool {
     matches!(
         kind,
         FailureKind::ConnectRefused | FailureKind::ConnectFailed | FailureKind::Tls

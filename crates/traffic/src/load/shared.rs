@@ -22,8 +22,8 @@ pub(crate) struct Shared {
     /// End of the measured part; `u64::MAX` when only the number of requests ends it.
     stop_at: AtomicU64,
     stopped: AtomicBool,
-    /// Threads that have found nobody to load.
-    hopeless: AtomicU32,
+    /// Threads that cannot reach the server.
+    unreachable: AtomicU32,
     gave_up: AtomicBool,
     warmup_ns: u64,
     duration_ns: Option<u64>,
@@ -40,7 +40,7 @@ impl Shared {
             started_at: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             stopped: AtomicBool::new(false),
-            hopeless: AtomicU32::new(0),
+            unreachable: AtomicU32::new(0),
             gave_up: AtomicBool::new(false),
             warmup_ns,
             duration_ns,
@@ -98,16 +98,16 @@ impl Shared {
         }
     }
 
-    /// A thread has found nobody to load, or somebody after all. When all have found nobody, the load ends.
-    pub fn set_hopeless(&self, is_hopeless: bool) {
-        if !is_hopeless {
-            self.hopeless.fetch_sub(1, SeqCst);
-        } else if self.hopeless.fetch_add(1, SeqCst) + 1 == self.threads {
+    /// A thread cannot reach the server, or can after all. When no thread can, the load ends.
+    pub fn set_unreachable(&self, is_unreachable: bool) {
+        if !is_unreachable {
+            self.unreachable.fetch_sub(1, SeqCst);
+        } else if self.unreachable.fetch_add(1, SeqCst) + 1 == self.threads {
             self.end_early(&self.gave_up);
         }
     }
 
-    /// The load ended before its end because there was nobody to load.
+    /// The load ended before its end because the server could not be reached.
     pub fn has_given_up(&self) -> bool {
         self.gave_up.load(SeqCst)
     }
@@ -164,13 +164,13 @@ mod tests {
         let shared = Shared::new(2, 0, Some(3_600_000_000_000));
         shared.thread_is_ready();
         shared.thread_is_ready();
-        shared.set_hopeless(true);
-        shared.set_hopeless(false);
-        shared.set_hopeless(true);
+        shared.set_unreachable(true);
+        shared.set_unreachable(false);
+        shared.set_unreachable(true);
         assert!(!shared.has_given_up());
-        shared.set_hopeless(true);
+        shared.set_unreachable(true);
         assert!(shared.has_given_up());
-        assert!(!shared.is_stopped(), "nobody interrupted it");
+        assert!(!shared.is_stopped(), "it was not interrupted");
         assert!(shared.window().to < shared.started_at().unwrap() + 3_600_000_000_000);
     }
 

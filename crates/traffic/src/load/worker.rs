@@ -28,8 +28,8 @@ const TICK_MIN_NS: u64 = 1_000_000;
 const RESTING_TICK_NS: u64 = 10_000_000;
 /// How long answers may come after the stop of an open loop, at most.
 const GRACE_MAX_NS: u64 = 2_000_000_000;
-/// A measurement in which nobody has let us in for this long will not become one. With the pauses between
-/// attempts each connection has been tried about seven times by then.
+/// A measurement in which every connection attempt has failed for this long will not become one. With the pauses
+/// between attempts each connection has been tried about seven times by then.
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
 /// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 70 us here.
 pub(crate) const SPIN_MAX_NS: u64 = 80_000;
@@ -97,8 +97,8 @@ pub(crate) struct Worker<T> {
     slice_edge: u64,
     tick_at: u64,
     grace_until: u64,
-    /// Nobody to load, as far as this thread can see, and the others know it.
-    is_hopeless: bool,
+    /// The server cannot be reached, as far as this thread can see, and the others know it.
+    is_unreachable: bool,
     /// The earliest of all times at which something other than an event must be done.
     next_edge: u64,
     spun_ns: u64,
@@ -124,7 +124,7 @@ impl<T: Transport> Worker<T> {
             slice_edge: 0,
             tick_at: 0,
             grace_until: u64::MAX,
-            is_hopeless: false,
+            is_unreachable: false,
             next_edge: 0,
             spun_ns: 0,
             pauses: 0,
@@ -420,7 +420,7 @@ impl<T: Transport> Worker<T> {
             }
         }
         self.exchange.expire(now);
-        self.look_for_hope(now);
+        self.check_unreachable(now);
         if self.phase < Phase::Grace {
             let window = self.shared.window();
             self.exchange.window = window;
@@ -434,13 +434,13 @@ impl<T: Transport> Worker<T> {
         self.tick_at = now + period.min(self.task.timeout_ns / 16).max(TICK_MIN_NS);
     }
 
-    fn look_for_hope(&mut self, now: u64) {
-        let is_hopeless = self.phase == Phase::Measured
+    fn check_unreachable(&mut self, now: u64) {
+        let is_unreachable = self.phase == Phase::Measured
             && now >= self.exchange.window.from + GIVE_UP_NS
-            && self.exchange.is_hopeless();
-        if is_hopeless != self.is_hopeless {
-            self.is_hopeless = is_hopeless;
-            self.shared.set_hopeless(is_hopeless);
+            && self.exchange.is_unreachable();
+        if is_unreachable != self.is_unreachable {
+            self.is_unreachable = is_unreachable;
+            self.shared.set_unreachable(is_unreachable);
         }
     }
 
