@@ -83,8 +83,11 @@ impl Pacer {
     pub fn next_due(&self) -> Option<u64> {
         match self {
             Pacer::Closed => None,
-            Pacer::Constant(c) => Some(c.start_ns + (c.number as f64 * c.gap_ns) as u64),
-            Pacer::Poisson(p) => Some(p.start_ns + p.offset_ns as u64),
+            Pacer::Constant(c) => Some(
+                c.start_ns
+                    .saturating_add((c.number as f64 * c.gap_ns) as u64),
+            ),
+            Pacer::Poisson(p) => Some(p.start_ns.saturating_add(p.offset_ns as u64)),
         }
     }
 
@@ -186,6 +189,22 @@ mod tests {
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.02);
             let above_mean = gaps.iter().filter(|&&g| g > mean).count() as f64 / gaps.len() as f64;
             assert!((above_mean - (-1.0_f64).exp()).abs() < 0.01, "{above_mean}");
+        }
+    }
+
+    #[test]
+    fn an_absurdly_small_rate_is_due_at_the_end_of_time() {
+        for arrival in [
+            Arrival::Constant { per_s: 1e-12 },
+            Arrival::Poisson {
+                per_s: 1e-12,
+                seed: 1,
+            },
+        ] {
+            let mut pacer = Pacer::new(&arrival, Share { index: 0, of: 1 }, SECOND);
+            pacer.advance();
+            pacer.advance();
+            assert_eq!(pacer.next_due(), Some(u64::MAX));
         }
     }
 

@@ -48,6 +48,8 @@ use worker::{Report, Task, Worker};
 
 /// Below this a timeout could not be told from the loop's own rounds.
 const TIMEOUT_MIN_NS: u64 = 1_000_000;
+/// The longest duration and warm-up. 64 bits of nanoseconds end after 584 years: an absurd `-d` must not wrap.
+const SPAN_MAX: Nanos = Nanos::from_secs(365 * 24 * 3_600);
 /// A request up to this size leaves in one segment on any path.
 const ONE_SEGMENT_BYTES: usize = 1_200;
 /// How long an address of a name with several may take to accept a connection.
@@ -264,6 +266,13 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
         return Err(LoadError::Timeout {
             timeout: spec.timeout,
         });
+    }
+    let spans = [
+        ("the duration", spec.duration.unwrap_or_default()),
+        ("the warm-up", spec.warmup),
+    ];
+    if let Some(&(what, asked)) = spans.iter().find(|(_, span)| *span > SPAN_MAX) {
+        return Err(LoadError::TooLong { what, asked });
     }
     match spec {
         LoadSpec { connections: 0, .. } => zero("the number of connections"),
@@ -519,6 +528,23 @@ mod tests {
         assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
         assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
         assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));
+    }
+
+    #[test]
+    fn a_duration_that_the_clock_cannot_hold_is_refused() {
+        let refused = |change: fn(&mut LoadSpec)| {
+            let error = check_quantities(&spec(change)).unwrap_err();
+            (error.to_string(), error.remedy())
+        };
+        let (text, remedy) = refused(|s| s.duration = Some(Nanos(u64::MAX)));
+        assert_eq!(
+            text,
+            "reading the load: the duration is 5124095 hours, and the longest that is taken is 8760 hours (a year)"
+        );
+        assert!(remedy.starts_with("shorten the duration;"));
+        let (text, _) = refused(|s| s.warmup = Nanos(u64::MAX - 1));
+        assert!(text.contains("the warm-up is 5124095 hours"));
+        assert!(check_quantities(&spec(|s| s.duration = Some(SPAN_MAX))).is_ok());
     }
 
     #[test]

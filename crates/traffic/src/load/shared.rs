@@ -55,7 +55,9 @@ impl Shared {
         }
         let started_at = now_ns() + START_AHEAD_NS;
         if let Some(duration_ns) = self.duration_ns {
-            let end = started_at + self.warmup_ns + duration_ns;
+            let end = started_at
+                .saturating_add(self.warmup_ns)
+                .saturating_add(duration_ns);
             self.stop_at.fetch_min(end, SeqCst);
         }
         // A thread that panics counts as ready, perhaps a second time: the first start stands.
@@ -74,14 +76,15 @@ impl Shared {
         let started_at = self.started_at.load(SeqCst);
         let to = self.stop_at.load(SeqCst).max(started_at);
         Window {
-            from: (started_at + self.warmup_ns).min(to),
+            from: started_at.saturating_add(self.warmup_ns).min(to),
             to,
         }
     }
 
     /// Warm-up and measurement together, if their length is known.
     pub fn total_ns(&self) -> Option<u64> {
-        self.duration_ns.map(|duration| self.warmup_ns + duration)
+        self.duration_ns
+            .map(|duration| self.warmup_ns.saturating_add(duration))
     }
 
     /// Ends the load before its end.
@@ -146,6 +149,15 @@ mod tests {
             to: at + 110,
         };
         assert_eq!(shared.window(), expected);
+    }
+
+    #[test]
+    fn an_absurd_duration_ends_at_the_end_of_time_and_not_before_the_start() {
+        let shared = Shared::new(1, u64::MAX / 2, Some(u64::MAX));
+        shared.thread_is_ready();
+        assert_eq!(shared.window().to, u64::MAX);
+        assert!(shared.window().from > shared.started_at().unwrap());
+        assert_eq!(shared.total_ns(), Some(u64::MAX));
     }
 
     #[test]
