@@ -6,7 +6,8 @@
 //! [`Exchange::ended`].
 
 use super::coalesce::Coalesce;
-use super::response::{Answer, HEAD_BYTES, HeadCache, ResponseReader};
+use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal};
+use super::response::{Answer, HEAD_BYTES, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
 use crate::arrival::Backlog;
@@ -23,104 +24,6 @@ const DISCARD_AT_ONCE: u64 = 1 << 20;
 const LARGE_BODY: u64 = 16 * 1024;
 /// What is read of a response that is expected to be large.
 const HEAD_READ: usize = 4 * 1024;
-const BACK_OFF_MIN_NS: u64 = 10_000_000;
-const BACK_OFF_MAX_NS: u64 = 1_000_000_000;
-
-/// How connections are used; the same for all threads.
-#[derive(Clone, Debug)]
-pub(crate) struct Policy {
-    /// Requests are due by a schedule.
-    pub open_loop: bool,
-    /// Requests in flight on one connection.
-    pub depth: usize,
-    /// Requests that one connection carries.
-    pub per_connection: u64,
-    /// The requests themselves announce the end of the connection, so the server closing is not its idea.
-    pub announces_close: bool,
-    /// The method is HEAD.
-    pub head_requests: bool,
-    /// Length of one request.
-    pub request_bytes: usize,
-    /// After this long without a complete answer a request has failed.
-    pub timeout_ns: u64,
-}
-
-/// Why a connection ends.
-#[derive(Debug)]
-pub(crate) enum Ending {
-    /// The server announced it with its last answer.
-    Announced,
-    /// The client wants it: the last request has been answered.
-    Policy,
-    /// The server ended it while no request was outstanding.
-    IdleEnd,
-    /// Bytes came that no request had asked for.
-    Stray,
-    /// Something failed, and the outstanding requests with it.
-    Failed(Failure),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Closed,
-    /// Closed, and not to be opened before `since`.
-    Resting,
-    Opening,
-    Open,
-}
-
-/// One connection slot.
-#[derive(Debug)]
-struct Connection {
-    state: State,
-    /// Since when it is in this state; for `Resting`, until when.
-    since: u64,
-    free_since: u64,
-    /// When the first byte of the current response came; 0 before it.
-    first_byte_at: u64,
-    reader: ResponseReader,
-    /// Sent and not answered, oldest first.
-    outstanding: VecDeque<Request>,
-    /// Bytes of the outstanding requests that the transport has not taken yet.
-    unsent: usize,
-    /// Requests sent on this connection.
-    issued: u64,
-    /// Answers on this connection.
-    answered: u64,
-    /// It stands in the line of free connections.
-    in_line: bool,
-    /// Connections in a row that ended without a response.
-    consecutive_failures: u32,
-    /// Measured successes of the slot.
-    successes: u64,
-}
-
-impl Connection {
-    fn new(depth: usize) -> Self {
-        Connection {
-            state: State::Closed,
-            since: 0,
-            free_since: 0,
-            first_byte_at: 0,
-            reader: ResponseReader::default(),
-            outstanding: VecDeque::with_capacity(depth),
-            unsent: 0,
-            issued: 0,
-            answered: 0,
-            in_line: false,
-            consecutive_failures: 0,
-            successes: 0,
-        }
-    }
-
-    fn room(&self, policy: &Policy) -> usize {
-        if self.state != State::Open || self.unsent > 0 {
-            return 0;
-        }
-        let left = policy.per_connection - self.issued;
-        (policy.depth - self.outstanding.len()).min(usize::try_from(left).unwrap_or(usize::MAX))
-    }
-}
 
 /// The bookkeeping; see the module.
 pub(crate) struct Exchange {
@@ -303,13 +206,7 @@ impl Exchange {
     /// The connection is being opened.
     pub fn on_opening(&mut self, slot: Slot, at: u64) {
         self.opening += 1;
-        self.set_state(slot, State::Opening, at);
-    }
-
-    fn set_state(&mut self, slot: Slot, state: State, since: u64) {
-        let connection = &mut self.connections[slot as usize];
-        connection.state = state;
-        connection.since = since;
+        self.connections[slot as usize].set_state(State::Opening, at);
     }
 
     /// Connections on their way to being open.
@@ -325,13 +222,7 @@ impl Exchange {
         let connection = &mut self.connections[slot as usize];
         let took = at.saturating_sub(connection.since);
         self.tally.connect.record(Nanos(took));
-        connection.reader = ResponseReader::default();
-        connection.first_byte_at = 0;
-        connection.unsent = 0;
-        connection.issued = 0;
-        connection.answered = 0;
-        connection.free_since = at;
-        self.set_state(slot, State::Open, at);
+        connection.opened(at);
         self.join_line(slot);
     }
 
@@ -347,23 +238,17 @@ impl Exchange {
             }
             self.fail(request, failure);
         }
-        self.rest(slot, at);
+        self.close(slot, at);
     }
 
-    /// Closes the slot; a connection that ended without an answer is not opened again at once.
-    fn rest(&mut self, slot: Slot, at: u64) {
+    /// Closes the slot, or lets it rest.
+    fn close(&mut self, slot: Slot, at: u64) {
         let connection = &mut self.connections[slot as usize];
-        if connection.state == State::Open && connection.answered > 0 {
-            connection.consecutive_failures = 0;
-            self.set_state(slot, State::Closed, at);
-            self.closed.push_back(slot);
-            return;
+        connection.ended(at);
+        match connection.state {
+            State::Resting => self.resting += 1,
+            _ => self.closed.push_back(slot),
         }
-        let doublings = connection.consecutive_failures.min(7);
-        connection.consecutive_failures += 1;
-        let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
-        self.resting += 1;
-        self.set_state(slot, State::Resting, at + pause_ns);
     }
 
     /// A request has failed; its words are kept even outside the measured part.
@@ -392,7 +277,7 @@ impl Exchange {
             Ending::Failed(failure) => self.fail_outstanding(slot, failure),
             _ => self.retry_outstanding(slot),
         }
-        self.rest(slot, at);
+        self.close(slot, at);
     }
 
     fn fail_outstanding(&mut self, slot: Slot, failure: &Failure) {
@@ -584,24 +469,16 @@ impl Exchange {
 
     /// The connection's time is up: its oldest request, or its opening, has waited for too long.
     pub fn timed_out(&self, slot: Slot, now: u64) -> Option<TimedOut> {
-        let connection = &self.connections[slot as usize];
         let limit = now.saturating_sub(self.policy.timeout_ns);
-        match connection.state {
-            State::Opening if connection.since <= limit => Some(TimedOut::Opening),
-            State::Open => {
-                let oldest = connection.outstanding.front()?;
-                (oldest.sent_at <= limit).then_some(TimedOut::Request)
-            }
-            _ => None,
-        }
+        self.connections[slot as usize].timed_out(limit)
     }
 
     /// Lets a resting connection be opened again when its pause is over.
     pub fn wake(&mut self, slot: Slot, now: u64) {
-        let connection = &self.connections[slot as usize];
+        let connection = &mut self.connections[slot as usize];
         if connection.state == State::Resting && connection.since <= now {
             self.resting -= 1;
-            self.set_state(slot, State::Closed, now);
+            connection.set_state(State::Closed, now);
             self.closed.push_back(slot);
         }
     }
@@ -674,22 +551,4 @@ impl Exchange {
         };
         self.connections.iter().filter(silent).count() as u32
     }
-}
-
-/// A failure to connect that the next attempt will most likely meet again: there is no such server, no way
-/// to it, or no trust in it. A timeout is none of these, nor is a resource of ours that ran out.
-fn is_refusal(kind: FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::ConnectRefused | FailureKind::ConnectFailed | FailureKind::Tls
-    )
-}
-
-/// What has timed out; see [`Exchange::timed_out`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimedOut {
-    /// The opening of the connection.
-    Opening,
-    /// The oldest request.
-    Request,
 }

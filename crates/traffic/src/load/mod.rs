@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `request`, `limits` | the request's bytes; what the host must have |
 //! | `worker` | the one loop: phases, sends, receives, time |
-//! | `exchange`, `response` | its bookkeeping: requests on connections, answers in bytes |
+//! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
@@ -13,6 +13,7 @@
 //! How a server is reached is a transport, when requests are due an arrival process; neither is here.
 
 mod coalesce;
+mod connection;
 mod cost;
 mod error;
 mod exchange;
@@ -32,7 +33,8 @@ use crate::arrival::{Backlog, Limits, Pacer, Share};
 use crate::clock::now_ns;
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
-use exchange::{Exchange, Policy};
+use connection::Policy;
+use exchange::Exchange;
 use record::{Arrival, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;

@@ -9,8 +9,9 @@
 //! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
 //! grace for the answers that are still on their way. Everything is allocated before the first phase.
 
+use super::connection::{Ending, TimedOut};
 use super::cost::{Cost, Snapshot};
-use super::exchange::{Ending, Exchange, TimedOut};
+use super::exchange::Exchange;
 use super::shared::Shared;
 use super::slices::Edges;
 use super::tally::{Tally, Window};
