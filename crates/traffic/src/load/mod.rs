@@ -30,7 +30,7 @@ mod worker;
 pub use error::LoadError;
 
 use crate::arrival::{Backlog, Limits, Pacer, Share};
-use crate::clock::now_ns;
+use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
 use connection::Policy;
@@ -129,8 +129,8 @@ impl Load {
             lanes.push(lane);
             let spawned = self.spawn(index, slicer, &shared, identify.clone());
             if spawned.is_err() {
-                shared.stop();
-                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready());
+                shared.stop(now_ns());
+                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready(now_ns()));
             }
             threads.push(spawned?);
         }
@@ -140,7 +140,7 @@ impl Load {
             match identity {
                 Ok(id) => thread_ids[index as usize] = id,
                 Err(cpu) => {
-                    shared.stop();
+                    shared.stop(now_ns());
                     let allowed = sys::allowed_cpus();
                     return Err(LoadError::Cpu { cpu, allowed });
                 }
@@ -185,14 +185,14 @@ impl Load {
             None => spawn_thread(
                 cpu,
                 identify,
-                Worker::new(transport, exchange, task, shared),
+                Worker::new(transport, MonotonicClock, exchange, task, shared),
             ),
             Some((config, name)) => {
                 let transport = Tls::new(transport, slots, config, name.clone());
                 spawn_thread(
                     cpu,
                     identify,
-                    Worker::new(transport, exchange, task, shared),
+                    Worker::new(transport, MonotonicClock, exchange, task, shared),
                 )
             }
         }
@@ -226,10 +226,10 @@ fn pick_cpu(cpus: &[u32], index: u32) -> Option<u32> {
     (!cpus.is_empty()).then(|| cpus[index as usize % cpus.len()])
 }
 
-fn spawn_thread<T: Transport + 'static>(
+fn spawn_thread<T: Transport + Send + 'static>(
     cpu: Option<u32>,
     identify: mpsc::Sender<(u32, Result<i32, u32>)>,
-    worker: Worker<T>,
+    worker: Worker<T, MonotonicClock>,
 ) -> Result<JoinHandle<Report>, LoadError> {
     let index = worker.index();
     std::thread::Builder::new()
@@ -424,7 +424,7 @@ pub struct Stopper(Arc<Shared>);
 impl Stopper {
     /// Ends the measurement within about a tenth of a second. A load that has ended is left alone.
     pub fn stop(&self) {
-        self.0.stop();
+        self.0.stop(now_ns());
     }
 }
 

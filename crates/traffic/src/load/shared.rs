@@ -49,11 +49,11 @@ impl Shared {
     }
 
     /// One more thread is ready; the last one sets the time of the start.
-    pub fn thread_is_ready(&self) {
+    pub fn thread_is_ready(&self, now: u64) {
         if self.ready.fetch_add(1, SeqCst) + 1 < self.threads {
             return;
         }
-        let started_at = now_ns() + START_AHEAD_NS;
+        let started_at = now + START_AHEAD_NS;
         if let Some(duration_ns) = self.duration_ns {
             let end = started_at
                 .saturating_add(self.warmup_ns)
@@ -88,13 +88,13 @@ impl Shared {
     }
 
     /// Ends the load before its end.
-    pub fn stop(&self) {
-        self.end_early(&self.stopped);
+    pub fn stop(&self, now: u64) {
+        self.end_early(&self.stopped, now);
     }
 
     /// Brings the end forward and sets `mark`, unless the load ends sooner by itself.
-    fn end_early(&self, mark: &AtomicBool) {
-        let at = now_ns() + STOP_AHEAD_NS;
+    fn end_early(&self, mark: &AtomicBool, now: u64) {
+        let at = now + STOP_AHEAD_NS;
         let planned = self.stop_at.fetch_min(at, SeqCst);
         if at < planned {
             mark.store(true, SeqCst);
@@ -102,11 +102,11 @@ impl Shared {
     }
 
     /// A thread cannot reach the server, or can after all. When no thread can, the load ends.
-    pub fn set_unreachable(&self, is_unreachable: bool) {
+    pub fn set_unreachable(&self, is_unreachable: bool, now: u64) {
         if !is_unreachable {
             self.unreachable.fetch_sub(1, SeqCst);
         } else if self.unreachable.fetch_add(1, SeqCst) + 1 == self.threads {
-            self.end_early(&self.gave_up);
+            self.end_early(&self.gave_up, now);
         }
     }
 
@@ -127,8 +127,8 @@ pub(crate) struct StopOnPanic(pub Arc<Shared>);
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop();
-            self.0.thread_is_ready();
+            self.0.stop(now_ns());
+            self.0.thread_is_ready(now_ns());
         }
     }
 }
@@ -137,12 +137,14 @@ impl Drop for StopOnPanic {
 mod tests {
     use super::*;
 
+    const NOW: u64 = 1_000_000_000_000;
+
     #[test]
     fn the_last_thread_sets_the_start_and_the_end() {
         let shared = Shared::new(2, 10, Some(100));
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         assert_eq!(shared.started_at(), None);
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         let at = shared.started_at().unwrap();
         let expected = Window {
             from: at + 10,
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn an_absurd_duration_ends_at_the_end_of_time_and_not_before_the_start() {
         let shared = Shared::new(1, u64::MAX / 2, Some(u64::MAX));
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         assert_eq!(shared.window().to, u64::MAX);
         assert!(shared.window().from > shared.started_at().unwrap());
         assert_eq!(shared.total_ns(), Some(u64::MAX));
@@ -163,9 +165,9 @@ mod tests {
     #[test]
     fn a_stop_before_the_start_leaves_an_empty_window() {
         let shared = Shared::new(1, 0, Some(3_600_000_000_000));
-        shared.stop();
+        shared.stop(NOW);
         assert!(shared.is_stopped());
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         let window = shared.window();
         assert!(window.to < shared.started_at().unwrap() + 3_600_000_000_000);
         assert!(window.from <= window.to);
@@ -174,13 +176,13 @@ mod tests {
     #[test]
     fn all_threads_must_have_given_up_at_the_same_time() {
         let shared = Shared::new(2, 0, Some(3_600_000_000_000));
-        shared.thread_is_ready();
-        shared.thread_is_ready();
-        shared.set_unreachable(true);
-        shared.set_unreachable(false);
-        shared.set_unreachable(true);
+        shared.thread_is_ready(NOW);
+        shared.thread_is_ready(NOW);
+        shared.set_unreachable(true, NOW);
+        shared.set_unreachable(false, NOW);
+        shared.set_unreachable(true, NOW);
         assert!(!shared.has_given_up());
-        shared.set_unreachable(true);
+        shared.set_unreachable(true, NOW);
         assert!(shared.has_given_up());
         assert!(!shared.is_stopped(), "it was not interrupted");
         assert!(shared.window().to < shared.started_at().unwrap() + 3_600_000_000_000);
@@ -189,8 +191,8 @@ mod tests {
     #[test]
     fn a_stop_after_the_end_interrupts_nothing() {
         let shared = Shared::new(1, 0, Some(0));
-        shared.thread_is_ready();
-        shared.stop();
+        shared.thread_is_ready(NOW);
+        shared.stop(NOW);
         assert!(!shared.is_stopped());
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
 //! grace for the answers that are still on their way. Everything is allocated before the first phase.
+//!
+//! Clock and transport are parameters, so that the same loop runs against a simulated server on simulated time.
 
 use super::connection::{Ending, TimedOut};
 use super::cost::{Cost, Snapshot};
@@ -16,8 +18,7 @@ use super::shared::Shared;
 use super::slices::Edges;
 use super::tally::{Tally, Window};
 use crate::arrival::{Backlog, Limits, Pacer, Share};
-use crate::clock::now_ns;
-use crate::sys;
+use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
 use record::{Arrival, Close, FailureKind};
 use std::sync::Arc;
@@ -87,8 +88,9 @@ pub(crate) struct Report {
 }
 
 /// One load thread; see the module.
-pub(crate) struct Worker<T> {
+pub(crate) struct Worker<T, C> {
     transport: T,
+    clock: C,
     exchange: Exchange,
     task: Task,
     shared: Arc<Shared>,
@@ -111,11 +113,18 @@ pub(crate) struct Worker<T> {
     to: Option<Snapshot>,
 }
 
-impl<T: Transport> Worker<T> {
+impl<T: Transport, C: LoopClock> Worker<T, C> {
     /// A worker that has allocated all it will need.
-    pub fn new(transport: T, exchange: Exchange, task: Task, shared: Arc<Shared>) -> Self {
+    pub fn new(
+        transport: T,
+        clock: C,
+        exchange: Exchange,
+        task: Task,
+        shared: Arc<Shared>,
+    ) -> Self {
         Worker {
             transport,
+            clock,
             exchange,
             task,
             shared,
@@ -157,12 +166,17 @@ impl<T: Transport> Worker<T> {
             }
             self.wait_for_events();
             self.handle_events();
-            let now = now_ns();
+            let now = self.now();
             if now >= self.next_edge {
                 self.cross_edges(now);
             }
         }
         self.report()
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.now().0
     }
 
     // ---- Before the load ----
@@ -173,18 +187,18 @@ impl<T: Transport> Worker<T> {
         {
             self.open(slot);
         }
-        let give_up_at = now_ns().saturating_add(self.task.timeout_ns);
-        while self.exchange.opening() > 0 && now_ns() < give_up_at && !self.shared.is_stopped() {
+        let give_up_at = self.now().saturating_add(self.task.timeout_ns);
+        while self.exchange.opening() > 0 && self.now() < give_up_at && !self.shared.is_stopped() {
             self.wait(TICK_MAX_NS / 10);
             self.handle_events();
         }
-        self.shared.thread_is_ready();
+        self.shared.thread_is_ready(self.now());
     }
 
     fn await_start(&mut self) -> u64 {
         loop {
             let started_at = self.shared.started_at();
-            let now = now_ns();
+            let now = self.now();
             match started_at {
                 Some(at) if now >= at => return at,
                 Some(at) => self.wait(at - now),
@@ -208,7 +222,7 @@ impl<T: Transport> Worker<T> {
         self.exchange.slicer.current.from = started_at;
         self.slice_edge = self.edges.after(started_at);
         self.cut_at = self.snapshot();
-        self.cross_edges(now_ns());
+        self.cross_edges(self.now());
     }
 
     // ---- Once around ----
@@ -217,14 +231,14 @@ impl<T: Transport> Worker<T> {
     #[inline]
     fn send_due(&mut self) {
         while let Some(slot) = self.exchange.next_free() {
-            let now = now_ns();
+            let now = self.now();
             if !self.exchange.issue(slot, now) {
                 break;
             }
             self.transmit(slot, now);
         }
         if self.exchange.has_closed() {
-            let now = now_ns();
+            let now = self.now();
             while let Some(slot) = self.exchange.next_to_open(now) {
                 self.open(slot);
             }
@@ -250,7 +264,7 @@ impl<T: Transport> Worker<T> {
     }
 
     fn open(&mut self, slot: Slot) {
-        let now = now_ns();
+        let now = self.now();
         self.exchange.on_opening(slot, now);
         if let Err(failure) = self.transport.open(slot) {
             self.transport.close(slot, Close::Fin);
@@ -260,11 +274,11 @@ impl<T: Transport> Worker<T> {
 
     fn end(&mut self, slot: Slot, ending: &Ending) {
         self.transport.close(slot, self.task.close);
-        self.exchange.ended(slot, ending, now_ns());
+        self.exchange.ended(slot, ending, self.now());
     }
 
     fn wait_for_events(&mut self) {
-        let now = now_ns();
+        let now = self.now();
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
@@ -272,7 +286,7 @@ impl<T: Transport> Worker<T> {
             && let Some(pause) = self.exchange.coalesce.pause_ns()
         {
             let pause = pause.min(left);
-            sys::pause(pause);
+            self.clock.pause(pause);
             self.pauses += 1;
             left -= pause;
         }
@@ -292,7 +306,7 @@ impl<T: Transport> Worker<T> {
             self.exchange
                 .tally
                 .keep_words(failure.kind, &failure.detail);
-            self.shared.stop();
+            self.shared.stop(self.now());
         }
     }
 
@@ -305,8 +319,8 @@ impl<T: Transport> Worker<T> {
                 self.wait(0);
                 poll_at = now + SPIN_POLL_NS;
             }
-            std::hint::spin_loop();
-            now = now_ns();
+            self.clock.spin();
+            now = self.now();
         }
         self.spun_ns += now - started_at;
     }
@@ -315,9 +329,9 @@ impl<T: Transport> Worker<T> {
         let mut events = std::mem::take(&mut self.events);
         for (slot, event) in events.drain(..) {
             match event {
-                Event::Opened => self.exchange.on_opened(slot, now_ns()),
+                Event::Opened => self.exchange.on_opened(slot, self.now()),
                 Event::OpenFailed(failure) => {
-                    self.exchange.on_open_failed(slot, &failure, now_ns());
+                    self.exchange.on_open_failed(slot, &failure, self.now());
                 }
                 Event::Ready {
                     readable,
@@ -326,7 +340,7 @@ impl<T: Transport> Worker<T> {
                 } => {
                     let ended = readable && self.receive(slot, hangup);
                     if writable && !ended && self.exchange.unsent(slot) > 0 {
-                        self.transmit(slot, now_ns());
+                        self.transmit(slot, self.now());
                     }
                     self.send_due();
                 }
@@ -340,7 +354,7 @@ impl<T: Transport> Worker<T> {
     fn receive(&mut self, slot: Slot, hangup: bool) -> bool {
         loop {
             let received = self.transport.recv(slot, self.exchange.want(slot));
-            let at = now_ns();
+            let at = self.clock.now().0;
             let (ending, more) = match received {
                 Ok(Received::Data { bytes, more }) => {
                     (self.exchange.on_bytes(slot, bytes, at), more)
@@ -441,7 +455,7 @@ impl<T: Transport> Worker<T> {
             && self.exchange.is_unreachable();
         if is_unreachable != self.is_unreachable {
             self.is_unreachable = is_unreachable;
-            self.shared.set_unreachable(is_unreachable);
+            self.shared.set_unreachable(is_unreachable, now);
         }
     }
 
@@ -464,7 +478,8 @@ impl<T: Transport> Worker<T> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::take(self.spun_ns, self.transport.syscalls() + self.pauses)
+        let syscalls = self.transport.syscalls() + self.pauses;
+        Snapshot::take(self.now(), self.spun_ns, syscalls)
     }
 
     // ---- The end ----
@@ -488,7 +503,7 @@ impl<T: Transport> Worker<T> {
 
     /// With a number of requests, or after the stop, the end has come when all have met their fate.
     fn end_if_settled(&mut self) {
-        let now = now_ns();
+        let now = self.now();
         if self.phase != Phase::WarmUp && self.exchange.is_settled(now) {
             if self.phase == Phase::Measured {
                 self.exchange.window.to = now;
