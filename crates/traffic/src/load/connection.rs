@@ -15,8 +15,6 @@ const BACK_OFF_MAX_NS: u64 = 1_000_000_000;
 /// How connections are used; the same for all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
-    /// Requests are due by a schedule.
-    pub open_loop: bool,
     /// Requests in flight on one connection.
     pub depth: usize,
     /// Requests that one connection carries.

@@ -10,7 +10,7 @@ use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal}
 use super::response::{Answer, HEAD_BYTES, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
-use crate::arrival::Backlog;
+use crate::arrival::Arrivals;
 use crate::transport::{Failure, Slot, Want};
 use record::{FailureKind, Nanos};
 use std::collections::VecDeque;
@@ -42,10 +42,12 @@ pub(crate) struct Exchange {
     ever_connected: bool,
     /// Requests to send again.
     retries: VecDeque<Request>,
-    /// The schedule.
-    pub backlog: Backlog,
+    /// When requests are due.
+    pub arrivals: Arrivals,
     /// The measured part.
     pub window: Window,
+    /// Responses at this time or later do not count.
+    counted_until: u64,
     /// Measured requests that were sent and have not met their fate.
     pub in_flight: u64,
     /// Counts.
@@ -58,7 +60,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// All slots closed, nothing scheduled.
-    pub fn new(policy: Policy, slots: u32, backlog: Backlog, slicer: Slicer) -> Self {
+    pub fn new(policy: Policy, slots: u32, slicer: Slicer) -> Self {
         let n = slots as usize;
         Exchange {
             connections: (0..n).map(|_| Connection::new(policy.depth)).collect(),
@@ -70,17 +72,27 @@ impl Exchange {
             resting: 0,
             ever_connected: false,
             retries: VecDeque::with_capacity(n * policy.depth),
-            backlog,
+            arrivals: Arrivals::none(),
             window: Window {
                 from: u64::MAX,
                 to: u64::MAX,
             },
+            counted_until: u64::MAX,
             in_flight: 0,
             tally: Tally::new(),
             slicer,
             coalesce: Coalesce::default(),
             policy,
         }
+    }
+
+    /// Sets the measured part, which ends the arrivals; returns when the last response counts.
+    pub fn set_window(&mut self, window: Window) -> u64 {
+        self.window = window;
+        self.arrivals.set_until(window.to);
+        let grace_ns = self.arrivals.grace_ns(self.policy.timeout_ns);
+        self.counted_until = window.to.saturating_add(grace_ns);
+        self.counted_until
     }
 
     // ---- Requests out ----
@@ -110,12 +122,10 @@ impl Exchange {
         }
     }
 
-    /// Puts what is due at `now` on the connection at the head of the line; false when nothing is due. A
-    /// closed loop fills the connection's pipeline; an open loop sends one and goes on to the next
-    /// connection, so that arrivals spread.
+    /// Puts what is due at `now` on the connection at the head of the line; false when nothing is due.
     pub fn issue(&mut self, slot: Slot, now: u64) -> bool {
         let room = self.connections[slot as usize].room(&self.policy);
-        let want = if self.policy.open_loop { 1 } else { room };
+        let want = self.arrivals.batch(room);
         let mut issued = 0;
         while issued < want {
             let Some((request, is_retry)) = self.next_request(now) else {
@@ -125,9 +135,12 @@ impl Exchange {
             connection.outstanding.push_back(request);
             if self.window.contains(request.scheduled_at) && !is_retry {
                 self.in_flight += 1;
-                let free_since = connection.free_since;
-                self.tally
-                    .note_sent(request, free_since, self.policy.open_loop);
+                let Request {
+                    scheduled_at,
+                    sent_at,
+                } = request;
+                let lag = (self.arrivals).lag_ns(scheduled_at, connection.free_since, sent_at);
+                self.tally.note_sent(request, lag);
             }
             issued += 1;
         }
@@ -147,7 +160,7 @@ impl Exchange {
             request.sent_at = now;
             return Some((request, true));
         }
-        let scheduled_at = self.backlog.take(now)?;
+        let scheduled_at = self.arrivals.take(now)?;
         let request = Request {
             scheduled_at,
             sent_at: now,
@@ -173,17 +186,12 @@ impl Exchange {
 
     // ---- Connections ----
 
-    /// A closed connection that should be opened now. A closed loop wants all of them; an open loop
-    /// opens one for each request that waits and has none on its way.
+    /// A closed connection that should be opened now: one for each request that waits and has none on its way.
     pub fn next_to_open(&mut self, now: u64) -> Option<Slot> {
         if self.closed.is_empty() {
             return None;
         }
-        let wanted = if self.policy.open_loop {
-            self.waiting(now) > self.opening
-        } else {
-            !self.retries.is_empty() || !self.backlog.is_exhausted(now)
-        };
+        let wanted = self.waiting(now) > self.opening;
         wanted.then(|| self.closed.pop_front()).flatten()
     }
 
@@ -200,7 +208,7 @@ impl Exchange {
 
     /// Due requests that wait for a connection.
     pub fn waiting(&mut self, now: u64) -> u64 {
-        self.backlog.waiting(now) + self.retries.len() as u64
+        self.arrivals.waiting(now) + self.retries.len() as u64
     }
 
     /// The connection is being opened.
@@ -253,6 +261,7 @@ impl Exchange {
 
     /// A request has failed; its words are kept even outside the measured part.
     fn fail(&mut self, request: Request, failure: &Failure) {
+        self.arrivals.freed();
         self.slicer.current.failed += 1;
         if self.window.contains(request.scheduled_at) {
             self.in_flight -= 1;
@@ -418,8 +427,8 @@ impl Exchange {
         connection.free_since = at;
         self.coalesce.observe(request.sent_at, at);
         let failed = failure_of_status(answer.status);
-        let counts = self.window.contains(request.scheduled_at)
-            && (self.policy.open_loop || at < self.window.to);
+        self.arrivals.freed();
+        let counts = self.window.contains(request.scheduled_at) && at < self.counted_until;
         if counts {
             self.in_flight -= 1;
             connection.successes += u64::from(failed.is_none());
@@ -512,7 +521,7 @@ impl Exchange {
 
     /// Gives up all requests that were due before a time and have not been sent.
     pub fn drop_due_before(&mut self, limit: u64) {
-        while let Some(due) = self.backlog.take_expired(limit) {
+        while let Some(due) = self.arrivals.take_expired(limit) {
             if self.window.contains(due) {
                 self.tally.dropped += 1;
             }
@@ -522,16 +531,29 @@ impl Exchange {
     /// When the next request is due that could be sent or for which a connection could be opened.
     #[inline]
     pub fn wake_at(&mut self, now: u64) -> Option<u64> {
-        if !self.policy.open_loop || (self.next_free().is_none() && self.closed.is_empty()) {
+        if self.next_free().is_some() {
+            return self.arrivals.next_due(now);
+        }
+        if self.closed.is_empty() {
             return None;
         }
-        self.backlog.next_due(now)
+        // Each request that waits has a connection on its way: only one more is news.
+        if self.waiting(now) > self.opening {
+            Some(now)
+        } else {
+            self.arrivals.next_uncounted()
+        }
     }
 
     /// No request is left to send, and none to wait for.
     #[inline]
     pub fn is_settled(&self, now: u64) -> bool {
-        self.in_flight == 0 && self.retries.is_empty() && self.backlog.is_exhausted(now)
+        self.in_flight == 0 && self.retries.is_empty() && self.arrivals.is_exhausted(now)
+    }
+
+    /// Requests in flight with every pipeline full.
+    pub fn capacity(&self) -> u64 {
+        (self.connections.len() * self.policy.depth) as u64
     }
 
     /// How many slots there are.

@@ -29,13 +29,13 @@ mod worker;
 
 pub use error::LoadError;
 
-use crate::arrival::{Backlog, Limits, Pacer, Share};
+use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
 use connection::Policy;
 use exchange::Exchange;
-use record::{Arrival, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use record::{Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use shared::{Shared, StopOnPanic};
@@ -177,7 +177,7 @@ impl Load {
                     cause: errno.to_io(),
                 }
             })?;
-        let exchange = Exchange::new(self.policy.clone(), slots, nothing_due(), slicer);
+        let exchange = Exchange::new(self.policy.clone(), slots, slicer);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, index);
         let shared = Arc::clone(shared);
@@ -208,18 +208,9 @@ impl Load {
             open_first: self.policy.per_connection > 1,
             timeout_ns: self.policy.timeout_ns,
             spin_ns: self.spin_ns,
+            gather: self.spec.arrival.offered_per_s().is_none(),
         }
     }
-}
-
-/// Before the start there is no schedule yet.
-fn nothing_due() -> Backlog {
-    let limits = Limits {
-        measured_from: 0,
-        until: 0,
-        budget: 0,
-    };
-    Backlog::new(Pacer::Closed, limits)
 }
 
 fn pick_cpu(cpus: &[u32], index: u32) -> Option<u32> {
@@ -382,7 +373,6 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
     };
     let depth = u64::from(spec.pipeline).min(per_connection);
     Policy {
-        open_loop: spec.arrival != Arrival::Closed,
         depth: depth as usize,
         per_connection,
         announces_close: request.announces_close,
@@ -507,6 +497,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::Arrival;
 
     fn spec(change: impl FnOnce(&mut LoadSpec)) -> LoadSpec {
         let mut spec = LoadSpec::new("http://127.0.0.1:1/");

@@ -3,11 +3,11 @@
 //! Once around: send what is due on connections that are free, wait, and for each connection with news
 //! receive all of it and at once send what is due next. Reading all connections first and then sending
 //! on all costs 8 % more CPU per request and leaves the server idle in between (nginx, 64 connections).
-//! Times are read from the clock once per send and once per receive. A busy closed loop lets answers gather
+//! Times are read from the clock once per send and once per receive. A busy closed loop lets responses gather
 //! before it looks for them, see [`super::coalesce`].
 //!
-//! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
-//! grace for the answers that are still on their way. Everything is allocated before the first phase.
+//! Phases: open the connections; wait for the other threads; warm up; measure; a short grace for the responses
+//! that still count. Everything is allocated before the first phase.
 //!
 //! Clock and transport are parameters, so that the same loop runs against a simulated server on simulated time.
 
@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 use super::shared::Shared;
 use super::slices::Edges;
 use super::tally::{Tally, Window};
-use crate::arrival::{Backlog, Limits, Pacer, Share};
+use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
 use record::{Arrival, Close, FailureKind};
@@ -28,8 +28,6 @@ const TICK_MAX_NS: u64 = 100_000_000;
 /// The shortest, and the one while connections rest before another attempt.
 const TICK_MIN_NS: u64 = 1_000_000;
 const RESTING_TICK_NS: u64 = 10_000_000;
-/// How long answers may come after the stop of an open loop, at most.
-const GRACE_MAX_NS: u64 = 2_000_000_000;
 /// A measurement in which every connection attempt has failed for this long will not become one. With the pauses
 /// between attempts each connection has been tried about seven times by then.
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
@@ -57,6 +55,8 @@ pub(crate) struct Task {
     pub timeout_ns: u64,
     /// Spin for this long before scheduled sends; 0 only sleeps.
     pub spin_ns: u64,
+    /// Responses may gather before the loop looks for them.
+    pub gather: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,14 +210,15 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn begin(&mut self, started_at: u64) {
         let window = self.shared.window();
-        self.exchange.window = window;
         let limits = Limits {
             measured_from: window.from,
             until: window.to,
             budget: self.task.budget,
         };
-        let pacer = Pacer::new(&self.task.arrival, self.task.share, started_at);
-        self.exchange.backlog = Backlog::new(pacer, limits);
+        let Task { arrival, share, .. } = &self.task;
+        let clients = self.exchange.capacity();
+        self.exchange.arrivals = Arrivals::new(arrival, *share, clients, started_at, limits);
+        self.grace_until = self.exchange.set_window(window);
         self.edges = Edges::new(started_at, self.shared.total_ns());
         self.exchange.slicer.current.from = started_at;
         self.slice_edge = self.edges.after(started_at);
@@ -282,7 +283,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
-        if self.task.arrival == Arrival::Closed
+        if self.task.gather
             && let Some(pause) = self.exchange.coalesce.pause_ns()
         {
             let pause = pause.min(left);
@@ -437,9 +438,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         self.exchange.expire(now);
         self.check_unreachable(now);
         if self.phase < Phase::Grace {
-            let window = self.shared.window();
-            self.exchange.window = window;
-            self.exchange.backlog.set_until(window.to);
+            self.grace_until = self.exchange.set_window(self.shared.window());
         }
         let period = if self.exchange.has_resting() {
             RESTING_TICK_NS
@@ -492,13 +491,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         self.exchange.drop_due_before(to);
         self.close_slice();
         self.to = Some(self.snapshot());
-        let is_open_loop = self.task.arrival != Arrival::Closed;
-        self.phase = if is_open_loop {
-            Phase::Grace
-        } else {
-            Phase::Done
-        };
-        self.grace_until = to.saturating_add(self.task.timeout_ns.min(GRACE_MAX_NS));
+        self.phase = Phase::Grace;
     }
 
     /// With a number of requests, or after the stop, the end has come when all have met their fate.
@@ -517,7 +510,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn report(mut self) -> Report {
         let Window { to: ended_at, .. } = self.exchange.window;
-        self.exchange.tally.scheduled = self.exchange.backlog.scheduled();
+        self.exchange.tally.scheduled = self.exchange.arrivals.scheduled();
         let to = self.to.unwrap_or_else(|| self.snapshot());
         let report = Report {
             cost: Cost::between(&self.from, &to),
