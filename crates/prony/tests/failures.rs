@@ -156,3 +156,20 @@ fn an_address_that_is_taken_names_it() {
     assert_eq!(finished.code, Some(4));
     assert!(finished.stderr.contains(&address), "{}", finished.stderr);
 }
+
+#[test]
+fn a_duration_beyond_any_clock_is_refused() {
+    let state = tempfile::tempdir().unwrap();
+    for args in [["-d", "99999999h"], ["--warmup", "99999999h"]] {
+        let refused = load(
+            state.path(),
+            &[&["http://127.0.0.1:9/"][..], &args].concat(),
+        );
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(
+            refused
+                .stderr
+                .contains("the longest that is taken is 8760 hours")
+        );
+    }
+}

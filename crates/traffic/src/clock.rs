@@ -10,8 +10,30 @@ use record::{Clock, Nanos};
 pub struct MonotonicClock;
 
 impl Clock for MonotonicClock {
+    #[inline]
     fn now(&self) -> Nanos {
         Nanos(now_ns())
+    }
+}
+
+/// A clock that a load loop runs on: besides the time it has the two ways to let time pass without waiting for
+/// events.
+pub(crate) trait LoopClock: Clock {
+    /// Sleeps for `ns`, or less when a signal comes.
+    fn pause(&self, ns: u64);
+
+    /// One turn of a spin, shorter than anything that is waited for.
+    fn spin(&self);
+}
+
+impl LoopClock for MonotonicClock {
+    fn pause(&self, ns: u64) {
+        sys::pause(ns);
+    }
+
+    #[inline]
+    fn spin(&self) {
+        std::hint::spin_loop();
     }
 }
 

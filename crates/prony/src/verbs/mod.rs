@@ -133,6 +133,7 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::BodyFile { .. }
         | LoadError::NotPositive { .. }
         | LoadError::Timeout { .. }
+        | LoadError::TooLong { .. }
         | LoadError::NoEnd => Exit::Usage,
         _ => Exit::Environment,
     };

@@ -1,7 +1,6 @@
-//! Due times of one load thread: closed, constant or Poisson.
+//! Due times of one load thread in an open loop: constant or Poisson.
 
 use crate::random::Random;
-use record::Arrival;
 
 /// Which part of the load a thread carries: part `index` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +21,13 @@ impl Share {
 /// The due times of one thread, in nanoseconds on the run's clock, ascending.
 #[derive(Clone, Debug)]
 pub enum Pacer {
-    /// No schedule: a request is due whenever a connection is free.
-    Closed,
     /// Equal gaps.
     Constant(Constant),
     /// Exponential gaps.
     Poisson(Poisson),
 }
 
-/// Equal gaps; see [`Pacer::new`].
+/// Equal gaps; see [`Pacer::constant`].
 #[derive(Clone, Debug)]
 pub struct Constant {
     start_ns: u64,
@@ -41,7 +38,7 @@ pub struct Constant {
     stride: u64,
 }
 
-/// Exponential gaps; see [`Pacer::new`].
+/// Exponential gaps; see [`Pacer::poisson`].
 #[derive(Clone, Debug)]
 pub struct Poisson {
     start_ns: u64,
@@ -52,47 +49,45 @@ pub struct Poisson {
 }
 
 impl Pacer {
-    /// The due times of part `share` of `arrival`, from `start_ns` on. Constant: the parts are
-    /// shifted against each other so that their union has equal gaps. Poisson: the parts are
-    /// independent processes, and the union of such is a Poisson process of the whole rate.
-    pub fn new(arrival: &Arrival, share: Share, start_ns: u64) -> Self {
-        match *arrival {
-            Arrival::Closed => Pacer::Closed,
-            Arrival::Constant { per_s } => Pacer::Constant(Constant {
-                start_ns,
-                gap_ns: 1e9 / per_s,
-                number: u64::from(share.index),
-                stride: u64::from(share.of),
-            }),
-            Arrival::Poisson { per_s, seed } => {
-                let mut poisson = Poisson {
-                    start_ns,
-                    mean_gap_ns: 1e9 / per_s * f64::from(share.of),
-                    offset_ns: 0.0,
-                    random: Random::seeded(seed.wrapping_add(u64::from(share.index))),
-                };
-                // A Poisson process does not begin with an event.
-                poisson.advance();
-                Pacer::Poisson(poisson)
-            }
-        }
+    /// Part `share` of `per_s` requests a second at equal gaps, from `start_ns` on. The parts are shifted against
+    /// each other so that their union has equal gaps.
+    pub fn constant(per_s: f64, share: Share, start_ns: u64) -> Self {
+        Pacer::Constant(Constant {
+            start_ns,
+            gap_ns: 1e9 / per_s,
+            number: u64::from(share.index),
+            stride: u64::from(share.of),
+        })
     }
 
-    /// When the next request is due; `None` for a closed loop.
+    /// Part `share` of `per_s` requests a second at exponential gaps, from `start_ns` on. The parts are independent
+    /// processes, and the union of such is a Poisson process of the whole rate.
+    pub fn poisson(per_s: f64, seed: u64, share: Share, start_ns: u64) -> Self {
+        let mut poisson = Poisson {
+            start_ns,
+            mean_gap_ns: 1e9 / per_s * f64::from(share.of),
+            offset_ns: 0.0,
+            random: Random::seeded(seed.wrapping_add(u64::from(share.index))),
+        };
+        // A Poisson process does not begin with an event.
+        poisson.advance();
+        Pacer::Poisson(poisson)
+    }
+
+    /// When the next request is due.
     #[inline]
-    pub fn next_due(&self) -> Option<u64> {
-        match self {
-            Pacer::Closed => None,
-            Pacer::Constant(c) => Some(c.start_ns + (c.number as f64 * c.gap_ns) as u64),
-            Pacer::Poisson(p) => Some(p.start_ns + p.offset_ns as u64),
-        }
+    pub fn next_due(&self) -> u64 {
+        let (start_ns, offset_ns) = match self {
+            Pacer::Constant(c) => (c.start_ns, c.number as f64 * c.gap_ns),
+            Pacer::Poisson(p) => (p.start_ns, p.offset_ns),
+        };
+        start_ns.saturating_add(offset_ns as u64)
     }
 
     /// Goes on to the request after the next.
     #[inline]
     pub fn advance(&mut self) {
         match self {
-            Pacer::Closed => {}
             Pacer::Constant(c) => c.number += c.stride,
             Pacer::Poisson(p) => p.advance(),
         }
@@ -111,19 +106,20 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn due_before(arrival: &Arrival, share: Share, start: u64, end: u64) -> Vec<u64> {
-        let mut pacer = Pacer::new(arrival, share, start);
+    const WHOLE: Share = Share { index: 0, of: 1 };
+
+    fn due_before(mut pacer: Pacer, end: u64) -> Vec<u64> {
         let mut due = Vec::new();
-        while let Some(at) = pacer.next_due().filter(|&at| at < end) {
-            due.push(at);
+        while pacer.next_due() < end {
+            due.push(pacer.next_due());
             pacer.advance();
         }
         due
     }
 
-    fn union(arrival: &Arrival, parts: u32, end: u64) -> Vec<u64> {
+    fn union(part: impl Fn(Share) -> Pacer, parts: u32, end: u64) -> Vec<u64> {
         let mut all: Vec<u64> = (0..parts)
-            .flat_map(|index| due_before(arrival, Share { index, of: parts }, 0, end))
+            .flat_map(|index| due_before(part(Share { index, of: parts }), end))
             .collect();
         all.sort_unstable();
         all
@@ -132,12 +128,7 @@ mod tests {
     #[test]
     fn one_second_at_ten_per_second_is_exactly_ten() {
         for start in [0, 7, 123_456_789] {
-            let due = due_before(
-                &Arrival::Constant { per_s: 10.0 },
-                Share { index: 0, of: 1 },
-                start,
-                start + SECOND,
-            );
+            let due = due_before(Pacer::constant(10.0, WHOLE, start), start + SECOND);
             assert_eq!(due.len(), 10);
             assert_eq!((due[0], due[9]), (start, start + 900_000_000));
         }
@@ -146,7 +137,7 @@ mod tests {
     #[test]
     fn threads_interleave_to_equal_gaps() {
         for parts in [1, 2, 3, 7] {
-            let all = union(&Arrival::Constant { per_s: 1_000.0 }, parts, SECOND);
+            let all = union(|share| Pacer::constant(1_000.0, share, 0), parts, SECOND);
             assert_eq!(all.len(), 1_000, "{parts} parts");
             for pair in all.windows(2) {
                 assert!(pair[1].abs_diff(pair[0]).abs_diff(1_000_000) <= 1);
@@ -158,25 +149,18 @@ mod tests {
     fn a_constant_rate_does_not_drift() {
         // 3 per second has no exact gap in nanoseconds; a day later the count must still be exact.
         let day = 86_400 * SECOND;
-        let mut pacer = Pacer::new(
-            &Arrival::Constant { per_s: 3.0 },
-            Share { index: 0, of: 1 },
-            0,
-        );
+        let mut pacer = Pacer::constant(3.0, WHOLE, 0);
         for _ in 0..86_400 * 3 {
             pacer.advance();
         }
-        assert!(pacer.next_due().unwrap().abs_diff(day) <= 1_000);
+        assert!(pacer.next_due().abs_diff(day) <= 1_000);
     }
 
     #[test]
     fn poisson_has_the_mean_and_the_variance_of_its_rate() {
         for parts in [1, 4] {
-            let arrival = Arrival::Poisson {
-                per_s: 1_000.0,
-                seed: 7,
-            };
-            let all = union(&arrival, parts, 100 * SECOND);
+            let part = |share| Pacer::poisson(1_000.0, 7, share, 0);
+            let all = union(part, parts, 100 * SECOND);
             // 100,000 expected with a standard deviation of 316: five of them.
             assert!(all.len().abs_diff(100_000) < 1_600, "{}", all.len());
             let gaps: Vec<f64> = all.windows(2).map(|p| (p[1] - p[0]) as f64).collect();
@@ -190,10 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn an_absurdly_small_rate_is_due_at_the_end_of_time() {
+        let constant = Pacer::constant(1e-12, WHOLE, SECOND);
+        let poisson = Pacer::poisson(1e-12, 1, WHOLE, SECOND);
+        for mut pacer in [constant, poisson] {
+            pacer.advance();
+            pacer.advance();
+            assert_eq!(pacer.next_due(), u64::MAX);
+        }
+    }
+
+    #[test]
     fn a_seed_repeats_its_schedule() {
-        let arrival = |seed| Arrival::Poisson { per_s: 100.0, seed };
-        let share = Share { index: 0, of: 1 };
-        let due = |seed| due_before(&arrival(seed), share, 0, SECOND);
+        let due = |seed| due_before(Pacer::poisson(100.0, seed, WHOLE, 0), SECOND);
         assert_eq!(due(1), due(1));
         assert_ne!(due(1), due(2));
     }

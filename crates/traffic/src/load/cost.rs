@@ -4,7 +4,7 @@
 //! system by sampling at its tick (4 ms on many hosts), so that only the ratio of `getrusage` is taken,
 //! and short windows have a coarse ratio of an exact total.
 
-use crate::clock::{now_ns, thread_cpu_ns};
+use crate::clock::thread_cpu_ns;
 use crate::sys;
 
 /// A thread's counters at one time; taken by that thread.
@@ -19,11 +19,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the calling thread's counters; spin and system calls are the loop's own counts.
-    pub fn take(spun_ns: u64, syscalls: u64) -> Self {
+    /// Reads the calling thread's counters at `at`; spin and system calls are the loop's own counts.
+    pub fn take(at: u64, spun_ns: u64, syscalls: u64) -> Self {
         let usage = sys::thread_usage();
         Snapshot {
-            at: now_ns(),
+            at,
             cpu_ns: thread_cpu_ns(),
             user_ns: usage.user_ns,
             system_ns: usage.system_ns,

@@ -4,6 +4,8 @@ use record::Nanos;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Why a load cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -174,6 +176,17 @@ pub enum LoadError {
         /// As asked.
         timeout: Nanos,
     },
+    /// A duration or warm-up whose end the clock could not hold.
+    #[error(
+        "reading the load: {what} is {} hours, and the longest that is taken is 8760 hours (a year)",
+        asked.0 / HOUR_NS
+    )]
+    TooLong {
+        /// The quantity.
+        what: &'static str,
+        /// As asked.
+        asked: Nanos,
+    },
     /// The system refuses a thread or an epoll instance.
     #[error("starting the load: {what}: {cause}")]
     Start {
@@ -245,6 +258,11 @@ impl LoadError {
             }
             LoadError::ServerName { .. } => "use a DNS name or an IP address".to_owned(),
             LoadError::Timeout { .. } => "use --timeout 1ms or more".to_owned(),
+            LoadError::TooLong { what, .. } => {
+                format!(
+                    "shorten {what}; a load is ended at any time with Ctrl-C, and keeps what it measured"
+                )
+            }
             LoadError::Start { .. } => {
                 "raise the limits of processes and open files (ulimit -u, ulimit -n)".to_owned()
             }

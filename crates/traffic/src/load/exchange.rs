@@ -6,10 +6,11 @@
 //! [`Exchange::ended`].
 
 use super::coalesce::Coalesce;
-use super::response::{Answer, HEAD_BYTES, HeadCache, ResponseReader};
+use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal};
+use super::response::{Answer, HEAD_BYTES, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
-use crate::arrival::Backlog;
+use crate::arrival::Arrivals;
 use crate::transport::{Failure, Slot, Want};
 use record::{FailureKind, Nanos};
 use std::collections::VecDeque;
@@ -23,104 +24,6 @@ const DISCARD_AT_ONCE: u64 = 1 << 20;
 const LARGE_BODY: u64 = 16 * 1024;
 /// What is read of a response that is expected to be large.
 const HEAD_READ: usize = 4 * 1024;
-const BACK_OFF_MIN_NS: u64 = 10_000_000;
-const BACK_OFF_MAX_NS: u64 = 1_000_000_000;
-
-/// How connections are used; the same for all threads.
-#[derive(Clone, Debug)]
-pub(crate) struct Policy {
-    /// Requests are due by a schedule.
-    pub open_loop: bool,
-    /// Requests in flight on one connection.
-    pub depth: usize,
-    /// Requests that one connection carries.
-    pub per_connection: u64,
-    /// The requests themselves announce the end of the connection, so the server closing is not its idea.
-    pub announces_close: bool,
-    /// The method is HEAD.
-    pub head_requests: bool,
-    /// Length of one request.
-    pub request_bytes: usize,
-    /// After this long without a complete answer a request has failed.
-    pub timeout_ns: u64,
-}
-
-/// Why a connection ends.
-#[derive(Debug)]
-pub(crate) enum Ending {
-    /// The server announced it with its last answer.
-    Announced,
-    /// The client wants it: the last request has been answered.
-    Policy,
-    /// The server ended it while no request was outstanding.
-    IdleEnd,
-    /// Bytes came that no request had asked for.
-    Stray,
-    /// Something failed, and the outstanding requests with it.
-    Failed(Failure),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Closed,
-    /// Closed, and not to be opened before `since`.
-    Resting,
-    Opening,
-    Open,
-}
-
-/// One connection slot.
-#[derive(Debug)]
-struct Connection {
-    state: State,
-    /// Since when it is in this state; for `Resting`, until when.
-    since: u64,
-    free_since: u64,
-    /// When the first byte of the current response came; 0 before it.
-    first_byte_at: u64,
-    reader: ResponseReader,
-    /// Sent and not answered, oldest first.
-    outstanding: VecDeque<Request>,
-    /// Bytes of the outstanding requests that the transport has not taken yet.
-    unsent: usize,
-    /// Requests sent on this connection.
-    issued: u64,
-    /// Answers on this connection.
-    answered: u64,
-    /// It stands in the line of free connections.
-    in_line: bool,
-    /// Connections in a row that ended without one answer.
-    strikes: u32,
-    /// Measured successes of the slot.
-    successes: u64,
-}
-
-impl Connection {
-    fn new(depth: usize) -> Self {
-        Connection {
-            state: State::Closed,
-            since: 0,
-            free_since: 0,
-            first_byte_at: 0,
-            reader: ResponseReader::default(),
-            outstanding: VecDeque::with_capacity(depth),
-            unsent: 0,
-            issued: 0,
-            answered: 0,
-            in_line: false,
-            strikes: 0,
-            successes: 0,
-        }
-    }
-
-    fn room(&self, policy: &Policy) -> usize {
-        if self.state != State::Open || self.unsent > 0 {
-            return 0;
-        }
-        let left = policy.per_connection - self.issued;
-        (policy.depth - self.outstanding.len()).min(usize::try_from(left).unwrap_or(usize::MAX))
-    }
-}
 
 /// The bookkeeping; see the module.
 pub(crate) struct Exchange {
@@ -135,14 +38,16 @@ pub(crate) struct Exchange {
     closed: VecDeque<Slot>,
     opening: u64,
     resting: u64,
-    /// An attempt to connect ended otherwise than by being turned away.
-    was_let_in: bool,
+    /// An attempt to connect ended otherwise than by a refusal.
+    ever_connected: bool,
     /// Requests to send again.
     retries: VecDeque<Request>,
-    /// The schedule.
-    pub backlog: Backlog,
+    /// When requests are due.
+    pub arrivals: Arrivals,
     /// The measured part.
     pub window: Window,
+    /// Responses at this time or later do not count.
+    counted_until: u64,
     /// Measured requests that were sent and have not met their fate.
     pub in_flight: u64,
     /// Counts.
@@ -155,7 +60,7 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// All slots closed, nothing scheduled.
-    pub fn new(policy: Policy, slots: u32, backlog: Backlog, slicer: Slicer) -> Self {
+    pub fn new(policy: Policy, slots: u32, slicer: Slicer) -> Self {
         let n = slots as usize;
         Exchange {
             connections: (0..n).map(|_| Connection::new(policy.depth)).collect(),
@@ -165,19 +70,29 @@ impl Exchange {
             closed: (0..slots).collect(),
             opening: 0,
             resting: 0,
-            was_let_in: false,
+            ever_connected: false,
             retries: VecDeque::with_capacity(n * policy.depth),
-            backlog,
+            arrivals: Arrivals::none(),
             window: Window {
                 from: u64::MAX,
                 to: u64::MAX,
             },
+            counted_until: u64::MAX,
             in_flight: 0,
             tally: Tally::new(),
             slicer,
             coalesce: Coalesce::default(),
             policy,
         }
+    }
+
+    /// Sets the measured part, which ends the arrivals; returns when the last response counts.
+    pub fn set_window(&mut self, window: Window) -> u64 {
+        self.window = window;
+        self.arrivals.set_until(window.to);
+        let grace_ns = self.arrivals.grace_ns(self.policy.timeout_ns);
+        self.counted_until = window.to.saturating_add(grace_ns);
+        self.counted_until
     }
 
     // ---- Requests out ----
@@ -207,12 +122,10 @@ impl Exchange {
         }
     }
 
-    /// Puts what is due at `now` on the connection at the head of the line; false when nothing is due. A
-    /// closed loop fills the connection's pipeline; an open loop sends one and goes on to the next
-    /// connection, so that arrivals spread.
+    /// Puts what is due at `now` on the connection at the head of the line; false when nothing is due.
     pub fn issue(&mut self, slot: Slot, now: u64) -> bool {
         let room = self.connections[slot as usize].room(&self.policy);
-        let want = if self.policy.open_loop { 1 } else { room };
+        let want = self.arrivals.batch(room);
         let mut issued = 0;
         while issued < want {
             let Some((request, is_retry)) = self.next_request(now) else {
@@ -222,9 +135,12 @@ impl Exchange {
             connection.outstanding.push_back(request);
             if self.window.contains(request.scheduled_at) && !is_retry {
                 self.in_flight += 1;
-                let free_since = connection.free_since;
-                self.tally
-                    .note_sent(request, free_since, self.policy.open_loop);
+                let Request {
+                    scheduled_at,
+                    sent_at,
+                } = request;
+                let lag = (self.arrivals).lag_ns(scheduled_at, connection.free_since, sent_at);
+                self.tally.note_sent(request, lag);
             }
             issued += 1;
         }
@@ -244,7 +160,7 @@ impl Exchange {
             request.sent_at = now;
             return Some((request, true));
         }
-        let scheduled_at = self.backlog.take(now)?;
+        let scheduled_at = self.arrivals.take(now)?;
         let request = Request {
             scheduled_at,
             sent_at: now,
@@ -270,17 +186,12 @@ impl Exchange {
 
     // ---- Connections ----
 
-    /// A closed connection that should be opened now. A closed loop wants all of them; an open loop
-    /// opens one for each request that waits and has none on its way.
+    /// A closed connection that should be opened now: one for each request that waits and has none on its way.
     pub fn next_to_open(&mut self, now: u64) -> Option<Slot> {
         if self.closed.is_empty() {
             return None;
         }
-        let wanted = if self.policy.open_loop {
-            self.waiting(now) > self.opening
-        } else {
-            !self.retries.is_empty() || !self.backlog.is_exhausted(now)
-        };
+        let wanted = self.waiting(now) > self.opening;
         wanted.then(|| self.closed.pop_front()).flatten()
     }
 
@@ -297,19 +208,13 @@ impl Exchange {
 
     /// Due requests that wait for a connection.
     pub fn waiting(&mut self, now: u64) -> u64 {
-        self.backlog.waiting(now) + self.retries.len() as u64
+        self.arrivals.waiting(now) + self.retries.len() as u64
     }
 
     /// The connection is being opened.
     pub fn on_opening(&mut self, slot: Slot, at: u64) {
         self.opening += 1;
-        self.set_state(slot, State::Opening, at);
-    }
-
-    fn set_state(&mut self, slot: Slot, state: State, since: u64) {
-        let connection = &mut self.connections[slot as usize];
-        connection.state = state;
-        connection.since = since;
+        self.connections[slot as usize].set_state(State::Opening, at);
     }
 
     /// Connections on their way to being open.
@@ -320,25 +225,19 @@ impl Exchange {
     /// The connection can carry requests.
     pub fn on_opened(&mut self, slot: Slot, at: u64) {
         self.opening -= 1;
-        self.was_let_in = true;
+        self.ever_connected = true;
         self.tally.opened += 1;
         let connection = &mut self.connections[slot as usize];
         let took = at.saturating_sub(connection.since);
         self.tally.connect.record(Nanos(took));
-        connection.reader = ResponseReader::default();
-        connection.first_byte_at = 0;
-        connection.unsent = 0;
-        connection.issued = 0;
-        connection.answered = 0;
-        connection.free_since = at;
-        self.set_state(slot, State::Open, at);
+        connection.opened(at);
         self.join_line(slot);
     }
 
     /// The connection could not be opened: the request that it was for fails with it.
     pub fn on_open_failed(&mut self, slot: Slot, failure: &Failure, at: u64) {
         self.opening -= 1;
-        self.was_let_in |= !is_turned_away(failure.kind);
+        self.ever_connected |= !is_refusal(failure.kind);
         self.tally.keep_words(failure.kind, &failure.detail);
         if let Some((request, is_retry)) = self.next_request(at) {
             if self.window.contains(request.scheduled_at) && !is_retry {
@@ -347,27 +246,22 @@ impl Exchange {
             }
             self.fail(request, failure);
         }
-        self.rest(slot, at);
+        self.close(slot, at);
     }
 
-    /// Closes the slot; a connection that ended without an answer is not opened again at once.
-    fn rest(&mut self, slot: Slot, at: u64) {
+    /// Closes the slot, or lets it rest.
+    fn close(&mut self, slot: Slot, at: u64) {
         let connection = &mut self.connections[slot as usize];
-        if connection.state == State::Open && connection.answered > 0 {
-            connection.strikes = 0;
-            self.set_state(slot, State::Closed, at);
-            self.closed.push_back(slot);
-            return;
+        connection.ended(at);
+        match connection.state {
+            State::Resting => self.resting += 1,
+            _ => self.closed.push_back(slot),
         }
-        let doublings = connection.strikes.min(7);
-        connection.strikes += 1;
-        let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
-        self.resting += 1;
-        self.set_state(slot, State::Resting, at + pause_ns);
     }
 
     /// A request has failed; its words are kept even outside the measured part.
     fn fail(&mut self, request: Request, failure: &Failure) {
+        self.arrivals.freed();
         self.slicer.current.failed += 1;
         if self.window.contains(request.scheduled_at) {
             self.in_flight -= 1;
@@ -392,7 +286,7 @@ impl Exchange {
             Ending::Failed(failure) => self.fail_outstanding(slot, failure),
             _ => self.retry_outstanding(slot),
         }
-        self.rest(slot, at);
+        self.close(slot, at);
     }
 
     fn fail_outstanding(&mut self, slot: Slot, failure: &Failure) {
@@ -533,8 +427,8 @@ impl Exchange {
         connection.free_since = at;
         self.coalesce.observe(request.sent_at, at);
         let failed = failure_of_status(answer.status);
-        let counts = self.window.contains(request.scheduled_at)
-            && (self.policy.open_loop || at < self.window.to);
+        self.arrivals.freed();
+        let counts = self.window.contains(request.scheduled_at) && at < self.counted_until;
         if counts {
             self.in_flight -= 1;
             connection.successes += u64::from(failed.is_none());
@@ -584,24 +478,16 @@ impl Exchange {
 
     /// The connection's time is up: its oldest request, or its opening, has waited for too long.
     pub fn timed_out(&self, slot: Slot, now: u64) -> Option<TimedOut> {
-        let connection = &self.connections[slot as usize];
         let limit = now.saturating_sub(self.policy.timeout_ns);
-        match connection.state {
-            State::Opening if connection.since <= limit => Some(TimedOut::Opening),
-            State::Open => {
-                let oldest = connection.outstanding.front()?;
-                (oldest.sent_at <= limit).then_some(TimedOut::Request)
-            }
-            _ => None,
-        }
+        self.connections[slot as usize].timed_out(limit)
     }
 
     /// Lets a resting connection be opened again when its pause is over.
     pub fn wake(&mut self, slot: Slot, now: u64) {
-        let connection = &self.connections[slot as usize];
+        let connection = &mut self.connections[slot as usize];
         if connection.state == State::Resting && connection.since <= now {
             self.resting -= 1;
-            self.set_state(slot, State::Closed, now);
+            connection.set_state(State::Closed, now);
             self.closed.push_back(slot);
         }
     }
@@ -611,9 +497,9 @@ impl Exchange {
         self.resting > 0
     }
 
-    /// Every slot has been turned away, and no attempt to connect ever ended otherwise.
-    pub fn is_hopeless(&self) -> bool {
-        !self.was_let_in && self.connections.iter().all(|c| c.strikes > 0)
+    /// Every connection attempt was refused, and each slot has made one.
+    pub fn is_unreachable(&self) -> bool {
+        !self.ever_connected && self.connections.iter().all(|c| c.consecutive_failures > 0)
     }
 
     /// Gives up requests that have waited for a connection for longer than the timeout.
@@ -635,7 +521,7 @@ impl Exchange {
 
     /// Gives up all requests that were due before a time and have not been sent.
     pub fn drop_due_before(&mut self, limit: u64) {
-        while let Some(due) = self.backlog.take_expired(limit) {
+        while let Some(due) = self.arrivals.take_expired(limit) {
             if self.window.contains(due) {
                 self.tally.dropped += 1;
             }
@@ -645,16 +531,29 @@ impl Exchange {
     /// When the next request is due that could be sent or for which a connection could be opened.
     #[inline]
     pub fn wake_at(&mut self, now: u64) -> Option<u64> {
-        if !self.policy.open_loop || (self.next_free().is_none() && self.closed.is_empty()) {
+        if self.next_free().is_some() {
+            return self.arrivals.next_due(now);
+        }
+        if self.closed.is_empty() {
             return None;
         }
-        self.backlog.next_due(now)
+        // Each request that waits has a connection on its way: only one more is news.
+        if self.waiting(now) > self.opening {
+            Some(now)
+        } else {
+            self.arrivals.next_uncounted()
+        }
     }
 
     /// No request is left to send, and none to wait for.
     #[inline]
     pub fn is_settled(&self, now: u64) -> bool {
-        self.in_flight == 0 && self.retries.is_empty() && self.backlog.is_exhausted(now)
+        self.in_flight == 0 && self.retries.is_empty() && self.arrivals.is_exhausted(now)
+    }
+
+    /// Requests in flight with every pipeline full.
+    pub fn capacity(&self) -> u64 {
+        (self.connections.len() * self.policy.depth) as u64
     }
 
     /// How many slots there are.
@@ -674,22 +573,4 @@ impl Exchange {
         };
         self.connections.iter().filter(silent).count() as u32
     }
-}
-
-/// A failure to connect that the next attempt will most likely meet again: there is no such server, no way
-/// to it, or no trust in it. A timeout is none of these, nor is a resource of ours that ran out.
-fn is_turned_away(kind: FailureKind) -> bool {
-    matches!(
-        kind,
-        FailureKind::ConnectRefused | FailureKind::ConnectFailed | FailureKind::Tls
-    )
-}
-
-/// What has timed out; see [`Exchange::timed_out`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimedOut {
-    /// The opening of the connection.
-    Opening,
-    /// The oldest request.
-    Request,
 }

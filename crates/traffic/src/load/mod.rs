@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `request`, `limits` | the request's bytes; what the host must have |
 //! | `worker` | the one loop: phases, sends, receives, time |
-//! | `exchange`, `response` | its bookkeeping: requests on connections, answers in bytes |
+//! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
@@ -13,6 +13,7 @@
 //! How a server is reached is a transport, when requests are due an arrival process; neither is here.
 
 mod coalesce;
+mod connection;
 mod cost;
 mod error;
 mod exchange;
@@ -28,12 +29,13 @@ mod worker;
 
 pub use error::LoadError;
 
-use crate::arrival::{Backlog, Limits, Pacer, Share};
-use crate::clock::now_ns;
+use crate::arrival::Share;
+use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
-use exchange::{Exchange, Policy};
-use record::{Arrival, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use connection::Policy;
+use exchange::Exchange;
+use record::{Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use shared::{Shared, StopOnPanic};
@@ -48,6 +50,8 @@ use worker::{Report, Task, Worker};
 
 /// Below this a timeout could not be told from the loop's own rounds.
 const TIMEOUT_MIN_NS: u64 = 1_000_000;
+/// The longest duration and warm-up. 64 bits of nanoseconds end after 584 years: an absurd `-d` must not wrap.
+const SPAN_MAX: Nanos = Nanos::from_secs(365 * 24 * 3_600);
 /// A request up to this size leaves in one segment on any path.
 const ONE_SEGMENT_BYTES: usize = 1_200;
 /// How long an address of a name with several may take to accept a connection.
@@ -125,8 +129,8 @@ impl Load {
             lanes.push(lane);
             let spawned = self.spawn(index, slicer, &shared, identify.clone());
             if spawned.is_err() {
-                shared.stop();
-                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready());
+                shared.stop(now_ns());
+                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready(now_ns()));
             }
             threads.push(spawned?);
         }
@@ -136,7 +140,7 @@ impl Load {
             match identity {
                 Ok(id) => thread_ids[index as usize] = id,
                 Err(cpu) => {
-                    shared.stop();
+                    shared.stop(now_ns());
                     let allowed = sys::allowed_cpus();
                     return Err(LoadError::Cpu { cpu, allowed });
                 }
@@ -173,7 +177,7 @@ impl Load {
                     cause: errno.to_io(),
                 }
             })?;
-        let exchange = Exchange::new(self.policy.clone(), slots, nothing_due(), slicer);
+        let exchange = Exchange::new(self.policy.clone(), slots, slicer);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, index);
         let shared = Arc::clone(shared);
@@ -181,14 +185,14 @@ impl Load {
             None => spawn_thread(
                 cpu,
                 identify,
-                Worker::new(transport, exchange, task, shared),
+                Worker::new(transport, MonotonicClock, exchange, task, shared),
             ),
             Some((config, name)) => {
                 let transport = Tls::new(transport, slots, config, name.clone());
                 spawn_thread(
                     cpu,
                     identify,
-                    Worker::new(transport, exchange, task, shared),
+                    Worker::new(transport, MonotonicClock, exchange, task, shared),
                 )
             }
         }
@@ -204,28 +208,19 @@ impl Load {
             open_first: self.policy.per_connection > 1,
             timeout_ns: self.policy.timeout_ns,
             spin_ns: self.spin_ns,
+            gather: self.spec.arrival.offered_per_s().is_none(),
         }
     }
-}
-
-/// Before the start there is no schedule yet.
-fn nothing_due() -> Backlog {
-    let limits = Limits {
-        measured_from: 0,
-        until: 0,
-        budget: 0,
-    };
-    Backlog::new(Pacer::Closed, limits)
 }
 
 fn pick_cpu(cpus: &[u32], index: u32) -> Option<u32> {
     (!cpus.is_empty()).then(|| cpus[index as usize % cpus.len()])
 }
 
-fn spawn_thread<T: Transport + 'static>(
+fn spawn_thread<T: Transport + Send + 'static>(
     cpu: Option<u32>,
     identify: mpsc::Sender<(u32, Result<i32, u32>)>,
-    worker: Worker<T>,
+    worker: Worker<T, MonotonicClock>,
 ) -> Result<JoinHandle<Report>, LoadError> {
     let index = worker.index();
     std::thread::Builder::new()
@@ -264,6 +259,13 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
         return Err(LoadError::Timeout {
             timeout: spec.timeout,
         });
+    }
+    let spans = [
+        ("the duration", spec.duration.unwrap_or_default()),
+        ("the warm-up", spec.warmup),
+    ];
+    if let Some(&(what, asked)) = spans.iter().find(|(_, span)| *span > SPAN_MAX) {
+        return Err(LoadError::TooLong { what, asked });
     }
     match spec {
         LoadSpec { connections: 0, .. } => zero("the number of connections"),
@@ -371,7 +373,6 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
     };
     let depth = u64::from(spec.pipeline).min(per_connection);
     Policy {
-        open_loop: spec.arrival != Arrival::Closed,
         depth: depth as usize,
         per_connection,
         announces_close: request.announces_close,
@@ -413,7 +414,7 @@ pub struct Stopper(Arc<Shared>);
 impl Stopper {
     /// Ends the measurement within about a tenth of a second. A load that has ended is left alone.
     pub fn stop(&self) {
-        self.0.stop();
+        self.0.stop(now_ns());
     }
 }
 
@@ -496,6 +497,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::Arrival;
 
     fn spec(change: impl FnOnce(&mut LoadSpec)) -> LoadSpec {
         let mut spec = LoadSpec::new("http://127.0.0.1:1/");
@@ -519,6 +521,23 @@ mod tests {
         assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
         assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
         assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));
+    }
+
+    #[test]
+    fn a_duration_that_the_clock_cannot_hold_is_refused() {
+        let refused = |change: fn(&mut LoadSpec)| {
+            let error = check_quantities(&spec(change)).unwrap_err();
+            (error.to_string(), error.remedy())
+        };
+        let (text, remedy) = refused(|s| s.duration = Some(Nanos(u64::MAX)));
+        assert_eq!(
+            text,
+            "reading the load: the duration is 5124095 hours, and the longest that is taken is 8760 hours (a year)"
+        );
+        assert!(remedy.starts_with("shorten the duration;"));
+        let (text, _) = refused(|s| s.warmup = Nanos(u64::MAX - 1));
+        assert!(text.contains("the warm-up is 5124095 hours"));
+        assert!(check_quantities(&spec(|s| s.duration = Some(SPAN_MAX))).is_ok());
     }
 
     #[test]

@@ -165,9 +165,7 @@ fn stray(tally: &Tally) -> Option<Warning> {
 fn gave_up(measured: Nanos) -> Warning {
     Warning::new(
         "gave_up",
-        format!(
-            "no connection could be opened: every attempt was turned away for {measured}, so the load ended there"
-        ),
+        format!("every connection attempt failed for {measured}, so the load ended there"),
         "start the server first, and check the host, the port and the scheme of the URL",
     )
 }

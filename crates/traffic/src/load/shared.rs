@@ -22,8 +22,8 @@ pub(crate) struct Shared {
     /// End of the measured part; `u64::MAX` when only the number of requests ends it.
     stop_at: AtomicU64,
     stopped: AtomicBool,
-    /// Threads that have found nobody to load.
-    hopeless: AtomicU32,
+    /// Threads that cannot reach the server.
+    unreachable: AtomicU32,
     gave_up: AtomicBool,
     warmup_ns: u64,
     duration_ns: Option<u64>,
@@ -40,7 +40,7 @@ impl Shared {
             started_at: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             stopped: AtomicBool::new(false),
-            hopeless: AtomicU32::new(0),
+            unreachable: AtomicU32::new(0),
             gave_up: AtomicBool::new(false),
             warmup_ns,
             duration_ns,
@@ -49,13 +49,15 @@ impl Shared {
     }
 
     /// One more thread is ready; the last one sets the time of the start.
-    pub fn thread_is_ready(&self) {
+    pub fn thread_is_ready(&self, now: u64) {
         if self.ready.fetch_add(1, SeqCst) + 1 < self.threads {
             return;
         }
-        let started_at = now_ns() + START_AHEAD_NS;
+        let started_at = now + START_AHEAD_NS;
         if let Some(duration_ns) = self.duration_ns {
-            let end = started_at + self.warmup_ns + duration_ns;
+            let end = started_at
+                .saturating_add(self.warmup_ns)
+                .saturating_add(duration_ns);
             self.stop_at.fetch_min(end, SeqCst);
         }
         // A thread that panics counts as ready, perhaps a second time: the first start stands.
@@ -74,40 +76,41 @@ impl Shared {
         let started_at = self.started_at.load(SeqCst);
         let to = self.stop_at.load(SeqCst).max(started_at);
         Window {
-            from: (started_at + self.warmup_ns).min(to),
+            from: started_at.saturating_add(self.warmup_ns).min(to),
             to,
         }
     }
 
     /// Warm-up and measurement together, if their length is known.
     pub fn total_ns(&self) -> Option<u64> {
-        self.duration_ns.map(|duration| self.warmup_ns + duration)
+        self.duration_ns
+            .map(|duration| self.warmup_ns.saturating_add(duration))
     }
 
     /// Ends the load before its end.
-    pub fn stop(&self) {
-        self.end_early(&self.stopped);
+    pub fn stop(&self, now: u64) {
+        self.end_early(&self.stopped, now);
     }
 
     /// Brings the end forward and sets `mark`, unless the load ends sooner by itself.
-    fn end_early(&self, mark: &AtomicBool) {
-        let at = now_ns() + STOP_AHEAD_NS;
+    fn end_early(&self, mark: &AtomicBool, now: u64) {
+        let at = now + STOP_AHEAD_NS;
         let planned = self.stop_at.fetch_min(at, SeqCst);
         if at < planned {
             mark.store(true, SeqCst);
         }
     }
 
-    /// A thread has found nobody to load, or somebody after all. When all have found nobody, the load ends.
-    pub fn set_hopeless(&self, is_hopeless: bool) {
-        if !is_hopeless {
-            self.hopeless.fetch_sub(1, SeqCst);
-        } else if self.hopeless.fetch_add(1, SeqCst) + 1 == self.threads {
-            self.end_early(&self.gave_up);
+    /// A thread cannot reach the server, or can after all. When no thread can, the load ends.
+    pub fn set_unreachable(&self, is_unreachable: bool, now: u64) {
+        if !is_unreachable {
+            self.unreachable.fetch_sub(1, SeqCst);
+        } else if self.unreachable.fetch_add(1, SeqCst) + 1 == self.threads {
+            self.end_early(&self.gave_up, now);
         }
     }
 
-    /// The load ended before its end because there was nobody to load.
+    /// The load ended before its end because the server could not be reached.
     pub fn has_given_up(&self) -> bool {
         self.gave_up.load(SeqCst)
     }
@@ -124,8 +127,8 @@ pub(crate) struct StopOnPanic(pub Arc<Shared>);
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop();
-            self.0.thread_is_ready();
+            self.0.stop(now_ns());
+            self.0.thread_is_ready(now_ns());
         }
     }
 }
@@ -134,12 +137,14 @@ impl Drop for StopOnPanic {
 mod tests {
     use super::*;
 
+    const NOW: u64 = 1_000_000_000_000;
+
     #[test]
     fn the_last_thread_sets_the_start_and_the_end() {
         let shared = Shared::new(2, 10, Some(100));
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         assert_eq!(shared.started_at(), None);
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         let at = shared.started_at().unwrap();
         let expected = Window {
             from: at + 10,
@@ -149,11 +154,20 @@ mod tests {
     }
 
     #[test]
+    fn an_absurd_duration_ends_at_the_end_of_time_and_not_before_the_start() {
+        let shared = Shared::new(1, u64::MAX / 2, Some(u64::MAX));
+        shared.thread_is_ready(NOW);
+        assert_eq!(shared.window().to, u64::MAX);
+        assert!(shared.window().from > shared.started_at().unwrap());
+        assert_eq!(shared.total_ns(), Some(u64::MAX));
+    }
+
+    #[test]
     fn a_stop_before_the_start_leaves_an_empty_window() {
         let shared = Shared::new(1, 0, Some(3_600_000_000_000));
-        shared.stop();
+        shared.stop(NOW);
         assert!(shared.is_stopped());
-        shared.thread_is_ready();
+        shared.thread_is_ready(NOW);
         let window = shared.window();
         assert!(window.to < shared.started_at().unwrap() + 3_600_000_000_000);
         assert!(window.from <= window.to);
@@ -162,23 +176,23 @@ mod tests {
     #[test]
     fn all_threads_must_have_given_up_at_the_same_time() {
         let shared = Shared::new(2, 0, Some(3_600_000_000_000));
-        shared.thread_is_ready();
-        shared.thread_is_ready();
-        shared.set_hopeless(true);
-        shared.set_hopeless(false);
-        shared.set_hopeless(true);
+        shared.thread_is_ready(NOW);
+        shared.thread_is_ready(NOW);
+        shared.set_unreachable(true, NOW);
+        shared.set_unreachable(false, NOW);
+        shared.set_unreachable(true, NOW);
         assert!(!shared.has_given_up());
-        shared.set_hopeless(true);
+        shared.set_unreachable(true, NOW);
         assert!(shared.has_given_up());
-        assert!(!shared.is_stopped(), "nobody interrupted it");
+        assert!(!shared.is_stopped(), "it was not interrupted");
         assert!(shared.window().to < shared.started_at().unwrap() + 3_600_000_000_000);
     }
 
     #[test]
     fn a_stop_after_the_end_interrupts_nothing() {
         let shared = Shared::new(1, 0, Some(0));
-        shared.thread_is_ready();
-        shared.stop();
+        shared.thread_is_ready(NOW);
+        shared.stop(NOW);
         assert!(!shared.is_stopped());
     }
 }

@@ -3,20 +3,22 @@
 //! Once around: send what is due on connections that are free, wait, and for each connection with news
 //! receive all of it and at once send what is due next. Reading all connections first and then sending
 //! on all costs 8 % more CPU per request and leaves the server idle in between (nginx, 64 connections).
-//! Times are read from the clock once per send and once per receive. A busy closed loop lets answers gather
+//! Times are read from the clock once per send and once per receive. A busy closed loop lets responses gather
 //! before it looks for them, see [`super::coalesce`].
 //!
-//! Phases: open the connections; wait for the other threads; warm up; measure; in an open loop, a short
-//! grace for the answers that are still on their way. Everything is allocated before the first phase.
+//! Phases: open the connections; wait for the other threads; warm up; measure; a short grace for the responses
+//! that still count. Everything is allocated before the first phase.
+//!
+//! Clock and transport are parameters, so that the same loop runs against a simulated server on simulated time.
 
+use super::connection::{Ending, TimedOut};
 use super::cost::{Cost, Snapshot};
-use super::exchange::{Ending, Exchange, TimedOut};
+use super::exchange::Exchange;
 use super::shared::Shared;
 use super::slices::Edges;
 use super::tally::{Tally, Window};
-use crate::arrival::{Backlog, Limits, Pacer, Share};
-use crate::clock::now_ns;
-use crate::sys;
+use crate::arrival::{Arrivals, Limits, Share};
+use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
 use record::{Arrival, Close, FailureKind};
 use std::sync::Arc;
@@ -26,10 +28,8 @@ const TICK_MAX_NS: u64 = 100_000_000;
 /// The shortest, and the one while connections rest before another attempt.
 const TICK_MIN_NS: u64 = 1_000_000;
 const RESTING_TICK_NS: u64 = 10_000_000;
-/// How long answers may come after the stop of an open loop, at most.
-const GRACE_MAX_NS: u64 = 2_000_000_000;
-/// A measurement in which nobody has let us in for this long will not become one. With the pauses between
-/// attempts each connection has been tried about seven times by then.
+/// A measurement in which every connection attempt has failed for this long will not become one. With the pauses
+/// between attempts each connection has been tried about seven times by then.
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
 /// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 70 us here.
 pub(crate) const SPIN_MAX_NS: u64 = 80_000;
@@ -55,6 +55,8 @@ pub(crate) struct Task {
     pub timeout_ns: u64,
     /// Spin for this long before scheduled sends; 0 only sleeps.
     pub spin_ns: u64,
+    /// Responses may gather before the loop looks for them.
+    pub gather: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,8 +88,9 @@ pub(crate) struct Report {
 }
 
 /// One load thread; see the module.
-pub(crate) struct Worker<T> {
+pub(crate) struct Worker<T, C> {
     transport: T,
+    clock: C,
     exchange: Exchange,
     task: Task,
     shared: Arc<Shared>,
@@ -97,8 +100,8 @@ pub(crate) struct Worker<T> {
     slice_edge: u64,
     tick_at: u64,
     grace_until: u64,
-    /// Nobody to load, as far as this thread can see, and the others know it.
-    is_hopeless: bool,
+    /// The server cannot be reached, as far as this thread can see, and the others know it.
+    is_unreachable: bool,
     /// The earliest of all times at which something other than an event must be done.
     next_edge: u64,
     spun_ns: u64,
@@ -110,11 +113,18 @@ pub(crate) struct Worker<T> {
     to: Option<Snapshot>,
 }
 
-impl<T: Transport> Worker<T> {
+impl<T: Transport, C: LoopClock> Worker<T, C> {
     /// A worker that has allocated all it will need.
-    pub fn new(transport: T, exchange: Exchange, task: Task, shared: Arc<Shared>) -> Self {
+    pub fn new(
+        transport: T,
+        clock: C,
+        exchange: Exchange,
+        task: Task,
+        shared: Arc<Shared>,
+    ) -> Self {
         Worker {
             transport,
+            clock,
             exchange,
             task,
             shared,
@@ -124,7 +134,7 @@ impl<T: Transport> Worker<T> {
             slice_edge: 0,
             tick_at: 0,
             grace_until: u64::MAX,
-            is_hopeless: false,
+            is_unreachable: false,
             next_edge: 0,
             spun_ns: 0,
             pauses: 0,
@@ -156,12 +166,17 @@ impl<T: Transport> Worker<T> {
             }
             self.wait_for_events();
             self.handle_events();
-            let now = now_ns();
+            let now = self.now();
             if now >= self.next_edge {
                 self.cross_edges(now);
             }
         }
         self.report()
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.now().0
     }
 
     // ---- Before the load ----
@@ -172,18 +187,18 @@ impl<T: Transport> Worker<T> {
         {
             self.open(slot);
         }
-        let give_up_at = now_ns().saturating_add(self.task.timeout_ns);
-        while self.exchange.opening() > 0 && now_ns() < give_up_at && !self.shared.is_stopped() {
+        let give_up_at = self.now().saturating_add(self.task.timeout_ns);
+        while self.exchange.opening() > 0 && self.now() < give_up_at && !self.shared.is_stopped() {
             self.wait(TICK_MAX_NS / 10);
             self.handle_events();
         }
-        self.shared.thread_is_ready();
+        self.shared.thread_is_ready(self.now());
     }
 
     fn await_start(&mut self) -> u64 {
         loop {
             let started_at = self.shared.started_at();
-            let now = now_ns();
+            let now = self.now();
             match started_at {
                 Some(at) if now >= at => return at,
                 Some(at) => self.wait(at - now),
@@ -195,19 +210,20 @@ impl<T: Transport> Worker<T> {
 
     fn begin(&mut self, started_at: u64) {
         let window = self.shared.window();
-        self.exchange.window = window;
         let limits = Limits {
             measured_from: window.from,
             until: window.to,
             budget: self.task.budget,
         };
-        let pacer = Pacer::new(&self.task.arrival, self.task.share, started_at);
-        self.exchange.backlog = Backlog::new(pacer, limits);
+        let Task { arrival, share, .. } = &self.task;
+        let clients = self.exchange.capacity();
+        self.exchange.arrivals = Arrivals::new(arrival, *share, clients, started_at, limits);
+        self.grace_until = self.exchange.set_window(window);
         self.edges = Edges::new(started_at, self.shared.total_ns());
         self.exchange.slicer.current.from = started_at;
         self.slice_edge = self.edges.after(started_at);
         self.cut_at = self.snapshot();
-        self.cross_edges(now_ns());
+        self.cross_edges(self.now());
     }
 
     // ---- Once around ----
@@ -216,14 +232,14 @@ impl<T: Transport> Worker<T> {
     #[inline]
     fn send_due(&mut self) {
         while let Some(slot) = self.exchange.next_free() {
-            let now = now_ns();
+            let now = self.now();
             if !self.exchange.issue(slot, now) {
                 break;
             }
             self.transmit(slot, now);
         }
         if self.exchange.has_closed() {
-            let now = now_ns();
+            let now = self.now();
             while let Some(slot) = self.exchange.next_to_open(now) {
                 self.open(slot);
             }
@@ -249,7 +265,7 @@ impl<T: Transport> Worker<T> {
     }
 
     fn open(&mut self, slot: Slot) {
-        let now = now_ns();
+        let now = self.now();
         self.exchange.on_opening(slot, now);
         if let Err(failure) = self.transport.open(slot) {
             self.transport.close(slot, Close::Fin);
@@ -259,19 +275,19 @@ impl<T: Transport> Worker<T> {
 
     fn end(&mut self, slot: Slot, ending: &Ending) {
         self.transport.close(slot, self.task.close);
-        self.exchange.ended(slot, ending, now_ns());
+        self.exchange.ended(slot, ending, self.now());
     }
 
     fn wait_for_events(&mut self) {
-        let now = now_ns();
+        let now = self.now();
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
-        if self.task.arrival == Arrival::Closed
+        if self.task.gather
             && let Some(pause) = self.exchange.coalesce.pause_ns()
         {
             let pause = pause.min(left);
-            sys::pause(pause);
+            self.clock.pause(pause);
             self.pauses += 1;
             left -= pause;
         }
@@ -291,7 +307,7 @@ impl<T: Transport> Worker<T> {
             self.exchange
                 .tally
                 .keep_words(failure.kind, &failure.detail);
-            self.shared.stop();
+            self.shared.stop(self.now());
         }
     }
 
@@ -304,8 +320,8 @@ impl<T: Transport> Worker<T> {
                 self.wait(0);
                 poll_at = now + SPIN_POLL_NS;
             }
-            std::hint::spin_loop();
-            now = now_ns();
+            self.clock.spin();
+            now = self.now();
         }
         self.spun_ns += now - started_at;
     }
@@ -314,9 +330,9 @@ impl<T: Transport> Worker<T> {
         let mut events = std::mem::take(&mut self.events);
         for (slot, event) in events.drain(..) {
             match event {
-                Event::Opened => self.exchange.on_opened(slot, now_ns()),
+                Event::Opened => self.exchange.on_opened(slot, self.now()),
                 Event::OpenFailed(failure) => {
-                    self.exchange.on_open_failed(slot, &failure, now_ns());
+                    self.exchange.on_open_failed(slot, &failure, self.now());
                 }
                 Event::Ready {
                     readable,
@@ -325,7 +341,7 @@ impl<T: Transport> Worker<T> {
                 } => {
                     let ended = readable && self.receive(slot, hangup);
                     if writable && !ended && self.exchange.unsent(slot) > 0 {
-                        self.transmit(slot, now_ns());
+                        self.transmit(slot, self.now());
                     }
                     self.send_due();
                 }
@@ -339,7 +355,7 @@ impl<T: Transport> Worker<T> {
     fn receive(&mut self, slot: Slot, hangup: bool) -> bool {
         loop {
             let received = self.transport.recv(slot, self.exchange.want(slot));
-            let at = now_ns();
+            let at = self.clock.now().0;
             let (ending, more) = match received {
                 Ok(Received::Data { bytes, more }) => {
                     (self.exchange.on_bytes(slot, bytes, at), more)
@@ -420,11 +436,9 @@ impl<T: Transport> Worker<T> {
             }
         }
         self.exchange.expire(now);
-        self.look_for_hope(now);
+        self.check_unreachable(now);
         if self.phase < Phase::Grace {
-            let window = self.shared.window();
-            self.exchange.window = window;
-            self.exchange.backlog.set_until(window.to);
+            self.grace_until = self.exchange.set_window(self.shared.window());
         }
         let period = if self.exchange.has_resting() {
             RESTING_TICK_NS
@@ -434,13 +448,13 @@ impl<T: Transport> Worker<T> {
         self.tick_at = now + period.min(self.task.timeout_ns / 16).max(TICK_MIN_NS);
     }
 
-    fn look_for_hope(&mut self, now: u64) {
-        let is_hopeless = self.phase == Phase::Measured
+    fn check_unreachable(&mut self, now: u64) {
+        let is_unreachable = self.phase == Phase::Measured
             && now >= self.exchange.window.from + GIVE_UP_NS
-            && self.exchange.is_hopeless();
-        if is_hopeless != self.is_hopeless {
-            self.is_hopeless = is_hopeless;
-            self.shared.set_hopeless(is_hopeless);
+            && self.exchange.is_unreachable();
+        if is_unreachable != self.is_unreachable {
+            self.is_unreachable = is_unreachable;
+            self.shared.set_unreachable(is_unreachable, now);
         }
     }
 
@@ -463,7 +477,8 @@ impl<T: Transport> Worker<T> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::take(self.spun_ns, self.transport.syscalls() + self.pauses)
+        let syscalls = self.transport.syscalls() + self.pauses;
+        Snapshot::take(self.now(), self.spun_ns, syscalls)
     }
 
     // ---- The end ----
@@ -476,18 +491,12 @@ impl<T: Transport> Worker<T> {
         self.exchange.drop_due_before(to);
         self.close_slice();
         self.to = Some(self.snapshot());
-        let is_open_loop = self.task.arrival != Arrival::Closed;
-        self.phase = if is_open_loop {
-            Phase::Grace
-        } else {
-            Phase::Done
-        };
-        self.grace_until = to.saturating_add(self.task.timeout_ns.min(GRACE_MAX_NS));
+        self.phase = Phase::Grace;
     }
 
     /// With a number of requests, or after the stop, the end has come when all have met their fate.
     fn end_if_settled(&mut self) {
-        let now = now_ns();
+        let now = self.now();
         if self.phase != Phase::WarmUp && self.exchange.is_settled(now) {
             if self.phase == Phase::Measured {
                 self.exchange.window.to = now;
@@ -501,7 +510,7 @@ impl<T: Transport> Worker<T> {
 
     fn report(mut self) -> Report {
         let Window { to: ended_at, .. } = self.exchange.window;
-        self.exchange.tally.scheduled = self.exchange.backlog.scheduled();
+        self.exchange.tally.scheduled = self.exchange.arrivals.scheduled();
         let to = self.to.unwrap_or_else(|| self.snapshot());
         let report = Report {
             cost: Cost::between(&self.from, &to),

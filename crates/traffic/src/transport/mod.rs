@@ -158,7 +158,7 @@ pub(crate) struct Handshakes {
 }
 
 /// A way to carry byte streams, one per slot. No call blocks but [`Transport::wait`].
-pub(crate) trait Transport: Send {
+pub(crate) trait Transport {
     /// Starts to open a closed slot; [`Event::Opened`] or [`Event::OpenFailed`] follows.
     fn open(&mut self, slot: Slot) -> Result<(), Failure>;
 
