@@ -568,7 +568,7 @@ impl Copy {
             .iter()
             .filter(|p| !starts_others || p.role != "main");
         let mut cores: Vec<u32> = workers
-            .flat_map(|p| sut::affinity::of_threads(p.pid))
+            .flat_map(|p| linux::affinity::of_threads(p.pid))
             .collect();
         cores.sort_unstable();
         cores.dedup();
