@@ -45,6 +45,19 @@ impl CpuSet {
     }
 }
 
+/// Pins the calling thread to one CPU.
+///
+/// # Errors
+/// The system's error: `EINVAL` when it does not exist or is not allowed.
+pub fn pin_to(cpu: u32) -> io::Result<()> {
+    CpuSet::new(&[cpu]).pin_this_thread()
+}
+
+/// CPUs that the calling thread may run on, sorted; none where the kernel does not tell.
+pub fn allowed() -> Vec<u32> {
+    of(0).unwrap_or_default()
+}
+
 /// CPUs that a process or thread may run on, sorted; pid 0 is the calling thread.
 ///
 /// # Errors

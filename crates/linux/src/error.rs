@@ -44,6 +44,14 @@ pub enum Error {
         /// The system's words.
         cause: io::Error,
     },
+    /// A thread is not in the network namespace that it belongs to.
+    #[error("this thread is in network namespace {now} and found no way back to {home}")]
+    Stranded {
+        /// Where it is.
+        now: String,
+        /// Where it belongs.
+        home: String,
+    },
 }
 
 impl Error {
@@ -59,6 +67,7 @@ impl Error {
             },
             Self::Netlink { .. } => "use a kernel with CONFIG_INET_DIAG (module tcp_diag)",
             Self::Namespace { .. } => "run prony as root",
+            Self::Stranded { .. } => "continue the run with a new process (--continue)",
             Self::Malformed { .. } => "",
         }
     }

@@ -5,6 +5,7 @@
 //! or `/`, so that a test can lay one out; sock_diag and ethtool are conversations with the running kernel.
 
 pub mod affinity;
+pub mod clock;
 mod error;
 pub mod ethtool;
 pub mod namespace;

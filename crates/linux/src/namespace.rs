@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Where ip-netns(8) keeps them.
 const DIRECTORY: &str = "/run/netns";
 
+/// The calling thread's.
+const OWN: &str = "/proc/thread-self/ns/net";
+
 /// A network namespace that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
@@ -24,6 +27,46 @@ pub struct Namespace {
 pub struct Inside {
     before: File,
     _of_this_thread: PhantomData<*const ()>,
+}
+
+/// Where a thread belongs. It cannot go to another thread.
+pub struct Home {
+    namespace: PathBuf,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Home {
+    /// The namespace that the calling thread is in.
+    ///
+    /// # Errors
+    /// [`Error::Namespace`] when the kernel does not tell.
+    pub fn here() -> Result<Self, Error> {
+        Ok(Self {
+            namespace: of_this_thread()?,
+            _of_this_thread: PhantomData,
+        })
+    }
+
+    /// The thread is there, wherever it was in between. Dropping an [`Inside`] cannot say that it found no way back:
+    /// who goes on afterwards asks here.
+    ///
+    /// # Errors
+    /// [`Error::Stranded`].
+    pub fn check(&self) -> Result<(), Error> {
+        let now = of_this_thread()?;
+        if now == self.namespace {
+            return Ok(());
+        }
+        Err(Error::Stranded {
+            now: now.display().to_string(),
+            home: self.namespace.display().to_string(),
+        })
+    }
+}
+
+/// `net:[4026531840]`
+fn of_this_thread() -> Result<PathBuf, Error> {
+    std::fs::read_link(OWN).map_err(failed("reading", OWN.into()))
 }
 
 impl Namespace {
@@ -51,8 +94,7 @@ impl Namespace {
     /// # Errors
     /// [`Error::Namespace`] when the namespace is gone or may not be entered.
     pub fn enter(&self) -> Result<Inside, Error> {
-        let own = Path::new("/proc/thread-self/ns/net");
-        let before = File::open(own).map_err(failed("opening", own.to_owned()))?;
+        let before = File::open(OWN).map_err(failed("opening", OWN.into()))?;
         let namespace = self.open()?;
         set(&namespace).map_err(failed("entering", path(&self.name)))?;
         Ok(Inside {
@@ -75,7 +117,7 @@ impl Namespace {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // The descriptor is open, so its namespace lives, and who could enter one may return.
+        // The descriptor is open, so its namespace lives, and who could enter one may return; `Home` shows it if not.
         let _ = set(&self.before);
     }
 }
@@ -115,6 +157,33 @@ pub fn remove(name: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs `test` on a thread that has left its namespace for a new one; without the right to, it is not run.
+    fn in_a_new_namespace(test: impl FnOnce(Home) + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let home = Home::here().unwrap();
+                home.check().unwrap();
+                // SAFETY: the call takes an integer only and concerns this thread, which ends here.
+                if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+                    test(home);
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn a_thread_that_did_not_come_back_is_noticed() {
+        in_a_new_namespace(|home| {
+            // No namespace is behind this file, so the way back fails.
+            drop(Inside {
+                before: File::open("/dev/null").unwrap(),
+                _of_this_thread: PhantomData,
+            });
+            let error = home.check().unwrap_err();
+            assert!(matches!(error, Error::Stranded { .. }), "{error}");
+        });
+    }
 
     #[test]
     fn one_that_is_gone_is_removed_and_cannot_be_entered() {

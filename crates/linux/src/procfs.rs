@@ -9,44 +9,89 @@ use std::path::{Path, PathBuf};
 /// Where the running kernel's is mounted.
 pub const PROC: &str = "/proc";
 
-/// The part of `/proc/PID/stat` that says who a process is (proc_pid_stat(5)).
+/// What `stat` says of a process, or of a thread (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Its number.
     pub pid: i32,
     /// Its name, at most 15 bytes.
     pub name: String,
-    /// `R`, `S`, ...; `Z` and `X` have ended.
+    /// `R`, `S`, `D`, ...; `Z` and `X` have ended.
     pub state: char,
     /// Who started it, or took it over.
     pub parent: i32,
     /// Its session (setsid(2)).
     pub session: i32,
+    /// Minor faults.
+    pub minor_faults: u64,
+    /// Minor faults of children that ended and were waited for; the other fields of children are alike.
+    pub children_minor_faults: u64,
+    /// Major faults.
+    pub major_faults: u64,
+    /// Of its children.
+    pub children_major_faults: u64,
+    /// Ticks in user mode.
+    pub user_ticks: u64,
+    /// Ticks in the kernel.
+    pub system_ticks: u64,
+    /// Of its children.
+    pub children_user_ticks: u64,
+    /// Of its children.
+    pub children_system_ticks: u64,
+    /// Nice value: 0 is normal, 19 yields most.
+    pub nice: i32,
+    /// Threads.
+    pub threads: u64,
     /// Start time in ticks since boot: with the pid it names a process for certain.
     pub start_ticks: u64,
+    /// Resident pages.
+    pub rss_pages: u64,
 }
 
 impl Stat {
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads the text of `stat`; `None` when it is cut.
+    pub fn parse(text: &str) -> Option<Self> {
         let (pid, rest) = text.split_once(" (")?;
         // The name may hold anything, brackets included; the last one ends it.
         let (name, rest) = rest.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // The state is field 3 of the manual page and the first here.
         let field = |number: usize| fields.get(number - 3).copied();
+        let count = |number: usize| field(number)?.parse().ok();
         Some(Self {
             pid: pid.trim().parse().ok()?,
             name: name.to_owned(),
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
             session: field(6)?.parse().ok()?,
-            start_ticks: field(22)?.parse().ok()?,
+            minor_faults: count(10)?,
+            children_minor_faults: count(11)?,
+            major_faults: count(12)?,
+            children_major_faults: count(13)?,
+            user_ticks: count(14)?,
+            system_ticks: count(15)?,
+            children_user_ticks: count(16)?,
+            children_system_ticks: count(17)?,
+            nice: field(19)?.parse().ok()?,
+            threads: count(20)?,
+            start_ticks: count(22)?,
+            rss_pages: count(24)?,
         })
     }
 
-    /// It has not ended.
+    /// It has not ended; one that has waits only for its parent to take note.
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Time in user mode, s.
+    pub fn user_s(&self) -> f64 {
+        self.user_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Time in the kernel, s.
+    pub fn system_s(&self) -> f64 {
+        self.system_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 }
 
@@ -120,6 +165,24 @@ pub fn open_paths(root: &Path, pid: i32) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The most memory that a process has had resident (`VmHWM`). Unlike the `ru_maxrss` of getrusage(2) it begins anew
+/// with the program: that of a child starts at what its parent had when it was forked.
+pub fn peak_rss_bytes(root: &Path, pid: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(root.join(pid.to_string()).join("status")).ok()?;
+    kib_field(&status, "VmHWM").map(|kib| kib * 1024)
+}
+
+/// `VmHWM:     1234 kB` of a process' `status`.
+pub fn kib_field(status: &str, name: &str) -> Option<u64> {
+    let value = |line: &str| {
+        line.strip_prefix(name)?
+            .strip_prefix(':')
+            .map(str::to_owned)
+    };
+    let value = status.lines().find_map(value)?;
+    value.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The command line, or the title that the process has given itself, as one line.
 pub fn command_line(root: &Path, pid: i32) -> Option<String> {
     let bytes = std::fs::read(root.join(pid.to_string()).join("cmdline")).ok()?;
@@ -133,17 +196,34 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_brackets_and_spaces() {
-        let text = "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
+        let text = "4711 (ng (x) inx: w) S 4700 4711 4700 0 -1 4194624 \
+            1234 6 5 1 700 300 40 20 20 -5 3 0 99 12345678 2500 18446744073709551615 0 0\n";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(
-            (stat.pid, stat.name.as_str(), stat.state),
-            (42, "a) b (c", 'S')
+            stat,
+            Stat {
+                pid: 4711,
+                name: "ng (x) inx: w".to_owned(),
+                state: 'S',
+                parent: 4700,
+                session: 4700,
+                minor_faults: 1234,
+                children_minor_faults: 6,
+                major_faults: 5,
+                children_major_faults: 1,
+                user_ticks: 700,
+                system_ticks: 300,
+                children_user_ticks: 40,
+                children_system_ticks: 20,
+                nice: -5,
+                threads: 3,
+                start_ticks: 99,
+                rss_pages: 2500,
+            }
         );
-        assert_eq!(
-            (stat.parent, stat.session, stat.start_ticks),
-            (7, 41, 98_765)
-        );
-        assert_eq!(Stat::parse("42 (cut off) S 7"), None);
+        for text in ["", "4711", "4711 (nginx", "4711 (nginx) S 1 2 3"] {
+            assert_eq!(Stat::parse(text), None, "{text:?}");
+        }
     }
 
     /// A fake /proc with these `(pid, state, parent, session)`.
@@ -153,7 +233,7 @@ mod tests {
             let dir = root.path().join(pid.to_string());
             std::fs::create_dir(&dir).unwrap();
             let zeros = "0 ".repeat(15);
-            let text = format!("{pid} (p) {state} {parent} 0 {session} {zeros}1000 0");
+            let text = format!("{pid} (p) {state} {parent} 0 {session} {zeros}1000 0 0");
             std::fs::write(dir.join("stat"), text).unwrap();
         }
         root

@@ -25,11 +25,16 @@ pub const RECEIVE_QUEUE: usize = 56;
 /// Offset of the send queue.
 pub const SEND_QUEUE: usize = 60;
 
-const IPPROTO_TCP: u8 = 6;
+/// Sockets of TCP.
+pub const TCP: u8 = 6;
+/// Sockets of UDP.
+pub const UDP: u8 = 17;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST_DUMP: u16 = 0x1 | 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+/// As much as the kernel puts into one datagram (net/netlink/af_netlink.c).
+const BUFFER: usize = 32 * 1024;
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// Length of `struct inet_diag_msg`, behind which the attributes are.
@@ -58,6 +63,8 @@ pub enum Port {
 pub struct Question<'a> {
     /// [`AF_INET`] or [`AF_INET6`].
     pub family: u8,
+    /// [`TCP`] or [`UDP`].
+    pub protocol: u8,
     /// Bit `1 << state` for each state (include/net/tcp_states.h).
     pub states: u32,
     /// Bit `1 << (attribute - 1)` for each attribute that the answer is to have.
@@ -69,24 +76,31 @@ pub struct Question<'a> {
 impl Question<'_> {
     /// The datagram.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut message = vec![0u8; FIXED];
-        message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
         // struct inet_diag_req_v2: family, protocol, extensions, padding, states, then an id that stays zero.
-        message[HEADER] = self.family;
-        message[HEADER + 1] = IPPROTO_TCP;
-        message[HEADER + 2] = self.extensions;
-        message[HEADER + 4..HEADER + 8].copy_from_slice(&self.states.to_ne_bytes());
+        let mut body = vec![0u8; 56];
+        body[0] = self.family;
+        body[1] = self.protocol;
+        body[2] = self.extensions;
+        body[4..8].copy_from_slice(&self.states.to_ne_bytes());
         let program = program(&self.filter[..self.filter.len().min(MOST_PORTS)]);
         if !program.is_empty() {
-            message.extend(((program.len() + 4) as u16).to_ne_bytes());
-            message.extend(REQ_BYTECODE.to_ne_bytes());
-            message.extend(program);
+            body.extend(((program.len() + 4) as u16).to_ne_bytes());
+            body.extend(REQ_BYTECODE.to_ne_bytes());
+            body.extend(program);
         }
-        let length = message.len() as u32;
-        message[0..4].copy_from_slice(&length.to_ne_bytes());
-        message
+        datagram(&body)
     }
+}
+
+/// A question's body behind its `struct nlmsghdr`.
+fn datagram(body: &[u8]) -> Vec<u8> {
+    let mut message = vec![0u8; HEADER];
+    message[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
+    message.extend(body);
+    let length = message.len() as u32;
+    message[0..4].copy_from_slice(&length.to_ne_bytes());
+    message
 }
 
 /// "Any of these ports" for the kernel's filter machine (net/ipv4/inet_diag.c): each condition that holds goes on to
@@ -150,17 +164,7 @@ impl<'a> Message<'a> {
 
     /// An attribute's value.
     pub fn attribute(&self, wanted: u16) -> Option<&'a [u8]> {
-        let mut rest = self.0.get(FIXED..)?;
-        while rest.len() >= 4 {
-            let length = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
-            let kind = u16::from_ne_bytes([rest[2], rest[3]]);
-            let value = rest.get(4..length)?;
-            if kind == wanted {
-                return Some(value);
-            }
-            rest = rest.get(length.next_multiple_of(4)..)?;
-        }
-        None
+        attribute(self.0.get(FIXED..)?, wanted)
     }
 
     /// Ports and addresses are in network order.
@@ -176,6 +180,20 @@ impl<'a> Message<'a> {
         };
         Some(SocketAddr::new(ip, port))
     }
+}
+
+/// The value of one of the attributes in `rest`: length, kind, value, each aligned to four bytes.
+pub(crate) fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
+    while rest.len() >= 4 {
+        let length = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+        let kind = u16::from_ne_bytes([rest[2], rest[3]]);
+        let value = rest.get(4..length)?;
+        if kind == wanted {
+            return Some(value);
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
+    None
 }
 
 /// A number in the kernel's own byte order.
@@ -252,7 +270,7 @@ impl Diag {
         what: &'static str,
         mut take: impl FnMut(Message<'_>) -> Option<()>,
     ) -> Result<(), Error> {
-        self.buffer.resize(32 * 1024, 0);
+        self.buffer.resize(BUFFER, 0);
         for room in &mut self.rooms {
             room.ask(&mut self.buffer, question, what, &mut take)?;
         }
@@ -277,19 +295,36 @@ impl Room {
                 opened.map_err(failed("entering the server's network namespace for"))?
             }
         };
-        send(&netlink, &question.bytes(), SendFlags::empty())
-            .map_err(|e| failed("asking for")(e.into()))?;
-        loop {
-            let (length, _) = recv(&netlink, &mut *buffer, RecvFlags::empty())
-                .map_err(|e| failed("receiving")(e.into()))?;
-            if parse(&buffer[..length], &mut take).map_err(failed("listing"))? {
-                break;
-            }
-        }
+        converse(&netlink, buffer, &question.bytes(), |body| {
+            take(Message(body))
+        })
+        .map_err(failed("listing"))?;
         // Kept only after a whole answer: the rest of a broken one must not answer the next question.
         self.netlink = Some(netlink);
         Ok(())
     }
+}
+
+/// Sends the question and hands the body of each message of the answer to `take`, which returns `None` for one that
+/// is cut.
+fn converse(
+    netlink: &OwnedFd,
+    buffer: &mut [u8],
+    question: &[u8],
+    mut take: impl FnMut(&[u8]) -> Option<()>,
+) -> io::Result<()> {
+    send(netlink, question, SendFlags::empty())?;
+    loop {
+        let (length, _) = recv(netlink, &mut *buffer, RecvFlags::empty())?;
+        if length == 0 || parse(&buffer[..length], &mut take)? {
+            return Ok(());
+        }
+    }
+}
+
+/// One question about the network namespace of the calling thread, by its body.
+pub(crate) fn ask_here(body: &[u8], take: impl FnMut(&[u8]) -> Option<()>) -> io::Result<()> {
+    converse(&open_netlink()?, &mut [0; BUFFER], &datagram(body), take)
 }
 
 fn open_netlink() -> io::Result<OwnedFd> {
@@ -315,7 +350,7 @@ fn open_netlink_in(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 /// Reads one datagram of the kernel's answer; whether it was the last one.
-fn parse(mut bytes: &[u8], mut take: impl FnMut(Message<'_>) -> Option<()>) -> io::Result<bool> {
+fn parse(mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Option<()>) -> io::Result<bool> {
     let cut = || io::Error::new(io::ErrorKind::InvalidData, "the answer is cut");
     let mut last = false;
     while !bytes.is_empty() {
@@ -330,9 +365,9 @@ fn parse(mut bytes: &[u8], mut take: impl FnMut(Message<'_>) -> Option<()>) -> i
             NLMSG_DONE => last = true,
             NLMSG_ERROR => {
                 let errno = read_u32(body, 0).ok_or_else(cut)? as i32;
-                return Err(io::Error::from_raw_os_error(-errno));
+                return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
             }
-            SOCK_DIAG_BY_FAMILY => take(Message(body)).ok_or_else(cut)?,
+            SOCK_DIAG_BY_FAMILY => take(body).ok_or_else(cut)?,
             _ => {}
         }
         // Messages are aligned to four bytes.
@@ -371,7 +406,8 @@ mod tests {
     /// The sockets of a datagram, and whether it is the last.
     fn read(bytes: &[u8]) -> io::Result<(Vec<Read>, bool)> {
         let mut sockets = Vec::new();
-        let last = parse(bytes, |message| {
+        let last = parse(bytes, |body| {
+            let message = Message(body);
             let queues = (message.u32_at(RECEIVE_QUEUE)?, message.u32_at(SEND_QUEUE)?);
             sockets.push((message.local()?.to_string(), queues.0, queues.1));
             Some(())
@@ -439,6 +475,7 @@ mod tests {
             let mut found = Vec::new();
             let question = Question {
                 family: AF_INET,
+                protocol: TCP,
                 states: 1 << 1,
                 extensions: 0,
                 filter,

@@ -5,29 +5,19 @@
 //! another network namespace, whose table any of its processes shows. The surprise: a socket has no
 //! process. Only its inode number links the two, and a descriptor that was passed on has several holders.
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+use crate::Error;
+use crate::sock_diag::{
+    AF_INET, AF_INET6, Diag, Question, TCP, UDP, ask_here, attribute, read_u32,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 const AF_UNIX: u8 = 1;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 /// Connections; states are bits (include/net/tcp_states.h).
 pub const ESTABLISHED: u32 = 1 << 1;
 /// Sockets that wait for connections.
 pub const LISTEN: u32 = 1 << 10;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLM_F_REQUEST_DUMP: u16 = 0x1 | 0x300;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-/// Length of `struct nlmsghdr`.
-const HEADER: usize = 16;
 /// `UDIAG_SHOW_NAME | UDIAG_SHOW_PEER` (include/uapi/linux/unix_diag.h).
 const SHOW_NAME_AND_PEER: u32 = 1 | 4;
 const UNIX_DIAG_NAME: u16 = 0;
@@ -116,15 +106,24 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn inet(protocol: u8, states: u32) -> io::Result<Vec<Socket>> {
+fn inet(protocol: u8, states: u32) -> Result<Vec<Socket>, Error> {
     let mut found = Vec::new();
     for family in [AF_INET, AF_INET6] {
-        // struct inet_diag_req_v2: family, protocol, extensions, padding, states, an id that stays zero.
-        let mut body = [0u8; 56];
-        body[0] = family;
-        body[1] = protocol;
-        body[4..8].copy_from_slice(&states.to_ne_bytes());
-        dump(&body, |answer| found.extend(inet_socket(answer)))?;
+        let question = Question {
+            family,
+            protocol,
+            states,
+            extensions: 0,
+            filter: &[],
+        };
+        Diag::default().ask(&question, "the sockets", |message| {
+            found.push(Socket {
+                local: canonical(message.local()?),
+                remote: canonical(message.remote()?),
+                inode: message.inode()?.into(),
+            });
+            Some(())
+        })?;
     }
     Ok(found)
 }
@@ -137,111 +136,26 @@ pub fn unix() -> Vec<UnixSocket> {
     body[0] = AF_UNIX;
     body[4..8].copy_from_slice(&(ESTABLISHED | LISTEN).to_ne_bytes());
     body[12..16].copy_from_slice(&SHOW_NAME_AND_PEER.to_ne_bytes());
-    match dump(&body, |answer| found.extend(unix_socket(answer))) {
+    let take = |answer: &[u8]| {
+        found.push(unix_socket(answer)?);
+        Some(())
+    };
+    match ask_here(&body, take) {
         Ok(()) => found,
         Err(_) => Vec::new(),
     }
 }
 
-/// Asks the kernel and hands each answer's body on.
-fn dump(question: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let netlink = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        Some(netlink::SOCK_DIAG),
-    )?;
-    let length = u32::try_from(HEADER + question.len()).map_err(io::Error::other)?;
-    let mut message = Vec::new();
-    message.extend(length.to_ne_bytes());
-    message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
-    message.extend([0; 8]);
-    message.extend(question);
-    send(&netlink, &message, SendFlags::empty())?;
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let (length, _) = recv(&netlink, &mut buffer[..], RecvFlags::empty())?;
-        if length == 0 || messages(&buffer[..length], &mut each)? {
-            return Ok(());
-        }
-    }
-}
-
-/// One datagram of the kernel's answer; true when it was the last.
-fn messages(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<bool> {
-    let cut = || io::Error::new(io::ErrorKind::InvalidData, "the answer is cut");
-    while !bytes.is_empty() {
-        let length = read_u32(bytes, 0).ok_or_else(cut)? as usize;
-        let message = bytes
-            .get(..length)
-            .filter(|_| length >= HEADER)
-            .ok_or_else(cut)?;
-        let body = &message[HEADER..];
-        match u16::from_ne_bytes([message[4], message[5]]) {
-            NLMSG_DONE => return Ok(true),
-            NLMSG_ERROR => {
-                let errno = read_u32(body, 0).ok_or_else(cut)? as i32;
-                return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
-            }
-            SOCK_DIAG_BY_FAMILY => each(body),
-            _ => {}
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(false)
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-/// `struct inet_diag_msg`: family at 0; ports at 4 and 6, addresses at 8 and 24, all in network order; inode at 68.
-fn inet_socket(body: &[u8]) -> Option<Socket> {
-    let family = *body.first()?;
-    let address = |port: usize, ip: usize| {
-        let port = u16::from_be_bytes(body.get(port..port + 2)?.try_into().ok()?);
-        let bytes: [u8; 16] = body.get(ip..ip + 16)?.try_into().ok()?;
-        let [a, b, c, d, ..] = bytes;
-        let ip = match family {
-            AF_INET => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
-            _ => IpAddr::V6(Ipv6Addr::from(bytes)),
-        };
-        Some(canonical(SocketAddr::new(ip, port)))
-    };
-    Some(Socket {
-        local: address(4, 8)?,
-        remote: address(6, 24)?,
-        inode: read_u32(body, 68)?.into(),
-    })
-}
-
 /// `struct unix_diag_msg`: state at 2, inode at 4, then attributes from 16.
 fn unix_socket(body: &[u8]) -> Option<UnixSocket> {
-    let mut socket = UnixSocket {
-        name: String::new(),
+    let attributes = body.get(16..)?;
+    let peer = attribute(attributes, UNIX_DIAG_PEER).and_then(|value| read_u32(value, 0));
+    Some(UnixSocket {
+        name: attribute(attributes, UNIX_DIAG_NAME).map_or_else(String::new, unix_name),
         inode: read_u32(body, 4)?.into(),
-        peer: 0,
+        peer: peer.unwrap_or(0).into(),
         listens: 1u32.checked_shl((*body.get(2)?).into())? == LISTEN,
-    };
-    let mut rest = body.get(16..)?;
-    while let (Some(length), Some(kind)) = (read_u16(rest, 0), read_u16(rest, 2)) {
-        let length = usize::from(length);
-        let Some(value) = rest.get(4..length) else {
-            break;
-        };
-        match kind {
-            UNIX_DIAG_NAME => socket.name = unix_name(value),
-            UNIX_DIAG_PEER => socket.peer = read_u32(value, 0).unwrap_or(0).into(),
-            _ => {}
-        }
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    Some(socket)
+    })
 }
 
 fn unix_name(value: &[u8]) -> String {
@@ -294,6 +208,31 @@ mod tests {
 
     const PROC: &str = "/proc";
 
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 0 100 0 0 10 0
+   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 222 1 0 20 4 30 10 -1
+   2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 333 1 0 100 0 0 10 0
+";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_kernels_table_by_state() {
+        let of = |states| {
+            let sockets = parse_table(TABLE, states);
+            let text = |s: &Socket| format!("{} {} {}", s.local, s.remote, s.inode);
+            sockets.iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(LISTEN),
+            ["127.0.0.1:8080 0.0.0.0:0 111", "0.0.0.0:80 0.0.0.0:0 333"]
+        );
+        assert_eq!(of(ESTABLISHED), ["127.0.0.1:8080 127.0.0.1:54321 222"]);
+        assert_eq!(
+            socket_address("00000000000000000000000001000000:0050"),
+            Some("[::1]:80".parse().unwrap())
+        );
+    }
+
     #[test]
     fn own_sockets_are_found_in_both_ways() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -334,21 +273,8 @@ mod tests {
 
     #[test]
     fn cut_answers_do_not_panic() {
-        let mut whole = Vec::new();
-        whole.extend(40u32.to_ne_bytes());
-        whole.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        whole.extend([0; 10]);
-        whole.extend([9; 24]);
-        for end in 0..whole.len() {
-            let mut seen = 0;
-            let result = messages(&whole[..end], &mut |_| seen += 1);
-            assert_eq!(result.is_ok(), end == 0, "{end}");
-            assert_eq!(seen, 0);
-        }
         for end in 0..80 {
-            let bytes = vec![255; end];
-            assert_eq!(inet_socket(&bytes).is_some(), end >= 72);
-            assert!(unix_socket(&bytes).is_none(), "state 255 is none");
+            assert!(unix_socket(&vec![255; end]).is_none(), "state 255 is none");
         }
     }
 }

@@ -8,7 +8,9 @@
 use crate::recorder::Rows;
 use crate::{MonitorError, Pass, Recorder, Signal, Source, Watched};
 use linux::Root;
-use linux::sock_diag::{AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE};
+use linux::sock_diag::{
+    AF_INET, AF_INET6, Diag, Message, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP,
+};
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -103,6 +105,7 @@ impl Listen {
         for family in [AF_INET, AF_INET6] {
             let question = Question {
                 family,
+                protocol: TCP,
                 states: STATE_LISTEN,
                 extensions: 0,
                 filter: &[],

@@ -8,6 +8,7 @@ use crate::task::{Task, TaskFile, TaskSeries};
 use crate::{Pass, Recorder, Signal};
 use linux::Reread;
 use linux::Root;
+use linux::procfs::Stat;
 use record::Nanos;
 
 const STAT_FILE: &str = "/proc/PID/stat";
@@ -51,71 +52,6 @@ pub const SWAP: [Signal; 1] = [Signal::gauge(
     "/proc/PID/status",
 )];
 
-/// What `stat` says of a process, or of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskStat {
-    /// Name, up to 15 bytes.
-    pub name: String,
-    /// `R`, `S`, `D`, `Z`, ...
-    pub state: char,
-    /// The parent's process id.
-    pub parent: i32,
-    /// Minor faults.
-    pub minor_faults: u64,
-    /// Major faults.
-    pub major_faults: u64,
-    /// Ticks in user mode.
-    pub user_ticks: u64,
-    /// Ticks in the kernel.
-    pub system_ticks: u64,
-    /// Nice value: 0 is normal, 19 yields most.
-    pub nice: i32,
-    /// Threads.
-    pub threads: u64,
-    /// Resident pages.
-    pub rss_pages: u64,
-}
-
-impl TaskStat {
-    /// The thread has ended, and only waits for somebody to take note.
-    pub fn ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
-    }
-
-    /// Time in user mode, s.
-    pub fn user_s(&self) -> f64 {
-        self.user_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
-    }
-
-    /// Time in the kernel, s.
-    pub fn system_s(&self) -> f64 {
-        self.system_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
-    }
-}
-
-/// Reads the text of `stat`; `None` when it is cut. The name may hold blanks and brackets, so the fields
-/// count from the last bracket (proc_pid_stat(5)).
-pub fn parse_stat(text: &str) -> Option<TaskStat> {
-    let (_, rest) = text.split_once('(')?;
-    let (name, rest) = rest.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // proc_pid_stat(5) numbers from 1 and starts with the id and the name: its field 3 is our 0.
-    let field = |number: usize| fields.get(number - 3);
-    let count = |number: usize| field(number)?.parse().ok();
-    Some(TaskStat {
-        name: name.to_owned(),
-        state: field(3)?.chars().next()?,
-        parent: field(4)?.parse().ok()?,
-        minor_faults: count(10)?,
-        major_faults: count(12)?,
-        user_ticks: count(14)?,
-        system_ticks: count(15)?,
-        nice: field(19)?.parse().ok()?,
-        threads: count(20)?,
-        rss_pages: count(24)?,
-    })
-}
-
 /// Reads the text of `io`, in the order of [`IO`]; `None` when a number is missing.
 pub fn parse_io(text: &str) -> Option<[f64; 4]> {
     let mut values = [0.0; 4];
@@ -142,9 +78,8 @@ pub fn parse_open_files_limit(text: &str) -> Option<Option<u64>> {
 
 /// Swapped bytes from the text of `status`; `None` when it has no such line.
 pub fn parse_swap(text: &str) -> Option<[f64; 1]> {
-    let rest = text.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
-    let kib: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
-    Some([kib * 1024.0])
+    let kib = linux::procfs::kib_field(text, "VmSwap")?;
+    Some([kib as f64 * 1024.0])
 }
 
 /// A process that is watched.
@@ -212,10 +147,10 @@ impl Process {
         pass: Pass,
         slow_interval: Nanos,
         out: &mut Recorder,
-    ) -> Result<Option<TaskStat>, linux::Error> {
-        let stat = self.stat.try_parse("fields of a process", parse_stat)?;
+    ) -> Result<Option<Stat>, linux::Error> {
+        let stat = self.stat.try_parse("fields of a process", Stat::parse)?;
         // A main thread that has ended while others go on looks like a zombie, too.
-        if stat.ended() && stat.threads <= 1 {
+        if !stat.is_alive() && stat.threads <= 1 {
             return Ok(None);
         }
         self.follow_name(&stat.name, out);
@@ -277,7 +212,7 @@ impl Process {
 }
 
 /// The values of [`STAT`].
-fn in_units(stat: &TaskStat) -> [f64; 6] {
+fn in_units(stat: &Stat) -> [f64; 6] {
     [
         stat.user_s(),
         stat.system_s(),
@@ -306,34 +241,8 @@ fn open_files(root: &Root, pid: i32) -> Result<u64, linux::Error> {
 mod tests {
     use super::*;
 
-    const STAT_TEXT: &str = "4711 (ng (x) inx: w) S 4700 4711 4700 0 -1 4194624 \
-        1234 0 5 0 700 300 0 0 20 0 3 0 99 12345678 2500 18446744073709551615 0 0\n";
-
-    #[test]
-    fn stat_with_brackets_in_the_name() {
-        let stat = parse_stat(STAT_TEXT).unwrap();
-        assert_eq!(
-            stat,
-            TaskStat {
-                name: "ng (x) inx: w".to_owned(),
-                state: 'S',
-                parent: 4700,
-                minor_faults: 1234,
-                major_faults: 5,
-                user_ticks: 700,
-                system_ticks: 300,
-                nice: 0,
-                threads: 3,
-                rss_pages: 2500,
-            }
-        );
-    }
-
     #[test]
     fn cut_texts_are_refused() {
-        for text in ["", "4711", "4711 (nginx", "4711 (nginx) S 1 2 3"] {
-            assert_eq!(parse_stat(text), None, "{text:?}");
-        }
         assert_eq!(parse_io("rchar: 5\nsyscr: 1\n"), None);
     }
 

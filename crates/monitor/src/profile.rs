@@ -180,7 +180,7 @@ impl Profiler {
 
     /// Ends the sampling, follows the stacks and names them.
     pub fn stop(mut self) -> Profiled {
-        let end = now_ns();
+        let end = linux::clock::monotonic_ns();
         self.ended.store(true, Ordering::Release);
         let collected = match self.reader.take().map(JoinHandle::join) {
             Some(Ok((collected, _events))) => collected,
@@ -303,9 +303,4 @@ fn missing(config: &ProfileConfig, owners: &Owners, events: &Events) -> Vec<Unav
         });
     }
     unavailable
-}
-
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -136,6 +136,5 @@ impl Sampler {
 
 /// CPU time of the calling thread, s.
 fn thread_cpu_s() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    linux::clock::thread_cpu_ns() as f64 / 1e9
 }

@@ -15,7 +15,7 @@ use crate::tree::Members;
 use crate::{MonitorError, Pass, Recorder, Signal, Source};
 use linux::Root;
 use linux::sock_diag::{
-    AF_INET, AF_INET6, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE,
+    AF_INET, AF_INET6, Diag, MOST_PORTS, Message, Port, Question, RECEIVE_QUEUE, SEND_QUEUE, TCP,
     read_u32, read_u64,
 };
 use record::Nanos;
@@ -327,6 +327,7 @@ impl Sockets {
         for family in [AF_INET, AF_INET6] {
             let question = |states| Question {
                 family,
+                protocol: TCP,
                 states,
                 extensions: 0,
                 filter: &[],
@@ -391,6 +392,7 @@ impl Sockets {
         for &family in families {
             let question = Question {
                 family,
+                protocol: TCP,
                 states: LIVE,
                 extensions: EXTENSIONS,
                 filter: &filter,

@@ -4,10 +4,10 @@
 //! accounting switched off writes `0 0 0` there instead of failing: for a thread that has run, that is
 //! taken as a gap and not as zero.
 
-use crate::process::parse_stat;
 use crate::task::{Task, TaskFile, TaskSeries};
 use crate::{Pass, Recorder, Signal};
 use linux::Reread;
+use linux::procfs::Stat;
 use record::Nanos;
 
 const STAT_FILE: &str = "/proc/PID/task/TID/stat";
@@ -102,8 +102,8 @@ impl Thread {
         slow_interval: Nanos,
         out: &mut Recorder,
     ) -> bool {
-        let stat = match self.stat.try_parse("fields of a thread", parse_stat) {
-            Ok(stat) if stat.ended() => return false,
+        let stat = match self.stat.try_parse("fields of a thread", Stat::parse) {
+            Ok(stat) if !stat.is_alive() => return false,
             Ok(stat) => stat,
             Err(error) if error.says_gone() => return false,
             Err(error) => {

@@ -6,9 +6,9 @@
 //! parents are read from `stat`, once for each process that appears.
 
 use crate::MonitorError;
-use crate::process::parse_stat;
 use crate::watch::Watched;
 use linux::Root;
+use linux::procfs::Stat;
 use record::Nanos;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ impl Tree {
                 continue;
             }
             let stat = root.read(&format!("proc/{pid}/stat")).ok();
-            if let Some(stat) = stat.as_deref().and_then(parse_stat) {
+            if let Some(stat) = stat.as_deref().and_then(Stat::parse) {
                 self.parents.insert(pid, stat.parent);
             }
         }

@@ -9,19 +9,7 @@ use sut::Network;
 
 /// CPUs that this process may run on, rising.
 pub fn allowed_cpus() -> Vec<u32> {
-    // SAFETY: cpu_set_t is plain data for which all zero bytes are valid; the call writes at most its size.
-    let (set, result) = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        (set, result)
-    };
-    if result != 0 {
-        return vec![0];
-    }
-    // SAFETY: CPU_ISSET only reads the set, and the index is below its size.
-    (0..libc::CPU_SETSIZE as u32)
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
-        .collect()
+    linux::affinity::of(0).unwrap_or_else(|_| vec![0])
 }
 
 /// The same as it was when first asked: a thread that is pinned later does not change it.

@@ -5,6 +5,7 @@
 
 use crate::error::{Holder, TargetError};
 use linux::procfs::{self, PROC};
+use linux::sockets;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -47,40 +48,17 @@ pub fn holder_of(address: SocketAddr) -> Vec<i32> {
 }
 
 fn holders(root: &Path, address: SocketAddr) -> Vec<i32> {
-    let sockets: BTreeSet<String> = ["net/tcp", "net/tcp6"]
+    let inodes: BTreeSet<u64> = sockets::tcp(root, sockets::LISTEN)
         .iter()
-        .filter_map(|file| std::fs::read_to_string(root.join(file)).ok())
-        .flat_map(|table| listening_inodes(&table, address))
-        .map(|inode| format!("socket:[{inode}]"))
+        .filter(|s| overlap(s.local, address))
+        .map(|s| s.inode)
         .collect();
-    if sockets.is_empty() {
-        return Vec::new();
-    }
-    procfs::living(root)
-        .iter()
-        .map(|s| s.pid)
-        .filter(|pid| has_open(root, *pid, &sockets))
-        .collect()
-}
-
-fn has_open(root: &Path, pid: i32, sockets: &BTreeSet<String>) -> bool {
-    std::fs::read_dir(root.join(pid.to_string()).join("fd"))
-        .into_iter()
+    let pids: Vec<i32> = procfs::living(root).iter().map(|s| s.pid).collect();
+    let holders: BTreeSet<i32> = sockets::holders(root, &inodes, &pids)
+        .into_values()
         .flatten()
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .any(|link| link.to_str().is_some_and(|l| sockets.contains(l)))
-}
-
-/// Inodes of the sockets of a `/proc/net/tcp` table that listen where `address` is.
-fn listening_inodes(table: &str, address: SocketAddr) -> Vec<u64> {
-    const LISTEN: &str = "0A";
-    let inode = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let local = linux::sockets::socket_address(fields.get(1)?)?;
-        let is_there = *fields.get(3)? == LISTEN && overlap(local, address);
-        is_there.then(|| fields.get(9)?.parse().ok())?
-    };
-    table.lines().skip(1).filter_map(inode).collect()
+        .collect();
+    holders.into_iter().collect()
 }
 
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
@@ -92,32 +70,24 @@ fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 0 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 222 1 0 20 4 30 10 -1
-   2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 333 1 0 100 0 0 10 0
-";
-
     #[test]
-    #[cfg(target_endian = "little")]
-    fn reads_the_kernels_table() {
-        for (address, want) in [
-            ("127.0.0.1:8080", vec![111]),
-            ("127.0.0.2:8080", vec![]),
-            ("0.0.0.0:8080", vec![111]),
-            ("192.0.2.1:80", vec![333]),
-            ("[::]:80", vec![333]),
+    fn all_addresses_overlap_with_each() {
+        for (listens, asked, overlaps) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080", true),
+            ("127.0.0.1:8080", "127.0.0.2:8080", false),
+            ("127.0.0.1:8080", "127.0.0.1:8081", false),
+            ("127.0.0.1:8080", "0.0.0.0:8080", true),
+            ("0.0.0.0:80", "192.0.2.1:80", true),
+            ("0.0.0.0:80", "[::]:80", true),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80", true),
         ] {
+            let address = |text: &str| text.parse().unwrap();
             assert_eq!(
-                listening_inodes(TABLE, address.parse().unwrap()),
-                want,
-                "{address}"
+                overlap(address(listens), address(asked)),
+                overlaps,
+                "{listens} {asked}"
             );
         }
-        assert_eq!(
-            linux::sockets::socket_address("00000000000000000000000001000000:0050"),
-            Some("[::1]:80".parse().unwrap())
-        );
     }
 
     #[test]

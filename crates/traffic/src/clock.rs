@@ -2,7 +2,6 @@
 //!
 //! The monitors must use the same clock, so that their samples can be laid over the load's.
 
-use crate::sys;
 use record::{Clock, Nanos};
 
 /// `CLOCK_MONOTONIC`.
@@ -40,13 +39,7 @@ impl LoopClock for MonotonicClock {
 /// `CLOCK_MONOTONIC` in nanoseconds, for the hot path.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
-    sys::clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-/// CPU time that the calling thread has used, in nanoseconds; exact, unlike `getrusage`'s split.
-#[inline]
-pub(crate) fn thread_cpu_ns() -> u64 {
-    sys::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    linux::clock::monotonic_ns()
 }
 
 #[cfg(test)]

@@ -53,18 +53,6 @@ impl Drop for Descriptor {
     }
 }
 
-/// Reads a clock; the clocks used here exist on every Linux.
-#[inline]
-pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut at = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `at` is a valid, writable timespec for the length of the call.
-    unsafe { libc::clock_gettime(clock, &mut at) };
-    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
-}
-
 /// A socket address in the kernel's form.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddress {
@@ -293,35 +281,6 @@ pub(crate) fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Binds the calling thread to one CPU.
-pub(crate) fn pin_to(cpu: u32) -> Result<(), Errno> {
-    // SAFETY: cpu_set_t is plain data for which all zeroes is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // CPU_SET panics on an index beyond the set.
-    if cpu >= libc::CPU_SETSIZE as u32 {
-        return Err(Errno(libc::EINVAL));
-    }
-    // SAFETY: the index is below the set's size.
-    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    // SAFETY: `set` is a valid cpu_set_t of the given size; 0 is the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
-}
-
-/// CPUs on which the calling thread may run, ascending.
-pub(crate) fn allowed_cpus() -> Vec<u32> {
-    // SAFETY: cpu_set_t is plain data for which all zeroes is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is a writable cpu_set_t of the given size; 0 is the calling thread.
-    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
-    if got != 0 {
-        return Vec::new();
-    }
-    (0..libc::CPU_SETSIZE as u32)
-        // SAFETY: the index is below the set's size.
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) })
-        .collect()
-}
-
 /// Raises the soft limit of open files to the hard one; returns the limit in force.
 pub(crate) fn raise_descriptor_limit() -> Result<u64, Errno> {
     let mut limit = libc::rlimit {
@@ -337,37 +296,24 @@ pub(crate) fn raise_descriptor_limit() -> Result<u64, Errno> {
     Ok(raised.map_or(before, |_| limit.rlim_max))
 }
 
-/// User and system CPU time of a thread or process, in nanoseconds, and the peak resident set in bytes.
+/// User and system CPU time of a thread, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// CPU time in user mode.
     pub user_ns: u64,
     /// CPU time in the kernel.
     pub system_ns: u64,
-    /// Peak resident set of the process.
-    pub peak_rss_bytes: u64,
 }
 
 /// What the calling thread has used.
 pub(crate) fn thread_usage() -> Usage {
-    usage(libc::RUSAGE_THREAD)
-}
-
-/// What the process has used.
-pub(crate) fn process_usage() -> Usage {
-    usage(libc::RUSAGE_SELF)
-}
-
-fn usage(who: libc::c_int) -> Usage {
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `raw` is a valid, writable rusage; `who` is one of the constants above.
-    unsafe { libc::getrusage(who, &mut raw) };
+    // SAFETY: `raw` is a valid, writable rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut raw) };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
     Usage {
         user_ns: ns(raw.ru_utime),
         system_ns: ns(raw.ru_stime),
-        // getrusage(2): ru_maxrss is in KiB.
-        peak_rss_bytes: raw.ru_maxrss as u64 * 1024,
     }
 }

@@ -123,11 +123,8 @@ fn processes(root: &Root) -> BTreeMap<i32, (String, u64)> {
     ids.into_iter()
         .filter_map(|pid| {
             let text = root.read(&format!("proc/{pid}/stat")).ok()?;
-            let (head, rest) = text.rsplit_once(')')?;
-            let name = head.split_once('(')?.1.to_owned();
-            let words: Vec<&str> = rest.split_whitespace().collect();
-            let ticks = words.get(11)?.parse::<u64>().ok()? + words.get(12)?.parse::<u64>().ok()?;
-            Some((pid, (name, ticks)))
+            let stat = linux::procfs::Stat::parse(&text)?;
+            Some((pid, (stat.name, stat.user_ticks + stat.system_ticks)))
         })
         .collect()
 }

@@ -235,13 +235,13 @@ impl EbpfProbes {
             sees_sockets,
             sees_arrivals,
             _stats: stats,
-            armed_ns: proc::now_ns(),
+            armed_ns: linux::clock::monotonic_ns(),
         })
     }
 
     /// Detaches and reads what was counted.
     pub(crate) fn disarm(mut self) -> Probed {
-        let ended_ns = proc::now_ns();
+        let ended_ns = linux::clock::monotonic_ns();
         let members = proc::members(&self.root, &self.targets).unwrap_or_default();
         let after = proc::Reading::take(&self.root, &members);
         let mut unavailable = self.unavailable;
@@ -378,7 +378,7 @@ fn sleeping(members: &BTreeMap<i32, usize>) -> Vec<(i32, Thread)> {
             let Ok(stat) = root.read(&format!("{task}/stat")) else {
                 continue;
             };
-            let state = match crate::process::parse_stat(&stat).map(|stat| stat.state) {
+            let state = match linux::procfs::Stat::parse(&stat).map(|stat| stat.state) {
                 Some('S') => 0,
                 Some('D') => 1,
                 _ => continue,
@@ -386,7 +386,7 @@ fn sleeping(members: &BTreeMap<i32, usize>) -> Vec<(i32, Thread)> {
             let call = root.read(&format!("{task}/syscall")).unwrap_or_default();
             let (nr, fd) = parse_call(&call, &table);
             let thread = Thread {
-                off_ns: proc::now_ns(),
+                off_ns: linux::clock::monotonic_ns(),
                 target: target as u32,
                 nr,
                 fd,

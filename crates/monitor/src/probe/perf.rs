@@ -370,7 +370,7 @@ impl PerfProbes {
         for counter in &probes.counters {
             sys::enable(&counter.file).map_err(|cause| refused_open(&cause))?;
         }
-        probes.armed_ns = proc::now_ns();
+        probes.armed_ns = linux::clock::monotonic_ns();
         Ok(probes)
     }
 
@@ -404,7 +404,7 @@ impl PerfProbes {
 
     /// Reads and closes the counters.
     pub(crate) fn disarm(mut self) -> Probed {
-        let window_ns = proc::now_ns().saturating_sub(self.armed_ns);
+        let window_ns = linux::clock::monotonic_ns().saturating_sub(self.armed_ns);
         let counts = self.read();
         let targets = &self.config.targets;
         let mut signatures: Vec<TargetSignature> = targets.iter().map(proc::empty).collect();

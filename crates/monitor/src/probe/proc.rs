@@ -7,18 +7,12 @@
 
 use super::{ProbeConfig, ProbeTarget, Probed};
 use crate::MonitorError;
-use crate::process::parse_stat;
 use crate::tree::Tree;
 use linux::Root;
+use linux::clock::monotonic_ns;
+use linux::procfs::Stat;
 use record::{TargetSignature, Tier, Unavailable};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-
-/// Time of the monotonic clock, ns: the clock that the kernel's side uses.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
 
 /// Inode of the first pid namespace's link (PROC_PID_INIT_INO in include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -80,8 +74,8 @@ impl Reading {
     pub(crate) fn take(root: &Root, members: &BTreeMap<i32, usize>) -> Self {
         let read = |(&pid, &target): (&i32, &usize)| {
             let text = root.read(&format!("proc/{pid}/stat")).ok()?;
-            let parent = parse_stat(&text)?.parent;
-            Some((pid, (target, parent, parse_counters(&text)?)))
+            let stat = Stat::parse(&text)?;
+            Some((pid, (target, stat.parent, counters(&stat))))
         };
         Self {
             members: members.iter().filter_map(read).collect(),
@@ -110,17 +104,14 @@ impl Reading {
     }
 }
 
-/// `proc_pid_stat(5)`: fields 10 to 17 in pairs of own and children's.
-fn parse_counters(text: &str) -> Option<Counters> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let count = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some([
-        count(10)? + count(11)?,
-        count(12)? + count(13)?,
-        count(14)? + count(16)?,
-        count(15)? + count(17)?,
-    ])
+/// Of a process with its children.
+fn counters(stat: &Stat) -> Counters {
+    [
+        stat.minor_faults + stat.children_minor_faults,
+        stat.major_faults + stat.children_major_faults,
+        stat.user_ticks + stat.children_user_ticks,
+        stat.system_ticks + stat.children_system_ticks,
+    ]
 }
 
 /// Fills in what `/proc` counts; returns the targets of which nothing is left to read.
@@ -174,13 +165,13 @@ impl ProcProbes {
             config: config.clone(),
             before: Reading::take(&config.root, &members),
             unavailable,
-            armed_ns: now_ns(),
+            armed_ns: monotonic_ns(),
         }
     }
 
     /// Reads them again.
     pub(crate) fn disarm(self) -> Probed {
-        let window_ns = now_ns().saturating_sub(self.armed_ns);
+        let window_ns = monotonic_ns().saturating_sub(self.armed_ns);
         let targets = &self.config.targets;
         let members = members(&self.config.root, targets).unwrap_or_default();
         let after = Reading::take(&self.config.root, &members);

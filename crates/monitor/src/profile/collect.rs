@@ -161,7 +161,7 @@ pub fn read_until(ended: &AtomicBool, events: &mut Events, foreign: &HashSet<i32
     // An event that cannot be stopped ends with its descriptor.
     let _ = event::disable(events);
     drain(&mut events.rings, &mut collected, foreign);
-    collected.cpu_ns = thread_cpu_ns();
+    collected.cpu_ns = linux::clock::thread_cpu_ns();
     collected
 }
 
@@ -186,12 +186,6 @@ fn drain(rings: &mut [Ring], collected: &mut Collected, foreign: &HashSet<i32>) 
     for ring in rings {
         ring.drain(|record| collected.take(record, foreign));
     }
-}
-
-/// CPU time of the calling thread, ns.
-pub fn thread_cpu_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

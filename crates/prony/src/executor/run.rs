@@ -10,6 +10,7 @@ use crate::store::DirStore;
 use crate::terminal::{self, Progress};
 use crate::{host, screen};
 use analysis::{RunAnalysis, TrialAnalysis};
+use linux::namespace::Home;
 use plan::{Plan, TrialPlan};
 use record::{Clock, Nanos, RunRecord, TrialRecord, TrialState, Warning};
 use sut::Launcher;
@@ -29,7 +30,8 @@ pub struct Ended {
 /// asks.
 ///
 /// # Errors
-/// [`Failure`] when the record cannot be analysed, which the capacity for relative rates needs.
+/// [`Failure`] when the record cannot be analysed, which the capacity for relative rates needs, and when a trial left
+/// this thread in another network namespace.
 pub fn run(
     plan: &Plan,
     mut record: RunRecord,
@@ -45,6 +47,7 @@ pub fn run(
     let mut outlook = Outlook::default();
     let clock = MonotonicClock;
     let started_at = clock.now();
+    let home = Home::here().map_err(stranded)?;
     while store_failed.is_none() && !interrupted() {
         let done = |id: u32| record.trials.iter().any(|t| t.id == id);
         let next = plan.trials.iter().find(|t| !done(t.id)).cloned();
@@ -79,7 +82,7 @@ pub fn run(
             true => Progress::new(""),
             false => Progress::new(&format!("{place}{left} left: ")),
         };
-        let ended = trial::run(
+        let mut ended = trial::run(
             &plan,
             &trial,
             capacity,
@@ -88,11 +91,22 @@ pub fn run(
             interrupted,
         );
         progress.clear();
+        let lost = home.check().err();
+        if let Some(error) = &lost {
+            ended.state = TrialState::Failed {
+                error: error.to_string(),
+                remedy: error.remedy().to_owned(),
+            };
+        }
         outlook.ended(trial.time(), clock.now().since(started_at));
         let saved = ended.save(store);
         record.trials.push(ended);
         record.trials.sort_by_key(|t| t.id);
         show(&place, &record, trial.id)?;
+        // What came after would be measured in the wrong namespace.
+        if let Some(error) = lost {
+            return Err(stranded(error));
+        }
         store_failed = saved
             .err()
             .map(|e| e.to_string())
@@ -104,6 +118,15 @@ pub fn run(
         interrupted: interrupted(),
         store_failed,
     })
+}
+
+/// The thread of the run is not where it was when the run began.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is what `map_err` hands over"
+)]
+fn stranded(error: linux::Error) -> Failure {
+    Failure::new(Exit::Environment, error.to_string(), error.remedy())
 }
 
 /// Adds a block to a stage whose planned blocks are done and that is not precise enough yet, as long as the plan's

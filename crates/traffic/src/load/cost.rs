@@ -4,8 +4,8 @@
 //! system by sampling at its tick (4 ms on many hosts), so that only the ratio of `getrusage` is taken,
 //! and short windows have a coarse ratio of an exact total.
 
-use crate::clock::thread_cpu_ns;
 use crate::sys;
+use linux::clock::thread_cpu_ns;
 
 /// A thread's counters at one time; taken by that thread.
 #[derive(Clone, Copy, Debug, Default)]

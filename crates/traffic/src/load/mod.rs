@@ -79,7 +79,7 @@ impl Load {
         check_quantities(spec)?;
         let url = request::parse_url(&spec.url)?;
         let request = request::build(spec, &url)?;
-        let allowed = sys::allowed_cpus();
+        let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
         limits::check_descriptors(spec.connections)?;
         let server = resolve(&url, spec)?;
@@ -141,7 +141,7 @@ impl Load {
                 Ok(id) => thread_ids[index as usize] = id,
                 Err(cpu) => {
                     shared.stop(now_ns());
-                    let allowed = sys::allowed_cpus();
+                    let allowed = linux::affinity::allowed();
                     return Err(LoadError::Cpu { cpu, allowed });
                 }
             }
@@ -227,7 +227,7 @@ fn spawn_thread<T: Transport + Send + 'static>(
         .name(format!("load-{index}"))
         .spawn(move || {
             let _guard = StopOnPanic(worker.shared());
-            let pinned = cpu.map_or(Ok(()), |cpu| sys::pin_to(cpu).map_err(|_| cpu));
+            let pinned = cpu.map_or(Ok(()), |cpu| linux::affinity::pin_to(cpu).map_err(|_| cpu));
             sys::set_precise_timers();
             // Nobody listens any more when another thread could not start.
             let _ = identify.send((index, pinned.map(|()| sys::thread_id())));

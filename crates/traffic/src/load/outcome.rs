@@ -3,12 +3,13 @@
 use super::shared::Shared;
 use super::tally::Tally;
 use super::worker::Report;
-use crate::sys;
 use crate::transport::Handshakes;
+use linux::procfs::PROC;
 use record::{
     Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, RequestCounts,
     ThreadCost, Warning,
 };
+use std::path::Path;
 
 /// What an outcome is made of.
 pub(crate) struct Parts<'a> {
@@ -144,9 +145,15 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
             .unwrap_or_default(),
         threads: threads.collect(),
         syscalls: parts.reports.iter().map(|r| r.syscalls).sum(),
-        peak_rss_bytes: sys::process_usage().peak_rss_bytes,
+        peak_rss_bytes: own_peak_rss_bytes(),
         schedule_lag: tally.schedule_lag.clone(),
     }
+}
+
+/// Zero where `/proc` is not mounted, and nothing else of the host can be said either.
+fn own_peak_rss_bytes() -> u64 {
+    let own = std::process::id().cast_signed();
+    linux::procfs::peak_rss_bytes(Path::new(PROC), own).unwrap_or(0)
 }
 
 fn stray(tally: &Tally) -> Option<Warning> {

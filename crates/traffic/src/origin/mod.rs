@@ -339,11 +339,7 @@ impl Drop for Origin {
 fn prepare(worker: WorkerSpec, cpu: Option<u32>) -> Result<Worker, OriginError> {
     let thread = worker.service.thread;
     if let Some(cpu) = cpu {
-        crate::sys::pin_to(cpu).map_err(|errno| OriginError::Pin {
-            thread,
-            cpu,
-            cause: errno.to_io(),
-        })?;
+        linux::affinity::pin_to(cpu).map_err(|cause| OriginError::Pin { thread, cpu, cause })?;
     }
     crate::sys::set_precise_timers();
     sys::ignore_broken_pipes();
