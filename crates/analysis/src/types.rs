@@ -195,15 +195,15 @@ pub enum Method {
     /// Hodges-Lehmann estimate with the interval of Wilcoxon's signed ranks (pairs) or rank sum (two records): assumes
     /// nothing of the noise.
     Rank,
-    /// Student's t on the logarithms (Welch's for two records), where the ranks of so few trials cannot reach 5 %:
-    /// assumes normal noise.
+    /// Mean of the logarithms with the interval of Student's t (Welch's for two records), where the ranks of so few
+    /// trials cannot reach 5 %: assumes normal noise.
     StudentT,
 }
 
 /// Ratio to the baseline over paired trials of the same block, or of the trials of one record to those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
-    /// Hodges-Lehmann estimate of the ratio.
+    /// Estimate of the ratio, by the method that made the interval; without one that of Hodges and Lehmann.
     pub ratio: f64,
     /// Lower end of the interval.
     pub low: f64,

@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 const DEFAULT_SEED: u64 = 1;
-const DEFAULT_REPEATS: u32 = 5;
+/// The fewest for which ranks, which assume nothing of the noise, can decide a comparison (2/2^6 is below 5 %).
+const DEFAULT_REPEATS: u32 = 6;
 const DEFAULT_MEASURE: Nanos = Nanos::from_secs(10);
 const DEFAULT_WARMUP: Nanos = Nanos::SECOND;
 const DEFAULT_ERROR_LIMIT: f64 = 0.01;

@@ -570,7 +570,7 @@ fn a_freeze_may_be_a_factor() {
 #[test]
 fn an_outside_address_has_no_targets() {
     let plan = parse("question = \"?\"\nload.url = \"https://www.example.org:8443/x\"\n").unwrap();
-    assert_eq!((plan.trials.len(), plan.trials[0].targets.len()), (5, 0));
+    assert_eq!((plan.trials.len(), plan.trials[0].targets.len()), (6, 0));
 }
 
 #[test]
