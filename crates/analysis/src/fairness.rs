@@ -9,7 +9,7 @@
 use crate::contrast::{self, FEWEST, Family, Sample};
 use crate::stats::{median, share, successive_noise};
 use crate::words::{self, percent, plural};
-use crate::{Cell, Fairness, Precision, Ratio, TrialAnalysis};
+use crate::{Cell, Fairness, Method, Precision, Ratio, TrialAnalysis};
 use plan::{Plan, Stage, TWIN, TWIN_YES};
 use record::{RunRecord, TrialRecord};
 
@@ -87,9 +87,26 @@ fn of(
         untested: trials.iter().filter(|t| t.steady.is_none()).count() as u32,
         precision: precision_of(stage, plan, cells, trials),
         said: Vec::new(),
+    found.said.extend(too_few_for_ranks(cells, plan));
     };
     found.said = said(&found, trials.len());
     found
+/// How many repeats it takes until ranks decide, where Student's t had to.
+fn too_few_for_ranks(cells: &[&Cell], plan: &Plan) -> Option<String> {
+    let ratios = || cells.iter().filter_map(|c| c.rate_ratio);
+    let by_t = ratios().any(|r| r.method == Method::StudentT);
+    let comparisons = ratios().filter(|r| r.p.is_some()).count();
+    let family = Family {
+        comparisons,
+        sequential: plan.until.is_some(),
+    };
+    let from = contrast::pairs_for_ranks(family).filter(|_| by_t)?;
+    Some(format!(
+        "{} by Student's t, which takes the noise as normal: ranks, which do not, decide from {from} repeats on",
+        plural(comparisons as u64, "comparison")
+    ))
+}
+
 }
 
 /// Noise between the trials of one cell that ran one after another: the median over the cells that have enough.

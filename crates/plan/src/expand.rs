@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 const DEFAULT_SEED: u64 = 1;
-const DEFAULT_REPEATS: u32 = 5;
+/// The fewest for which ranks, which assume nothing of the noise, can decide a comparison (2/2^6 is below 5 %).
+const DEFAULT_REPEATS: u32 = 6;
 const DEFAULT_MEASURE: Nanos = Nanos::from_secs(10);
 const DEFAULT_WARMUP: Nanos = Nanos::SECOND;
 const DEFAULT_ERROR_LIMIT: f64 = 0.01;
@@ -50,6 +51,8 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         scales: Vec::new(),
         skipped: Vec::new(),
         until: until(&top.design),
+        budget: top.design.budget.map(|(_, budget)| budget),
+        again: Vec::new(),
     };
     check_baseline_factors(&sections, report);
     let mut random = SplitMix::new(plan.seed);
@@ -223,11 +226,12 @@ pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
     let place = (stage as u64) << 32 | u64::from(block);
     let mut random = SplitMix::new(plan.seed ^ SplitMix::new(place).next());
     random.shuffle(&mut cells);
-    let at = plan
-        .trials
-        .iter()
-        .rposition(|t| t.stage == stage)
-        .map_or(plan.trials.len(), |last| last + 1);
+    // Trials that are measured again stand at the end and have run: nothing is put before them.
+    let last = plan.trials.iter().rposition(|t| t.stage == stage);
+    let at = match last {
+        Some(last) if plan.again.is_empty() => last + 1,
+        _ => plan.trials.len(),
+    };
     let later = plan.trials.split_off(at);
     // By the last number, not by the count: cells that are skipped have left gaps.
     let next = plan.trials.last().map_or(0, |t| t.id as usize + 1);
@@ -243,7 +247,7 @@ pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
 
 /// A cell's trial at its place in the plan. Every trial has arrivals of its own: repeats with the same
 /// gaps would agree with each other better than with the truth.
-fn placed(cell: &TrialPlan, id: usize, block: u32, random: &mut SplitMix) -> TrialPlan {
+pub(crate) fn placed(cell: &TrialPlan, id: usize, block: u32, random: &mut SplitMix) -> TrialPlan {
     let mut trial = cell.clone();
     trial.id = u32::try_from(id).expect("fewer than MOST_TRIALS a stage");
     trial.block = block;

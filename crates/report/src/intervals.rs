@@ -21,23 +21,30 @@ pub(crate) fn shown(ratio: Ratio) -> Option<Ordering> {
 /// difference that would have been found; empty without a ratio.
 pub(crate) fn interval_words(ratios: impl Iterator<Item = Ratio>) -> String {
     let ratios: Vec<Ratio> = ratios.collect();
-    if ratios.is_empty() {
+    let pairs = || ratios.iter().map(|r| u64::from(r.pairs));
+    let (Some(fewest), Some(most)) = (pairs().min(), pairs().max()) else {
         return String::new();
-    }
-    let mut clauses =
-        vec!["Hodges-Lehmann estimate over pairs of trials of the same block".to_owned()];
+    };
+    let pairs = match fewest == most {
+        true => plural(most, "pair"),
+        false => format!("{fewest} to {most} pairs"),
+    };
+    let mut clauses = vec![format!(
+        "over {pairs} of trials of the same block, not the quotient of the medians"
+    )];
     let has = |method: Method| ratios.iter().any(|r| r.method == method);
     if has(Method::Rank) {
-        clauses.push("95 % interval by Wilcoxon's signed ranks, whatever the noise".to_owned());
-    }
-    if has(Method::StudentT) {
         clauses.push(
-            "95 % interval by Student's t on logarithms, which takes the noise as normal: too few pairs for ranks"
+            "Hodges-Lehmann estimate with the 95 % interval of Wilcoxon's signed ranks, whatever the noise"
                 .to_owned(),
         );
     }
-    if has(Method::None) {
-        clauses.push("fewer than three pairs (n) give no interval".to_owned());
+    if has(Method::StudentT) {
+        clauses.push(
+            "mean with the 95 % interval of Student's t, both on logarithms, which takes the noise as normal: too few \
+             pairs for ranks"
+                .to_owned(),
+        );
     }
     let tested = ratios.iter().filter(|r| r.p_adjusted.is_some()).count() as u64;
     if tested > 0 {
@@ -62,7 +69,6 @@ mod tests {
     use super::*;
 
     fn ratio(pairs: u32, method: Method) -> Ratio {
-        let tested = method != Method::None;
         Ratio {
             ratio: 0.5,
             low: 0.4,
@@ -70,29 +76,28 @@ mod tests {
             pairs,
             coverage: 0.95,
             method,
-            p: tested.then_some(0.01),
-            p_adjusted: tested.then_some(0.02),
-            smallest_effect: tested.then_some(0.04),
+            p: Some(0.01),
+            p_adjusted: Some(0.02),
+            smallest_effect: Some(0.04),
         }
     }
 
     #[test]
     fn each_method_says_what_it_assumes() {
         let words = |ratios: &[Ratio]| interval_words(ratios.iter().copied());
-        let start = "Hodges-Lehmann estimate over pairs of trials of the same block";
+        let start = "over 9 pairs of trials of the same block, not the quotient of the medians";
         assert_eq!(words(&[]), "");
-        assert_eq!(
-            words(&[ratio(1, Method::None)]),
-            format!("{start}; fewer than three pairs (n) give no interval")
-        );
         let found = "a difference of 4 % would have been found four times in five";
         assert_eq!(
             words(&[ratio(9, Method::Rank), ratio(9, Method::Rank)]),
             format!(
-                "{start}; 95 % interval by Wilcoxon's signed ranks, whatever the noise; ~ is no difference at the 5 % \
-                 level, corrected for 2 comparisons (Holm); {found}"
+                "{start}; Hodges-Lehmann estimate with the 95 % interval of Wilcoxon's signed ranks, whatever the noise; \
+                 ~ is no difference at the 5 % level, corrected for 2 comparisons (Holm); {found}"
             )
         );
-        assert!(words(&[ratio(5, Method::StudentT)]).contains("takes the noise as normal"));
+        let by_t = words(&[ratio(3, Method::StudentT), ratio(5, Method::StudentT)]);
+        assert!(
+            by_t.starts_with("over 3 to 5 pairs") && by_t.contains("takes the noise as normal")
+        );
     }
 }

@@ -166,7 +166,8 @@ fn notes(comparison: &Comparison) -> String {
     }
     if has(Method::StudentT) {
         notes.push(
-            "interval where ranks of so few trials cannot reach 5 %: Welch's t on logarithms, takes the noise as normal"
+            "where ranks of so few trials cannot reach 5 %: difference of the means with Welch's t, both on logarithms, takes the \
+             noise as normal"
                 .to_owned(),
         );
     }
