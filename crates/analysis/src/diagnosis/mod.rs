@@ -25,7 +25,7 @@ mod work;
 
 pub use catalogue::{
     Catalogue, Cause, CauseFile, ChangeTemplate, Condition, ConfigTest, Explains, FactDeclaration,
-    FactFile, FactOf, FactTier, Moves, ProofSignals, Scope, catalogue, use_catalogue,
+    FactOf, FactTier, Moves, ProofSignals, Scope, catalogue, use_catalogue,
 };
 pub use change::proposed_changes;
 pub use fact::{FactSet, FactView, Reading};

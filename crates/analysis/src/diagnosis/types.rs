@@ -173,7 +173,7 @@ pub struct Diagnosis {
 /// A fact with its value, as the rules saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FactValue {
-    /// Name: `read.upstream.per_request`.
+    /// Name: `read.upstream.useful_per_request`.
     pub name: String,
     /// Target; empty for the host, the client and the run.
     pub target: String,

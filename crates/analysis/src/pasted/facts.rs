@@ -51,7 +51,7 @@ impl Pasted {
             load.requests.map(|n| load.errors / n),
         );
         for (percentile, ms) in &load.percentiles_ms {
-            if [50.0, 90.0, 99.0].contains(percentile) {
+            if [50.0, 99.0].contains(percentile) {
                 known(&format!("client.p{percentile:.0}_ms"), Some(*ms));
             }
         }
@@ -109,16 +109,6 @@ impl Pasted {
                 "pasted.steal_share",
                 before.steal.max(after.steal),
                 source,
-            );
-        }
-        if let [.., before, after] = self.straces.as_slice()
-            && let Some(change) = largest_change(before, after)
-        {
-            facts.known(
-                "",
-                "pasted.signature_change",
-                change,
-                "strace -c, the last two",
             );
         }
     }
@@ -182,7 +172,6 @@ fn calls(facts: &mut FactSet, summary: &StraceSummary, sizes: &[Sizes]) {
         );
     }
     known("accept.per_request", sum(&["accept", "accept4"]));
-    known("connect.per_request", per_request("connect"));
     known("futex.per_request", per_request("futex"));
     known("sync.per_request", sum(&["fsync", "fdatasync"]));
     known("open.per_request", sum(&["open", "openat"]));
@@ -195,7 +184,6 @@ fn calls(facts: &mut FactSet, summary: &StraceSummary, sizes: &[Sizes]) {
         sum(&["mmap", "munmap", "brk", "madvise"]),
     );
     known("sendfile.per_request", per_request("sendfile"));
-    known("read.any.per_request", sum(&READS));
     known("write.any.per_request", sum(&WRITES));
     let proxies = counts.contains_key("connect") && (sum(&READS) - 1.0) >= 0.5;
     if proxies {
@@ -220,8 +208,8 @@ fn proxied(facts: &mut FactSet, counts: &BTreeMap<String, u64>, requests: f64, s
     let writes: f64 = WRITES.iter().map(|c| per_request(c)).sum::<f64>() - log;
     let mut known =
         |name: &str, value: f64, source: &str| facts.known(TARGET, name, value.max(0.0), source);
+    known("read.upstream.useful_per_request", reads - 1.0, source);
     for name in ["per_request", "useful_per_request"] {
-        known(&format!("read.upstream.{name}"), reads - 1.0, source);
         known(&format!("write.client.{name}"), writes - 1.0, source);
     }
     known(
@@ -291,24 +279,4 @@ fn sized(facts: &mut FactSet, group: &str, sizes: &Sizes, per_request: f64) {
             );
         }
     }
-}
-
-/// Largest relative change of a count per request among the calls that are made for each request.
-fn largest_change(before: &StraceSummary, after: &StraceSummary) -> Option<f64> {
-    let rates = |summary: &StraceSummary| -> Option<BTreeMap<String, f64>> {
-        let counts = summary.calls();
-        let requests = requests_in(&counts)?;
-        Some(
-            counts
-                .into_iter()
-                .map(|(call, n)| (call, n as f64 / requests))
-                .collect(),
-        )
-    };
-    let (before, after) = (rates(before)?, rates(after)?);
-    before
-        .iter()
-        .filter(|(_, rate)| **rate >= 0.5)
-        .map(|(call, rate)| (after.get(call).copied().unwrap_or(0.0) / rate - 1.0).abs())
-        .reduce(f64::max)
 }
