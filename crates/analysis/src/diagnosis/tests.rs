@@ -577,6 +577,16 @@ fn healthy_servers_are_healthy() {
         ];
         let finding = first(&with_calls(trial(busy), calls));
         assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
+        let variant = if busy > 0.9 {
+            "healthy_cpu_bound"
+        } else {
+            "healthy_underloaded"
+        };
+        assert_eq!(
+            finding.variant.as_deref(),
+            Some(variant),
+            "{busy}: {finding:#?}"
+        );
     }
 }
 
@@ -593,6 +603,35 @@ fn a_generator_that_is_full_is_not_the_servers_fault() {
     assert_eq!(diagnosis.findings[0].cause, "none");
 }
 
+/// A closed loop whose requests wait for each other while no CPU is busy, for no reason that is seen.
+#[test]
+fn neither_busy_nor_underloaded_is_not_healthy() {
+    let facts = [
+        ("server.is_front", 1.0),
+        ("client.rate_per_s", 1_000.0),
+        ("client.errors_share", 0.0),
+        ("client.unanswered_share", 0.0),
+        ("client.open_loop", 0.0),
+        ("client.generator_utilization", 0.1),
+        ("cpu.use_of_allowed", 0.2),
+        ("worker.busiest", 0.2),
+        ("worker.run_queue_wait_share", 0.0),
+        ("core.own_mean", 0.2),
+    ];
+    let first = |parallel: Option<f64>| {
+        let mut set = set_facts(&facts);
+        if let Some(share) = parallel {
+            set.known("", "client.parallel_share", share, "test");
+        }
+        diagnose_facts(&set, "proc").findings.swap_remove(0)
+    };
+    assert_eq!(first(Some(0.2)).cause, "unknown");
+    assert_eq!(first(None).cause, "unknown");
+    let healthy = first(Some(0.9));
+    assert_eq!(healthy.cause, "none");
+    assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
+}
+
 #[test]
 fn a_load_that_never_started_has_no_cause() {
     let mut record = trial(0.5);
@@ -600,7 +639,7 @@ fn a_load_that_never_started_has_no_cause() {
     record.series.clear();
     let diagnosis = diagnose(&record, &[], 0.01);
     assert_eq!(diagnosis.station.name, "unknown");
-    assert_eq!(diagnosis.findings[0].cause, "none");
+    assert_eq!(diagnosis.findings[0].cause, "unknown");
 }
 
 fn profile(symbols: &[(&str, &str, bool, u64)]) -> Profile {
