@@ -157,6 +157,7 @@ mod tests {
     fn finding(cause: &str) -> Finding {
         Finding {
             cause: cause.to_owned(),
+            variant: None,
             title: String::new(),
             target: "server".to_owned(),
             confidence: 0.7,
@@ -176,6 +177,7 @@ mod tests {
         StoredProof {
             trial,
             cause: cause.to_owned(),
+            variant: None,
             target: "server".to_owned(),
             proof: Proof {
                 result: result.to_owned(),

@@ -51,7 +51,7 @@ fn client(pasted: &Pasted, facts: &mut FactSet) {
         "client.errors_share",
         per_request(load.failures().unwrap_or(0.0)),
     );
-    for which in [50, 90, 99] {
+    for which in [50, 99] {
         let latency_ns = load.value(&format!("latency_ns.p{which}"));
         known(&format!("client.p{which}_ms"), latency_ns.map(|v| v / 1e6));
     }
@@ -170,7 +170,6 @@ fn calls(facts: &mut FactSet, summary: &StraceSummary, sizes: &[Sizes]) {
         );
     }
     known("accept.per_request", sum(&["accept", "accept4"]));
-    known("connect.per_request", per_request("connect"));
     known("futex.per_request", per_request("futex"));
     known("sync.per_request", sum(&["fsync", "fdatasync"]));
     known("open.per_request", sum(&["open", "openat"]));
@@ -183,7 +182,6 @@ fn calls(facts: &mut FactSet, summary: &StraceSummary, sizes: &[Sizes]) {
         sum(&["mmap", "munmap", "brk", "madvise"]),
     );
     known("sendfile.per_request", per_request("sendfile"));
-    known("read.any.per_request", sum(&READS));
     known("write.any.per_request", sum(&WRITES));
     let proxies = counts.contains_key("connect") && (sum(&READS) - 1.0) >= 0.5;
     if proxies {
@@ -208,8 +206,8 @@ fn proxied(facts: &mut FactSet, counts: &BTreeMap<String, u64>, requests: f64, s
     let writes: f64 = WRITES.iter().map(|c| per_request(c)).sum::<f64>() - log;
     let mut known =
         |name: &str, value: f64, source: &str| facts.known(TARGET, name, value.max(0.0), source);
+    known("read.upstream.useful_per_request", reads - 1.0, source);
     for name in ["per_request", "useful_per_request"] {
-        known(&format!("read.upstream.{name}"), reads - 1.0, source);
         known(&format!("write.client.{name}"), writes - 1.0, source);
     }
     known(
@@ -279,24 +277,4 @@ fn sized(facts: &mut FactSet, group: &str, sizes: &Sizes, per_request: f64) {
             );
         }
     }
-}
-
-/// Largest relative change of a count per request among the calls that are made for each request.
-fn largest_change(before: &StraceSummary, after: &StraceSummary) -> Option<f64> {
-    let rates = |summary: &StraceSummary| -> Option<BTreeMap<String, f64>> {
-        let counts = summary.calls();
-        let requests = requests_in(&counts)?;
-        Some(
-            counts
-                .into_iter()
-                .map(|(call, n)| (call, n as f64 / requests))
-                .collect(),
-        )
-    };
-    let (before, after) = (rates(before)?, rates(after)?);
-    before
-        .iter()
-        .filter(|(_, rate)| **rate >= 0.5)
-        .map(|(call, rate)| (after.get(call).copied().unwrap_or(0.0) / rate - 1.0).abs())
-        .reduce(f64::max)
 }

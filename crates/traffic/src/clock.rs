@@ -2,6 +2,7 @@
 //!
 //! The monitors must use the same clock, so that their samples can be laid over the load's.
 
+use crate::sys;
 use record::{Clock, Nanos};
 
 /// `CLOCK_MONOTONIC`.

@@ -12,17 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// A fact as it is declared: the extractors produce it, the causes use it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactDeclaration {
-    /// Name, segments joined by dots: `cpu.us_per_request`. A segment `*` stands for any one segment.
+    /// Name, segments joined by dots: `cpu.us_per_request`. A `*` stands for any one segment, or for a part of one.
     pub name: String,
     /// Unit: `1` for shares and plain numbers, `us`, `ms`, `bytes`, `cores`, `1/request`, `1/s`.
     pub unit: String,
     /// What it says, in one sentence.
     pub meaning: String,
-    /// Where it is read: `/proc/PID/task/TID/schedstat`, `load`, `signature: system calls`.
-    pub source: String,
     /// Whose it is.
     pub of: FactOf,
     /// The least that must be there to know it.
@@ -30,7 +27,7 @@ pub struct FactDeclaration {
 }
 
 /// Whose a fact is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactOf {
     /// One value for each target.
@@ -311,19 +308,33 @@ pub struct CauseFile {
     pub cause: Vec<Cause>,
 }
 
-/// The file of facts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FactFile {
-    /// Facts.
-    #[serde(default)]
-    pub fact: Vec<FactDeclaration>,
+/// The file of facts: by whose they are and the least that must be there, the name with its unit and meaning.
+type FactFile = BTreeMap<FactOf, BTreeMap<FactTier, BTreeMap<String, (String, String)>>>;
+
+fn declarations(file: FactFile) -> Vec<FactDeclaration> {
+    let mut facts = Vec::new();
+    for (of, tiers) in file {
+        for (tier, named) in tiers {
+            facts.extend(
+                named
+                    .into_iter()
+                    .map(|(name, (unit, meaning))| FactDeclaration {
+                        name,
+                        unit,
+                        meaning,
+                        of,
+                        tier,
+                    }),
+            );
+        }
+    }
+    facts
 }
 
 /// Everything that is compiled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    /// Facts, in the order of their file.
+    /// Facts.
     pub facts: Vec<FactDeclaration>,
     /// Causes, in the order of their files.
     pub causes: Vec<Cause>,
@@ -372,7 +383,7 @@ impl Catalogue {
         }
         all.iter().try_for_each(Cause::check)?;
         Ok(Catalogue {
-            facts: facts.fact,
+            facts: declarations(facts),
             causes: all,
         })
     }

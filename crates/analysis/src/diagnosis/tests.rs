@@ -269,6 +269,84 @@ fn every_declared_fact_has_an_extractor_and_the_other_way_round() {
     }
 }
 
+/// Names in the code that reads facts, `{...}` as `*`: all of `station` and `rank`, and what extractors look up.
+fn read_by_code() -> BTreeSet<String> {
+    let sources = [
+        (include_str!("station.rs"), "\""),
+        (include_str!("rank.rs"), "\""),
+        (include_str!("facts/service.rs"), "value(\""),
+        (include_str!("facts/upstream.rs"), "value(\""),
+        (include_str!("facts/client.rs"), "value(\""),
+        (include_str!("facts/cpu.rs"), "value(\""),
+    ];
+    let mut names = BTreeSet::new();
+    for (text, opens) in sources {
+        for after in text.split(opens).skip(1) {
+            let name = after.split('"').next().unwrap_or_default();
+            let mut pattern = String::new();
+            for part in name.split('{') {
+                let rest = part.split_once('}').map_or(part, |(_, rest)| rest);
+                pattern += if pattern.is_empty() && !name.starts_with('{') {
+                    ""
+                } else {
+                    "*"
+                };
+                pattern += rest;
+            }
+            names.insert(pattern);
+        }
+    }
+    names
+}
+
+/// Facts that no cause and no code reads.
+fn unread(catalogue: &Catalogue) -> Vec<String> {
+    let mut read = read_by_code();
+    for cause in &catalogue.causes {
+        let expressions = expressions(cause);
+        let parsed = expressions
+            .iter()
+            .map(|text| Expression::parse(text).unwrap());
+        read.extend(
+            parsed.flat_map(|e| e.facts().into_iter().map(str::to_owned).collect::<Vec<_>>()),
+        );
+        let parsed = templates(cause)
+            .into_iter()
+            .map(|text| Template::parse(text).unwrap());
+        read.extend(
+            parsed.flat_map(|t| t.facts().into_iter().map(str::to_owned).collect::<Vec<_>>()),
+        );
+    }
+    let is_read = |name: &str| {
+        let mut read = read.iter();
+        read.any(|r| matches_pattern(name, r) || matches_pattern(r, name))
+    };
+    let names = catalogue.facts.iter().map(|f| f.name.clone());
+    names.filter(|name| !is_read(name)).collect()
+}
+
+#[test]
+fn every_declared_fact_is_read() {
+    assert_eq!(unread(catalogue()), Vec::<String>::new());
+    // The canary: what is used by nothing is found, what the station reads is not.
+    let facts = r#"
+        [target.proc]
+        "worker.busiest" = ["1", "read by the station"]
+        "worker.shoe_size" = ["1", "read by nobody"]
+        [target.profile]
+        "profile.gc_share" = ["1", "read as one of a kind"]
+    "#;
+    let other = Catalogue::parse(facts, &[]).unwrap();
+    assert_eq!(unread(&other), ["worker.shoe_size"]);
+    for wrong in [
+        "[target.proc]\n\"a\" = [\"1\"]",
+        "[target.guess]\n\"a\" = [\"1\", \"\"]",
+        "[\"a\"]\nunit = \"1\"",
+    ] {
+        assert!(Catalogue::parse(wrong, &[]).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn every_signal_that_is_asked_for_is_in_the_table_of_signals() {
     let architecture = include_str!("../../../../ARCHITECTURE.md");
@@ -317,12 +395,12 @@ fn facts_of_the_run_and_of_targets_are_where_they_are_declared() {
 fn without_a_signature_no_count_is_zero() {
     let facts = facts_of(&trial(0.5), &[], 0.01);
     for name in [
-        "read.upstream.per_request",
+        "read.upstream.useful_per_request",
         "call.file.openat.per_request",
         "log_write.per_request",
         "blocked.lock_share",
         "upstream.connects_per_request",
-        "socket.client.resets_sent_per_request",
+        "socket.client.retransmits_per_request",
         "profile.gc_share",
         "alloc.per_request",
     ] {
@@ -343,10 +421,10 @@ fn with_a_signature_what_was_not_seen_is_zero() {
     let facts = facts_of(&record, &[], 0.01);
     let view = facts.view("web");
     for (name, expected) in [
-        ("read.upstream.per_request", Some(10.0)),
+        ("read.upstream.useful_per_request", Some(10.0)),
         ("read.upstream.mean_bytes", Some(4_096.0)),
         ("read.upstream.full_share", Some(1.0)),
-        ("read.client.per_request", Some(0.0)),
+        ("read.client.useful_per_request", Some(0.0)),
         ("read.client.mean_bytes", None),
         ("call.upstream.readv.per_request", Some(10.0)),
         ("call.any.readv.per_request", Some(10.0)),
@@ -378,7 +456,7 @@ fn what_counters_without_bpf_cannot_tell_is_unknown() {
     let facts = facts_of(&record, &[], 0.01);
     let view = facts.view("web");
     for (name, expected) in [
-        ("read.any.per_request", 10.0),
+        ("read.any.useful_per_request", 10.0),
         ("read.any.mean_bytes", 4_096.0),
         ("call.any.readv.per_request", 10.0),
         ("call.any.fsync.per_request", 0.0),
@@ -388,12 +466,11 @@ fn what_counters_without_bpf_cannot_tell_is_unknown() {
     }
     for name in [
         "read.any.full_share",
-        "read.any.partial_share",
-        "read.any.asked_mean_bytes",
-        "read.client.per_request",
+        "write.any.partial_share",
+        "read.client.useful_per_request",
         "read.upstream.mean_bytes",
         "write.client.per_request",
-        "call.any.readv.full_share",
+        "call.any.readv.partial_share",
         "call.client.readv.per_request",
         "call.file.fsync.errors.EIO_per_request",
         "dns.per_request",
@@ -558,6 +635,16 @@ fn healthy_servers_are_healthy() {
         ];
         let finding = first(&with_calls(trial(busy), calls));
         assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
+        let variant = if busy > 0.9 {
+            "healthy_cpu_bound"
+        } else {
+            "healthy_underloaded"
+        };
+        assert_eq!(
+            finding.variant.as_deref(),
+            Some(variant),
+            "{busy}: {finding:#?}"
+        );
     }
 }
 
@@ -574,6 +661,35 @@ fn a_generator_that_is_full_is_not_the_servers_fault() {
     assert_eq!(diagnosis.findings[0].cause, "none");
 }
 
+/// A closed loop whose requests wait for each other while no CPU is busy, for no reason that is seen.
+#[test]
+fn neither_busy_nor_underloaded_is_not_healthy() {
+    let facts = [
+        ("server.is_front", 1.0),
+        ("client.rate_per_s", 1_000.0),
+        ("client.errors_share", 0.0),
+        ("client.unanswered_share", 0.0),
+        ("client.open_loop", 0.0),
+        ("client.generator_utilization", 0.1),
+        ("cpu.use_of_allowed", 0.2),
+        ("worker.busiest", 0.2),
+        ("worker.run_queue_wait_share", 0.0),
+        ("core.own_mean", 0.2),
+    ];
+    let first = |parallel: Option<f64>| {
+        let mut set = set_facts(&facts);
+        if let Some(share) = parallel {
+            set.known("", "client.parallel_share", share, "test");
+        }
+        diagnose_facts(&set, "proc").findings.swap_remove(0)
+    };
+    assert_eq!(first(Some(0.2)).cause, "unknown");
+    assert_eq!(first(None).cause, "unknown");
+    let healthy = first(Some(0.9));
+    assert_eq!(healthy.cause, "none");
+    assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
+}
+
 #[test]
 fn a_load_that_never_started_has_no_cause() {
     let mut record = trial(0.5);
@@ -581,7 +697,7 @@ fn a_load_that_never_started_has_no_cause() {
     record.series.clear();
     let diagnosis = diagnose(&record, &[], 0.01);
     assert_eq!(diagnosis.station.name, "unknown");
-    assert_eq!(diagnosis.findings[0].cause, "none");
+    assert_eq!(diagnosis.findings[0].cause, "unknown");
 }
 
 fn profile(symbols: &[(&str, &str, bool, u64)]) -> Profile {
@@ -741,14 +857,11 @@ fn small_buffers_are_found_from_counts_alone() {
         ("client.open_loop", 0.0),
         ("client.rate_per_s", 5_000.0),
         ("client.answer_compressed", 0.0),
-        ("read.upstream.per_request", 22.0),
         ("read.upstream.useful_per_request", 22.0),
         ("read.upstream.bytes_per_request", 93_200.0),
         ("read.upstream.mean_bytes", 4_240.0),
         ("read.upstream.typical_bytes", 4_096.0),
-        ("read.upstream.asked_mean_bytes", 4_096.0),
         ("read.upstream.full_share", 0.95),
-        ("read.upstream.partial_share", 0.05),
         ("read.upstream.eagain_per_request", 0.0),
         ("write.client.per_request", 12.0),
         ("write.client.useful_per_request", 12.0),

@@ -11,12 +11,11 @@ use record::{Blocked, FdClass, Profile, ProfileKind, WaitState};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SOURCE: &str = "signature: sched_switch";
-const REASONS: [&str; 14] = [
-    "disk", "lock", "sleep", "dns", "upstream", "client", "unix", "pipe", "child", "sync", "idle",
-    "runnable", "other", "file",
+/// Reasons; a thread that is idle or waits for a CPU waits for none of them.
+const WAITS: [&str; 12] = [
+    "disk", "lock", "sleep", "dns", "upstream", "client", "unix", "pipe", "child", "sync", "other",
+    "file",
 ];
-/// Reasons that cost a request nothing: nothing to do, a slow reader, a CPU that others use.
-const NO_WAIT: [&str; 3] = ["idle", "runnable", "client"];
 
 /// Kernel functions in which a thread that serves connections is met now and then.
 const SOCKETS: [&str; 7] = [
@@ -29,12 +28,6 @@ const SOCKETS: [&str; 7] = [
     "do_sys_poll",
 ];
 
-#[derive(Clone, Copy, Default)]
-struct Waited {
-    ns: f64,
-    max_ns: u64,
-}
-
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let reason = material.reason(
         &["blocked", "sched", "off-CPU", "signature"],
@@ -43,58 +36,46 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let signature = material.signature(&sheet.target);
     let blocked = signature.and_then(|s| s.blocked.as_deref());
     let (Some(blocked), Some(requests)) = (blocked, material.signature_requests()) else {
-        for name in REASONS {
-            for last in ["us_per_request", "share", "max_ms"] {
+        for name in WAITS {
+            for last in ["us_per_request", "share"] {
                 sheet.unknown(&format!("blocked.{name}_{last}"), &reason);
             }
         }
-        sheet.unknown("blocked.total_us_per_request", &reason);
         return;
     };
-    let mut waited: BTreeMap<&str, Waited> = REASONS.map(|r| (r, Waited::default())).into();
-    let mut futex = Waited::default();
+    let mut waited_ns: BTreeMap<&str, f64> = WAITS.map(|r| (r, 0.0)).into();
+    let mut futex_ns = 0.0;
     for wait in blocked {
-        let sum = match reason_of(wait) {
-            Some(reason) => waited.entry(reason).or_default(),
-            None => &mut futex,
-        };
-        sum.ns += wait.total_ns as f64;
-        sum.max_ns = sum.max_ns.max(wait.max_ns);
-    }
-    let kept = housekeeping_share(material, &sheet.target);
-    let slept = waited.get("sleep").map_or(0.0, |w| w.ns) * kept;
-    if let Some(sleep) = waited.get_mut("sleep") {
-        sleep.ns -= slept;
-    }
-    if let Some(idle) = waited.get_mut("idle") {
-        idle.ns += slept;
-    }
-    let parts = futex_parts(material, &sheet.target);
-    let told = futex.ns == 0.0 || parts.is_some();
-    let parts = parts.unwrap_or_default();
-    for (name, share) in [("lock", parts.lock), ("sleep", parts.sleep)] {
-        if let Some(wait) = waited.get_mut(name).filter(|_| share > 0.0) {
-            wait.ns += futex.ns * share;
-            wait.max_ns = wait.max_ns.max(futex.max_ns);
+        match reason_of(wait) {
+            Some(reason) => {
+                if let Some(sum) = waited_ns.get_mut(reason) {
+                    *sum += wait.total_ns as f64;
+                }
+            }
+            None => futex_ns += wait.total_ns as f64,
         }
     }
-    if let Some(idle) = waited.get_mut("idle") {
-        idle.ns += futex.ns * (1.0 - parts.lock - parts.sleep);
+    let kept = housekeeping_share(material, &sheet.target);
+    if let Some(sleep) = waited_ns.get_mut("sleep") {
+        *sleep *= 1.0 - kept;
+    }
+    let parts = futex_parts(material, &sheet.target);
+    let told = futex_ns == 0.0 || parts.is_some();
+    let parts = parts.unwrap_or_default();
+    for (name, share) in [("lock", parts.lock), ("sleep", parts.sleep)] {
+        if let Some(ns) = waited_ns.get_mut(name) {
+            *ns += futex_ns * share;
+        }
     }
     let whole = whole_ns(material, requests);
-    for (name, wait) in &waited {
-        if !told && matches!(*name, "lock" | "idle") {
+    for (name, ns) in &waited_ns {
+        if !told && *name == "lock" {
             untold(name, sheet);
             continue;
         }
-        let us = wait.ns / 1e3 / requests;
+        let us = ns / 1e3 / requests;
         sheet.known(&format!("blocked.{name}_us_per_request"), us, SOURCE);
-        sheet.known(
-            &format!("blocked.{name}_max_ms"),
-            wait.max_ns as f64 / 1e6,
-            SOURCE,
-        );
-        let part = Some(wait.ns).map(|ns| ns.min(whole.unwrap_or(ns)));
+        let part = Some(ns.min(whole.unwrap_or(*ns)));
         let reason = "there is no response time to hold it against";
         sheet.divided(
             &format!("blocked.{name}_share"),
@@ -104,21 +85,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             reason,
         );
     }
-    let total: f64 = waited
-        .iter()
-        .filter(|(name, _)| !NO_WAIT.contains(name))
-        .map(|(_, w)| w.ns)
-        .sum();
-    sheet.known(
-        "blocked.total_us_per_request",
-        total / 1e3 / requests,
-        SOURCE,
-    );
 }
 
 fn untold(name: &str, sheet: &mut Sheet<'_>) {
     let reason = "threads waited in a futex, and without stacks off the CPU a lock cannot be told from an idle pool";
-    for last in ["us_per_request", "share", "max_ms"] {
+    for last in ["us_per_request", "share"] {
         sheet.unknown(&format!("blocked.{name}_{last}"), reason);
     }
 }

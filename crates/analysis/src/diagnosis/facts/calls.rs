@@ -41,7 +41,7 @@ const SYNCS: [&str; 4] = ["fsync", "fdatasync", "sync_file_range", "msync"];
 const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 
 /// Facts of a group of calls: the name and the calls that it counts.
-const GROUPS: [(&str, &[&str]); 16] = [
+const GROUPS: [(&str, &[&str]); 11] = [
     ("open.per_request", &OPENS),
     ("stat.per_request", &STATS),
     ("futex.per_request", &["futex"]),
@@ -52,8 +52,6 @@ const GROUPS: [(&str, &[&str]); 16] = [
     ),
     ("map.unmap_per_request", &["munmap", "madvise"]),
     ("poll.per_request", &POLLS),
-    ("close.per_request", &["close"]),
-    ("setsockopt.per_request", &["setsockopt"]),
     (
         "clock.per_request",
         &[
@@ -64,21 +62,16 @@ const GROUPS: [(&str, &[&str]); 16] = [
             "getrusage",
         ],
     ),
-    ("random.per_request", &["getrandom"]),
-    ("socketpair.per_request", &["socketpair"]),
     ("sendfile.per_request", &["sendfile", "sendfile64"]),
     ("splice.per_request", &["splice", "tee", "vmsplice"]),
-    ("connect.per_request", &["connect"]),
     ("call.total_per_request", &[]),
 ];
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 7] = [
     "accept.per_request",
-    "accept.eagain_per_request",
     "sendfile.mean_bytes",
     "poll.empty_share",
     "poll.busy_share",
     "sleep.us_per_request",
-    "futex.wait_us_per_request",
     "sync.time_us_per_request",
     "dns.per_request",
 ];
@@ -181,29 +174,18 @@ fn typical(calls: &[&CallStats]) -> Option<f64> {
 
 /// Each call by itself.
 fn single(counted: &Counted<'_>, sheet: &mut Sheet<'_>) {
-    let never = || Reading::NotApplicable("that call was not made".to_owned());
     let seen = if counted.arguments { "*" } else { "any" };
-    for name in ["per_request", "errors_per_request", "time_us_per_request"] {
+    for name in ["per_request", "errors.*"] {
         let pattern = format!("call.{seen}.*.{name}");
         sheet.family(&pattern, Reading::Known(0.0), SOURCE);
     }
-    let pattern = format!("call.{seen}.*.errors.*");
-    sheet.family(&pattern, Reading::Known(0.0), SOURCE);
     if !counted.arguments {
         for pattern in ["call.*.*.*", "call.*.*.errors.*"] {
             sheet.family(pattern, Reading::Unknown(UNSEEN.to_owned()), "");
         }
     }
-    for name in [
-        "mean_bytes",
-        "typical_bytes",
-        "full_share",
-        "partial_share",
-        "zero_share",
-        "asked_mean_bytes",
-    ] {
-        sheet.family(&format!("call.*.*.{name}"), never(), "");
-    }
+    let never = Reading::NotApplicable("that call was not made".to_owned());
+    sheet.family("call.*.*.partial_share", never, "");
     let mut names: Vec<&str> = counted.calls.iter().map(|c| c.call.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -228,25 +210,15 @@ fn one(counted: &Counted<'_>, prefix: &str, calls: &[&CallStats], sheet: &mut Sh
         counted.per_request(made),
         SOURCE,
     );
-    let name = format!("{prefix}.errors_per_request");
-    sheet.known(&name, counted.per_request(failed), SOURCE);
     for errno in calls.iter().flat_map(|c| c.errors.keys()) {
         let n = sum(calls, |c| c.errors.get(errno).copied().unwrap_or(0));
         let name = format!("{prefix}.errors.{errno}_per_request");
         sheet.known(&name, counted.per_request(n), SOURCE);
     }
-    let succeeded = made.saturating_sub(failed);
-    sizes(counted, prefix, calls, succeeded, sheet);
-    let zero = Some(sum(calls, |c| c.zero) as f64);
-    let name = format!("{prefix}.zero_share");
-    sheet.divided(&name, zero, Some(succeeded as f64), SOURCE, "");
-    let name = format!("{prefix}.time_us_per_request");
-    sheet.maybe(
-        &name,
-        time_us(counted, calls),
-        SOURCE,
-        "the calls were not timed",
-    );
+    let moved = made.saturating_sub(failed + sum(calls, |c| c.zero));
+    let partial = Some(sum(calls, |c| c.partial) as f64).filter(|_| counted.arguments);
+    let name = format!("{prefix}.partial_share");
+    sheet.divided(&name, partial, Some(moved as f64), SOURCE, UNSEEN);
 }
 
 /// Sizes and shares of the calls that did not fail.
@@ -262,18 +234,14 @@ fn sizes(
     let part = |of: &dyn Fn(&CallStats) -> u64| Some(sum(calls, of) as f64);
     let name = |last: &str| format!("{prefix}.{last}");
     sheet.divided(&name("mean_bytes"), part(&|c| c.bytes), useful, SOURCE, "");
-    let taken = |of: &dyn Fn(&CallStats) -> u64| part(of).filter(|_| counted.arguments);
-    for (last, n) in [
-        ("full_share", taken(&|c| c.full)),
-        ("partial_share", taken(&|c| c.partial)),
-    ] {
-        sheet.divided(&name(last), n, useful, SOURCE, UNSEEN);
-    }
-    let asked = sum(calls, |c| c.asked_bytes);
-    let asked = (asked > 0).then_some(asked as f64);
-    let made = Some(sum(calls, |c| c.calls) as f64);
-    let unknown = "the sizes asked for were not taken";
-    sheet.divided(&name("asked_mean_bytes"), asked, made, SOURCE, unknown);
+    // A read that fills its buffer left something; a write cut short found no room.
+    let (last, n) = if prefix.starts_with("read") {
+        ("full_share", part(&|c| c.full))
+    } else {
+        ("partial_share", part(&|c| c.partial))
+    };
+    let n = n.filter(|_| counted.arguments);
+    sheet.divided(&name(last), n, useful, SOURCE, UNSEEN);
     match typical(calls) {
         Some(size) => sheet.known(&name("typical_bytes"), size, SOURCE),
         None if moved == 0 => sheet.not_applicable(&name("typical_bytes"), "nothing was moved"),
@@ -297,18 +265,17 @@ fn moved(
     let zero = sum(&calls, |c| c.zero);
     let again = errno(&calls, &["EAGAIN", "EWOULDBLOCK"]);
     for (name, n) in [
-        ("per_request", made),
         ("useful_per_request", succeeded.saturating_sub(zero)),
         ("bytes_per_request", sum(&calls, |c| c.bytes)),
         ("eagain_per_request", again),
-        ("zero_per_request", zero),
     ] {
         sheet.known(&format!("{prefix}.{name}"), counted.per_request(n), SOURCE);
     }
+    if group == "write" {
+        let name = format!("{prefix}.per_request");
+        sheet.known(&name, counted.per_request(made), SOURCE);
+    }
     sizes(counted, &prefix, &calls, succeeded, sheet);
-    let name = format!("{prefix}.zero_share");
-    let (part, whole) = (Some(zero as f64), Some(succeeded as f64));
-    sheet.divided(&name, part, whole, SOURCE, "");
     let name = format!("{prefix}.time_us_per_request");
     sheet.maybe(
         &name,
@@ -322,12 +289,6 @@ fn groups(counted: &Counted<'_>, sheet: &mut Sheet<'_>) {
     for (name, names) in GROUPS {
         let calls = match name {
             "call.total_per_request" => counted.calls.iter().collect(),
-            // A resolver connects its UDP socket: that is a look-up, not a connection.
-            "connect.per_request" => {
-                let mut calls = counted.of(names, None);
-                calls.retain(|c| c.class != FdClass::Udp);
-                calls
-            }
             _ => counted.of(names, None),
         };
         let made = sum(&calls, |c| c.calls);
@@ -336,12 +297,6 @@ fn groups(counted: &Counted<'_>, sheet: &mut Sheet<'_>) {
     let accepts = counted.of(&["accept", "accept4"], None);
     let taken = sum(&accepts, |c| c.calls).saturating_sub(sum(&accepts, failures));
     sheet.known("accept.per_request", counted.per_request(taken), SOURCE);
-    let vain = errno(&accepts, &["EAGAIN", "EWOULDBLOCK"]);
-    sheet.known(
-        "accept.eagain_per_request",
-        counted.per_request(vain),
-        SOURCE,
-    );
     let files = counted.of(&["sendfile", "sendfile64"], None);
     let sent = sum(&files, |c| c.calls).saturating_sub(sum(&files, failures));
     let bytes = Some(sum(&files, |c| c.bytes) as f64);
@@ -354,7 +309,6 @@ fn groups(counted: &Counted<'_>, sheet: &mut Sheet<'_>) {
     sheet.unknown("poll.busy_share", untold);
     for (name, names) in [
         ("sleep.us_per_request", &SLEEPS[..]),
-        ("futex.wait_us_per_request", &["futex"]),
         ("sync.time_us_per_request", &SYNCS),
     ] {
         let time = time_us(counted, &counted.of(names, None));

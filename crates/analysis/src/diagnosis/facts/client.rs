@@ -37,7 +37,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answer(material, sheet);
 }
 
-const LOAD_NAMES: [&str; 47] = [
+const LOAD_NAMES: [&str; 35] = [
     "client.errors_share",
     "client.status_4xx_share",
     "client.status_5xx_share",
@@ -51,22 +51,15 @@ const LOAD_NAMES: [&str; 47] = [
     "client.requests_per_connection",
     "client.unanswered_share",
     "client.fairness",
-    "client.peak_open",
     "client.p50_ms",
-    "client.p90_ms",
     "client.p99_ms",
-    "client.max_ms",
     "client.mean_ms",
-    "client.first_byte_p50_ms",
-    "client.first_byte_p99_ms",
     "client.connect_p50_ms",
-    "client.connect_p99_ms",
     "client.connect_max_ms",
     "client.transfer_p50_ms",
     "client.quantum_40ms_share",
     "client.quantum_200ms_share",
     "client.quantum_1s_share",
-    "client.quantum_3s_share",
     "client.connect_quantum_1s_share",
     "client.connect_quantum_3s_share",
     "client.tls_full_per_request",
@@ -76,12 +69,7 @@ const LOAD_NAMES: [&str; 47] = [
     "client.generator_utilization",
     "client.rate_per_s",
     "client.achieved_of_offered",
-    "client.littles_law",
-    "client.valid",
-    "client.late_share",
-    "client.dropped_share",
     "client.rate_spread",
-    "client.bytes_per_s_per_connection",
     "client.queueing_ratio",
     "client.effective_parallelism",
     "client.parallel_share",
@@ -101,10 +89,6 @@ fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
     sheet.known("client.http10", 0.0, LOAD);
     let open = spec.arrival != Arrival::Closed;
     sheet.known("client.open_loop", flag(open), LOAD);
-    match spec.arrival.offered_per_s() {
-        Some(rate) => sheet.known("client.offered_per_s", rate, LOAD),
-        None => sheet.not_applicable("client.offered_per_s", "a closed loop offers no rate"),
-    }
     match &spec.body {
         Body::None => sheet.known("client.request_body_bytes", 0.0, LOAD),
         Body::Text(text) => sheet.known("client.request_body_bytes", text.len() as f64, LOAD),
@@ -113,13 +97,6 @@ fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
             "the record names the body's file and not its size",
         ),
     }
-    let accepts = spec.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("accept-encoding")
-            && ["gzip", "br", "zstd", "deflate"]
-                .iter()
-                .any(|coding| value.contains(coding))
-    });
-    sheet.known("client.accepts_encoding", flag(accepts), LOAD);
 }
 
 fn ms(histogram: &Histogram, quantile: f64) -> Option<f64> {
@@ -182,33 +159,30 @@ fn failures(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
 fn times(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
     let none = "no request succeeded";
     let response = &outcome.response;
-    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
         let name = format!("client.{name}_ms");
         sheet.maybe(&name, ms(response, quantile), LOAD, none);
     }
     let mean = response.mean_ns().map(|ns| ns / 1e6);
     sheet.maybe("client.mean_ms", mean, LOAD, none);
     let first = ms(&outcome.first_byte, 0.5);
-    sheet.maybe("client.first_byte_p50_ms", first, LOAD, none);
-    let late = ms(&outcome.first_byte, 0.99);
-    sheet.maybe("client.first_byte_p99_ms", late, LOAD, none);
     let service = ms(&outcome.service, 0.5);
     let transfer = service
         .zip(first)
         .map(|(whole, first)| (whole - first).max(0.0));
     sheet.maybe("client.transfer_p50_ms", transfer, LOAD, none);
     let unopened = "no connection was opened";
-    for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+    for (name, quantile) in [("p50", 0.5), ("max", 1.0)] {
         let name = format!("client.connect_{name}_ms");
         sheet.maybe(&name, ms(&outcome.connect, quantile), LOAD, unopened);
     }
-    for (name, from, to) in QUANTA {
-        let share = share_within(response, from, to);
+    for (name, from, to) in &QUANTA[..3] {
+        let share = share_within(response, *from, *to);
         sheet.maybe(&format!("client.quantum_{name}_share"), share, LOAD, none);
-        if name.ends_with("0ms") {
-            continue;
-        }
-        let share = share_within(&outcome.connect, from, to);
+    }
+    // A connection is opened by SYNs, which are sent again after seconds.
+    for (name, from, to) in &QUANTA[2..] {
+        let share = share_within(&outcome.connect, *from, *to);
         let name = format!("client.connect_quantum_{name}_share");
         sheet.maybe(&name, share, LOAD, unopened);
     }
@@ -252,7 +226,6 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
         LOAD,
         none,
     );
-    sheet.known("client.peak_open", f64::from(connections.peak_open), LOAD);
     let asked = f64::from(connections.asked);
     let unanswered = Some(f64::from(connections.unanswered));
     sheet.divided(
@@ -320,10 +293,6 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         LOAD,
         none,
     );
-    let seconds = outcome.measured().as_secs_f64();
-    let per_s = received.filter(|_| seconds > 0.0).map(|b| b / seconds);
-    let open = Some(f64::from(outcome.connections.peak_open));
-    sheet.divided("client.bytes_per_s_per_connection", per_s, open, LOAD, none);
     let utilization = outcome.generator.utilization();
     sheet.maybe(
         "client.generator_utilization",
@@ -341,22 +310,11 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
                 LOAD,
                 none,
             );
-            sheet.not_applicable("client.littles_law", "an open loop");
         }
         None => {
             sheet.not_applicable("client.achieved_of_offered", "a closed loop offers no rate");
-            let little = material.case().and_then(|c| crate::limit::littles_law(&c));
-            sheet.maybe("client.littles_law", little, LOAD, none);
         }
     }
-    let verdict = material.case().zip(material.observed.as_ref());
-    let valid = verdict.map(|(case, observed)| crate::verdict::judge(&case, observed).valid);
-    sheet.maybe("client.valid", valid.map(flag), "analysis", none);
-    let scheduled = Some(outcome.requests.scheduled as f64);
-    let late = Some(outcome.requests.late as f64);
-    sheet.divided("client.late_share", late, scheduled, LOAD, none);
-    let dropped = Some(outcome.requests.dropped as f64);
-    sheet.divided("client.dropped_share", dropped, scheduled, LOAD, none);
     let few = "too few slices of time";
     sheet.maybe("client.rate_spread", rate_spread(outcome), LOAD, few);
     let lone = material.lone_mean_ns();
@@ -411,7 +369,6 @@ fn lone(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             "client.lone_min_ms",
             of(&|l| Some(l.response.min()?.0 as f64 / 1e6)),
         ),
-        ("client.lone_p99_ms", of(&|l| ms(&l.response, 0.99))),
         (
             "client.lone_mean_ms",
             of(&|l| l.response.mean_ns().map(|ns| ns / 1e6)),
@@ -461,8 +418,6 @@ fn answer(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             "chunked",
             has(&|a| field(a, "transfer-encoding").is_some_and(|v| v.contains("chunked"))),
         ),
-        ("http10", has(&|a| a.version == "HTTP/1.0")),
-        ("sets_cookie", has(&|a| field(a, "set-cookie").is_some())),
         (
             "text",
             has(&|a| field(a, "content-type").is_some_and(|v| is_text(&v))),

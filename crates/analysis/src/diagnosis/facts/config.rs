@@ -24,8 +24,6 @@ const SLOTS: [(&str, &[&str]); 3] = [
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, front: bool) {
     sheet.known("server.is_front", flag(front), "record");
     let server = material.server(&sheet.target);
-    let read = server.is_some_and(|s| !s.config_files.is_empty() || !s.directives.is_empty());
-    sheet.known("config.read", flag(read), SOURCE);
     let unread = "its configuration says no such number, or was not read";
     for (name, table) in [
         ("server.connections_limit", &CAPS[..]),

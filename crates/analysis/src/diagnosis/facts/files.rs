@@ -4,13 +4,13 @@
 //! the pass began; what is opened and written within the pass is a temporary file.
 
 use super::calls::OPENS;
-use super::{Material, Sheet, flag};
+use super::{Material, Sheet};
 use record::{CallStats, FileStats, TargetSignature};
 use std::collections::BTreeSet;
 
 const FILES: &str = "signature: files by name";
 const CALLS: &str = "signature: system calls";
-const FILE_NAMES: [&str; 12] = [
+const FILE_NAMES: [&str; 11] = [
     "open.missing_per_request",
     "open.top_per_request",
     "sync.per_request",
@@ -20,7 +20,6 @@ const FILE_NAMES: [&str; 12] = [
     "log_write.time_us_per_request",
     "temp_write.per_request",
     "temp_write.bytes_per_request",
-    "file_read.bytes_per_request",
     "htaccess.per_request",
     "resolv_open.per_request",
 ];
@@ -60,14 +59,6 @@ fn by_calls(calls: &[CallStats], requests: f64, sheet: &mut Sheet<'_>) {
     sheet.known("open.missing_per_request", vain as f64 / requests, CALLS);
     let synced: u64 = of(&SYNCS).iter().map(|c| c.calls).sum();
     sheet.known("sync.per_request", synced as f64 / requests, CALLS);
-    let reads = of(&["read", "readv", "pread64", "preadv", "preadv2"]);
-    let reads = reads.iter().filter(|c| c.class == record::FdClass::File);
-    let bytes: u64 = reads.map(|c| c.bytes).sum();
-    sheet.known(
-        "file_read.bytes_per_request",
-        bytes as f64 / requests,
-        CALLS,
-    );
 }
 
 fn base(name: &str) -> &str {
@@ -106,9 +97,6 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     let synced = total(&|f| f.synced, &|f| f.writes) + total(&all, &|f| f.syncs);
     let by_calls = sheet.value("sync.per_request").unwrap_or(0.0);
     sheet.known("sync.per_request", per_request(synced).max(by_calls), FILES);
-    let read = per_request(total(&all, &|f| f.read_bytes));
-    let by_calls = sheet.value("file_read.bytes_per_request").unwrap_or(0.0);
-    sheet.known("file_read.bytes_per_request", read.max(by_calls), FILES);
     let looked = |names: &[&str]| {
         let named = |f: &&FileStats| names.contains(&base(&f.name));
         per_request(total(&named, &|f| f.opens + f.missing + f.stats))
@@ -189,30 +177,10 @@ fn allocator(
     let source = "signature: allocator calls";
     let stats = signature.and_then(|s| s.allocator.as_ref());
     let reason = material.reason(&["alloc"], "calls of the allocator were not counted");
-    let count = |frees: bool| {
-        let calls = &stats?.calls;
-        let of_kind = calls
-            .iter()
-            .filter(|(name, _)| name.contains("free") == frees);
-        Some(of_kind.map(|(_, n)| *n).sum::<u64>() as f64)
-    };
-    sheet.divided("alloc.per_request", count(false), requests, source, &reason);
-    sheet.divided(
-        "alloc.free_per_request",
-        count(true),
-        requests,
-        source,
-        &reason,
-    );
-    let server = material.server(&sheet.target);
-    let by_process = server.and_then(|s| s.processes.iter().find(|p| !p.allocator.is_empty()));
-    let name = stats.map(|s| s.allocator.as_str());
-    let name = name.or(by_process.map(|p| p.allocator.as_str()));
-    let glibc = name.map(|n| flag(n == "glibc"));
-    sheet.maybe(
-        "alloc.is_glibc",
-        glibc,
-        "/proc/PID/maps",
-        "the allocator was not identified",
-    );
+    let count = stats.map(|stats| {
+        let calls = stats.calls.iter();
+        let allocate = calls.filter(|(name, _)| !name.contains("free"));
+        allocate.map(|(_, n)| *n).sum::<u64>() as f64
+    });
+    sheet.divided("alloc.per_request", count, requests, source, &reason);
 }

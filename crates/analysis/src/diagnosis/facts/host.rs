@@ -1,6 +1,6 @@
 //! The host: cores, pressure, memory, the TCP counters, and settings of the kernel.
 
-use super::{Material, Sheet, flag};
+use super::{Material, Sheet};
 use std::collections::BTreeMap;
 
 const STAT: &str = "/proc/stat";
@@ -32,10 +32,6 @@ fn cores(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         (most, all.iter().sum::<f64>() / all.len() as f64)
     };
     let values = [
-        (
-            "core.busiest",
-            of(&|o| o.cores.values().map(|c| c.busy).reduce(f64::max)),
-        ),
         ("core.softirq_busiest", of(&|o| Some(softirq(o).0))),
         (
             "core.steal_share",
@@ -44,12 +40,7 @@ fn cores(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ("host.idle_share", of(&|o| Some(idle(o) / n(o)))),
         ("host.idle_cores", of(&|o| Some(idle(o)))),
         ("host.cores", of(&|o| Some(n(o)))),
-        ("host.softirq_share", of(&|o| Some(softirq(o).1))),
         ("host.foreign_cores", of(&|o| o.foreign_cores())),
-        (
-            "core.generator_share",
-            material.outcome().and_then(|o| o.generator.utilization()),
-        ),
     ];
     for (name, value) in values {
         sheet.maybe(name, value, STAT, &reason);
@@ -57,8 +48,6 @@ fn cores(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let skew = of(&|o| Some(softirq(o).0));
     let mean = of(&|o| Some(softirq(o).1));
     sheet.divided("core.softirq_skew", skew, mean, STAT, &reason);
-    let running = material.mean("host.running", "");
-    sheet.maybe("host.run_queue", running, STAT, &reason);
     let speeds = speeds(material);
     let few = "too few samples to part";
     sheet.maybe("host.slow_regime", speeds.map(|s| s.ratio), STAT, few);
@@ -137,17 +126,9 @@ fn per_request(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             "host.context_switches",
             STAT,
         ),
-        ("host.forks_per_request", "host.forks", STAT),
         ("tcp.delayed_acks_per_request", "tcp.delayed_acks", NETSTAT),
         ("tcp.retransmits_per_request", "tcp.retrans_segs", NETSTAT),
         ("tcp.time_wait_per_request", "tcp.tw", NETSTAT),
-        ("tcp.resets_out_per_request", "tcp.out_rsts", NETSTAT),
-        ("tcp.active_opens_per_request", "tcp.active_opens", NETSTAT),
-        (
-            "tcp.passive_opens_per_request",
-            "tcp.passive_opens",
-            NETSTAT,
-        ),
     ] {
         let reason = material.reason(&[signal], &format!("`{signal}` was not watched"));
         let grown = material.grown(signal, "");
@@ -157,11 +138,8 @@ fn per_request(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn pressure(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     for (name, signal) in [
-        ("pressure.cpu_share", "pressure.cpu_some_s"),
         ("pressure.memory_share", "pressure.memory_some_s"),
-        ("pressure.memory_full_share", "pressure.memory_full_s"),
         ("pressure.io_share", "pressure.io_some_s"),
-        ("pressure.io_full_share", "pressure.io_full_s"),
     ] {
         let reason = material.reason(&["pressure"], &format!("`{signal}` was not watched"));
         sheet.maybe(name, material.per_s(signal, ""), "/proc/pressure", &reason);
@@ -173,20 +151,15 @@ fn memory(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let total = material.environment("MemTotal").and_then(number);
     let total = total.or(material.environment("memory").and_then(number));
     let total = total.or(material.peak("memory.total_bytes", ""));
-    for (name, signal) in [
-        ("vm.available_share", "memory.available_bytes"),
-        ("vm.dirty_share", "memory.dirty_bytes"),
-    ] {
-        let level = material.mean(signal, "");
-        sheet.divided(name, level, total, "/proc/meminfo", &reason);
-    }
+    let available = material.mean("memory.available_bytes", "");
+    let name = "vm.available_share";
+    sheet.divided(name, available, total, "/proc/meminfo", &reason);
 }
 
 fn rates(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     for (name, signal, source) in [
         ("vm.swap_in_per_s", "vm.swap_in", "/proc/vmstat"),
         ("vm.swap_out_per_s", "vm.swap_out", "/proc/vmstat"),
-        ("vm.major_faults_per_s", "vm.major_faults", "/proc/vmstat"),
         ("vm.thp_fault_alloc_per_s", "vm.huge_faults", "/proc/vmstat"),
         (
             "vm.compact_stall_per_s",
@@ -200,9 +173,7 @@ fn rates(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             "tcp.listen_overflows",
             NETSTAT,
         ),
-        ("tcp.listen_drops_per_s", "tcp.listen_drops", NETSTAT),
         ("tcp.timeouts_per_s", "tcp.timeouts", NETSTAT),
-        ("tcp.syn_retransmits_per_s", "tcp.syn_retrans", NETSTAT),
         ("tcp.collapsed_per_s", "tcp.rcv_collapsed", NETSTAT),
         ("tcp.pruned_per_s", "tcp.prune_called", NETSTAT),
         ("tcp.backlog_drop_per_s", "tcp.backlog_drop", NETSTAT),
@@ -235,12 +206,6 @@ fn tcp(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let sockstat = "/proc/net/sockstat";
     let waiting = material.peak("tcp.time_wait", "");
     sheet.maybe("tcp.time_wait", waiting, sockstat, &reason);
-    sheet.maybe(
-        "tcp.orphans",
-        material.peak("tcp.orphans", ""),
-        sockstat,
-        &reason,
-    );
     // Ports are used up per destination; with one destination the sum over all is the bound.
     let in_use = material.peak("tcp.in_use", "").unwrap_or(0.0);
     let used = waiting.map(|w| w + in_use);
@@ -251,12 +216,6 @@ fn tcp(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sockstat,
         &reason,
     );
-    let limit = material
-        .environment("net.ipv4.tcp_mem")
-        .and_then(last_number);
-    let limit = limit.map(|pages| pages * 4_096.0);
-    let memory = material.peak("tcp.memory_bytes", "");
-    sheet.divided("tcp.memory_of_limit", memory, limit, sockstat, &reason);
     let tracked = material.peak("conntrack.entries", "");
     let most = material.environment("net.netfilter.nf_conntrack_max");
     let most = most
@@ -273,18 +232,6 @@ fn tcp(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn network(material: &Material<'_>, sheet: &mut Sheet<'_>) {
-    let sum = |signals: [&'static str; 2]| {
-        let rates: Vec<f64> = signals
-            .iter()
-            .filter_map(|s| material.per_s(s, ""))
-            .collect();
-        (!rates.is_empty()).then(|| rates.iter().sum::<f64>())
-    };
-    let reason = material.reason(&["nic"], "the network devices were not watched");
-    let errors = sum(["nic.rx_errors", "nic.tx_errors"]);
-    sheet.maybe("nic.errors_per_s", errors, "/proc/net/dev", &reason);
-    let drops = sum(["nic.rx_dropped", "nic.tx_dropped"]);
-    sheet.maybe("nic.drops_per_s", drops, "/proc/net/dev", &reason);
     let mut packets: BTreeMap<&str, f64> = BTreeMap::new();
     if let Some(outcome) = material.outcome() {
         for series in material.series("softnet.processed", "") {
@@ -302,40 +249,19 @@ fn network(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn settings(material: &Material<'_>, sheet: &mut Sheet<'_>) {
-    let sys = "/proc/sys";
-    for (name, setting, read) in [
-        (
-            "somaxconn",
-            "net.core.somaxconn",
-            number as fn(&str) -> Option<f64>,
-        ),
-        ("syn_backlog", "net.ipv4.tcp_max_syn_backlog", number),
-        ("tcp_tw_reuse", "net.ipv4.tcp_tw_reuse", number),
-        ("wmem_max", "net.ipv4.tcp_wmem", last_number),
-        ("rmem_max", "net.ipv4.tcp_rmem", last_number),
-        (
-            "slow_start_after_idle",
-            "net.ipv4.tcp_slow_start_after_idle",
-            number,
-        ),
-    ] {
-        let reason = format!("`{setting}` was not read");
-        let value = material.environment(setting).and_then(read);
-        sheet.maybe(&format!("sysctl.{name}"), value, sys, &reason);
-    }
     let reason = "`net.ipv4.ip_local_port_range` was not read";
-    sheet.maybe("sysctl.port_range", port_range(material), sys, reason);
+    sheet.maybe(
+        "sysctl.port_range",
+        port_range(material),
+        "/proc/sys",
+        reason,
+    );
     let initcwnd = material.environment("initcwnd").and_then(number);
     sheet.maybe(
         "sysctl.initcwnd",
         initcwnd,
         "ip route",
         "the route's initial window was not read",
-    );
-    sheet.known(
-        "sysctl.initcwnd_known",
-        flag(initcwnd.is_some()),
-        "ip route",
     );
 }
 
@@ -358,10 +284,6 @@ fn number(text: &str) -> Option<f64> {
         1.0
     };
     Some(value * scale)
-}
-
-fn last_number(text: &str) -> Option<f64> {
-    text.split_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 const SOURCE: &str = "on-CPU profile";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 4] = [
     "profile.kernel_share",
-    "profile.samples",
-    "profile.unwound_share",
     "profile.syscall_share",
     "profile.top_symbol_share",
     "profile.top_module_share",
@@ -56,7 +54,6 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
         let fitting = stacks.iter().filter(|s| of(s));
         fitting.map(|s| s.weight).sum::<u64>() as f64 / samples
     };
-    sheet.known("profile.samples", samples, SOURCE);
     let in_kernel = |s: &Stack| work::frames(profile, s).last().is_some_and(|f| f.kernel);
     sheet.known("profile.kernel_share", share(&in_kernel), SOURCE);
     let enters = ["do_syscall_64", "entry_SYSCALL", "el0_svc", "syscall_"];
@@ -66,9 +63,6 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
         kernel.any(|f| enters.iter().any(|e| f.symbol.contains(e)))
     };
     sheet.known("profile.syscall_share", share(&below_call), SOURCE);
-    let taken = Some(profile.samples as f64);
-    let unwound = Some(profile.unwound as f64);
-    sheet.divided("profile.unwound_share", unwound, taken, SOURCE, "");
     for kind in kinds() {
         let of_kind = |s: &Stack| work::works().is(profile, s, kind);
         sheet.known(&format!("profile.{kind}_share"), share(&of_kind), SOURCE);

@@ -64,25 +64,18 @@ fn cgroup(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.maybe("cgroup.oom_kills", kills, CGROUP, &reason);
     let shares = material.mean("cgroup.shares", &target);
     sheet.maybe("cgroup.shares", shares, CGROUP, &reason);
-    let pids = material.peak("cgroup.pids", &target);
-    let limit = material.mean("cgroup.pids_limit", &target);
-    sheet.divided("cgroup.pids_share", pids, limit, CGROUP, &reason);
 }
 
 fn memory(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let target = sheet.target.clone();
     let reason = material.reason(&["process"], "the target's processes were not watched");
     let levels = material.levels("process.rss_bytes", &target);
-    let peak = levels.iter().copied().reduce(f64::max);
-    sheet.maybe("memory.rss_bytes", peak, PROC, &reason);
     let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
     let growth = levels.first().zip(levels.last()).map(|(a, b)| b - a);
     let growth = growth.filter(|_| levels.len() >= 2);
     sheet.divided("memory.rss_growth_per_s", growth, seconds, PROC, &reason);
     let swap = material.peak("process.swap_bytes", &target);
     sheet.maybe("memory.swap_bytes", swap, PROC, &reason);
-    let threads = material.peak("process.threads", &target);
-    sheet.maybe("memory.threads", threads, PROC, &reason);
 }
 
 /// Of the process that is nearest to its own limit.

@@ -57,15 +57,8 @@ fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) 
         Some(_) => "connections came and went, and the kernel forgets their counters with them",
         None => reason.as_str(),
     };
-    let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
-    let time = open.as_ref().zip(seconds).map(|(n, s)| n[0] * s);
-    let busy_grown = grown("socket.busy_s");
-    sheet.divided(&name("busy_share"), busy_grown, time, DIAG, changing);
     for (last, signal, scale) in [
         ("rtt_ms", "socket.rtt_s", 1e3),
-        ("delivery_mbit", "socket.delivery_bytes_per_s", 8e-6),
-        ("cwnd", "socket.cwnd", 1.0),
-        ("send_queue_bytes", "socket.send_queue_bytes", 1.0),
         ("receive_queue_bytes", "socket.recv_queue_bytes", 1.0),
         ("mss", "socket.mss_bytes", 1.0),
         ("rcv_buffer_bytes", "socket.recv_buffer_bytes", 1.0),
@@ -99,19 +92,8 @@ fn events(material: &Material<'_>, class: &str, sheet: &mut Sheet<'_>) {
     let stats = sockets.map(|all| all.iter().find(|s| s.class == wanted).unwrap_or(&none));
     let requests = material.signature_requests();
     let name = |last: &str| format!("socket.{class}.{last}");
-    let count = |of: fn(&SocketStats) -> u64| stats.map(|s| of(s) as f64);
-    for (last, n) in [
-        ("resets_sent_per_request", count(|s| s.resets_sent)),
-        ("resets_received_per_request", count(|s| s.resets_received)),
-        ("established_per_request", count(|s| s.established)),
-    ] {
-        sheet.divided(&name(last), n, requests, EVENTS, &reason);
-    }
-    let ours = count(|s| s.closed_by_us);
-    let all = count(|s| s.closed_by_us + s.closed_by_peer);
-    sheet.divided(&name("closed_by_us_share"), ours, all, EVENTS, &reason);
     if sheet.value(&name("retransmits_per_request")).is_none() {
-        let resent = count(|s| s.retransmits);
+        let resent = stats.map(|s| s.retransmits as f64);
         let last = name("retransmits_per_request");
         sheet.divided(&last, resent, requests, EVENTS, &reason);
     }

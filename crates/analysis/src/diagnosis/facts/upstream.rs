@@ -2,16 +2,12 @@
 
 use super::{Material, Sheet};
 use crate::stats::median;
-use record::{FdClass, HeadSeen, UpstreamStats};
+use record::{FdClass, HeadSeen, TargetSignature, UpstreamStats};
 
 const SOURCE: &str = "signature: upstream turns and heads";
-const TURNS: [&str; 17] = [
+const TURNS: [&str; 11] = [
     "wait_ms_mean",
     "answer_ms_mean",
-    "answer_share",
-    "read_delay_ms_mean",
-    "wait_ms_max_bucket",
-    "wait_share",
     "slowest_ratio",
     "requests_per_request",
     "connects_per_request",
@@ -19,18 +15,13 @@ const TURNS: [&str; 17] = [
     "failing_peers",
     "requests_per_connect",
     "quantum_40ms_share",
-    "quantum_200ms_share",
-    "top_peer_share",
     "connections",
     "peers",
 ];
-const HEADS: [&str; 7] = [
+const HEADS: [&str; 4] = [
     "http10_share",
     "request_close_share",
     "answer_closes_share",
-    "answer_chunked_share",
-    "answer_compressed_share",
-    "accept_encoding_share",
     "answer_5xx_share",
 ];
 
@@ -50,7 +41,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         seen(heads, sheet);
     }
     let name = "upstream.closes_first_share";
-    match sheet.value("socket.upstream.closed_by_us_share") {
+    match closes_first(signature) {
         Some(share) => sheet.known(name, share, "signature: TCP events"),
         None => sheet.unknown(
             name,
@@ -58,6 +49,14 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ),
     }
     peers(material, sheet);
+}
+
+/// Share of the connections to upstreams that this side closed; `None` when none was closed, or nobody looked.
+fn closes_first(signature: Option<&TargetSignature>) -> Option<f64> {
+    let mut sockets = signature?.sockets.iter().flatten();
+    let stats = sockets.find(|s| s.class == FdClass::Upstream)?;
+    let all = stats.closed_by_us + stats.closed_by_peer;
+    (all > 0).then(|| stats.closed_by_us as f64 / all as f64)
 }
 
 fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
@@ -105,23 +104,7 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
         SOURCE,
         none,
     );
-    let most = turns.iter().map(|u| u.requests).max().unwrap_or(0) as f64;
-    sheet.divided(
-        &name("top_peer_share"),
-        Some(most),
-        Some(asked),
-        SOURCE,
-        none,
-    );
-    let whole = material.lone_mean_ns().zip(requests).map(|(ns, n)| ns * n);
-    let part = whole.map(|whole| wait.min(whole));
-    let reason = "no lone load was made to hold the wait against";
-    if asked == 0.0 {
-        sheet.not_applicable(&name("wait_share"), "nothing was asked of an upstream");
-    } else {
-        sheet.divided(&name("wait_share"), part, whole, SOURCE, reason);
-    }
-    answers(turns, asked, whole, sheet);
+    answers(turns, asked, sheet);
     let failing = turns.iter().filter(|u| {
         let errors: u64 = u.connect_errors.values().sum();
         errors > 0 && errors >= u.connects.saturating_sub(errors)
@@ -131,34 +114,21 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
     by_length(turns, asked, sheet);
 }
 
-/// What of the wait is the peers' own: until their first data arrived. The rest is the target's delay to read it.
-fn answers(turns: &[UpstreamStats], asked: f64, whole: Option<f64>, sheet: &mut Sheet<'_>) {
-    let names = ["answer_ms_mean", "answer_share", "read_delay_ms_mean"];
-    let names = names.map(|last| format!("upstream.{last}"));
-    let [answer_ms, answer_share, read_delay_ms] = &names;
+/// How long the peers themselves take: until their first data arrived, read or not.
+fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
+    let name = "upstream.answer_ms_mean";
     if asked == 0.0 {
-        for name in &names {
-            sheet.not_applicable(name, "nothing was asked of an upstream");
-        }
+        sheet.not_applicable(name, "nothing was asked of an upstream");
         return;
     }
     let seen = turns.iter().flat_map(|u| &u.answered).sum::<u64>() as f64;
     let answered = turns.iter().filter_map(|u| u.answered_ns);
     let sum_ns = answered.fold(None, |sum, ns| Some(sum.unwrap_or(0) + ns));
-    let mean_ns = sum_ns
+    let mean_ms = sum_ns
         .filter(|_| seen > 0.0)
-        .map(|sum_ns| sum_ns as f64 / seen);
+        .map(|sum_ns| sum_ns as f64 / seen / 1e6);
     let unseen = "the arrival of the upstreams' answers was not seen";
-    sheet.maybe(answer_ms, mean_ns.map(|ns| ns / 1e6), SOURCE, unseen);
-    let wait_ns = turns.iter().map(|u| u.wait_ns).sum::<u64>() as f64 / asked;
-    let delay_ms = mean_ns.map(|ns| (wait_ns - ns).max(0.0) / 1e6);
-    sheet.maybe(read_delay_ms, delay_ms, SOURCE, unseen);
-    let reason = match mean_ns {
-        Some(_) => "no lone load was made to hold the answers against",
-        None => unseen,
-    };
-    let part = mean_ns.map(|ns| (ns * asked).min(whole.unwrap_or(f64::INFINITY)));
-    sheet.divided(answer_share, part, whole, SOURCE, reason);
+    sheet.maybe(name, mean_ms, SOURCE, unseen);
 }
 
 fn slowest(turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
@@ -178,29 +148,24 @@ fn slowest(turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Buckets of powers of two of a microsecond: 32 to 65 ms is one, 131 to 262 ms another.
+/// Of the buckets of powers of two of a microsecond, the one from 32 to 65 ms.
+const BUCKET_40_MS: usize = 15;
+
+/// Waits of the length of a delayed acknowledgement.
 fn by_length(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
-    let longest = turns.iter().map(|u| u.waits.len()).max().unwrap_or(0);
     let count = |i: usize| {
         let counts = turns.iter().filter_map(|u| u.waits.get(i));
         counts.sum::<u64>() as f64
     };
-    let last = (0..longest).rfind(|i| count(*i) >= (asked * 0.01).max(1.0));
-    let name = "upstream.wait_ms_max_bucket";
-    match last {
-        Some(i) => sheet.known(name, 2f64.powi(i as i32 + 1) / 1e3, SOURCE),
-        None => sheet.not_applicable(name, "nothing was asked of an upstream"),
-    }
-    for (name, bucket) in [("40ms", 15), ("200ms", 17)] {
-        // Where it is a mode of its own: more than in the bucket before, so that slow work does not count.
-        let here = if count(bucket) > count(bucket - 1) {
-            count(bucket)
-        } else {
-            0.0
-        };
-        let name = format!("upstream.quantum_{name}_share");
-        sheet.divided(&name, Some(here), Some(asked), SOURCE, "");
-    }
+    // Where it is a mode of its own: more than in the bucket before, so that slow work does not count.
+    let here = count(BUCKET_40_MS);
+    let here = if here > count(BUCKET_40_MS - 1) {
+        here
+    } else {
+        0.0
+    };
+    let name = "upstream.quantum_40ms_share";
+    sheet.divided(name, Some(here), Some(asked), SOURCE, "");
 }
 
 fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
@@ -218,7 +183,6 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
             .get(name)
             .is_some_and(|v| v.to_ascii_lowercase().contains(word))
     };
-    let has = |h: &HeadSeen, name: &str| h.headers.contains_key(name);
     let closes = |h: &HeadSeen| {
         says(h, "connection", "close")
             || (h.version == "HTTP/1.0" && !says(h, "connection", "keep-alive"))
@@ -230,18 +194,6 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
         ),
         ("request_close_share", share("request", &closes)),
         ("answer_closes_share", share("response", &closes)),
-        (
-            "answer_chunked_share",
-            share("response", &|h| says(h, "transfer-encoding", "chunked")),
-        ),
-        (
-            "answer_compressed_share",
-            share("response", &|h| has(h, "content-encoding")),
-        ),
-        (
-            "accept_encoding_share",
-            share("request", &|h| has(h, "accept-encoding")),
-        ),
         (
             "answer_5xx_share",
             share("response", &|h| h.what.starts_with('5')),
@@ -255,11 +207,7 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
 
 /// Who the peers are, and how busy those on this host were.
 fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
-    let names = [
-        "upstream.local_peers",
-        "upstream.busiest_worker",
-        "upstream.use_of_allowed",
-    ];
+    let names = ["upstream.busiest_worker", "upstream.use_of_allowed"];
     let Some(server) = material.server(&sheet.target) else {
         for name in names {
             sheet.unknown(
@@ -288,7 +236,6 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         .filter_map(|u| u.target.as_deref())
         .filter(|t| *t != server.target)
         .collect();
-    sheet.known("upstream.local_peers", local.len() as f64, proc);
     for (name, of) in [
         ("upstream.busiest_worker", "worker.busiest"),
         ("upstream.use_of_allowed", "cpu.use_of_allowed"),
@@ -307,15 +254,15 @@ mod tests {
     use super::*;
     use crate::diagnosis::fact::{FactSet, Reading};
 
-    fn facts(turns: &[UpstreamStats], whole: Option<f64>) -> FactSet {
+    fn reading(turns: &[UpstreamStats]) -> Reading {
         let mut set = FactSet::default();
         let asked = turns.iter().map(|u| u.requests).sum::<u64>() as f64;
-        answers(turns, asked, whole, &mut Sheet::new(&mut set, "front"));
-        set
+        answers(turns, asked, &mut Sheet::new(&mut set, "front"));
+        set.view("front").reading("upstream.answer_ms_mean")
     }
 
     #[test]
-    fn the_wait_is_parted_into_the_peers_answer_and_the_own_delay() {
+    fn the_peers_own_time_ends_when_their_first_data_arrives() {
         let turn = UpstreamStats {
             requests: 10,
             wait_ns: 50_000_000,
@@ -323,15 +270,7 @@ mod tests {
             answered: vec![0, 0, 8],
             ..UpstreamStats::default()
         };
-        let set = facts(std::slice::from_ref(&turn), Some(40_000_000.0));
-        let view = set.view("front");
-        for (name, expected) in [
-            ("upstream.answer_ms_mean", 1.0),
-            ("upstream.read_delay_ms_mean", 4.0),
-            ("upstream.answer_share", 0.25),
-        ] {
-            assert_eq!(view.value(name), Some(expected), "{name}");
-        }
+        assert_eq!(reading(&[turn]), Reading::Known(1.0));
     }
 
     #[test]
@@ -341,28 +280,13 @@ mod tests {
             wait_ns: 50_000_000,
             ..UpstreamStats::default()
         };
-        for (turns, unknown) in [
-            (vec![turn.clone()], true),
-            (
-                vec![UpstreamStats {
-                    answered_ns: Some(0),
-                    ..turn
-                }],
-                true,
-            ),
-            (Vec::new(), false),
-        ] {
-            let set = facts(&turns, Some(1e9));
-            let view = set.view("front");
-            for name in ["answer_ms_mean", "answer_share", "read_delay_ms_mean"] {
-                let reading = view.reading(&format!("upstream.{name}"));
-                assert_eq!(
-                    matches!(reading, Reading::Unknown(_)),
-                    unknown,
-                    "{reading:?}"
-                );
-                assert_eq!(reading.value(), None);
-            }
+        let at_once = UpstreamStats {
+            answered_ns: Some(0),
+            ..turn.clone()
+        };
+        for turn in [turn, at_once] {
+            assert!(matches!(reading(&[turn]), Reading::Unknown(_)));
         }
+        assert!(matches!(reading(&[]), Reading::NotApplicable(_)));
     }
 }
