@@ -161,8 +161,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         self.begin(started_at);
         while self.phase != Phase::Done {
             self.send_due();
-            if self.phase == Phase::Grace || self.task.budget != u64::MAX {
-                self.end_if_settled();
+            if (self.phase == Phase::Grace || self.task.budget != u64::MAX) && self.end_if_settled()
+            {
+                break;
             }
             self.wait_for_events();
             self.handle_events();
@@ -504,17 +505,18 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     }
 
     /// With a number of requests, or after the stop, the end has come when all have met their fate.
-    fn end_if_settled(&mut self) {
+    fn end_if_settled(&mut self) -> bool {
         let now = self.now();
-        if self.phase != Phase::WarmUp && self.exchange.is_settled(now) {
-            if self.phase == Phase::Measured {
-                self.exchange.window.to = now;
-                self.exchange.waiting(now);
-                self.close_slice();
-                self.to = Some(self.snapshot());
-            }
-            self.phase = Phase::Done;
+        if self.phase == Phase::WarmUp || !self.exchange.is_settled(now) {
+            return false;
         }
+        if self.phase == Phase::Measured {
+            self.exchange.window.to = now;
+            self.exchange.waiting(now);
+            self.close_slice();
+            self.to = Some(self.snapshot());
+        }
+        true
     }
 
     fn report(mut self) -> Report {
