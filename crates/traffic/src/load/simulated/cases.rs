@@ -1,8 +1,9 @@
 //! The cases: some known exactly by arithmetic, and thousands that a seed draws.
 
 use super::timeline::Timeline;
-use super::world::{Delay, Mishap, Server};
-use super::{Case, Share, check, in_flight, same};
+use super::world::{Delay, Machine, Mishap, Server};
+use super::{Case, Ended, Share, check, in_flight, same};
+use crate::random::Random;
 use record::{Arrival, FailureKind, Histogram};
 
 const US: u64 = 1_000;
@@ -34,6 +35,17 @@ fn holds(what: &str, histogram: &Histogram, expected: &[u64]) {
             "{what}: the quantile {quantile} is {got} ns, by arithmetic {want} ns"
         );
     }
+}
+
+/// Response times by the books: from due to received whole, in the order of the schedule.
+fn responses(case: &Case, ended: &Ended) -> Vec<u64> {
+    let due = case.due(ended.started_at, ended.measured.to);
+    let done = ended.books.done.iter();
+    due.iter()
+        .zip(done)
+        .filter(|&(due, done)| ended.measured.contains(*due) && *done > 0)
+        .map(|(due, done)| done - due)
+        .collect()
 }
 
 // ---- By arithmetic ----
@@ -236,6 +248,155 @@ fn a_slow_handshake_is_waited_for_asleep() {
         let calls = ended.report.syscalls;
         assert!(calls < 2_000, "{calls} calls for 100 requests");
     });
+}
+
+// ---- By seed ----
+
+fn draw_delay(random: &mut Random) -> Delay {
+    let mean = 10 * US + random.bits() % (20 * MS);
+    match random.bits() % 3 {
+        0 => Delay::Fixed(mean),
+        1 => Delay::Exponential(mean),
+        _ => Delay::Uniform(mean / 2, mean * 2),
+    }
+}
+
+fn one_of<T: Copy>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.bits() as usize % choices.len()]
+}
+
+/// A load and a healthy server, on a machine that may be slow.
+fn draw(seed: u64) -> Case {
+    let random = &mut Random::seeded(seed);
+    let per_s = one_of(random, &[10.0, 37.0, 100.0, 400.0, 999.0]);
+    let arrival = match random.bits() % 5 {
+        0 | 1 => Arrival::Closed,
+        2 => Arrival::Poisson { per_s, seed },
+        _ => constant(per_s),
+    };
+    let of = one_of(random, &[1, 1, 2, 3]);
+    let index = (random.bits() % u64::from(of)) as u32;
+    let mut server = Server::healthy(draw_delay(random));
+    server.connect = draw_delay(random);
+    server.one_at_a_time = random.bits().is_multiple_of(4);
+    server.body = one_of(random, &[0, 5, 5, 5, 3_000, 40_000]);
+    let spin_ns = one_of(random, &[0, 0, 0, 80 * US]);
+    let by_count = random.bits().is_multiple_of(4);
+    Case {
+        seed,
+        share: Share { index, of },
+        warmup_ns: one_of(random, &[0, 0, 30 * MS]),
+        duration_ns: (!by_count).then(|| 50 * MS + random.bits() % (200 * MS)),
+        budget: match by_count {
+            true => 1 + random.bits() % 60,
+            false => u64::MAX,
+        },
+        timeout_ns: one_of(random, &[20 * MS, 100 * MS, 2_000 * MS]),
+        per_connection: one_of(random, &[u64::MAX, u64::MAX, 1, 3, 10]),
+        gather: arrival == Arrival::Closed && random.bits().is_multiple_of(2),
+        spin_ns: if arrival == Arrival::Closed {
+            0
+        } else {
+            spin_ns
+        },
+        machine: Machine {
+            oversleep_ns: one_of(random, &[0, 0, 60 * US, 2 * MS]),
+            call_ns: one_of(random, &[0, 0, 2 * US, 30 * US]),
+        },
+        ..Case::new(arrival, 1 + (random.bits() % 12) as u32, server)
+    }
+}
+
+fn with_pipeline(mut case: Case, random: &mut Random) -> Case {
+    case.depth = one_of(random, &[1, 1, 1, 2, 5]).min(case.per_connection as usize);
+    case
+}
+
+#[test]
+fn loads_of_healthy_servers_are_counted_exactly() {
+    for seed in 0..1_500 {
+        let case = Case {
+            timeout_ns: 5_000 * MS,
+            ..draw(seed)
+        };
+        check(&case, |ended| {
+            let tally = &ended.report.tally;
+            let failed: u64 = tally.failed.iter().sum();
+            assert_eq!((failed, tally.retried), (0, 0));
+            if case.arrival != Arrival::Closed && tally.dropped == 0 && in_flight(tally) == 0 {
+                holds("response", &tally.response, &responses(&case, ended));
+            }
+        });
+    }
+}
+
+#[test]
+fn loads_of_failing_servers_are_counted_exactly() {
+    for seed in 10_000..13_000 {
+        let random = &mut Random::seeded(!seed);
+        let mut case = with_pipeline(draw(seed), random);
+        let server = &mut case.server;
+        let of_attempts = [0.0, 0.0, 0.1, 0.5];
+        server.refused = one_of(random, &of_attempts);
+        server.ignored = one_of(random, &of_attempts);
+        server.no_port = one_of(random, &[0.0, 0.0, 0.1]);
+        server.in_pieces = one_of(random, &[0.0, 0.2, 1.0]);
+        let first = random.bits() as usize % Mishap::ALL.len();
+        let kinds = Mishap::ALL.iter().cycle().skip(first);
+        let kinds = kinds.take(1 + random.bits() as usize % Mishap::ALL.len());
+        server.mishaps = (
+            one_of(random, &[0.02, 0.1, 0.5, 1.0]),
+            kinds.copied().collect(),
+        );
+        if random.bits().is_multiple_of(4) {
+            server.frozen = Some((20 * MS, 20 * MS + random.bits() % (100 * MS)));
+        }
+        check(&case, |ended| {
+            let tally = &ended.report.tally;
+            let resent = tally.retried > 0;
+            assert!(
+                !resent || ended.books.lost > 0,
+                "nothing was lost, yet sent again"
+            );
+        });
+    }
+}
+
+/// A connection that the server resets while another has news: the loop finds the reset when it sends, closes the slot
+/// and opens it again, all before it comes to the reset's own event in the same batch.
+#[test]
+fn an_event_of_an_earlier_connection_does_not_reach_the_next_one_in_its_slot() {
+    for seed in 20_000..20_300 {
+        let server = Server {
+            mishaps: (0.5, vec![Mishap::ResetAfter]),
+            ..Server::healthy(Delay::Uniform(10 * US, 600 * US))
+        };
+        let case = Case {
+            seed,
+            duration_ns: Some(50 * MS),
+            machine: Machine {
+                oversleep_ns: 500 * US,
+                call_ns: 2 * US,
+            },
+            ..Case::new(constant(4_000.0), 4, server)
+        };
+        check(&case, |_| {});
+    }
+}
+
+#[test]
+fn a_case_repeats() {
+    let shape = |seed| {
+        let mut shape = (0, 0, 0);
+        let case = draw(seed);
+        check(&case, |ended| {
+            let tally = &ended.report.tally;
+            shape = (tally.sent, tally.received_bytes, ended.ended_at);
+        });
+        shape
+    };
+    assert_eq!(shape(3), shape(3));
+    assert_ne!(shape(3), shape(4));
 }
 
 // ---- The message ----
