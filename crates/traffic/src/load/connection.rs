@@ -5,7 +5,7 @@
 
 use super::response::ResponseReader;
 use super::tally::Request;
-use crate::transport::Failure;
+use crate::transport::{Failure, Generation};
 use record::FailureKind;
 use std::collections::VecDeque;
 
@@ -67,6 +67,8 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub state: State,
+    /// Counts the connections of the slot.
+    pub generation: Generation,
     /// Since when it is in this state; for `Resting`, until when.
     pub since: u64,
     pub free_since: u64,
@@ -93,6 +95,7 @@ impl Connection {
     pub fn new(depth: usize) -> Self {
         Connection {
             state: State::Closed,
+            generation: 0,
             since: 0,
             free_since: 0,
             first_byte_at: 0,
@@ -120,6 +123,13 @@ impl Connection {
     pub fn set_state(&mut self, state: State, since: u64) {
         self.state = state;
         self.since = since;
+    }
+
+    /// A new connection is being opened.
+    pub fn opening(&mut self, at: u64) -> Generation {
+        self.generation = self.generation.wrapping_add(1);
+        self.set_state(State::Opening, at);
+        self.generation
     }
 
     /// A new connection stands at its beginning.

@@ -11,7 +11,7 @@ use super::response::{Answer, HEAD_BYTES, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
 use crate::arrival::Arrivals;
-use crate::transport::{Failure, Slot, Want};
+use crate::transport::{Event, Failure, Generation, Slot, Want};
 use record::{FailureKind, Nanos};
 use std::collections::VecDeque;
 
@@ -212,9 +212,20 @@ impl Exchange {
     }
 
     /// The connection is being opened.
-    pub fn on_opening(&mut self, slot: Slot, at: u64) {
+    pub fn on_opening(&mut self, slot: Slot, at: u64) -> Generation {
         self.opening += 1;
-        self.connections[slot as usize].set_state(State::Opening, at);
+        self.connections[slot as usize].opening(at)
+    }
+
+    /// The event is about the connection that the slot holds now, and fits its state.
+    #[inline]
+    pub fn is_current(&self, slot: Slot, generation: Generation, event: &Event) -> bool {
+        let connection = &self.connections[slot as usize];
+        let state = match event {
+            Event::Opened | Event::OpenFailed(_) => State::Opening,
+            Event::Ready { .. } => State::Open,
+        };
+        connection.generation == generation && connection.state == state
     }
 
     /// Connections on their way to being open.

@@ -23,6 +23,8 @@ mod outcome;
 mod request;
 mod response;
 mod shared;
+#[cfg(test)]
+mod simulated;
 mod slices;
 mod tally;
 mod worker;

@@ -123,12 +123,17 @@ pub(crate) struct Lane {
 
 /// Both ends of a new lane.
 pub(crate) fn lane() -> (Slicer, Lane) {
+    lane_of(SLICES)
+}
+
+/// Both ends of a new lane with so many slices.
+pub(super) fn lane_of(slices: usize) -> (Slicer, Lane) {
     let queues = Queues {
-        filled: Arc::new(ArrayQueue::new(SLICES)),
-        empty: Arc::new(ArrayQueue::new(SLICES)),
+        filled: Arc::new(ArrayQueue::new(slices)),
+        empty: Arc::new(ArrayQueue::new(slices)),
         finished: Arc::new(AtomicBool::new(false)),
     };
-    for _ in 1..SLICES {
+    for _ in 1..slices {
         // The queue has room for one more than that.
         let _ = queues.empty.push(Slice::new());
     }

@@ -19,7 +19,7 @@ use super::slices::Edges;
 use super::tally::{Tally, Window};
 use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
-use crate::transport::{Event, Failure, Handshakes, Received, Slot, Transport};
+use crate::transport::{Event, Failure, Handshakes, Received, Slot, Tagged, Transport};
 use record::{Arrival, Close, FailureKind};
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ pub(crate) struct Worker<T, C> {
     task: Task,
     shared: Arc<Shared>,
     phase: Phase,
-    events: Vec<(Slot, Event)>,
+    events: Vec<Tagged>,
     edges: Edges,
     slice_edge: u64,
     tick_at: u64,
@@ -161,8 +161,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         self.begin(started_at);
         while self.phase != Phase::Done {
             self.send_due();
-            if self.phase == Phase::Grace || self.task.budget != u64::MAX {
-                self.end_if_settled();
+            if (self.phase == Phase::Grace || self.task.budget != u64::MAX) && self.end_if_settled()
+            {
+                break;
             }
             self.wait_for_events();
             self.handle_events();
@@ -266,8 +267,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn open(&mut self, slot: Slot) {
         let now = self.now();
-        self.exchange.on_opening(slot, now);
-        if let Err(failure) = self.transport.open(slot) {
+        let generation = self.exchange.on_opening(slot, now);
+        if let Err(failure) = self.transport.open(slot, generation) {
             self.transport.close(slot, Close::Fin);
             self.exchange.on_open_failed(slot, &failure, now);
         }
@@ -328,7 +329,16 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn handle_events(&mut self) {
         let mut events = std::mem::take(&mut self.events);
-        for (slot, event) in events.drain(..) {
+        for tagged in events.drain(..) {
+            let Tagged {
+                slot,
+                generation,
+                event,
+            } = tagged;
+            // An earlier event of this batch may have ended the connection, and its slot may hold the next one.
+            if !self.exchange.is_current(slot, generation, &event) {
+                continue;
+            }
             match event {
                 Event::Opened => self.exchange.on_opened(slot, self.now()),
                 Event::OpenFailed(failure) => {
@@ -495,17 +505,18 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     }
 
     /// With a number of requests, or after the stop, the end has come when all have met their fate.
-    fn end_if_settled(&mut self) {
+    fn end_if_settled(&mut self) -> bool {
         let now = self.now();
-        if self.phase != Phase::WarmUp && self.exchange.is_settled(now) {
-            if self.phase == Phase::Measured {
-                self.exchange.window.to = now;
-                self.exchange.waiting(now);
-                self.close_slice();
-                self.to = Some(self.snapshot());
-            }
-            self.phase = Phase::Done;
+        if self.phase == Phase::WarmUp || !self.exchange.is_settled(now) {
+            return false;
         }
+        if self.phase == Phase::Measured {
+            self.exchange.window.to = now;
+            self.exchange.waiting(now);
+            self.close_slice();
+            self.to = Some(self.snapshot());
+        }
+        true
     }
 
     fn report(mut self) -> Report {

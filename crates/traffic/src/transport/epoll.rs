@@ -4,7 +4,7 @@
 //! there is one `send`, one `recv` and a share of one wait. A read that comes back short has drained
 //! the socket (epoll(7)), so nobody reads on just to see EAGAIN. Closing the descriptor unregisters it.
 
-use super::{Event, Failure, Received, Slot, Transport, Want};
+use super::{Event, Failure, Generation, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
 use crate::sys::{self, Descriptor, Errno, RawAddress};
 use record::{Close, FailureKind};
@@ -73,9 +73,9 @@ pub(crate) struct Epoll {
     /// Shorter timeouts are given to `epoll_pwait2`.
     long_wait_ns: u64,
     sockets: Vec<Socket>,
-    /// Counts the sockets of a slot, so that an event of an earlier one is recognised. A descriptor
-    /// inherited by a child between fork and exec would keep the old registration alive.
-    generations: Vec<u32>,
+    /// Of each slot's socket, so that an event of an earlier one is recognised. A descriptor inherited by a child
+    /// between fork and exec would keep the old registration alive.
+    generations: Vec<Generation>,
     ready: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
     server: RawAddress,
@@ -159,42 +159,44 @@ impl Epoll {
     }
 
     /// What an epoll event means for a slot; `None` for one of an earlier socket.
-    fn translate(&mut self, raw: libc::epoll_event) -> Option<(Slot, Event)> {
-        let (slot, generation) = (raw.u64 as u32, (raw.u64 >> 32) as u32);
+    fn translate(&mut self, raw: libc::epoll_event) -> Option<Tagged> {
+        let (slot, generation) = (raw.u64 as Slot, (raw.u64 >> 32) as Generation);
         if raw.u64 == TIMER || self.generations[slot as usize] != generation {
             return None;
         }
         let has = |flag: libc::c_int| raw.events & flag as u32 != 0;
-        match std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed) {
-            Socket::Closed => None,
+        let event = match std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed) {
+            Socket::Closed => return None,
             Socket::Connecting(socket) if has(libc::EPOLLERR) => {
                 let errno = self
                     .call(sys::take_error(socket.raw()))
                     .unwrap_or_else(|e| e);
-                Some((slot, Event::OpenFailed(Failure::connect("connect", errno))))
+                Event::OpenFailed(Failure::connect("connect", errno))
             }
             Socket::Connecting(socket) if !has(libc::EPOLLOUT) => {
                 self.sockets[slot as usize] = Socket::Connecting(socket);
-                None
+                return None;
             }
             Socket::Connecting(socket) => {
                 self.sockets[slot as usize] = Socket::Open(socket);
                 self.open_count.add();
-                Some((slot, Event::Opened))
+                Event::Opened
             }
             Socket::Open(socket) => {
                 self.sockets[slot as usize] = Socket::Open(socket);
                 let hangup = has(libc::EPOLLRDHUP) || has(libc::EPOLLHUP) || has(libc::EPOLLERR);
-                Some((
-                    slot,
-                    Event::Ready {
-                        readable: has(libc::EPOLLIN) || hangup,
-                        writable: has(libc::EPOLLOUT),
-                        hangup,
-                    },
-                ))
+                Event::Ready {
+                    readable: has(libc::EPOLLIN) || hangup,
+                    writable: has(libc::EPOLLOUT),
+                    hangup,
+                }
             }
-        }
+        };
+        Some(Tagged {
+            slot,
+            generation,
+            event,
+        })
     }
 
     fn poll(&mut self, timeout_ns: u64) -> Result<usize, Errno> {
@@ -224,11 +226,10 @@ impl Epoll {
 }
 
 impl Transport for Epoll {
-    fn open(&mut self, slot: Slot) -> Result<(), Failure> {
+    fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
         let socket = self.start()?;
-        let generation = &mut self.generations[slot as usize];
-        *generation = generation.wrapping_add(1);
-        let data = u64::from(*generation) << 32 | u64::from(slot);
+        self.generations[slot as usize] = generation;
+        let data = u64::from(generation) << 32 | u64::from(slot);
         self.call(sys::epoll_add(
             self.epoll.raw(),
             socket.raw(),
@@ -292,7 +293,7 @@ impl Transport for Epoll {
         self.syscalls += 1;
     }
 
-    fn wait(&mut self, events: &mut Vec<(Slot, Event)>, timeout_ns: u64) -> Result<(), Failure> {
+    fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure> {
         let n = match self.poll(timeout_ns) {
             Ok(n) => n,
             Err(Errno(libc::EINTR)) => 0,
@@ -310,7 +311,7 @@ impl Transport for Epoll {
         for i in 0..n {
             let raw = self.ready[i];
             let first = self.translate(raw);
-            let opened = matches!(first, Some((_, Event::Opened)));
+            let opened = matches!(&first, Some(first) if matches!(first.event, Event::Opened));
             events.extend(first);
             // One edge may tell of the connection and of the peer's bytes or end at once.
             if opened
@@ -349,12 +350,13 @@ mod tests {
         if with_timer {
             transport.long_wait_ns = 0;
         }
-        transport.open(0).unwrap();
+        transport.open(0, 7).unwrap();
         let mut events = Vec::with_capacity(4);
         while events.is_empty() {
             transport.wait(&mut events, 1_000_000_000).unwrap();
         }
-        assert!(matches!(events[0], (0, Event::Opened)));
+        assert!(matches!(events[0].event, Event::Opened));
+        assert_eq!((events[0].slot, events[0].generation), (0, 7));
         assert_eq!(count.peak(), 1);
         let (mut peer, _) = listener.accept().unwrap();
         assert_eq!(transport.send(0, b"hello").unwrap(), 5);
@@ -363,8 +365,8 @@ mod tests {
         peer.write_all(&got).unwrap();
         events.clear();
         while !matches!(
-            events.last(),
-            Some((0, Event::Ready { readable: true, .. }))
+            events.last().map(|last| &last.event),
+            Some(Event::Ready { readable: true, .. })
         ) {
             transport.wait(&mut events, 1_000_000_000).unwrap();
         }
@@ -431,13 +433,13 @@ mod tests {
             no_delay: false,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
-        let failure = transport.open(0).err().unwrap_or_else(|| {
+        let failure = transport.open(0, 1).err().unwrap_or_else(|| {
             let mut events = Vec::with_capacity(4);
             while events.is_empty() {
                 transport.wait(&mut events, 1_000_000_000).unwrap();
             }
-            match events.remove(0) {
-                (0, Event::OpenFailed(failure)) => failure,
+            match events.remove(0).event {
+                Event::OpenFailed(failure) => failure,
                 other => panic!("{other:?}"),
             }
         });

@@ -19,6 +19,8 @@ use std::fmt;
 
 /// Number of a connection within one load thread.
 pub(crate) type Slot = u32;
+/// Which of the connections that a slot has had.
+pub(crate) type Generation = u32;
 
 /// Why a request or connection failed: the kind to count and the words for the first of its kind.
 #[derive(Clone, Debug)]
@@ -93,7 +95,19 @@ impl Failure {
     }
 }
 
-/// What a transport reports about a slot.
+/// An event and the connection that it is about. By the time that the loop comes to it, the connection may have ended
+/// and its slot may hold the next one: an event in the same batch has closed it. The loop compares the generations.
+#[derive(Debug)]
+pub(crate) struct Tagged {
+    /// The slot.
+    pub slot: Slot,
+    /// As given to [`Transport::open`].
+    pub generation: Generation,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What a transport reports about a connection.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The connection is ready for requests, TLS handshake included.
@@ -159,8 +173,9 @@ pub(crate) struct Handshakes {
 
 /// A way to carry byte streams, one per slot. No call blocks but [`Transport::wait`].
 pub(crate) trait Transport {
-    /// Starts to open a closed slot; [`Event::Opened`] or [`Event::OpenFailed`] follows.
-    fn open(&mut self, slot: Slot) -> Result<(), Failure>;
+    /// Starts to open a closed slot; [`Event::Opened`] or [`Event::OpenFailed`] follows, and all events of this
+    /// connection carry `generation`.
+    fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure>;
 
     /// Sends a prefix of `bytes` and returns its length; when it is shorter than `bytes`, an event says
     /// when to go on.
@@ -174,7 +189,7 @@ pub(crate) trait Transport {
 
     /// Appends what has happened to `events` (never beyond its capacity), waiting for at most
     /// `timeout_ns` for the first.
-    fn wait(&mut self, events: &mut Vec<(Slot, Event)>, timeout_ns: u64) -> Result<(), Failure>;
+    fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure>;
 
     /// System calls so far.
     fn syscalls(&self) -> u64;

@@ -4,7 +4,9 @@
 //! load thread has its own session cache, so that threads share no lock. rustls allocates records and
 //! handshakes; the rule that a load thread allocates nothing holds for plain connections.
 
-use super::{Detail, Event, Failure, Handshakes, Received, Slot, Transport, Want};
+use super::{
+    Detail, Event, Failure, Generation, Handshakes, Received, Slot, Tagged, Transport, Want,
+};
 use record::{Close, FailureKind};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConnection, Resumption};
@@ -112,7 +114,7 @@ pub(crate) struct Tls<T> {
     /// Gathers the records of one flight, so that they leave in one call.
     flight: Vec<u8>,
     /// Events of the transport below, kept between calls for its capacity.
-    below: Vec<(Slot, Event)>,
+    below: Vec<Tagged>,
     handshakes: Handshakes,
 }
 
@@ -320,7 +322,7 @@ impl<T: Transport> Write for Pipe<'_, T> {
 }
 
 impl<T: Transport> Transport for Tls<T> {
-    fn open(&mut self, slot: Slot) -> Result<(), Failure> {
+    fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
         let tls = ClientConnection::new(Arc::clone(&self.config), self.server.clone())
             .map_err(refused)?;
         self.sessions[slot as usize] = Some(Session {
@@ -328,7 +330,7 @@ impl<T: Transport> Transport for Tls<T> {
             opened: false,
             more_below: false,
         });
-        self.inner.open(slot)
+        self.inner.open(slot, generation)
     }
 
     /// rustls takes as much as its buffer has room for. As long as the transport below takes all of that,
@@ -381,13 +383,23 @@ impl<T: Transport> Transport for Tls<T> {
         self.inner.close(slot, how);
     }
 
-    fn wait(&mut self, events: &mut Vec<(Slot, Event)>, timeout_ns: u64) -> Result<(), Failure> {
+    fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure> {
         let mut below = std::mem::take(&mut self.below);
         let waited = self.inner.wait(&mut below, timeout_ns);
-        for (slot, event) in below.drain(..) {
+        for tagged in below.drain(..) {
+            let Tagged {
+                slot,
+                generation,
+                event,
+            } = tagged;
+            let tag = |event| Tagged {
+                slot,
+                generation,
+                event,
+            };
             let translated = self.translate(slot, event);
             let opened = matches!(translated, Some(Event::Opened));
-            events.extend(translated.map(|event| (slot, event)));
+            events.extend(translated.map(tag));
             if opened {
                 // Plaintext may have come with the last flight of the handshake.
                 let readable = Event::Ready {
@@ -395,7 +407,7 @@ impl<T: Transport> Transport for Tls<T> {
                     writable: false,
                     hangup: false,
                 };
-                events.push((slot, readable));
+                events.push(tag(readable));
             }
         }
         self.below = below;
