@@ -177,7 +177,6 @@ mod tests {
         StoredProof {
             trial,
             cause: cause.to_owned(),
-            variant: None,
             target: "server".to_owned(),
             proof: Proof {
                 result: result.to_owned(),

@@ -87,10 +87,12 @@ fn of(
         untested: trials.iter().filter(|t| t.steady.is_none()).count() as u32,
         precision: precision_of(stage, plan, cells, trials),
         said: Vec::new(),
-    found.said.extend(too_few_for_ranks(cells, plan));
     };
     found.said = said(&found, trials.len());
+    found.said.extend(too_few_for_ranks(cells, plan));
     found
+}
+
 /// How many repeats it takes until ranks decide, where Student's t had to.
 fn too_few_for_ranks(cells: &[&Cell], plan: &Plan) -> Option<String> {
     let ratios = || cells.iter().filter_map(|c| c.rate_ratio);
@@ -105,8 +107,6 @@ fn too_few_for_ranks(cells: &[&Cell], plan: &Plan) -> Option<String> {
         "{} by Student's t, which takes the noise as normal: ranks, which do not, decide from {from} repeats on",
         plural(comparisons as u64, "comparison")
     ))
-}
-
 }
 
 /// Noise between the trials of one cell that ran one after another: the median over the cells that have enough.

@@ -111,17 +111,8 @@ fn changes(pasted: &Pasted, facts: &mut FactSet) {
             source,
         );
     }
-    if let [.., before, after] = pasted.straces.as_slice()
-        && let Some(change) = largest_change(before, after)
-    {
-        facts.known(
-            "",
-            "pasted.signature_change",
-            change,
-            "strace -c, the last two",
-        );
-    }
 }
+
 /// A machine under load, as shares of all its cores and counts a second.
 struct Busy {
     user: f64,
