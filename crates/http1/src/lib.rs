@@ -1,5 +1,5 @@
 //! The one HTTP/1.x codec, for both sides of the wire: the load loop reads responses with it, the
-//! origin reads requests.
+//! origin reads requests, and who only looks on [`peek`]s.
 //!
 //! It is sans-IO: it looks at bytes that somebody else has read, keeps no buffer and allocates nothing.
 //! A message is a head ([`parse_response`], [`parse_request`]) that says by its [`Framing`] where the
@@ -10,11 +10,13 @@
 
 mod body;
 mod head;
+mod peek;
 
 pub use body::{BodyDecoder, Fed};
 pub use head::{
     HEADERS_MAX, RequestHead, ResponseHead, parse_request, parse_response, response_fields,
 };
+pub use peek::{FirstLine, Peeked, peek};
 
 use std::fmt;
 

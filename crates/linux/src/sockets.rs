@@ -16,6 +16,8 @@ use std::path::Path;
 const AF_UNIX: u8 = 1;
 /// Connections; states are bits (include/net/tcp_states.h).
 pub const ESTABLISHED: u32 = 1 << 1;
+/// Closed connections that are kept for a minute.
+pub const TIME_WAIT: u32 = 1 << 6;
 /// Sockets that wait for connections.
 pub const LISTEN: u32 = 1 << 10;
 /// `UDIAG_SHOW_NAME | UDIAG_SHOW_PEER` (include/uapi/linux/unix_diag.h).

@@ -122,7 +122,7 @@ mod tests {
             let dir = self.0.path().join(pid.to_string());
             std::fs::create_dir(&dir).unwrap();
             let zeros = "0 ".repeat(15);
-            let text = format!("{pid} (p) S 1 {session} {session} {zeros}{start_ticks} 0");
+            let text = format!("{pid} (p) S 1 {session} {session} {zeros}{start_ticks} 0 0");
             std::fs::write(dir.join("stat"), text).unwrap();
             std::fs::write(dir.join("environ"), environ).unwrap();
             symlink(cwd, dir.join("cwd")).unwrap();

@@ -7,7 +7,7 @@
 //! counts of two allocators do not compare. A call whose return address lies in the library is not counted.
 
 use super::ProbeTarget;
-use super::ebpf::chain;
+use super::error::chain;
 use super::layout::Text;
 use aya::Ebpf;
 use aya::maps::HashMap;

@@ -6,10 +6,10 @@
 //! counter. It lies in the map of threads and is added here, up to the end of the window.
 
 use super::allocator::Allocators;
-use super::ebpf::{EbpfError, chain};
+use super::error::{EbpfError, chain};
 use super::layout::{
     AllocKey, CallCounts, CallKey, ClassKey, CountKey, FileCounts, FileKey, NO_CALL, Peer,
-    PeerCounts, PeerError, ProcessCounts, SockCounts, Thread, WaitCounts, WaitKey,
+    PeerCounts, PeerError, ProcessCounts, SockCounts, Thread, WaitCounts, WaitKey, class,
 };
 use super::{ProbeTarget, calls, heads, proc};
 use aya::maps::{HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
@@ -352,12 +352,6 @@ fn per_cpu_entries<K: Pod, V: Pod>(
     map.iter().filter_map(Result::ok)
 }
 
-/// The class with this number; the kernel's side numbers them in the order of [`FdClass::ALL`].
-pub(crate) fn class(number: u16) -> FdClass {
-    let known = FdClass::ALL.get(usize::from(number));
-    known.copied().unwrap_or(FdClass::Unknown)
-}
-
 /// Without the empty classes at the end.
 fn trimmed(counts: &[u64]) -> Vec<u64> {
     let length = counts
@@ -421,14 +415,5 @@ mod tests {
     fn empty_classes_at_the_end_are_left_out() {
         assert_eq!(trimmed(&[0, 3, 0, 0]), [0, 3]);
         assert_eq!(trimmed(&[0, 0]), [] as [u64; 0]);
-    }
-
-    #[test]
-    fn classes_have_the_numbers_of_the_kernels_side() {
-        for (number, class_) in (0_u16..).zip(FdClass::ALL) {
-            assert_eq!(class(number), class_);
-            assert_eq!(u16::from(class_ as u8), number);
-        }
-        assert_eq!(class(99), FdClass::Unknown);
     }
 }

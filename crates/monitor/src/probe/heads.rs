@@ -1,11 +1,10 @@
 //! First bytes of requests and answers, parsed and counted by what matters of them.
 //!
-//! The surprise: a head may be cut after its first 512 bytes, and the fields that are whole still count. This is why
-//! the load's own codec is not used: it takes whole heads and refuses what breaks the rules, here it is only looked at.
+//! The surprise: a head may be cut after its first 512 bytes, and the fields that are whole still count.
 
-use super::collect::class;
-use super::layout::HEAD;
+use super::layout::{HEAD, class};
 use aya::maps::{MapData, RingBuf};
+use http1::FirstLine;
 use record::HeadSeen;
 use std::collections::BTreeMap;
 
@@ -56,38 +55,21 @@ fn decode(item: &[u8]) -> Option<(u32, HeadSeen)> {
     Some((u32::from_ne_bytes(*target), head))
 }
 
-/// Reads the first line and the fields that are whole; `None` when the first line is none of HTTP/1.
+/// What is kept of a head; `None` when the first line is none of HTTP/1.
 fn parse(bytes: &[u8]) -> Option<HeadSeen> {
-    let whole = bytes.windows(2).rposition(|pair| pair == b"\r\n")?;
-    let text = String::from_utf8_lossy(&bytes[..whole]);
-    let mut lines = text.split("\r\n");
-    let mut words = lines.next()?.split(' ');
-    let (first, second, third) = (words.next()?, words.next()?, words.next());
-    let (kind, version, what) = if first.starts_with("HTTP/1.") {
-        second.parse::<u16>().ok()?;
-        ("response", first, second)
-    } else {
-        ("request", third?, first)
+    let head = http1::peek(bytes)?;
+    let (kind, what) = match head.first {
+        FirstLine::Request(method) => ("request", method),
+        FirstLine::Response(status) => ("response", status.to_string()),
     };
-    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-        return None;
-    }
-    let mut head = HeadSeen {
+    let kept = |(name, _): &(String, String)| KEPT.contains(&name.as_str());
+    Some(HeadSeen {
         kind: kind.to_owned(),
-        version: version.to_owned(),
-        what: what.to_owned(),
+        version: head.version.to_owned(),
+        what,
+        headers: head.fields.into_iter().filter(kept).collect(),
         ..HeadSeen::default()
-    };
-    // An empty line ends the head; what follows is the body.
-    for line in lines.take_while(|line| !line.is_empty()) {
-        if let Some((name, value)) = line.split_once(':') {
-            let name = name.to_ascii_lowercase();
-            if KEPT.contains(&name.as_str()) {
-                head.headers.insert(name, value.trim().to_owned());
-            }
-        }
-    }
-    Some(head)
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! The surprise: nothing but equal declarations on both sides holds them together; the loader compares only
 //! sizes. So every structure here has no padding that the other side could fill differently.
 
+use record::FdClass;
+
 /// Entries of the table of calls.
 pub(crate) const TABLE_ENTRIES: u32 = 1024;
 /// Bytes of a file's name.
@@ -244,3 +246,23 @@ pod!(
     Text = 16,
     AllocKey = 8,
 );
+
+/// The class with this number; the kernel's side numbers them in the order of [`FdClass::ALL`].
+pub(crate) fn class(number: u16) -> FdClass {
+    let known = FdClass::ALL.get(usize::from(number));
+    known.copied().unwrap_or(FdClass::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_the_numbers_of_the_kernels_side() {
+        for (number, class_) in (0_u16..).zip(FdClass::ALL) {
+            assert_eq!(class(number), class_);
+            assert_eq!(u16::from(class_ as u8), number);
+        }
+        assert_eq!(class(99), FdClass::Unknown);
+    }
+}

@@ -10,6 +10,7 @@ mod allocator;
 mod calls;
 mod collect;
 mod ebpf;
+mod error;
 mod heads;
 mod layout;
 mod perf;

@@ -19,8 +19,8 @@ pub struct Ring {
     page: NonNull<perf_event_mmap_page>,
     page_bytes: usize,
     data_bytes: usize,
-    /// Holds a record that goes over the ring's end.
-    joined: Vec<u8>,
+    /// A copy of the record that is being read.
+    record: Vec<u8>,
 }
 
 // SAFETY: the mapping belongs to this value alone and no thread keeps a pointer into it between calls.
@@ -53,7 +53,7 @@ impl Ring {
             page,
             page_bytes,
             data_bytes,
-            joined: Vec::new(),
+            record: Vec::new(),
         })
     }
 
@@ -68,29 +68,40 @@ impl Ring {
         // Pairs with the kernel's store: the records before `head` are complete (perf_event_open(2)).
         let end = head.load(Ordering::Acquire);
         let mut at = tail.load(Ordering::Relaxed);
-        let mut joined = std::mem::take(&mut self.joined);
-        while at < end {
-            let offset = (at as usize) & (self.data_bytes - 1);
-            let data = self.data();
-            // Records are aligned to 8 bytes, so that a header never goes over the end.
-            let size = usize::from(u16::from_ne_bytes([data[offset + 6], data[offset + 7]]));
-            if size < HEADER_BYTES {
+        let mut record = std::mem::take(&mut self.record);
+        while end.saturating_sub(at) >= HEADER_BYTES as u64 {
+            // The size is the last of the header's fields.
+            self.copy(at, HEADER_BYTES, &mut record);
+            let size = u16::from_ne_bytes([record[HEADER_BYTES - 2], record[HEADER_BYTES - 1]]);
+            let most = (end - at).min(self.data_bytes as u64);
+            if usize::from(size) < HEADER_BYTES || u64::from(size) > most {
                 break;
             }
-            let straight = size.min(self.data_bytes - offset);
-            if straight == size {
-                take(&data[offset..offset + size]);
-            } else {
-                joined.clear();
-                joined.extend_from_slice(&data[offset..]);
-                joined.extend_from_slice(&data[..size - straight]);
-                take(&joined);
-            }
-            at += size as u64;
+            self.copy(at, size.into(), &mut record);
+            take(&record);
+            at += u64::from(size);
         }
-        self.joined = joined;
+        self.record = record;
         // The kernel may write over what has been read from here on.
         self.positions().1.store(end, Ordering::Release);
+    }
+
+    /// The `length` bytes at the position `at`, which may go over the ring's end.
+    fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        let offset = (at as usize) & (self.data_bytes - 1);
+        let straight = length.min(self.data_bytes - offset);
+        into.clear();
+        into.reserve(length);
+        // SAFETY: the data follow the first page, and both stretches lie within the mapping: `offset` is below
+        // `data_bytes`, a power of two that `length` does not exceed. Between tail and head the kernel writes nothing
+        // until the tail moves, and no reference to memory that it writes is made. `into` has room for `length` bytes, of which all are written.
+        unsafe {
+            let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
+            let to = into.as_mut_ptr();
+            std::ptr::copy_nonoverlapping(data.add(offset), to, straight);
+            std::ptr::copy_nonoverlapping(data, to.add(straight), length - straight);
+            into.set_len(length);
+        }
     }
 
     fn positions(&self) -> (&AtomicU64, &AtomicU64) {
@@ -104,15 +115,6 @@ impl Ring {
             )
         }
     }
-
-    fn data(&self) -> &[u8] {
-        // SAFETY: the data follow the first page, and the kernel does not write between tail and head, which is all
-        // that is read.
-        unsafe {
-            let start = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
-            std::slice::from_raw_parts(start, self.data_bytes)
-        }
-    }
 }
 
 impl Drop for Ring {
@@ -122,5 +124,54 @@ impl Drop for Ring {
         unsafe {
             libc::munmap(self.page.as_ptr().cast(), self.page_bytes + self.data_bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+    use std::os::unix::fs::FileExt;
+
+    /// A ring over a file, which a test writes as the kernel would.
+    #[test]
+    fn records_are_whole_over_the_rings_end_and_none_is_read_beyond_the_head() {
+        let page = rustix::param::page_size();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * page as u64).unwrap();
+        let kernel = file.try_clone().unwrap();
+        let record = |size: u16, content: u8| {
+            let mut bytes = vec![content; usize::from(size)];
+            bytes[..HEADER_BYTES].fill(0);
+            bytes[6..8].copy_from_slice(&size.to_ne_bytes());
+            bytes
+        };
+        let write = |at: u64, bytes: &[u8]| {
+            for (place, byte) in (at..).zip(bytes) {
+                let place = page as u64 + place % page as u64;
+                kernel.write_all_at(&[*byte], place).unwrap();
+            }
+        };
+        let set = |field: usize, value: u64| {
+            kernel
+                .write_all_at(&value.to_ne_bytes(), field as u64)
+                .unwrap();
+        };
+        let (head, tail) = (
+            offset_of!(perf_event_mmap_page, data_head),
+            offset_of!(perf_event_mmap_page, data_tail),
+        );
+        let start = 3 * page as u64 - 24;
+        write(start, &record(40, 7));
+        write(start + 40, &record(16, 8));
+        // Of this one the kernel has told only the first half.
+        write(start + 56, &record(32, 9));
+        set(tail, start);
+        set(head, start + 72);
+        let mut ring = Ring::map(file.into(), page).unwrap();
+        let mut seen = Vec::new();
+        ring.drain(|record| seen.push(record.to_vec()));
+        assert_eq!(seen, [record(40, 7), record(16, 8)]);
+        ring.drain(|_| panic!("the room was given back"));
     }
 }

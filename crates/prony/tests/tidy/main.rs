@@ -27,6 +27,7 @@ fn crates_depend_in_one_direction() {
 #[test]
 fn codec_and_histogram_have_one_owner() {
     hold(&["Cargo.toml"], sole_users);
+    hold(&[".rs"], sole_owners);
 }
 
 #[test]

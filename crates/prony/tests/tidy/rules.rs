@@ -106,6 +106,61 @@ pub fn sole_users(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
+/// What only its owner's sources may name, so that what it does exists once: how the codec, the histogram and the
+/// kernel's interfaces are spelled.
+const SOLE_NAMES: [(&str, &[&str], &str); 4] = [
+    ("record", &["hdrhistogram"], "there is one histogram"),
+    ("http1", &["httparse"], "there is one HTTP/1 codec"),
+    ("traffic", &["rustls"], "there is one TLS transport"),
+    (
+        "linux",
+        &[
+            "sched_setaffinity",
+            "sched_getaffinity",
+            "clock_gettime",
+            "setns",
+            "move_into_link_name_space",
+            "SYS_pidfd_open",
+            "SOCK_DIAG",
+            "SIOCETHTOOL",
+        ],
+        "the kernel is read and asked in one place",
+    ),
+];
+
+/// How code takes a text apart.
+const TAKING_APART: [&str; 7] = [
+    "strip_prefix",
+    "starts_with",
+    "split",
+    "find(",
+    "position(",
+    "windows(",
+    "matches!(",
+];
+
+/// What only its owner may do, as its sources show it: name the foreign crate or the kernel's call, or take a message
+/// of HTTP/1 apart by hand.
+pub fn sole_owners(path: &str, text: &str) -> Vec<Finding> {
+    let Some(name) = crate_of(path) else {
+        return Vec::new();
+    };
+    let lines = code_lines(path, text);
+    let of_others = SOLE_NAMES.iter().filter(|(owner, ..)| name != *owner);
+    let mut found: Vec<Finding> = of_others
+        .flat_map(|(owner, words, why)| mentioning(&lines, words, &format!("{why}, `{owner}`'s")))
+        .collect();
+    let by_hand = |line: &&(usize, &str)| {
+        let message = line.1.contains("\"HTTP/") || line.1.contains(r"\r\n\r\n");
+        message && TAKING_APART.iter().any(|word| line.1.contains(word))
+    };
+    if name != "http1" {
+        let by_hand = lines.iter().filter(by_hand);
+        found.extend(by_hand.map(|(n, _)| (*n, "HTTP/1 is taken apart by `http1`".to_owned())));
+    }
+    found
+}
+
 pub fn purity(path: &str, text: &str) -> Vec<Finding> {
     match crate_of(path) {
         Some(name) if PURE.contains(&name) => {
@@ -318,6 +373,19 @@ mod tests {
         let text = "[dependencies]\nhttparse = { workspace = true }\n";
         assert_eq!(found(sole_users, "crates/monitor/Cargo.toml", text), [1]);
         assert_eq!(found(sole_users, "crates/http1/Cargo.toml", text), NONE);
+    }
+
+    #[test]
+    fn canary_sole_owners() {
+        let text = "use httparse::Request;\nlet s = head.strip_prefix(b\"HTTP/1.\")?;\n\
+                    if matches!(v, \"HTTP/1.0\" | \"HTTP/1.1\") {}\nlet at = find(b\"\\r\\n\\r\\n\");\n\
+                    let line = format!(\"GET / HTTP/1.1\\r\\n\\r\\n\");\nlet old = v == \"HTTP/1.0\";\n\
+                    libc::clock_gettime(x);\n// httparse in a comment\n#[cfg(test)]\nmod tests {\n    use httparse;\n}\n";
+        let mut lines = found(sole_owners, "crates/sut/src/x.rs", text);
+        lines.sort_unstable();
+        assert_eq!(lines, [1, 2, 3, 4, 7]);
+        assert_eq!(found(sole_owners, "crates/http1/src/x.rs", text), [7]);
+        assert_eq!(found(sole_owners, "crates/sut/tests/x.rs", text), NONE);
     }
 
     #[test]

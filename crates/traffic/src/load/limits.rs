@@ -31,14 +31,12 @@ impl LocalPorts {
         let reused = may_reuse(&read("sys/net/ipv4/tcp_tw_reuse"), server);
         let anywhere = time_wait(&read("net/sockstat")).unwrap_or(0);
         // The list has a line for every socket of the host: it is read only when it can matter.
-        let table = if server.is_ipv4() {
-            "net/tcp"
-        } else {
-            "net/tcp6"
-        };
         let time_wait = match (reused, anywhere) {
             (true, _) | (_, 0) => 0,
-            _ => time_wait_towards(&read(table), server),
+            _ => {
+                let waiting = linux::sockets::tcp_table(proc_root, linux::sockets::TIME_WAIT);
+                waiting.iter().filter(|s| s.remote == server).count() as u64
+            }
         };
         LocalPorts {
             range: port_range(&read("sys/net/ipv4/ip_local_port_range")).unwrap_or(u64::MAX),
@@ -55,29 +53,6 @@ fn may_reuse(text: &str, server: SocketAddr) -> bool {
         "2" => server.ip().is_loopback(),
         _ => false,
     }
-}
-
-/// `0: 0100007F:833D 0100007F:1F90 06 ...`: addresses in hexadecimal, state 06 is TIME_WAIT.
-fn time_wait_towards(table: &str, server: SocketAddr) -> u64 {
-    let remote = format!("{}:{:04X}", kernel_hex(server.ip()), server.port());
-    let waits = |line: &&str| {
-        let mut words = line.split_whitespace().skip(2);
-        words.next() == Some(&remote) && words.next() == Some("06")
-    };
-    table.lines().filter(waits).count() as u64
-}
-
-/// An address as /proc/net/tcp writes it: 32-bit words in the host's byte order.
-fn kernel_hex(ip: IpAddr) -> String {
-    let octets = match ip {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
-    let words = octets.chunks_exact(4);
-    words
-        .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
-        .map(|word| format!("{word:08X}"))
-        .collect()
 }
 
 fn port_range(text: &str) -> Option<u64> {
@@ -221,21 +196,14 @@ mod tests {
         );
         // Towards the server and waiting; waiting elsewhere; towards it and open; the server's own end.
         let table = "  sl  local_address rem_address   st\n\
-            0: 0100007F:833D 0100007F:1F90 06 00000000:00000000\n\
-            1: 0100007F:833E 0100007F:1F91 06 00000000:00000000\n\
-            2: 0100007F:833F 0100007F:1F90 01 00000000:00000000\n\
-            3: 0100007F:1F90 0100007F:8340 06 00000000:00000000\n";
+            0: 0100007F:833D 0100007F:1F90 06 00000000:00000000 00:00000000 00000000 0 0 7\n\
+            1: 0100007F:833E 0100007F:1F91 06 00000000:00000000 00:00000000 00000000 0 0 7\n\
+            2: 0100007F:833F 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 0 0 7\n\
+            3: 0100007F:1F90 0100007F:8340 06 00000000:00000000 00:00000000 00000000 0 0 7\n";
         write("net/tcp", table);
         assert_eq!((read().range, read().time_wait), (28_232, 1));
         write("sys/net/ipv4/tcp_tw_reuse", "2\n");
         assert_eq!((read().reused, read().time_wait), (true, 0));
-    }
-
-    #[test]
-    fn addresses_are_written_as_the_kernel_does() {
-        assert_eq!(kernel_hex(IpAddr::from([127, 0, 0, 1])), "0100007F");
-        let v6 = kernel_hex("::1".parse().unwrap());
-        assert_eq!(v6, "00000000000000000000000001000000");
     }
 
     #[test]
