@@ -7,10 +7,12 @@
 //! ```text
 //! series + outcome -> observed (who was busy) -> limit (who is full) -> validity -> verdict
 //! trials -> cells (medians, ratios to the baseline) -> knees -> verdict of the run
+//! all of it + diagnoses -> answer (what the factor does, by which mechanism, what to do)
 //! ```
 
 pub mod advice;
 mod alike;
+mod answer;
 mod cells;
 mod comparison;
 mod contrast;
@@ -22,6 +24,7 @@ pub mod imported;
 mod knee;
 mod latency;
 mod limit;
+mod mechanism;
 mod observed;
 mod pasted;
 mod proof;
@@ -43,6 +46,9 @@ mod warn;
 pub mod words;
 
 pub use alike::alike;
+pub use answer::{
+    Answer, AnswerKind, AnswerMetric, Capacity, Effect, Unanswered, Uncompared, answer,
+};
 pub use comparison::{
     CellCompared, CompareOptions, Comparison, CpuCompared, FigureCompared, Judgement, Outcome,
     Refused, compare,
@@ -58,6 +64,7 @@ pub use diagnosis::{
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use knee::moves_load;
+pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::pasted_facts;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{

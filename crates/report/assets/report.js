@@ -93,7 +93,8 @@
     }
     const plot = new uPlot(
       {
-        width: element.clientWidth,
+        // Within what is folded there is no width yet; the observer gives it one.
+        width: element.clientWidth || 600,
         height: HEIGHT,
         padding: [10, 12, 0, 0],
         ...options,
@@ -427,10 +428,17 @@
     row.addEventListener("click", (e) => {
       e.preventDefault();
       choose(row.dataset.row);
+      unfold(byId("one-trial"));
       byId("one-trial").scrollIntoView({ behavior: "smooth" });
     });
   for (const link of all("[data-choose]")) link.addEventListener("click", () => choose(link.dataset.choose));
-  for (const link of all('a[href^="#facts-"]')) link.addEventListener("click", () => (byId(link.hash.slice(1)).open = true));
+  /** Opens what is folded around a place, so that a link to it leads somewhere. */
+  function unfold(place) {
+    for (let e = place; e; e = e.parentElement) if (e.tagName === "DETAILS" && !e.matches(".trial")) e.open = true;
+    if (place?.matches("section.folded")) place.firstElementChild.open = true;
+  }
+  for (const link of all('a[href^="#"]')) link.addEventListener("click", () => unfold(byId(link.hash.slice(1))));
+  if (location.hash && !location.hash.includes("=")) unfold(byId(location.hash.slice(1)));
   for (const select of all("#spectrum-1, #spectrum-2")) select.addEventListener("change", drawSpectrum);
 
   // A number's exact value and origin, when it is pointed at; not before, because there are thousands.
@@ -445,7 +453,6 @@
     byId("origin").hidden = !number;
     if (number) byId("origin").textContent = origin(number);
   });
-  window.addEventListener("beforeprint", () => all("#targets details, #host details, #method details").forEach((d) => (d.open = true)));
 
   root.classList.add("scripted");
   for (const hidden of all(".controls, #theme")) hidden.hidden = false;

@@ -4,6 +4,7 @@
 //! them: nothing is claimed without an interval, and nothing from a cell without a valid trial; what falls short of
 //! that becomes a sentence about what cannot be said.
 
+mod answer;
 mod compared;
 mod limits;
 mod unsaid;
@@ -11,6 +12,7 @@ mod unsaid;
 use crate::json::RunDocument;
 use crate::number::{Number, Source, Unit};
 use analysis::Plan;
+pub(crate) use answer::lines as answer_lines;
 use compared::Stage;
 use record::PROOF_STAGE;
 use schemars::JsonSchema;
@@ -20,6 +22,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
+    /// Of the answer: what the factor does, or how much is held.
+    Answer,
+    /// Of the answer: by which mechanism, or what limits it.
+    Mechanism,
+    /// Of the answer: what to do, and how sure.
+    Next,
     /// Which level is best, and by how much.
     Best,
     /// Levels that cannot be told apart from the best.
@@ -38,6 +46,16 @@ pub enum Said {
     Cause,
     /// What cannot be said, and why.
     CannotSay,
+}
+
+impl Said {
+    /// The answer says it, and a page that shows the answer need not.
+    pub(crate) fn is_in_the_answer(self) -> bool {
+        matches!(
+            self,
+            Said::Best | Said::NoDifference | Said::Highest | Said::Limit | Said::Cause
+        )
+    }
 }
 
 /// One sentence of the conclusion.
@@ -114,7 +132,7 @@ impl Sentence {
             .words(")")
     }
 
-    /// A capital at the start, but for the name of a level.
+    /// A capital at the start, but for the name of a level or a command.
     fn begin(&mut self) {
         let Some(first) = self.parts.first_mut() else {
             return;
@@ -123,7 +141,7 @@ impl Sentence {
             .words
             .split(' ')
             .next()
-            .is_some_and(|w| w.contains('='));
+            .is_some_and(|w| w.contains('=') || w.starts_with("apt-"));
         let mut letters = first.words.chars();
         if let Some(letter) = letters.next().filter(|_| !is_name) {
             first.words = letter.to_uppercase().chain(letters).collect();
@@ -146,6 +164,13 @@ impl Sentence {
                 .collect(),
         }
     }
+}
+
+/// The sentences of an answer by itself, as statements of the document that holds it.
+pub(crate) fn answer_statements(answer: &analysis::Answer) -> Vec<Statement> {
+    let source = Source::at("", "/answer", answer);
+    let lines = answer_lines(answer, &source);
+    lines.iter().map(Sentence::statement).collect()
 }
 
 /// Cells that are named one by one before a sentence says "and more".

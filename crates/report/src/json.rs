@@ -7,8 +7,8 @@ use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
-    Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
-    RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
+    Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary,
+    Levels, Plan, RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -177,6 +177,9 @@ pub struct RunDocument {
     pub format: u32,
     /// What the experiment was to answer.
     pub question: String,
+    /// What it answers: what the factor does and by which mechanism, or how much is held and what limits it.
+    #[serde(default)]
+    pub answer: Option<Answered>,
     /// What limits the server at its best, and whether the run answers its question.
     pub verdict: Verdict,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
@@ -208,6 +211,16 @@ pub struct RunDocument {
     pub record: String,
     /// A person stopped the run before its end.
     pub interrupted: bool,
+}
+
+/// The answer with its sentences.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answered {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// The same in three sentences: what, by which mechanism, what to do and how sure.
+    pub lines: Vec<Statement>,
 }
 
 /// What a diagnosis says.
@@ -493,6 +506,10 @@ pub fn run_document(
     let mut document = RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
+        answer: Some(Answered {
+            answer: analysis::answer(record, analysis, diagnoses),
+            lines: Vec::new(),
+        }),
         verdict: analysis.verdict.clone(),
         capacity_per_s: analysis.capacity_per_s,
         trials: analysis.trials.clone(),
@@ -510,6 +527,10 @@ pub fn run_document(
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,
     };
+    if let Some(answered) = &mut document.answer {
+        let statements = conclusion::answer_statements(&answered.answer);
+        answered.lines = statements;
+    }
     // A record of another version may hold another plan; the conclusion then does without it.
     let plan = Plan::deserialize(&record.plan).ok();
     let said = conclusion::sentences(&document, plan.as_ref());

@@ -31,7 +31,7 @@ pub fn run_markdown(record: &RunRecord, document: &RunDocument, base: &str) -> S
         question => question,
     };
     let mut text = format!("# {}\n\n", escaped(question));
-    text += &verdict(&document.verdict);
+    text += &answer(document);
     text += &conclusion(&document.conclusion);
     for name in stages(document) {
         text += &stage(name, document, plan.as_ref());
@@ -146,10 +146,32 @@ fn verdict(verdict: &Verdict) -> String {
     format!("{start} {}\n\n{next}", escaped(&verdict.why))
 }
 
+/// The three lines of the answer; before them what makes the figures useless, where something does.
+fn answer(document: &RunDocument) -> String {
+    let verdict_first = match document.verdict.valid {
+        true => String::new(),
+        false => verdict(&document.verdict),
+    };
+    let Some(answered) = &document.answer else {
+        return verdict_first;
+    };
+    let line = |s: &Statement| match s.said {
+        Said::Answer => format!("**{}**\n\n", escaped(&s.text)),
+        _ => format!("{}\n\n", escaped(&s.text)),
+    };
+    let repeated = |s: &&Statement| {
+        let why = answered.answer.unanswered.as_ref().map(|u| &u.why);
+        document.verdict.valid || s.said == Said::Answer || why != Some(&document.verdict.why)
+    };
+    let lines = answered.lines.iter().filter(repeated);
+    verdict_first + &lines.map(line).collect::<String>()
+}
+
 fn conclusion(statements: &[Statement]) -> String {
     let list = |unsaid: bool| -> String {
         let of_kind = statements
             .iter()
+            .filter(|s| !s.said.is_in_the_answer())
             .filter(|s| (s.said == Said::CannotSay) == unsaid);
         of_kind
             .map(|s| format!("- {}\n", escaped(&s.text)))
@@ -159,7 +181,7 @@ fn conclusion(statements: &[Statement]) -> String {
         true => String::new(),
         false => format!("## {title}\n\n{list}\n"),
     };
-    part("Conclusion", list(false)) + &part("What cannot be said", list(true))
+    part("What else the numbers say", list(false)) + &part("What cannot be said", list(true))
 }
 
 fn stages(document: &RunDocument) -> Vec<&str> {

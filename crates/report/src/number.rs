@@ -32,6 +32,8 @@ pub enum Unit {
     Bytes,
     /// Anything else: three significant digits.
     Plain,
+    /// A mean count: one decimal from 1 on, `10.0`; two below.
+    Decimal,
 }
 
 /// A number as shown, with what it was made from.
@@ -102,6 +104,8 @@ pub fn text(value: f64, unit: Unit) -> String {
         Unit::Change => change(value),
         Unit::Bytes => spaced(&Bytes(value.max(0.0).round() as u64).to_string()),
         Unit::Plain => significant(value),
+        Unit::Decimal if value.abs() < 0.995 => format!("{value:.2}"),
+        Unit::Decimal => format!("{value:.1}"),
     }
 }
 
@@ -176,6 +180,8 @@ mod tests {
             (0.012_34, Unit::Plain, "0.0123"),
             (4_821.0, Unit::Plain, "4821"),
             (-0.5, Unit::Plain, "-0.500"),
+            (10.02, Unit::Decimal, "10.0"),
+            (0.25, Unit::Decimal, "0.25"),
         ] {
             assert_eq!(text(value, unit), want);
         }

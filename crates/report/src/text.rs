@@ -3,6 +3,7 @@
 //! The verdict always comes first, and nothing is shown that was not measured: a load without a success has
 //! no rate and no latencies, not zeros.
 
+mod answer;
 mod comparison;
 mod diagnosis;
 pub(crate) mod imported;
@@ -17,6 +18,7 @@ mod trial;
 mod tuning;
 mod wrap;
 
+pub use answer::answer_text;
 pub use comparison::comparison_text;
 pub use diagnosis::diagnosis_text;
 pub(crate) use imported::{figure_text, gain_text};

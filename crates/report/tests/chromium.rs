@@ -143,6 +143,7 @@ fn a_phone_never_scrolls_the_page_sideways() {
 
 fn assert_fits_a_phone(html: &str) {
     let tell = "<script>addEventListener('load', () => { const e = document.documentElement; \
+                document.querySelectorAll('details').forEach((d) => (d.open = true)); \
                 parent.postMessage({ ...e.dataset, width: e.clientWidth, scroll: e.scrollWidth, \
                 undrawn: document.querySelectorAll('.plot:not([data-drawn])').length }, '*'); })</script></body>";
     let html = html.replace("</body>", tell);
@@ -199,6 +200,7 @@ fn every_kind_of_figure_has_its_size() {
     let (mut record, analysis) = fixture::run();
     let diagnoses = diagnoses::examined(&mut record);
     let measure = "<script>addEventListener('load', () => { const sizes = {}; \
+        document.querySelectorAll('details').forEach((d) => (d.open = true)); \
         for (const figure of document.querySelectorAll('[data-figure], .sizes, .flame')) { \
         const kind = figure.dataset.figure ?? figure.classList[0]; const box = figure.getBoundingClientRect(); \
         sizes[kind] ??= [0, 0]; sizes[kind][0]++; sizes[kind][1] += box.width > 20 && box.height > 5; } \
@@ -209,7 +211,7 @@ fn every_kind_of_figure_has_its_size() {
     shown.assert_no_error();
     assert_eq!(
         attributes(&shown.dom, "data-sizes"),
-        ["cpu true,flame true,gain true,heat true,sizes true,workers true"]
+        ["cpu true,flame true,gain true,heat true,level true,sizes true,workers true"]
     );
 }
 

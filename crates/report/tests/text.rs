@@ -3,11 +3,13 @@
 mod common;
 mod diagnoses;
 
+use analysis::Answer;
 use common::{golden, loads, plan, run, slice, spec};
 use record::{Arrival, Nanos};
 use report::text::{
-    Style, diagnosis_text, live_cells, load_text, plan_text, progress_line, run_text,
+    Style, answer_text, diagnosis_text, live_cells, load_text, plan_text, progress_line, run_text,
 };
+use std::collections::BTreeMap;
 
 #[test]
 fn loads_in_each_fate() {
@@ -85,10 +87,46 @@ fn progress_in_one_line() {
 fn a_run() {
     let record = run();
     let analysis = analysis::analyse(&record).unwrap();
+    let answer = analysis::answer(&record, &analysis, &BTreeMap::new());
     golden(
         "tests/golden/run.txt",
-        &run_text(&record, &analysis, Style::Plain),
+        &(answer_text(&answer, &analysis.verdict, Style::Plain)
+            + &run_text(&record, &analysis, Style::Plain)),
     );
+}
+
+/// Answers of real runs, as they were stored; the one without a difference is that of the run before it, with every
+/// ratio drawn towards 1 as on a quiet host.
+#[test]
+fn answers_of_each_kind_read_whole() {
+    let verdict = common::loads()[0].verdict();
+    for name in [
+        "proxy_buffers",
+        "sweep",
+        "too_wide",
+        "no_difference",
+        "not_answered",
+    ] {
+        let file = format!("{}/tests/answers/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let stored = std::fs::read_to_string(file).unwrap();
+        let answer: Answer = serde_json::from_str(&stored).unwrap();
+        let text = answer_text(&answer, &verdict, Style::Plain);
+        assert!(!text.contains("NaN") && !text.contains("unknown"), "{text}");
+        golden(&format!("tests/golden/answer_{name}.txt"), &text);
+    }
+}
+
+/// The first line says that the figures may not be used, and the answer does not repeat why.
+#[test]
+fn an_answer_of_an_invalid_run_begins_with_why() {
+    let mut record = run();
+    record.trials.clear();
+    record.plan["stages"][0]["baseline"] = serde_json::json!({});
+    let analysis = analysis::analyse(&record).unwrap();
+    let answer = analysis::answer(&record, &analysis, &BTreeMap::new());
+    let text = answer_text(&answer, &analysis.verdict, Style::Plain);
+    assert!(text.starts_with("NOT VALID: "), "{text}");
+    assert_eq!(text.matches(&analysis.verdict.why).count(), 1, "{text}");
 }
 
 #[test]

@@ -212,7 +212,9 @@ impl Judged<'_> {
             ReportFormat::Json => super::to_json(&document(&directory.display().to_string())),
             ReportFormat::Text => {
                 let style = Style::Plain;
-                let text = report::text::run_text(record, analysis, style);
+                let answer = analysis::answer(record, analysis, diagnoses);
+                let text = report::text::answer_text(&answer, &analysis.verdict, style)
+                    + &report::text::run_text(record, analysis, style);
                 text + &report::text::causes_text(analysis, record, diagnoses)
             }
         }
@@ -240,7 +242,9 @@ pub fn show(
         return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();
-    let mut text = report::text::run_text(record, analysis, style);
+    let answer = analysis::answer(record, analysis, diagnoses);
+    let mut text = report::text::answer_text(&answer, &analysis.verdict, style);
+    text.push_str(&report::text::run_text(record, analysis, style));
     text.push_str(&report::text::causes_text(analysis, record, diagnoses));
     terminal::result(&text)?;
     if with_page {

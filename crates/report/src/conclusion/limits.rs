@@ -70,6 +70,14 @@ pub(super) fn causes(document: &RunDocument, source: &Source) -> Vec<Sentence> {
         let at = format!("/diagnosis/{i}");
         let sentence = Sentence::new(Said::Cause, "", format!("#{at}"));
         let name = format!("{} ({})", finding.title, finding.cause);
+        // The best cell is healthy; what the experiment asks about is not.
+        let other_named = document
+            .answer
+            .as_ref()
+            .is_some_and(|a| a.answer.cause().is_some());
+        if finding.cause == "none" && other_named {
+            return None;
+        }
         if finding.cause == "none" {
             let text = format!("No cause was found to be removed: {}.", finding.title);
             return Some(sentence.words(text));

@@ -8,7 +8,9 @@ use crate::json::{CellDiagnosed, RunDocument};
 use crate::number::{Number, Source, Unit};
 use crate::quantity::unit_of;
 use analysis::{CallChange, Cell, Change, Evidence, Finding, Plan, ProofRatio, Status, words};
-use record::{CallStats, FdClass, Profile, ProfileKind, RunRecord, Signature, TrialRecord};
+use record::{
+    CallStats, FdClass, PROOF_STAGE, Profile, ProfileKind, RunRecord, Signature, TrialRecord,
+};
 use serde::Serialize;
 
 /// Frames of all flame graphs of a page, about 200 bytes each.
@@ -178,6 +180,78 @@ struct GraphView {
     caption: String,
     difference: bool,
     svg: String,
+}
+
+/// One cell of the run: what limits it, in one line.
+#[derive(Debug, Serialize)]
+pub struct CellRow {
+    index: usize,
+    /// Empty where all cells are of one stage.
+    stage: String,
+    levels: String,
+    rate: Option<Number>,
+    cpu: Option<Number>,
+    limit: String,
+    why: String,
+    /// Causes that the counts support.
+    causes: Vec<String>,
+    /// Its place among the examined cells.
+    details: Option<usize>,
+}
+
+/// A row for each cell of the run; the arms of a proof stand with the cause that it is about.
+pub fn cells(document: &RunDocument, source: &Source) -> Vec<CellRow> {
+    let all = document.comparisons.iter().enumerate();
+    let cells: Vec<(usize, &Cell)> = all.filter(|(_, c)| c.stage != PROOF_STAGE).collect();
+    let one_stage = cells.iter().all(|(_, c)| c.stage == cells[0].1.stage);
+    let row = |&(index, cell): &(usize, &Cell)| {
+        let number = |field: &str, unit| {
+            source.number(&format!("/comparisons/{index}/{field}/median"), unit)
+        };
+        let mut diagnosed = document.diagnosed.iter();
+        let details = diagnosed.position(|d| d.stage == cell.stage && d.levels == cell.levels);
+        let findings = details.map_or(&[][..], |i| &document.diagnosed[i].diagnosed.diagnosis);
+        let supported = |f: &&Finding| f.cause != "none" && f.status >= Status::Supported;
+        CellRow {
+            index,
+            stage: match one_stage {
+                true => String::new(),
+                false => cell.stage.clone(),
+            },
+            levels: words::levels(&cell.levels),
+            rate: number("achieved_per_s", Unit::PerSecond),
+            cpu: number("target_cpu_us_per_request", Unit::Micros),
+            limit: limit_words(cell),
+            why: cell
+                .verdict
+                .as_ref()
+                .map(|v| v.why.clone())
+                .unwrap_or_default(),
+            causes: findings
+                .iter()
+                .filter(supported)
+                .map(|f| f.cause.clone())
+                .collect(),
+            details,
+        }
+    };
+    cells.iter().map(row).collect()
+}
+
+/// `server: worker`, or why the cell says nothing.
+fn limit_words(cell: &Cell) -> String {
+    let Some(verdict) = &cell.verdict else {
+        return "not run".to_owned();
+    };
+    let name = verdict.limit.name().replace('_', " ");
+    let limit = match verdict.resource.replace('_', " ") {
+        same if same.is_empty() || same == name => name,
+        resource => format!("{name}: {resource}"),
+    };
+    match verdict.valid {
+        true => limit,
+        false => format!("not valid: {limit}"),
+    }
 }
 
 /// All examined cells of the document.

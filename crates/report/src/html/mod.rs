@@ -4,6 +4,7 @@
 //! from one JSON block. Nothing is loaded from anywhere: a content security policy forbids it. The page
 //! computes nothing that the analysis says; see `crate::number` for how a number keeps its origin.
 
+mod answer;
 mod context;
 pub(crate) mod curves;
 pub(crate) mod design;
@@ -37,7 +38,7 @@ const TEMPLATES: [(&str, &str); 14] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
-    ("verdict.html", include_str!("../../templates/verdict.html")),
+    ("answer.html", include_str!("../../templates/answer.html")),
     ("limits.html", include_str!("../../templates/limits.html")),
     (
         "conclusion.html",
@@ -91,13 +92,14 @@ struct Page<'a> {
     again: String,
     plan_seed: Option<Number>,
     design: design::DesignView,
+    answer: Option<answer::AnswerView>,
+    /// What the numbers say beyond the answer.
     said: Vec<Sentence>,
     unsaid: Vec<Sentence>,
     error_limit: Option<String>,
-    verdict: verdict::VerdictView,
-    capacity: Option<Number>,
     knees: Vec<verdict::KneeView>,
     trials_valid: usize,
+    cells: Vec<limits::CellRow>,
     limits: Vec<limits::LimitView>,
     stages: Vec<stages::StageView>,
     reported: Vec<reported::ReportedView>,
@@ -152,6 +154,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
     let cores = series::busiest_cores(record);
     let (unsaid, said) = conclusion::sentences(document, plan.as_ref())
         .into_iter()
+        .filter(|s| !s.said.is_in_the_answer())
         .partition(|s| s.said == Said::CannotSay);
     let data = PlotData {
         curves: curves::curves(record, analysis),
@@ -159,6 +162,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         trials: series::series(record, &cores),
         modes: series::MODES.map(|(mode, _)| mode).to_vec(),
     };
+    let answer = answer::answer(document, &data.curves);
     let (files, files_left_out) = context::files(record);
     let page = Page {
         assets: ASSETS,
@@ -169,13 +173,13 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         again: design::again(&record.manifest.command),
         plan_seed: Source::new("plan.json", &record.plan).number("/seed", Unit::Plain),
         design: design::design(record, analysis, plan.as_ref(), &source),
+        answer,
         said,
         unsaid,
         error_limit: plan.as_ref().map(|p| words::percent(p.error_limit)),
-        verdict: verdict::VerdictView::new(&analysis.verdict, &source, "/verdict"),
-        capacity: source.number("/capacity_per_s", Unit::PerSecond),
         knees: verdict::knees(analysis, &source),
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
+        cells: limits::cells(document, &source),
         limits: limits::limits(record, document, plan.as_ref(), &source),
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
         reported: reported::tables(record, document),
@@ -213,6 +217,7 @@ pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
     templates.set_lstrip_blocks(true);
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_formatter(write_escaped);
+    templates.add_filter("code", code);
     for (template, text) in TEMPLATES {
         templates
             .add_template(template, text)
@@ -241,6 +246,24 @@ fn write_escaped(out: &mut Output, state: &State, value: &Value) -> Result<(), m
         }
     }
     Ok(())
+}
+
+/// Words whose parts between backticks are code, escaped.
+fn code(words: &str) -> Value {
+    let mut html = String::new();
+    for (i, part) in words.split('`').enumerate() {
+        let escaped = part
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;")
+            .replace('\'', "&#39;");
+        html += &match i % 2 {
+            0 => escaped,
+            _ => format!("<code>{escaped}</code>"),
+        };
+    }
+    Value::from_safe_string(html)
 }
 
 /// JSON for a script element: `<` never appears, so that no text in it can end the element.

@@ -33,6 +33,8 @@ pub struct StageView {
     heat: Vec<HeatView>,
     cpu: Option<CpuView>,
     workers: Option<WorkersView>,
+    /// What of these three there is, in words.
+    figures: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,15 +60,6 @@ struct Row {
     cpu: Option<SpreadView>,
     rate_ratio: Option<RatioView>,
     p99_ratio: Option<RatioView>,
-    verdict: Option<RowVerdict>,
-}
-
-#[derive(Debug, Serialize)]
-struct RowVerdict {
-    valid: bool,
-    limit: &'static str,
-    resource: String,
-    why: String,
 }
 
 /// Median, smallest and largest, with their places on a bar from 0 to the column's largest value, per cent.
@@ -134,7 +127,31 @@ fn stage(
     let factors = factors(planned, &cells);
     let scale = largest(cells.iter().filter_map(|(_, c)| c.achieved_per_s));
     let some = |has: fn(&Cell) -> bool| cells.iter().any(|(_, c)| has(c));
+    let gains = gains(&cells, source);
+    let heat = heat(
+        &cells,
+        &factors,
+        planned,
+        |f| load_factor(record, &cells, f),
+        source,
+    );
+    let cpu = cpu(&cells, analysis, source);
+    let workers = workers(&cells, record, analysis, source);
+    let figures: Vec<&str> = [
+        (gains.is_some(), "gain against the baseline"),
+        (!heat.is_empty(), "levels by level"),
+        (cpu.is_some(), "CPU by mode"),
+        (workers.is_some(), "how the workers share"),
+    ]
+    .into_iter()
+    .filter_map(|(there, name)| there.then_some(name))
+    .collect();
+    let mut figures = figures.join(", ");
+    if let Some(first) = figures.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
     StageView {
+        figures,
         name: name.to_owned(),
         baseline: baseline.map(levels_text).unwrap_or_default(),
         repeats: planned.map(|s| plural(u64::from(s.repeats), "repeat")),
@@ -149,16 +166,10 @@ fn stage(
                 ..row(i, cell, &factors, scale, source)
             })
             .collect(),
-        gains: gains(&cells, source),
-        heat: heat(
-            &cells,
-            &factors,
-            planned,
-            |f| load_factor(record, &cells, f),
-            source,
-        ),
-        cpu: cpu(&cells, analysis, source),
-        workers: workers(&cells, record, analysis, source),
+        gains,
+        heat,
+        cpu,
+        workers,
         factors,
         curves: curves_views(name, curves),
     }
@@ -221,12 +232,6 @@ fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Sourc
         ),
         rate_ratio: ratio("rate_ratio", cell.rate_ratio),
         p99_ratio: ratio("p99_ratio", cell.p99_ratio),
-        verdict: cell.verdict.as_ref().map(|v| RowVerdict {
-            valid: v.valid,
-            limit: v.limit.name(),
-            resource: v.resource.replace('_', " "),
-            why: v.why.clone(),
-        }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::levels_text;
 use crate::number::{Number, Source, Unit, unit_named};
-use analysis::{Knee, Limit, RunAnalysis, Verdict};
+use analysis::{Knee, RunAnalysis, Verdict};
 use serde::Serialize;
 
 /// A verdict with its evidence.
@@ -12,7 +12,6 @@ pub struct VerdictView {
     at: String,
     valid: bool,
     limit: &'static str,
-    limit_words: &'static str,
     resource: String,
     why: String,
     remedy: String,
@@ -41,17 +40,6 @@ pub struct KneeView {
     method: String,
 }
 
-/// A limit in words that end the sentence "Limited by ...".
-fn limit_words(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Server => "the server",
-        Limit::Generator => "the load generator",
-        Limit::OfferedLoad => "the offered load",
-        Limit::Network => "the network",
-        Limit::Unknown => "something that no evidence names",
-    }
-}
-
 impl VerdictView {
     /// `verdict`, which stands at `pointer` in the analysis.
     pub fn new(verdict: &Verdict, source: &Source, pointer: &str) -> Self {
@@ -71,7 +59,6 @@ impl VerdictView {
             at: pointer.to_owned(),
             valid: verdict.valid,
             limit: verdict.limit.name(),
-            limit_words: limit_words(verdict.limit),
             resource: verdict.resource.replace('_', " "),
             why: verdict.why.clone(),
             remedy: verdict.remedy.clone(),

@@ -1,22 +1,19 @@
-//! A run for a terminal: the verdict, a table per stage, the knees, the experiment's own tables, the warnings.
+//! A run for a terminal below its answer: a table per stage, the knees, the experiment's own tables, the warnings.
 
 use super::style::Style;
 use super::table::columns;
 use super::tables::tables_text;
-use super::{reported_text, verdict_text, warnings_text};
+use super::{reported_text, warnings_text};
 use crate::intervals::interval_words;
 use analysis::imported::reported_tables;
 use analysis::words::{levels, percent, rate};
 use analysis::{Cell, Knee, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
 
-/// The result of a run. The verdict stands first and the tables follow, so that the first line answers.
+/// The figures of a run, which stand below its answer.
 pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> String {
     let plan: Option<Plan> = serde_json::from_value(record.plan.clone()).ok();
-    let mut sections = vec![verdict_text(&analysis.verdict, style)];
-    if !record.manifest.question.is_empty() {
-        sections.push(format!("question: {}\n", record.manifest.question));
-    }
+    let mut sections = Vec::new();
     let reported = plan
         .as_ref()
         .map_or_else(Vec::new, |p| reported_tables(p, analysis));
