@@ -21,6 +21,7 @@ pub mod diagnosis;
 mod error;
 mod fairness;
 pub mod imported;
+mod improvement;
 mod knee;
 mod latency;
 mod limit;
@@ -38,7 +39,6 @@ mod stats;
 mod steady;
 mod tables;
 mod trial;
-mod tuning;
 mod types;
 mod validity;
 mod verdict;
@@ -63,18 +63,18 @@ pub use diagnosis::{
 };
 pub use error::AnalysisError;
 pub use fairness::precision;
+pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::pasted_facts;
 pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
-    Arm, BLOCKS, Blocks, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back,
-    status_after, turn,
+    Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
+    put_back, read_as_aa, status_after, turn,
 };
 pub use run::analyse;
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
-pub use tuning::{Tuning, TuningStep};
 pub use types::*;
 pub use verdict::judge_load;
 pub use warn::load_warnings;

@@ -461,6 +461,31 @@ pub fn cut_short(proof: &mut Proof, done: usize, asked: usize, reason: &str) {
     }
 }
 
+/// Result of a proof of no change whose copies were found to be equal.
+pub const EQUAL: &str = "equal";
+
+/// Reads a proof of no change: the third copy is `equal` to the others by the metric that decides, or `differs`, which
+/// may happen in 5 % of the cases.
+pub fn read_as_aa(proof: &mut Proof) {
+    if !matches!(proof.result.as_str(), "not_proved" | "worse") {
+        return;
+    }
+    let decides = |r: &&ProofRatio| r.role == METRIC || r.role == AGAINST_TWIN;
+    let better = proof
+        .evidence
+        .iter()
+        .filter(decides)
+        .all(|r| r.as_predicted);
+    proof.result = match better || proof.result == "worse" {
+        true => "differs",
+        false => EQUAL,
+    }
+    .to_owned();
+    if let Some((numbers, _)) = proof.why.split_once(", but the mechanism's own signal") {
+        proof.why = numbers.to_owned();
+    }
+}
+
 /// Judges the counter-test of a proved change: `back` has the fault again, in a fresh copy, and ran in turn with
 /// `changed`. The metric that the proof was judged by has to get worse again beyond the twins' noise, and the mechanism
 /// (`before`: with the change, `after`: with the fault back) has to return; otherwise nothing is proved.
@@ -913,6 +938,19 @@ mod tests {
             result(&mended, &mechanism(10.0, 1.0), &mechanism(1.0, 1.0)),
             "proved"
         );
+    }
+
+    #[test]
+    fn copies_of_the_same_are_equal_or_differ() {
+        let check = |gain: f64| {
+            let mut proof = judged(&blocks(gain, 0.02), Metric::Rate, None, None);
+            read_as_aa(&mut proof);
+            assert!(!proof.why.contains("mechanism"), "{}", proof.why);
+            proof.result
+        };
+        assert_eq!(check(1.0), EQUAL);
+        assert_eq!(check(1.5), "differs");
+        assert_eq!(check(0.6), "differs");
     }
 
     #[test]

@@ -334,7 +334,7 @@ Examples:
   prony diagnose --url http://127.0.0.1:8080/         find the processes behind the URL, load it, name the cause
   prony diagnose --url URL -c 500 --prove             and prove the remedy on a copy of the server
   prony diagnose --url URL --prove --put-back         and that the effect returns with the fault
-  prony diagnose --url URL --tune                     diagnose, change, prove until nothing is left that helps
+  prony diagnose --url URL --improve                  diagnose, change, prove until nothing is left that helps
   prony diagnose --listen 8080 --no-load -d 10s       watch the traffic that is there
   prony diagnose results/quickstart-20260101-120000   judge a stored record
   prony diagnose --from strace-c.txt --from wrk.txt   judge what other tools printed
@@ -373,8 +373,14 @@ pub struct DiagnoseArgs {
     /// After a proof, put the fault back in a fresh copy: the effect must return
     #[arg(long, requires = "prove")]
     pub put_back: bool,
+    /// Make a proof of no change: what this host calls an effect where there is none
+    #[arg(long, requires = "url", conflicts_with_all = ["prove", "improve"])]
+    pub aa: bool,
     /// Repeat diagnosis, change and proof until nothing is left that helps
     #[arg(long, requires = "url")]
+    pub improve: bool,
+    /// What `--improve` was called; it is about a server, and `prony tune` about the host.
+    #[arg(long, hide = true)]
     pub tune: bool,
     /// Keep the record and a page in this directory
     #[arg(long, value_name = "DIR")]

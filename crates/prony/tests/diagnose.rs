@@ -870,17 +870,32 @@ fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
         assert!(is_said(&finding["proof"]["why"]));
         assert!(matches!(finished.code, Some(1 | 3)), "{:?}", finished.code);
     }
-    let record = bench.dir.path().join("tuned");
+    let record = bench.dir.path().join("improved");
     let out = record.to_str().unwrap();
-    let tuned = bench.diagnose(&["--url", &python.url, "--tune", "--json", "--out", out]);
-    assert_done(&tuned);
+    let improved = bench.diagnose(&["--url", &python.url, "--improve", "--json", "--out", out]);
+    assert_done(&improved);
     // The path is in the record, and whoever reads that sees it.
     let again = bench.diagnose(&[out, "--json"]);
-    assert_eq!(again.json()["tuning"], tuned.json()["tuning"]);
-    let tuning = &tuned.json()["tuning"];
-    assert_eq!(tuning["changes"].as_array().unwrap().len(), 0, "{tuning}");
-    assert!(is_said(&tuning["ended"]), "{tuning}");
+    let path = &improved.json()["improvement"];
+    assert_eq!(again.json()["improvement"], *path);
+    assert_eq!(path["changes"].as_array().unwrap().len(), 0, "{path}");
+    assert!(is_said(&path["ended"]), "{path}");
+    // So does whoever reads a record of before the path had that name.
+    fs::rename(record.join("improvement.json"), record.join("tuning.json")).unwrap();
+    let again = bench.diagnose(&[out, "--json"]);
+    assert_eq!(again.json()["improvement"], *path);
     bench.assert_nothing_left();
+}
+
+#[test]
+fn the_former_name_of_improve_names_the_new_one() {
+    let bench = Bench::new();
+    let finished = bench.diagnose(&["--url", "http://127.0.0.1:1/", "--tune"]);
+    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("--improve"), "{}", finished.stderr);
+    let finished = bench.diagnose(&["--url", "http://127.0.0.1:1/", "--improv"]);
+    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("--improve"), "{}", finished.stderr);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
-    Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary,
-    Levels, Plan, RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
+    Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
+    LatencySummary, Levels, Plan, Proof, RuledOut, RunAnalysis, Station, Table, TrialAnalysis,
+    Unseen, Verdict,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -255,9 +256,21 @@ pub struct DiagnoseDocument {
     /// The diagnosis.
     #[serde(flatten)]
     pub diagnosed: Diagnosed,
-    /// What `--tune` tried and kept.
+    /// What `--improve` tried and kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<Tuning>,
+    pub improvement: Option<Improvement>,
+    /// What `--aa` measured: a proof of no change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aa: Option<Proof>,
+}
+
+/// What was measured on copies beside the proofs of findings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnCopies<'a> {
+    /// The path of `--improve`.
+    pub improvement: Option<&'a Improvement>,
+    /// The proof of no change.
+    pub aa: Option<&'a Proof>,
 }
 
 /// The load that was diagnosed, or that there was none of ours.
@@ -378,7 +391,7 @@ pub fn diagnose_document(
     load: Option<(&LoadSpec, &LoadOutcome, &Verdict)>,
     examination: Option<&Examination>,
     diagnosis: &Diagnosis,
-    tuning: Option<&Tuning>,
+    on_copies: OnCopies<'_>,
 ) -> DiagnoseDocument {
     DiagnoseDocument {
         load: match load {
@@ -388,7 +401,8 @@ pub fn diagnose_document(
             None => Loaded::NotOurs { format: FORMAT },
         },
         diagnosed: Diagnosed::new(diagnosis, examination),
-        tuning: tuning.cloned(),
+        improvement: on_copies.improvement.cloned(),
+        aa: on_copies.aa.cloned(),
     }
 }
 

@@ -6,8 +6,9 @@ mod diagnoses;
 use common::{golden, loads, run};
 use import::{Format, Making, Options, Source, import};
 use report::json::{
-    DiagnoseDocument, compare_document, compare_schema, diagnose_document, diagnose_schema,
-    import_document, import_schema, load_document, load_schema, run_document, run_schema,
+    DiagnoseDocument, OnCopies, compare_document, compare_schema, diagnose_document,
+    diagnose_schema, import_document, import_schema, load_document, load_schema, run_document,
+    run_schema,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -370,7 +371,7 @@ fn diagnoses_are_valid_against_the_schema() {
         (ours, Some(&examination), diagnoses::many_causes()),
         (None, None, diagnoses::nothing_visible()),
     ] {
-        let document = diagnose_document(load, examination, &diagnosis, None);
+        let document = diagnose_document(load, examination, &diagnosis, OnCopies::default());
         let json = serde_json::to_value(&document).unwrap();
         assert_eq!(violations(&diagnose_schema(), &json), Vec::<String>::new());
         assert_eq!(
@@ -378,8 +379,13 @@ fn diagnoses_are_valid_against_the_schema() {
             document
         );
     }
-    let mut json =
-        serde_json::to_value(diagnose_document(None, None, &diagnoses::one_cause(), None)).unwrap();
+    let mut json = serde_json::to_value(diagnose_document(
+        None,
+        None,
+        &diagnoses::one_cause(),
+        OnCopies::default(),
+    ))
+    .unwrap();
     json["diagnosis"][0]["confidence"] = "high".into();
     assert_eq!(violations(&diagnose_schema(), &json).len(), 1);
 }
@@ -393,7 +399,7 @@ fn the_names_of_a_diagnosis() {
         Some((&load.spec, &load.outcome, &verdict)),
         Some(&diagnoses::examination()),
         &diagnoses::many_causes(),
-        None,
+        OnCopies::default(),
     );
     let json = serde_json::to_value(document).unwrap();
     for path in [

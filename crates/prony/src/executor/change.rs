@@ -1,4 +1,4 @@
-//! From a diagnosis to measured changes: `--prove` for its findings, `--tune` until nothing is left that helps.
+//! From a diagnosis to measured changes: `--prove` for its findings, `--improve` until nothing is left that helps.
 
 use super::prove::{self, ProofError, Proved, Prover};
 use crate::cli::DiagnoseArgs;
@@ -7,8 +7,8 @@ use crate::interrupt::Interrupt;
 use crate::terminal::{self, Progress};
 use analysis::words::plural;
 use analysis::{
-    Change, Diagnosis, Factor, Finding, Plan, Proof, Stage, StoredProof, TrialPlan, Tuning,
-    TuningStep,
+    Change, Diagnosis, Factor, Finding, Improvement, ImprovementStep, Plan, Proof, Stage,
+    StoredProof, TrialPlan,
 };
 use record::{Nanos, PROOF_STAGE, RunRecord, Server, TrialRecord};
 use serde::Deserialize;
@@ -21,10 +21,12 @@ const MOST_PROOFS: usize = 3;
 
 /// Factor of a proof's trials: the cause that the change is to mend.
 const CAUSE: &str = "cause";
+/// Its level where nothing is changed.
+const NO_CAUSE: &str = "no change";
 /// Its level for all changes that were kept, together.
 const ALL_CHANGES: &str = "all changes";
 
-/// What `--prove` or `--tune` measured.
+/// What `--prove` or `--improve` measured.
 #[derive(Default)]
 pub struct Measured {
     /// One for each finding that was tried.
@@ -179,42 +181,42 @@ impl Changes<'_> {
     ///
     /// # Errors
     /// [`Failure`] when no copy can be started at all.
-    pub fn tune(&mut self, first: &Diagnosis) -> Result<(Tuning, Measured), Failure> {
+    pub fn improve(&mut self, first: &Diagnosis) -> Result<(Improvement, Measured), Failure> {
         let launcher = crate::verbs::launcher()?;
         terminal::note(&format!(
-            "tuning: at most {MOST_STEPS} changes, about {} s each",
+            "improving: at most {MOST_STEPS} changes, about {} s each",
             seconds(prove::expected(false))
         ));
-        let mut tuning = Tuning::default();
+        let mut path = Improvement::default();
         let mut measured = Measured::default();
         let mut diagnosis = first.clone();
         for _ in 0..MOST_STEPS {
             if self.interrupt.asked() {
-                tuning.ended = "stopped by hand".to_owned();
-                return Ok((tuning, measured));
+                path.ended = "stopped by hand".to_owned();
+                return Ok((path, measured));
             }
-            let tried = |f: &Finding| tuning.steps.iter().any(|s| s.changes == f.changes);
+            let tried = |f: &Finding| path.steps.iter().any(|s| s.changes == f.changes);
             let Some(finding) = diagnosis
                 .findings
                 .iter()
                 .find(|f| provable(f) && !tried(f))
                 .cloned()
             else {
-                tuning.ended = ended(&diagnosis);
+                path.ended = ended(&diagnosis);
                 break;
             };
             let station = diagnosis.station.name.clone();
-            let proved = self.measure(&launcher, &tuning.changes, &finding, ("trying", &station));
+            let proved = self.measure(&launcher, &path.changes, &finding, ("trying", &station));
             let proof = measured.add(self.record, &finding, proved);
             let kept = proof.result == "proved";
             if kept {
-                tuning.changes.extend(finding.changes.iter().cloned());
-                let refreshed = self.again(&launcher, &tuning.changes);
+                path.changes.extend(finding.changes.iter().cloned());
+                let refreshed = self.again(&launcher, &path.changes);
                 if let Some(refreshed) = refreshed {
                     diagnosis = refreshed;
                 }
             }
-            tuning.steps.push(TuningStep {
+            path.steps.push(ImprovementStep {
                 cause: finding.cause,
                 title: finding.title,
                 changes: finding.changes,
@@ -222,15 +224,47 @@ impl Changes<'_> {
                 kept,
             });
         }
-        if tuning.ended.is_empty() {
-            tuning.ended = format!("{MOST_STEPS} changes were tried");
+        if path.ended.is_empty() {
+            path.ended = format!("{MOST_STEPS} changes were tried");
         }
-        if !tuning.changes.is_empty() {
-            let (total, trials) = self.total(&launcher, &tuning.changes, &first.station.name);
-            tuning.total = total;
+        if !path.changes.is_empty() {
+            let (total, trials) = self.total(&launcher, &path.changes, &first.station.name);
+            path.total = total;
             measured.add_trials(ALL_CHANGES, trials);
         }
-        Ok((tuning, measured))
+        Ok((path, measured))
+    }
+
+    /// A proof of no change: the server as it is, its twin, and a third copy of the same.
+    ///
+    /// # Errors
+    /// [`Failure`] when no copy can be started at all.
+    pub fn aa(&mut self, diagnosis: &Diagnosis) -> Result<(Proof, Measured), Failure> {
+        let launcher = crate::verbs::launcher()?;
+        let nothing = Finding {
+            cause: NO_CAUSE.to_owned(),
+            title: String::new(),
+            target: self.server().map(|s| s.target.clone()).unwrap_or_default(),
+            confidence: 0.0,
+            status: analysis::Status::Suspected,
+            why: String::new(),
+            evidence: Vec::new(),
+            remedy: String::new(),
+            changes: Vec::new(),
+            gain_bound: None,
+            worth_changing: false,
+            proof: None,
+        };
+        let mut proved = self.measure(
+            &launcher,
+            &[],
+            &nothing,
+            ("measuring", &diagnosis.station.name),
+        );
+        analysis::read_as_aa(&mut proved.proof);
+        let mut measured = Measured::default();
+        let proof = measured.add(self.record, &nothing, proved);
+        Ok((proof, measured))
     }
 
     fn server(&self) -> Option<&Server> {
@@ -309,7 +343,7 @@ impl Changes<'_> {
             .ok()
     }
 
-    /// The tuned server against the server as it was.
+    /// The improved server against the server as it was.
     fn total(
         &mut self,
         launcher: &sut::Launcher,
@@ -417,7 +451,7 @@ mod tests {
         let trials = || (0..2).flat_map(|block| arms.map(|arm| trial(block, arm)));
         let mut measured = Measured::default();
         measured.add_trials("c", trials().collect());
-        // The same cause with another change, as `--tune` may come to.
+        // The same cause with another change, as `--improve` may come to.
         let mut twice = Measured::default();
         twice.add_trials("c", trials().collect());
         twice.add_trials("c", trials().collect());

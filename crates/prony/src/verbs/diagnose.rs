@@ -11,13 +11,14 @@ use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
-use analysis::{Diagnosis, StoredProof, Tuning};
+use analysis::{Diagnosis, Improvement, StoredProof};
 use plan::{Plan, Stage, TrialPlan};
 use record::run::FORMAT;
 use record::{
     Manifest, Nanos, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, TrialState, Unavailable,
     Warning,
 };
+use report::json::OnCopies;
 use std::collections::BTreeMap;
 use std::path::Path;
 use sut::discover;
@@ -28,6 +29,13 @@ use traffic::Load;
 /// # Errors
 /// [`Failure`] when there is nothing to diagnose, or the load could not start.
 pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
+    if args.tune {
+        return Err(Failure::new(
+            Exit::Usage,
+            "`prony diagnose` has no --tune",
+            "use --improve for changes of the server's configuration; `prony tune` is about settings of the host",
+        ));
+    }
     if let Some(directory) = &args.record {
         return stored(args, directory);
     }
@@ -77,10 +85,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         interrupt: &interrupt,
         progress: &mut progress,
     };
-    let (mut tuning, mut measured) = (None, Measured::default());
-    if args.tune {
-        let (path, of_path) = change.tune(&diagnosis)?;
-        (tuning, measured) = (Some(path), of_path);
+    let (mut improvement, mut aa, mut measured) = (None, None, Measured::default());
+    if args.improve {
+        let (path, of_path) = change.improve(&diagnosis)?;
+        (improvement, measured) = (Some(path), of_path);
+    } else if args.aa {
+        let (proof, of_proof) = change.aa(&diagnosis)?;
+        (aa, measured) = (Some(proof), of_proof);
     } else if args.prove {
         measured = change.prove(&mut diagnosis)?;
     }
@@ -88,15 +99,23 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     record.manifest.ended = Some(host::timestamp());
     record.manifest.interrupted |= interrupt.asked();
     // Shown first: what was measured is not lost when it cannot be stored.
-    show(args, &record, &diagnosis, tuning.as_ref())?;
+    let on_copies = OnCopies {
+        improvement: improvement.as_ref(),
+        aa: aa.as_ref(),
+    };
+    show(args, &record, &diagnosis, on_copies)?;
     if let Some(store) = &mut store {
-        save(store, &record, &proofs, tuning.as_ref())?;
+        save(store, &record, &proofs, improvement.as_ref())?;
         let page = store.root().join(super::report::PAGE);
         if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
         }
     }
-    Ok(exit(args, &record, &diagnosis, &interrupt))
+    let differs = aa.is_some_and(|proof| proof.result != analysis::EQUAL);
+    Ok(match exit(args, &record, &diagnosis, &interrupt) {
+        Exit::Valid if differs => Exit::Failed,
+        exit => exit,
+    })
 }
 
 /// Says it when the processes that were named do not listen where the load goes.
@@ -263,8 +282,16 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             trials: record.trials.into_iter().filter(|t| t.id == *id).collect(),
             ..record
         };
-        let tuning = super::report::beside::<Tuning>(&store, TUNING, "what was tuned")?;
-        show(args, &only, diagnosis, tuning.as_ref())?;
+        let path = |name| super::report::beside::<Improvement>(&store, name, "what was improved");
+        let improvement = match path(IMPROVEMENT)? {
+            None => path(FORMER_IMPROVEMENT)?,
+            found => found,
+        };
+        let on_copies = OnCopies {
+            improvement: improvement.as_ref(),
+            aa: None,
+        };
+        show(args, &only, diagnosis, on_copies)?;
         return Ok(Exit::Valid);
     }
     let analysis = crate::executor::run::analyse(&record)?;
@@ -305,23 +332,25 @@ fn new_record(out: &Path) -> Result<DirStore, Failure> {
     DirStore::create(out).map_err(|e| not_stored(out, &e.to_string()))
 }
 
-/// What `--tune` tried and kept, in a record.
-const TUNING: &str = "tuning.json";
+/// What `--improve` tried and kept, in a record.
+const IMPROVEMENT: &str = "improvement.json";
+/// The same in records of before it had that name.
+const FORMER_IMPROVEMENT: &str = "tuning.json";
 
-/// Stores the record, what was proved, the path of the tuning, and its page.
+/// Stores the record, what was proved, the path of the improvement, and its page.
 fn save(
     store: &mut DirStore,
     record: &RunRecord,
     proofs: &[StoredProof],
-    tuning: Option<&Tuning>,
+    improvement: Option<&Improvement>,
 ) -> Result<(), Failure> {
     let out = store.root().to_owned();
     let failed = |cause: String| not_stored(&out, &cause);
     record.save(store).map_err(|e| failed(e.to_string()))?;
     super::report::save_proofs(store, proofs).map_err(failed)?;
-    if let Some(tuning) = tuning {
-        let text = super::to_json(tuning);
-        store.put(TUNING, text.as_bytes()).map_err(failed)?;
+    if let Some(improvement) = improvement {
+        let text = super::to_json(improvement);
+        store.put(IMPROVEMENT, text.as_bytes()).map_err(failed)?;
     }
     store.give_up_reserve();
     let analysis = crate::executor::run::analyse(record)?;
@@ -333,7 +362,7 @@ fn show(
     args: &DiagnoseArgs,
     record: &RunRecord,
     diagnosis: &Diagnosis,
-    tuning: Option<&Tuning>,
+    on_copies: OnCopies<'_>,
 ) -> Result<(), Failure> {
     let trial = &record.trials[0];
     let examination = trial.examination.as_ref();
@@ -349,13 +378,19 @@ fn show(
     if args.json {
         let load = trial.outcome.as_ref().zip(verdict.as_ref());
         let load = load.map(|(outcome, verdict)| (&trial.load, outcome, verdict));
-        let document = report::json::diagnose_document(load, examination, diagnosis, tuning);
+        let document = report::json::diagnose_document(load, examination, diagnosis, on_copies);
         return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();
     let mut text = report::text::diagnosis_text(diagnosis, examination, style);
-    if let Some(tuning) = tuning {
-        text = format!("{}\n{text}", report::text::tuning_text(tuning, style));
+    if let Some(proof) = on_copies.aa {
+        text = format!("{}\n{text}", report::text::aa_text(proof, style));
+    }
+    if let Some(improvement) = on_copies.improvement {
+        text = format!(
+            "{}\n{text}",
+            report::text::improvement_text(improvement, style)
+        );
     }
     let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if trial.outcome.is_some() {

@@ -34,7 +34,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     }
     let diagnosis = analysis::diagnose_facts(&analysis::pasted_facts(&pasted), "pasted");
     if args.json {
-        let document = report::json::diagnose_document(None, None, &diagnosis, None);
+        let document = report::json::diagnose_document(None, None, &diagnosis, Default::default());
         terminal::result(&super::to_json(&document))?;
     } else {
         terminal::note(&format!("read: {}", pasted.contents().join(", ")));

@@ -187,7 +187,21 @@ pub(super) fn proof(proof: &Proof, style: Style) -> String {
         "worse" => style.bad(&label),
         _ => style.doubtful(&label),
     };
-    let mut text = marked(&coloured, &label, &format!("- {}", proof.why));
+    with_evidence(proof, (&coloured, &label), style)
+}
+
+/// A proof of no change: three copies of the same, which should be equal.
+pub fn aa_text(proof: &Proof, style: Style) -> String {
+    let label = format!("copies of the same: {}", proof.result.replace('_', " "));
+    let coloured = match proof.result.as_str() {
+        analysis::EQUAL => style.good(&label),
+        _ => style.doubtful(&label),
+    };
+    with_evidence(proof, (&coloured, &label), style)
+}
+
+fn with_evidence(proof: &Proof, (coloured, label): (&str, &str), style: Style) -> String {
+    let mut text = marked(coloured, label, &format!("- {}", proof.why));
     if let Some(by) = &proof.judged_by {
         let words = format!(
             "{}, because {}; named before the first load",

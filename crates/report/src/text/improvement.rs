@@ -1,17 +1,17 @@
-//! The path of a tuning, and the causes of a run's cells in short.
+//! The path of an improvement, and the causes of a run's cells in short.
 
 use super::diagnosis::proof;
 use super::style::Style;
 use super::wrap::wrapped;
 use analysis::words::several_levels;
-use analysis::{Change, Diagnosis, Levels, RunAnalysis, Tuning};
+use analysis::{Change, Diagnosis, Improvement, Levels, RunAnalysis};
 use record::RunRecord;
 use std::collections::BTreeMap;
 
 /// What was tried, what was kept, the whole gain and the difference of the configuration.
-pub fn tuning_text(tuning: &Tuning, style: Style) -> String {
-    let mut text = format!("{}\n", style.heading("tuning"));
-    for (number, step) in tuning.steps.iter().enumerate() {
+pub fn improvement_text(improvement: &Improvement, style: Style) -> String {
+    let mut text = format!("{}\n", style.heading("improvement"));
+    for (number, step) in improvement.steps.iter().enumerate() {
         let mark = if step.kept {
             style.good("kept")
         } else {
@@ -21,13 +21,13 @@ pub fn tuning_text(tuning: &Tuning, style: Style) -> String {
         text += &difference(&step.changes);
         text += &proof(&step.proof, style);
     }
-    text += &wrapped("ended: ", &tuning.ended, 2);
-    if tuning.changes.is_empty() {
+    text += &wrapped("ended: ", &improvement.ended, 2);
+    if improvement.changes.is_empty() {
         return text + "the configuration stays as it is\n";
     }
     text += &format!("\n{}\n", style.heading("the whole change"));
-    text += &difference(&tuning.changes);
-    for row in &tuning.total {
+    text += &difference(&improvement.changes);
+    for row in &improvement.total {
         let interval = row.interval.map_or_else(String::new, |(low, high)| {
             format!(" ({low:.2} to {high:.2})")
         });

@@ -1,4 +1,4 @@
-//! The path of a tuning: what was found, what was changed, what the change brought, and where it ended.
+//! The path of an improvement (`diagnose --improve`): what was found, what was changed, what the change brought, and where it ended.
 
 use crate::{Change, Proof, ProofRatio};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One change that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TuningStep {
+pub struct ImprovementStep {
     /// Cause that led to it.
     pub cause: String,
     /// Its title.
@@ -21,12 +21,12 @@ pub struct TuningStep {
 
 /// Diagnosis, change and proof, until nothing was left that helps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Tuning {
+pub struct Improvement {
     /// Changes tried, in order.
-    pub steps: Vec<TuningStep>,
-    /// Changes kept: together the difference between the server's configuration and the tuned one.
+    pub steps: Vec<ImprovementStep>,
+    /// Changes kept: together the difference between the server's configuration and the improved one.
     pub changes: Vec<Change>,
-    /// Tuned against the server as it was, measured once more at the end; empty when nothing was kept.
+    /// The improved server against the server as it was, measured once more at the end; empty when nothing was kept.
     pub total: Vec<ProofRatio>,
     /// Why it ended.
     pub ended: String,
