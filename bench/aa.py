@@ -4,9 +4,13 @@
 One prony run with a twin of its baseline (`aa = true`), the built-in origin against itself. The record is cut into
 experiments of a few blocks each, and prony judges each by itself. Beside it the same trials without their blocks: each
 piece against the next as two records, which is what `prony compare` has.
+
+With `--proofs N` it is proofs instead: `prony diagnose --aa` of a real nginx, N times: three copies that are the same,
+one of which plays the change. A copy that is called better is a change that would have been proved by doing nothing.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import pathlib
@@ -15,7 +19,17 @@ import subprocess
 import sys
 import tempfile
 
-from common import EXIT_COMPARISON, EXIT_ENVIRONMENT, EXIT_INVALID, EXIT_VALID
+from common import (
+    EXIT_COMPARISON,
+    EXIT_ENVIRONMENT,
+    EXIT_INVALID,
+    EXIT_VALID,
+    Failed,
+    free_port,
+    progress,
+    stop,
+    wait_ready,
+)
 
 EXPERIMENT = """
 question = "Is the origin as fast as itself?"
@@ -32,8 +46,30 @@ repeats = {blocks}
 measure = "{measure}"
 warmup = "100ms"
 """
+NGINX = """
+daemon off;
+worker_processes 1;
+user {user};
+pid {home}/nginx.pid;
+error_log {home}/error.log;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    keepalive_requests 1000000;
+    gzip on;
+    gzip_types text/plain;
+    default_type text/plain;
+    client_body_temp_path {home}/t1;
+    proxy_temp_path {home}/t2;
+    fastcgi_temp_path {home}/t3;
+    uwsgi_temp_path {home}/t4;
+    scgi_temp_path {home}/t5;
+    server {{ listen 127.0.0.1:{port}; root {home}; }}
+}}
+"""
 ALPHA = 0.05
 RUN_LIMIT_S = 900
+PROOF_LIMIT_S = 240
 
 
 def options():
@@ -44,6 +80,7 @@ def options():
     parser.add_argument("--measure", default="300ms", help="length of a trial")
     parser.add_argument("--server", default="[0]", help="CPUs of the origin")
     parser.add_argument("--generator", default="[1]", help="CPUs of the load")
+    parser.add_argument("--proofs", type=int, default=0, help="proofs of no change, of nginx, instead of a run")
     return parser.parse_args()
 
 
@@ -109,8 +146,80 @@ def line(name, results):
     return len(tested), p
 
 
+def cpu_list(text):
+    return text.strip("[] ").replace(" ", "")
+
+
+def proof(o, url):
+    """One proof of no change; the document's `aa`, or None where it came to nothing."""
+    argv = [o.prony, "diagnose", "--url", url, "--aa", "--json", "-c", "16", "-d", "1s"]
+    argv += ["-H", "Accept-Encoding: gzip", "--cpus", cpu_list(o.generator)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PROOF_LIMIT_S)
+    try:
+        return json.loads(done.stdout).get("aa")
+    except ValueError:
+        raise Failed(f"prony said: {done.stderr.strip()[-400:]}") from None
+
+
+def logs(found, role, signal):
+    rows = [r for p in found for r in p["evidence"] if r["role"] == role and r["signal"] == signal and r["interval"]]
+    return [(math.log(r["ratio"]), [math.log(end) for end in r["interval"]]) for r in rows]
+
+
+def prove(o):
+    """A/A proofs of nginx: how often a copy that is the same would have been a proved change."""
+    if shutil.which("nginx") is None:
+        print("nginx is not installed", file=sys.stderr)
+        return EXIT_ENVIRONMENT
+    port = free_port()
+    with tempfile.TemporaryDirectory() as home:
+        home = pathlib.Path(home)
+        home.chmod(0o755)
+        text = "".join(f"line {n} of a text that compresses as texts do\n" for n in range(700))
+        (home / "text.txt").write_text(text)
+        user = pathlib.Path(home).owner()
+        (home / "nginx.conf").write_text(NGINX.format(home=home, port=port, user=user))
+        argv = ["taskset", "-c", cpu_list(o.server), shutil.which("nginx"), "-p", home, "-c", home / "nginx.conf"]
+        child = subprocess.Popen([*argv, "-e", home / "error.log"], stderr=subprocess.DEVNULL)
+        try:
+            wait_ready(child, port, lambda: (home / "error.log").read_text()[-400:])
+            found = []
+            # Whoever ends it early keeps what was measured.
+            with contextlib.suppress(KeyboardInterrupt):
+                for n in range(o.proofs):
+                    progress(f"proof {n + 1} of {o.proofs}")
+                    found.append(proof(o, f"http://127.0.0.1:{port}/text.txt"))
+        finally:
+            stop(child)
+    return show([p for p in found if p and p["result"] in ("equal", "differs")], o.proofs)
+
+
+def show(found, asked):
+    if not found:
+        print("no proof was measured", file=sys.stderr)
+        return EXIT_INVALID
+    decides = ("metric", "against_twin")
+    better = sum(all(r["as_predicted"] for r in p["evidence"] if r["role"] in decides) for p in found)
+    differs = sum(p["result"] == "differs" for p in found)
+    p = at_least(len(found), better)
+    print(f"A/A proofs {len(found)}, called better {better}, better or worse {differs}; P(as many or more better at 5 %) {p:.2f}")
+    print(f"judged by {', '.join(sorted({f['judged_by']['metric'] for f in found}))}")
+    print(f"{'twin / unchanged':<24} {'n':>4} {'interval without 1':>20} {'median distance':>16} {'half interval':>14}")
+    for signal in sorted({r["signal"] for p in found for r in p["evidence"] if r["role"] == "noise"}):
+        rows = logs(found, "noise", signal)
+        apart = sum(low > 0 or high < 0 for _, (low, high) in rows)
+        distance = sorted(abs(by) for by, _ in rows)[len(rows) // 2]
+        half = sorted((high - low) / 2 for _, (low, high) in rows)[len(rows) // 2]
+        print(f"{signal:<24} {len(rows):>4} {apart:>20} {100 * distance:>14.1f} % {100 * half:>12.1f} %")
+    if len(found) < asked:
+        print(f"{asked - len(found)} of {asked} proofs came to nothing and are left out")
+    return EXIT_COMPARISON if p < 0.01 else EXIT_VALID
+
+
 def main():
     o = options()
+    if o.proofs:
+        return prove(o)
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         text = EXPERIMENT.format(
@@ -153,4 +262,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        sys.exit(EXIT_ENVIRONMENT)
