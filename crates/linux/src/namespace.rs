@@ -3,7 +3,7 @@
 //! The surprise: a namespace belongs to a thread, not to a process (setns(2)); what a thread starts inherits it. So a
 //! load whose threads are started within one runs in it, and the rest of prony does not.
 
-use crate::Error;
+use crate::{Error, Root};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -64,7 +64,13 @@ impl Home {
     }
 }
 
-/// `net:[4026531840]`
+/// The network namespace that a process is in, as the kernel names it (`net:[4026531840]`); `self` is the calling one.
+/// `None` when it is gone or not ours to see.
+pub fn of(root: &Root, process: &str) -> Option<PathBuf> {
+    std::fs::read_link(root.path(&format!("proc/{process}/ns/net"))).ok()
+}
+
+/// That of the calling thread.
 fn of_this_thread() -> Result<PathBuf, Error> {
     std::fs::read_link(OWN).map_err(failed("reading", OWN.into()))
 }

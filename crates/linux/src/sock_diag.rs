@@ -5,7 +5,7 @@
 //! there are many TIME_WAIT sockets; here the kernel filters by state and by port before it answers. The message
 //! formats (include/uapi/linux/inet_diag.h) are small enough to be written here by hand.
 
-use crate::{Error, Root};
+use crate::{Error, Root, namespace};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
@@ -234,19 +234,21 @@ impl Diag {
     /// About the network namespaces of these processes; without any that can be looked at, about that of the
     /// asking thread. No more than these: for each the kernel walks all sockets of the host.
     pub fn of(root: &Root, pids: impl IntoIterator<Item = i32>) -> Self {
-        let own = std::fs::read_link(root.path("proc/thread-self/ns/net")).ok();
+        let own = namespace::of(root, "thread-self");
         let mut known: Vec<PathBuf> = Vec::new();
         let mut rooms = Vec::new();
         for pid in pids {
             let path = root.path(&format!("proc/{pid}/ns/net"));
-            let (Ok(name), Ok(namespace)) = (std::fs::read_link(&path), File::open(&path)) else {
+            let (Some(name), Ok(opened)) =
+                (namespace::of(root, &pid.to_string()), File::open(&path))
+            else {
                 continue;
             };
             if known.contains(&name) {
                 continue;
             }
             rooms.push(Room {
-                namespace: (own.as_ref() != Some(&name)).then(|| namespace.into()),
+                namespace: (own.as_ref() != Some(&name)).then(|| opened.into()),
                 netlink: None,
             });
             known.push(name);

@@ -51,6 +51,9 @@ pub type Parse = fn(&str, &[Field]) -> Vec<Option<f64>>;
 #[derive(Debug)]
 pub struct FieldSource {
     name: &'static str,
+    /// What a gap is said of: the name, and where.
+    what: String,
+    labels: Vec<(&'static str, String)>,
     slow: bool,
     file: Reread,
     fields: &'static [Field],
@@ -71,6 +74,8 @@ impl FieldSource {
     ) -> Self {
         Self {
             name,
+            what: name.to_owned(),
+            labels: Vec::new(),
             slow: false,
             file: Reread::new(root, relative, needs),
             fields,
@@ -86,9 +91,18 @@ impl FieldSource {
         self
     }
 
+    /// The same, with a label on every series.
+    #[must_use]
+    pub fn labelled(mut self, label: &'static str, value: &str) -> Self {
+        self.what = format!("{} of {value}", self.name);
+        self.labels.push((label, value.to_owned()));
+        self
+    }
+
     fn open_series(&mut self, values: &[Option<f64>], out: &mut Recorder) {
+        let labels: Vec<(&str, &str)> = self.labels.iter().map(|(l, v)| (*l, v.as_str())).collect();
         for (field, value) in self.fields.iter().zip(values) {
-            let id = value.is_some().then(|| out.series(&field.signal, &[]));
+            let id = value.is_some().then(|| out.series(&field.signal, &labels));
             if id.is_none() {
                 let error = MonitorError::NoField {
                     path: self.file.path().to_owned(),
@@ -113,7 +127,7 @@ impl Source for FieldSource {
     fn sample(&mut self, at: Nanos, _pass: Pass, out: &mut Recorder) {
         let (fields, parse) = (self.fields, self.parse);
         let values = out.value_or_gap(
-            self.name,
+            &self.what,
             self.file.parse("line", |text| Some(parse(text, fields))),
         );
         let Some(values) = values else { return };

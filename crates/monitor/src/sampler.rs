@@ -52,7 +52,9 @@ impl Sampler {
             Box::new(Nic::new(root, config.devices.clone())),
             Box::new(Conntrack::new(root)),
         ];
-        let fields = tcp::sources(root).into_iter().chain(memory::sources(root));
+        let fields = tcp::sources(root, &config.targets)
+            .into_iter()
+            .chain(memory::sources(root));
         for source in fields.chain(pressure::sources(root)) {
             sources.push(Box::new(source));
         }

@@ -1,12 +1,15 @@
 //! `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/sockstat`: the kernel's TCP counters.
 //!
-//! The surprise: they count for the network namespace that prony runs in, not for a server, and both
-//! ends of a loopback connection are in them. TIME_WAIT comes from sockstat because `/proc/net/tcp` takes
-//! 100 ms when there are many of them.
+//! The surprise: they count for a network namespace, not for a server, and both ends of a connection within one are in
+//! them. So those of every namespace in which a target lives are read beside prony's own; the sum over all has
+//! both ends of every connection, as it has where all live in one. TIME_WAIT comes from sockstat
+//! because `/proc/net/tcp` takes 100 ms when there are many of them.
 
-use crate::Signal;
 use crate::fields::{Field, FieldSource, Scale};
-use linux::Root;
+use crate::{Signal, Watched};
+use linux::{Root, namespace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 const SNMP_FILE: &str = "/proc/net/snmp";
 const NETSTAT_FILE: &str = "/proc/net/netstat";
@@ -120,21 +123,32 @@ pub const SOCKSTAT: &[Field] = &[
     },
 ];
 
-/// The three sources.
-pub fn sources(root: &Root) -> [FieldSource; 3] {
+/// Those of [`SOCKSTAT`] that the kernel keeps by namespace; the others are the host's.
+const SOCKSTAT_BY_NAMESPACE: &[Field] = &[SOCKSTAT[0], SOCKSTAT[2]];
+
+/// The three files of prony's own namespace, and of every other that a target's processes are in: those are read
+/// through one of its processes and labelled with the targets' names.
+pub fn sources(root: &Root, targets: &[Watched]) -> Vec<FieldSource> {
+    let mut sources = Vec::from(of_namespace(root, "proc/net", SOCKSTAT));
+    for (pid, names) in foreign(root, targets) {
+        let names: Vec<&str> = names.into_iter().collect();
+        let directory = format!("proc/{pid}/net");
+        let found = of_namespace(root, &directory, SOCKSTAT_BY_NAMESPACE);
+        let names = names.join(", ");
+        sources.extend(found.map(|source| source.labelled("namespace", &names)));
+    }
+    sources
+}
+
+/// The files of the namespace that `directory` shows.
+fn of_namespace(root: &Root, directory: &str, sockstat: &'static [Field]) -> [FieldSource; 3] {
+    let file = |name: &str| format!("{directory}/{name}");
     [
-        FieldSource::new(
-            "tcp (snmp)",
-            root,
-            "proc/net/snmp",
-            NEEDS,
-            SNMP,
-            parse_pairs,
-        ),
+        FieldSource::new("tcp (snmp)", root, &file("snmp"), NEEDS, SNMP, parse_pairs),
         FieldSource::new(
             "tcp (netstat)",
             root,
-            "proc/net/netstat",
+            &file("netstat"),
             NEEDS,
             NETSTAT,
             parse_pairs,
@@ -142,12 +156,31 @@ pub fn sources(root: &Root) -> [FieldSource; 3] {
         FieldSource::new(
             "tcp (sockstat)",
             root,
-            "proc/net/sockstat",
+            &file("sockstat"),
             NEEDS,
-            SOCKSTAT,
+            sockstat,
             parse_sockstat,
         ),
     ]
+}
+
+/// One process of each other network namespace, and the targets that live there.
+fn foreign<'a>(root: &Root, targets: &'a [Watched]) -> BTreeMap<i32, BTreeSet<&'a str>> {
+    let own = namespace::of(root, "self");
+    let mut by_name: BTreeMap<PathBuf, (i32, BTreeSet<&str>)> = BTreeMap::new();
+    for (pid, target) in targets
+        .iter()
+        .flat_map(|t| t.pids.iter().map(|pid| (*pid, t.target.as_str())))
+    {
+        let Some(name) = namespace::of(root, &pid.to_string()) else {
+            continue;
+        };
+        if own.is_some() && own.as_ref() != Some(&name) {
+            let (_, names) = by_name.entry(name).or_insert((pid, BTreeSet::new()));
+            names.insert(target);
+        }
+    }
+    by_name.into_values().collect()
 }
 
 /// Splits `Tcp.InSegs`; the keys are constants of this file, so all have the dot.
@@ -221,6 +254,8 @@ pub fn parse_sockstat(text: &str, fields: &[Field]) -> Vec<Option<f64>> {
 mod tests {
     use super::*;
     use crate::fields::tests::{once, values};
+    use crate::{Pass, Recorder, Source};
+    use record::Nanos;
 
     const SNMP_TEXT: &str = "Ip: Forwarding InReceives\nIp: 2 9291\n\
         Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets \
@@ -230,7 +265,7 @@ mod tests {
     #[test]
     fn snmp_by_name() {
         let (series, unavailable) = once("proc/net/snmp", SNMP_TEXT, |root| {
-            sources(root).into_iter().next().unwrap()
+            sources(root, &[]).into_iter().next().unwrap()
         });
         // The text has no counters of UDP.
         assert!(unavailable.iter().all(|gap| gap.what.starts_with("udp.")));
@@ -269,7 +304,7 @@ mod tests {
         let text =
             "sockets: used 20\nTCP: inuse 1 orphan 2 tw 30 alloc 4 mem 5\nUDP: inuse 9 mem 9\n";
         let (series, _) = once("proc/net/sockstat", text, |root| {
-            sources(root).into_iter().next_back().unwrap()
+            sources(root, &[]).into_iter().next_back().unwrap()
         });
         let memory = 5.0 * rustix::param::page_size() as f64;
         assert_eq!(
@@ -281,6 +316,90 @@ mod tests {
                 ("tcp.memory_bytes", memory),
             ]
         );
+    }
+
+    /// A root whose namespaces are those of `(process, namespace)`, each with one passive open a process id.
+    fn namespaces(processes: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |directory: &str, opens: &str| {
+            let directory = dir.path().join(directory);
+            std::fs::create_dir_all(&directory).unwrap();
+            let text = format!("Tcp: PassiveOpens\nTcp: {opens}\n");
+            std::fs::write(directory.join("snmp"), text).unwrap();
+            let text = "TCP: inuse 5 orphan 6 tw 7 alloc 8 mem 9\n";
+            std::fs::write(directory.join("sockstat"), text).unwrap();
+        };
+        put("proc/net", "1");
+        for (process, namespace) in processes {
+            let ns = dir.path().join(format!("proc/{process}/ns"));
+            std::fs::create_dir_all(&ns).unwrap();
+            std::os::unix::fs::symlink(namespace, ns.join("net")).unwrap();
+            put(&format!("proc/{process}/net"), process);
+        }
+        dir
+    }
+
+    fn watched(target: &str, pids: &[i32]) -> Watched {
+        Watched {
+            target: target.to_owned(),
+            pids: pids.to_vec(),
+        }
+    }
+
+    /// Signal, label and value of what the sources say of a root.
+    fn said(root: &Root, targets: &[Watched], signal: &str) -> Vec<(Option<String>, f64)> {
+        let mut out = Recorder::default();
+        for mut source in sources(root, targets) {
+            source.sample(Nanos(1), Pass::Fast, &mut out);
+        }
+        let (series, _) = out.finish();
+        let found = series.iter().filter(|s| s.signal == signal);
+        found
+            .map(|s| (s.label("namespace").map(str::to_owned), s.values[0]))
+            .collect()
+    }
+
+    #[test]
+    fn every_namespace_of_a_target_counts_once() {
+        let dir = namespaces(&[
+            ("self", "net:[1]"),
+            ("20", "net:[2]"),
+            ("21", "net:[2]"),
+            ("30", "net:[2]"),
+            ("40", "net:[3]"),
+            ("50", "net:[1]"),
+        ]);
+        let root = Root::new(dir.path());
+        let targets = [
+            watched("proxy", &[20, 21]),
+            watched("cache", &[30]),
+            watched("backend", &[40, 99]),
+            watched("near", &[50]),
+        ];
+        let name = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            said(&root, &targets, "tcp.passive_opens"),
+            [
+                (None, 1.0),
+                (name("cache, proxy"), 20.0),
+                (name("backend"), 40.0)
+            ]
+        );
+        assert_eq!(said(&root, &targets, "tcp.in_use").len(), 3);
+        // The memory is the host's: a sum over namespaces would count it again.
+        assert_eq!(said(&root, &targets, "tcp.memory_bytes").len(), 1);
+    }
+
+    #[test]
+    fn in_one_namespace_nothing_is_labelled() {
+        let dir = namespaces(&[("self", "net:[1]"), ("20", "net:[1]")]);
+        let root = Root::new(dir.path());
+        let alone = said(&root, &[], "tcp.passive_opens");
+        assert_eq!(
+            said(&root, &[watched("web", &[20])], "tcp.passive_opens"),
+            alone
+        );
+        assert_eq!(alone, [(None, 1.0)]);
     }
 
     #[test]

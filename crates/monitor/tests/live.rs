@@ -9,8 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 fn monotonic() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Nanos(linux::clock::monotonic_ns())
 }
 
 fn sampler(targets: Vec<Watched>) -> Sampler {
@@ -246,4 +245,48 @@ fn an_empty_root_is_nothing_but_gaps() {
     for gap in &seen.unavailable {
         assert!(gap.reason.contains("No such file or directory"), "{gap:?}");
     }
+}
+
+/// Without the right to make a namespace this holds nothing. What is made here goes with the child and the thread.
+#[test]
+fn a_servers_own_namespace_is_counted_beside_pronys() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the call takes an integer only and concerns this thread, which ends here.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return;
+            }
+            let lo = Command::new("ip")
+                .args(["link", "set", "lo", "up"])
+                .status();
+            if !lo.is_ok_and(|status| status.success()) {
+                return;
+            }
+            let mut server = Command::new("sleep").arg("60").spawn().unwrap();
+            let mut sampler = sampler(vec![target("web", server.id())]);
+            sampler.sample_now(Pass::Edge);
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let clients: Vec<_> = (0..7)
+                .map(|_| {
+                    (
+                        std::net::TcpStream::connect(address).unwrap(),
+                        listener.accept().unwrap(),
+                    )
+                })
+                .collect();
+            sampler.sample_now(Pass::Edge);
+            drop(clients);
+            server.kill().unwrap();
+            server.wait().unwrap();
+            let seen = sampler.finish();
+            let opens = of(&seen, "tcp.passive_opens");
+            let inside = opens.iter().find(|s| s.label("namespace") == Some("web"));
+            assert_eq!(growth(inside.expect("the server's namespace")), 7.0);
+            assert!(
+                opens.iter().any(|s| s.label("namespace").is_none()),
+                "prony's own"
+            );
+        });
+    });
 }

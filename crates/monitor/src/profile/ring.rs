@@ -94,7 +94,8 @@ impl Ring {
         into.reserve(length);
         // SAFETY: the data follow the first page, and both stretches lie within the mapping: `offset` is below
         // `data_bytes`, a power of two that `length` does not exceed. Between tail and head the kernel writes nothing
-        // until the tail moves, and no reference to memory that it writes is made. `into` has room for `length` bytes, of which all are written.
+        // until the tail moves, and no reference to memory that it writes is made. `into` has room for `length` bytes,
+        // of which all are written.
         unsafe {
             let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
             let to = into.as_mut_ptr();

@@ -115,14 +115,12 @@ const SOLE_NAMES: [(&str, &[&str], &str); 4] = [
     (
         "linux",
         &[
-            "sched_setaffinity",
-            "sched_getaffinity",
-            "clock_gettime",
-            "setns",
+            "libc::sched_setaffinity",
+            "libc::sched_getaffinity",
+            "libc::clock_gettime",
+            "ClockId",
             "move_into_link_name_space",
-            "SYS_pidfd_open",
             "SOCK_DIAG",
-            "SIOCETHTOOL",
         ],
         "the kernel is read and asked in one place",
     ),
