@@ -4,6 +4,7 @@
 //! Calls, bytes and connections are counted over a fixed number of requests and carry that number. The surprise: a
 //! target that takes part in one cell only has no "before"; its calls are what it adds, not what grew.
 
+use crate::contrast::{self, Family};
 use crate::diagnosis::{CallChange, signature_diff};
 use crate::stats::share;
 use crate::{Diagnosis, Finding, RunAnalysis, Spread, Status, TrialAnalysis, observed, stats};
@@ -11,7 +12,6 @@ use plan::Levels;
 use record::{FdClass, RunRecord, Signature, TargetSignature, TrialRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeSet;
 
 /// What a change is counted in.
@@ -59,9 +59,9 @@ impl PerRequest {
 /// A difference with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// Mean difference of the pairs.
+    /// Estimate over the pairs, by the method that made the interval.
     pub mean: f64,
-    /// Lower end of the 95 % interval (Student's t).
+    /// Lower end of the 95 % interval: ranks from six pairs on, Student's t below.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -72,20 +72,12 @@ pub struct Difference {
 impl Difference {
     /// `None` of fewer than three pairs, or where they cannot differ.
     fn of(pairs: &[f64]) -> Option<Self> {
-        let n = pairs.len();
-        if n < FEWEST_PAIRS {
-            return None;
-        }
-        let mean = pairs.iter().sum::<f64>() / n as f64;
-        let squares: f64 = pairs.iter().map(|d| (d - mean).powi(2)).sum();
-        let error = (squares / (n as f64 - 1.0) / n as f64).sqrt();
-        let reach = StudentsT::new(0.0, 1.0, n as f64 - 1.0).ok()?;
-        let width = reach.inverse_cdf(0.975) * error;
+        let (mean, interval) = contrast::difference(pairs, Family::ONE)?;
         Some(Self {
             mean,
-            low: mean - width,
-            high: mean + width,
-            pairs: u32::try_from(n).unwrap_or(u32::MAX),
+            low: interval.low,
+            high: interval.high,
+            pairs: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
         })
     }
 
@@ -94,9 +86,6 @@ impl Difference {
         self.low > 0.0 || self.high < 0.0
     }
 }
-
-/// As for ratios: two pairs span an interval that says next to nothing.
-const FEWEST_PAIRS: usize = 3;
 
 /// One quantity of a request that differs between the two cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
