@@ -44,6 +44,10 @@ pub const MOST_TRIALS: u64 = 50_000;
 /// otherwise.
 pub const MOST_REPEATS: u32 = 50;
 
+/// Steps after which the search of a stage ends with what it has found: halving and bisecting reaches 5 % in seven, and
+/// confirming it takes one or two.
+pub const SEARCH_STEPS: u32 = 10;
+
 /// Factor that `aa = true` adds to a stage, with the levels [`TWIN_NO`] and [`TWIN_YES`].
 pub const TWIN: &str = "twin";
 /// Level of every cell of the experiment itself.
@@ -119,6 +123,12 @@ impl Plan {
                 budget: None,
             })
         });
+    }
+
+    /// The names of the stages that are searches.
+    pub fn searches(&self) -> impl Iterator<Item = &str> {
+        let searches = self.stages.iter().filter(|s| s.search.is_some());
+        searches.map(|s| s.name.as_str())
     }
 
     /// One more block of a stage: every cell once, in an order of its own. Its trials follow the stage's last one, and

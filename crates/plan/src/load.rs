@@ -116,6 +116,11 @@ impl Draft {
         Ok(())
     }
 
+    /// The rate of a step is what the search is about: 0 until the step begins. A rate of the top level gives way.
+    pub fn search_rate(&mut self, at: usize) {
+        self.rate = Some((at, Rate::PerSecond(0.0)));
+    }
+
     fn set_body(&mut self, body: Body, field: Field<'_>, inside: &str) -> Result<(), Found> {
         if self.spec.body != Body::None {
             let fault = Fault::Conflict {

@@ -166,6 +166,70 @@ fn quickstart_is_a_sweep_and_then_shares_of_its_capacity() {
     );
 }
 
+const CLOSED_THEN: &str = r#"
+question = "?"
+[target.s]
+origin = {}
+[load]
+url = "http://s/"
+[design]
+repeats = 3
+[[stage]]
+name = "closed"
+factor.connections = [1, 8]
+"#;
+
+/// A search chooses its rates: one that stands above it gives way, and the repeats are those of other stages.
+#[test]
+fn a_search_has_steps_of_its_own_in_every_cell() {
+    let text = format!(
+        "{CLOSED_THEN}[[stage]]\nname = \"edge\"\nsearch = \"rate\"\nfactor.pipeline = [1, 2]\n"
+    );
+    let plan = parse(&text).unwrap();
+    let steps: Vec<_> = plan.trials.iter().filter(|t| t.stage == 1).collect();
+    assert_eq!(steps.len() as u32, 2 * plan::SEARCH_STEPS);
+    for (i, step) in steps.iter().enumerate() {
+        let i = i as u32;
+        assert_eq!(step.block, i % plan::SEARCH_STEPS);
+        assert_eq!(step.load.pipeline, 1 + i / plan::SEARCH_STEPS);
+        assert_eq!(step.load.arrival, Arrival::Constant { per_s: 0.0 });
+    }
+}
+
+#[test]
+fn what_a_search_cannot_have_is_refused() {
+    for (stage, want) in [
+        (
+            "search = \"rate\"\nload.rate = 5",
+            "`search` and `rate` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"rate\"\nfactor.rate = [5]",
+            "`search` and `rate` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"rate\"\ndesign.repeats = 2",
+            "`search` and `repeats` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"connections\"",
+            "unknown value `connections` in search",
+        ),
+    ] {
+        let text = format!("{CLOSED_THEN}[[stage]]\nname = \"s\"\n{stage}\n");
+        let error = Plan::parse(&text, "f", &|_| Err(String::new())).unwrap_err();
+        assert!(error.to_string().contains(want), "{stage}: {error}");
+    }
+    let first = CLOSED_THEN.replace("factor.connections = [1, 8]", "search = \"rate\"");
+    let error = Plan::parse(&first, "f", &|_| Err(String::new())).unwrap_err();
+    assert!(
+        error.to_string().contains(
+            "a search for the highest rate begins at the capacity, but no earlier stage measures the capacity"
+        ),
+        "{error}"
+    );
+}
+
 #[test]
 fn nginx_static_compares_keep_alive_with_a_connection_per_request() {
     let plan = experiment("nginx-static.toml");

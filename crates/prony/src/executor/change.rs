@@ -122,6 +122,7 @@ fn stage(trials: &[TrialRecord]) -> Stage {
         baseline: BTreeMap::from([("arm".to_owned(), prove::ARMS[0].to_owned())]),
         repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
         examine: true,
+        search: None,
     }
 }
 

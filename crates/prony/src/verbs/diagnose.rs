@@ -202,6 +202,7 @@ pub(crate) fn as_record(
             baseline: BTreeMap::new(),
             repeats: 1,
             examine: true,
+            search: None,
         }],
         trials: vec![TrialPlan {
             id: 0,
