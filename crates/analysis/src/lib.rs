@@ -30,6 +30,7 @@ mod rank;
 mod run;
 #[cfg(test)]
 mod samples;
+mod search;
 #[cfg(test)]
 mod simulated;
 mod stats;
@@ -57,11 +58,12 @@ pub use diagnosis::{
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use knee::moves_load;
-pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
+pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
     Arm, Blocks, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove, put_back, status_after,
 };
 pub use run::analyse;
+pub use search::{Search, SearchStep};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use tuning::{Tuning, TuningStep};
