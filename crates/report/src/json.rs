@@ -9,7 +9,7 @@ use analysis::foreign::{Imported, ImportedResult, LeftOut};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Knee, LatencySummary, Levels, Plan,
-    RuledOut, RunAnalysis, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
+    RuledOut, RunAnalysis, Search, Station, Table, TrialAnalysis, Tuning, Unseen, Verdict,
 };
 use record::{
     Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
@@ -181,6 +181,9 @@ pub struct RunDocument {
     pub verdict: Verdict,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
     pub capacity_per_s: Option<f64>,
+    /// Searches for the highest open-loop rate that holds, with their steps, which are not among `trials`.
+    #[serde(default)]
+    pub searches: Vec<Search>,
     /// Every trial that ended.
     pub trials: Vec<TrialAnalysis>,
     /// One entry per stage and combination of levels: medians, spread, ratio to the baseline.
@@ -495,6 +498,7 @@ pub fn run_document(
         question: record.manifest.question.clone(),
         verdict: analysis.verdict.clone(),
         capacity_per_s: analysis.capacity_per_s,
+        searches: analysis.searches.clone(),
         trials: analysis.trials.clone(),
         comparisons: analysis.cells.clone(),
         knees: analysis.knees.clone(),

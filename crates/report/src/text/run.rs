@@ -1,5 +1,6 @@
 //! A run for a terminal: the verdict, a table per stage, the knees, the experiment's own tables, the warnings.
 
+use super::search::search_text;
 use super::style::Style;
 use super::table::columns;
 use super::tables::tables_text;
@@ -23,10 +24,13 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     // A stage that others measured has its own table; the columns of ours would be empty.
     let measured = |name: &&String| reported.iter().all(|t| t.stage != **name);
     sections.extend(
-        stages(analysis)
+        stages(plan.as_ref(), analysis)
             .iter()
             .filter(measured)
-            .map(|name| stage_text(plan.as_ref(), analysis, name, style)),
+            .map(|name| match searches_text(analysis, name) {
+                Some(text) => text,
+                None => stage_text(plan.as_ref(), analysis, name, style),
+            }),
     );
     sections.push(reported_text(&reported, style));
     if !analysis.knees.is_empty() {
@@ -38,10 +42,21 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     sections.join("\n")
 }
 
-fn stages(analysis: &RunAnalysis) -> Vec<String> {
-    let mut names: Vec<String> = analysis.cells.iter().map(|c| c.stage.clone()).collect();
+/// Stages with cells, and the searches where they ran; without a plan they stand first.
+fn stages(plan: Option<&Plan>, analysis: &RunAnalysis) -> Vec<String> {
+    let mut names: Vec<String> = analysis.searches.iter().map(|s| s.stage.clone()).collect();
+    names.extend(analysis.cells.iter().map(|c| c.stage.clone()));
+    let place = |name: &String| plan?.stages.iter().position(|s| s.name == *name);
+    names.sort_by_key(place);
     names.dedup();
     names
+}
+
+/// The searches of a stage; `None` when it is none.
+fn searches_text(analysis: &RunAnalysis, stage: &str) -> Option<String> {
+    let searches = analysis.searches.iter().filter(|s| s.stage == stage);
+    let text: String = searches.map(search_text).collect();
+    (!text.is_empty()).then(|| format!("stage {stage}\n{text}"))
 }
 
 fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: Style) -> String {
