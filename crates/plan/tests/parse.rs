@@ -137,33 +137,28 @@ fn experiment(name: &str) -> Plan {
 }
 
 #[test]
-fn quickstart_is_a_sweep_and_then_shares_of_its_capacity() {
+fn quickstart_is_a_sweep_a_search_and_shares_of_what_the_search_found() {
     let plan = experiment("quickstart.toml");
-    assert!(plan.time() <= Nanos::from_secs(45), "{}", plan.time());
-    assert_eq!(plan.stages.len(), 2);
-    let (closed, open): (Vec<_>, Vec<_>) = plan.trials.iter().partition(|t| t.stage == 0);
-    assert_eq!((closed.len(), open.len()), (8, 6));
-    assert!(closed.iter().all(|t| t.load.arrival == Arrival::Closed));
-    let shares: BTreeSet<u32> = open
-        .iter()
+    assert!(plan.time() <= Nanos::from_secs(60), "{}", plan.time());
+    assert_eq!(plan.stages.len(), 3);
+    let of_stage = |stage| plan.trials.iter().filter(move |t| t.stage == stage);
+    assert_eq!((of_stage(0).count(), of_stage(2).count()), (8, 4));
+    assert!(of_stage(0).all(|t| t.load.arrival == Arrival::Closed));
+    let steps: Vec<u32> = of_stage(1).map(|t| t.block).collect();
+    assert_eq!(steps, (0..plan::SEARCH_STEPS).collect::<Vec<_>>());
+    assert_eq!(plan.searches().collect::<Vec<_>>(), ["highest rate"]);
+    let shares: BTreeSet<u32> = of_stage(2)
         .map(|t| (t.rate_of_capacity.unwrap() * 100.0).round() as u32)
         .collect();
-    assert_eq!(
-        shares.into_iter().collect::<Vec<_>>(),
-        [25, 50, 75, 90, 100, 110]
-    );
-    let seeds: BTreeSet<u64> = open
-        .iter()
+    assert_eq!(shares.into_iter().collect::<Vec<_>>(), [25, 50, 75, 90]);
+    let seeds: BTreeSet<u64> = of_stage(1)
+        .chain(of_stage(2))
         .map(|t| match t.load.arrival {
             Arrival::Poisson { seed, .. } => seed,
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(
-        seeds.len(),
-        open.len(),
-        "every trial has arrivals of its own"
-    );
+    assert_eq!(seeds.len(), 14, "every trial has arrivals of its own");
 }
 
 const CLOSED_THEN: &str = r#"
