@@ -95,7 +95,7 @@ impl Shown {
         let failed = |c: &&Cell| trials_of(analysis, c).iter().any(|t| t.error_share > 0.0);
         Self {
             offered: cells.iter().any(|c| c.offered_per_s.is_some()),
-            ratio: cells.iter().any(|c| c.rate_ratio.is_some()),
+            ratio: cells.iter().any(|c| compared(c).is_some()),
             errors: cells.iter().any(failed),
         }
     }
@@ -124,7 +124,11 @@ fn header(factors: &[String], shown: Shown) -> Vec<String> {
     }
     add(&["CPU/req", "generator"]);
     if shown.ratio {
-        add(&["ratio", "[interval]"]);
+        let head = match shown.offered {
+            true => "CPU ratio",
+            false => "ratio",
+        };
+        add(&[head, "[interval]"]);
     }
     add(&["limit"]);
     head
@@ -155,11 +159,19 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
         percent,
     ));
     if shown.ratio {
-        row.push(or_dash(cell.rate_ratio, ratio));
-        row.push(or_dash(cell.rate_ratio, interval));
+        row.push(or_dash(compared(cell), ratio));
+        row.push(or_dash(compared(cell), interval));
     }
     row.push(limit(cell));
     row
+}
+
+/// What a cell is compared by: its rate; in an open loop, where all are offered the same, the CPU of a request.
+fn compared(cell: &Cell) -> Option<Ratio> {
+    match cell.offered_per_s {
+        None => cell.rate_ratio,
+        Some(_) => cell.cpu_ratio,
+    }
 }
 
 /// `~` stands for "no difference", as readers of benchstat know it.
@@ -224,9 +236,13 @@ fn limit(cell: &Cell) -> String {
 
 /// What the columns hold that their heads are too short for.
 fn footnote(cells: &[&Cell]) -> String {
-    match interval_words(cells.iter().filter_map(|c| c.rate_ratio)) {
+    let of = match cells.iter().any(|c| c.offered_per_s.is_some()) {
+        true => "CPU ratio: the servers' CPU per request",
+        false => "ratio: rate",
+    };
+    match interval_words(cells.iter().filter_map(|c| compared(c))) {
         words if words.is_empty() => String::new(),
-        words => format!("ratio: rate divided by the baseline's, {words}\n"),
+        words => format!("{of} divided by the baseline's, {words}\n"),
     }
 }
 
