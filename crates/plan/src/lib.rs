@@ -25,12 +25,14 @@ mod targets;
 pub mod template;
 mod topology;
 pub mod tuning;
+pub mod typed;
 mod types;
 
 pub use adapter::adapters;
 pub use address::{reachable, resolve_url};
 pub use error::{Fault, PlanError, Problem, near_miss};
 pub use figure::{Figure, FigureOver, Over, UnknownFigure};
+pub use load::FIELDS as LOAD_FIELDS;
 pub use skip::Lack;
 pub use table::{Only, TableKind, TableSpec};
 pub use types::*;
@@ -59,7 +61,7 @@ pub const TWIN_YES: &str = "yes";
 /// included.
 pub fn parse_half_width(text: &str) -> Option<f64> {
     let number = text.trim().trim_start_matches(['±', '+', '-']).trim();
-    let share = node::percent(number).or_else(|| number.parse().ok())?;
+    let share = typed::percent(number).or_else(|| number.parse().ok())?;
     (share > 0.0 && share < 1.0).then_some(share)
 }
 

@@ -5,7 +5,6 @@ mod executor;
 mod exit;
 mod host;
 mod interrupt;
-mod lists;
 mod screen;
 mod store;
 mod terminal;
