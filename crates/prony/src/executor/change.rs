@@ -285,11 +285,9 @@ impl Changes<'_> {
         let cause = &finding.cause;
         match self.with_prover(launcher, &server, |p| p.prove(base, cause, &changes)) {
             Ok(proved) => proved,
-            Err(ProofError::Interrupted) => unmeasured(
-                "stopped",
-                "a person stopped it before the first block",
-                changes,
-            ),
+            Err(ProofError::Interrupted) => {
+                unmeasured("stopped", "interrupted before the first block", changes)
+            }
             Err(ProofError::Copy(e)) => not_possible(&format!("{e}; {}", e.remedy()), changes),
             Err(e) => not_possible(&e.to_string(), changes),
         }
