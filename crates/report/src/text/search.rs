@@ -70,3 +70,41 @@ pub fn search_line(stage: &str, step: &SearchStep) -> String {
         step.achieved_per_s.map_or_else(|| "-".to_owned(), rate),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_was_not_met_reads_as_a_step() {
+        let step = |trial, offered: f64, held| SearchStep {
+            trial,
+            offered_per_s: offered,
+            achieved_per_s: Some(offered),
+            response_ns_p99: Some(1_200_000),
+            held,
+            why: "others took the CPU".to_owned(),
+            limit: Limit::Server,
+        };
+        let search = Search {
+            stage: "highest rate".to_owned(),
+            levels: analysis::Levels::new(),
+            bound_per_s: Some(240_000.0),
+            steps: vec![
+                step(8, 120_000.0, Some(true)),
+                step(9, 180_000.0, Some(false)),
+                step(10, 150_000.0, None),
+            ],
+            found_per_s: Some(120_000.0),
+            limit_above: Some(Limit::Server),
+        };
+        assert_eq!(
+            search_text(&search),
+            "highest open-loop rate that holds: 120,000/s (50 % of the closed loop's 240,000/s); above it the server is the limit\n  \
+             steps of the search: 120,000/s held, 180,000/s not met, 150,000/s disturbed\n"
+        );
+        let line = search_line(&search.stage, &search.steps[1]);
+        assert!(line.ends_with("not met, the search goes lower"), "{line}");
+        assert!(!line.contains("NOT VALID"));
+    }
+}
