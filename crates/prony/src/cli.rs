@@ -309,8 +309,7 @@ pub struct RunArgs {
     /// Print the plan and its time, run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Repeat blocks until the interval of every ratio to the baseline (without one: of every rate) is this narrow: ±1%,
-    /// 0.02
+    /// Repeat blocks until the interval of every ratio (without a baseline: of every rate) is this narrow: ±1%, 0.02
     #[arg(long, value_name = "PRECISION", value_parser = half_width)]
     pub until: Option<f64>,
     /// Run only the trials that the record in --out still lacks
