@@ -17,6 +17,7 @@ pub(crate) fn cells(plan: &Plan, trials: &[TrialAnalysis]) -> Vec<Cell> {
     plan.stages
         .iter()
         .enumerate()
+        .filter(|(_, stage)| stage.search.is_none())
         .flat_map(|(index, stage)| {
             let mut planned: BTreeMap<Vec<usize>, (Levels, u32)> = BTreeMap::new();
             for trial in plan.trials.iter().filter(|t| t.stage == index) {

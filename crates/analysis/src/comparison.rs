@@ -14,7 +14,7 @@ use crate::diagnosis::{CallChange, signature_diff};
 use crate::stats::{median, share, spread};
 use crate::words::{self, percent, plural};
 use crate::{Method, Ratio, Spread, TrialAnalysis, trial::analyse_trial};
-use plan::Levels;
+use plan::{Levels, Plan};
 use record::{Arrival, LoadSpec, PROOF_STAGE, RunRecord, Signature, TrialRecord, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -327,8 +327,11 @@ fn sides(record: &RunRecord) -> Vec<Side<'_>> {
         .get("error_limit")
         .and_then(serde_json::Value::as_f64);
     let mut sides: Vec<Side<'_>> = Vec::new();
-    // A proof's arms are copies of a server, and compared with each other already.
-    for trial in record.trials.iter().filter(|t| t.stage != PROOF_STAGE) {
+    let plan = Plan::deserialize(&record.plan).ok();
+    let is_step = |stage: &str| plan.iter().flat_map(Plan::searches).any(|s| s == stage);
+    // A proof's arms are copies of a server, and compared with each other already; a search has its own rates.
+    let own = |t: &&TrialRecord| t.stage != PROOF_STAGE && !is_step(&t.stage);
+    for trial in record.trials.iter().filter(own) {
         let at = sides
             .iter()
             .position(|s| s.stage == trial.stage && *s.levels == trial.levels);

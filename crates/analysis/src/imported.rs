@@ -139,6 +139,7 @@ fn stage_of(name: &str, compared: &str, trials: &[&TrialAnalysis]) -> Stage {
         baseline: Levels::from([(compared.to_owned(), "before".to_owned())]),
         repeats: 1,
         examine: false,
+        search: None,
     }
 }
 

@@ -33,6 +33,7 @@ mod rank;
 mod run;
 #[cfg(test)]
 mod samples;
+mod search;
 #[cfg(test)]
 mod simulated;
 mod stats;
@@ -67,12 +68,13 @@ pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::pasted_facts;
-pub use plan::{Factor, Levels, Plan, Stage, TargetKind, TargetSpec, TrialPlan};
+pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
     Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
     put_back, read_as_aa, status_after, turn,
 };
 pub use run::analyse;
+pub use search::{Search, SearchStep};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;

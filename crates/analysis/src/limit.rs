@@ -19,7 +19,7 @@ const CORE_FULL: f64 = 0.97;
 /// Of full cores, the share that must be the server's own work (interrupts included) to call it the cause.
 const OWN_SHARE: f64 = 0.8;
 /// A closed-loop generator above this, with nothing else saturated, is what the next request waits for.
-const GENERATOR_BUSY: f64 = 0.85;
+pub(crate) const GENERATOR_BUSY: f64 = 0.85;
 /// In a shorter window a task's share of CPU is mostly start-up and the edges of the samples: who was busier than whom
 /// cannot be told.
 const SHORTEST: Nanos = Nanos::from_millis(50);

@@ -3,6 +3,7 @@
 use crate::cells::cells;
 use crate::fairness::fairness;
 use crate::knee::knees;
+use crate::search::searches;
 use crate::tables::tables;
 use crate::trial::analyse_trial;
 use crate::words::{levels, plural, rate};
@@ -23,15 +24,20 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
         serde_json::from_value(record.plan.clone()).map_err(|e| AnalysisError::Plan {
             cause: e.to_string(),
         })?;
-    let (trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = record
+    let is_step = |stage: &str| plan.searches().any(|name| name == stage);
+    let (steps, others): (Vec<_>, Vec<_>) = record
         .trials
         .iter()
         .map(|t| analyse_trial(t, plan.error_limit))
-        .unzip();
+        .partition(|(trial, _)| is_step(&trial.stage));
+    let steps: Vec<TrialAnalysis> = steps.into_iter().map(|(trial, _)| trial).collect();
+    let (trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = others.into_iter().unzip();
+    let searches = searches(record, &plan, &trials, &steps);
     let cells = cells(&plan, &trials);
     Ok(RunAnalysis {
         verdict: run_verdict(&cells, &trials),
         capacity_per_s: best(&cells, true).and_then(rate_of),
+        searches,
         knees: knees(&plan, &cells, &trials),
         fairness: fairness(record, &plan, &cells, &trials),
         warnings: warnings(record, &plan, &trials, &own),
@@ -151,9 +157,14 @@ fn warnings(
 }
 
 fn not_run(record: &RunRecord, plan: &Plan, trials: &[TrialAnalysis]) -> Option<Warning> {
-    let missing = plan.trials.len().saturating_sub(trials.len());
+    let planned = plan.trials.iter();
+    // The steps of a search are planned as many as it may need.
+    let planned = planned
+        .filter(|t| plan.stages[t.stage].search.is_none())
+        .count();
+    let missing = planned.saturating_sub(trials.len());
     let stopped = if record.manifest.interrupted {
-        ": a person stopped the run"
+        ": the run was interrupted"
     } else {
         ""
     };
@@ -162,7 +173,7 @@ fn not_run(record: &RunRecord, plan: &Plan, trials: &[TrialAnalysis]) -> Option<
             "trials_not_run",
             format!(
                 "{missing} of {} did not run{stopped}",
-                plural(plan.trials.len() as u64, "planned trial")
+                plural(planned as u64, "planned trial")
             ),
             "continue the run",
         )
@@ -232,9 +243,14 @@ fn unavailable(record: &RunRecord) -> Vec<Warning> {
             0 => String::new(),
             more => format!(" (and {more} more alike)"),
         };
+        let failed = match gap.what.as_str() {
+            // It went on, at a slower pace.
+            "sampling" => "",
+            _ => "could not be watched: ",
+        };
         Warning::new(
             "not_watched",
-            format!("{} could not be watched: {}{alike}", gap.what, gap.reason),
+            format!("{} {failed}{}{alike}", gap.what, gap.reason),
             gap.remedy.clone(),
         )
     };
@@ -447,6 +463,81 @@ mod tests {
         );
         assert_eq!(open_loop(vec!["1000", "2000", "3000"]).knees, []);
         has_only_numbers(&analysis);
+    }
+
+    /// A closed loop of 8,000/s; the open loop holds 4,500/s. The steps of the search carry no levels.
+    fn searched(rates: Vec<&'static str>) -> record::RunRecord {
+        let stage = |name, factor, levels: Vec<&'static str>| StageSample {
+            name,
+            factors: vec![(factor, levels)],
+            baseline: vec![],
+            repeats: 1,
+        };
+        let stages = [
+            stage("closed", "connections", vec!["16", "64"]),
+            stage("edge", "rate", rates),
+        ];
+        let figures = |levels: &Levels, _| match levels.get("rate") {
+            None => Figures {
+                answers: 80_000,
+                service: Nanos::from_millis(number(levels, "connections") as u64 / 8),
+                server: 0.99,
+                generator: 0.4,
+            },
+            Some(_) => Figures {
+                answers: (number(levels, "rate").min(4_500.0) * 10.0) as u64,
+                service: Nanos::from_millis(2),
+                server: number(levels, "rate") / 5_000.0,
+                generator: 0.2,
+            },
+        };
+        let mut record = run(&stages, figures);
+        let mut plan: Plan = serde_json::from_value(record.plan).unwrap();
+        plan.stages[1].search = Some(plan::SearchFor::Rate);
+        for (step, trial) in plan.trials.iter_mut().filter(|t| t.stage == 1).enumerate() {
+            trial.levels.clear();
+            trial.block = step as u32;
+        }
+        record.plan = serde_json::to_value(&plan).unwrap();
+        for trial in record.trials.iter_mut().filter(|t| t.stage == "edge") {
+            trial.levels.clear();
+        }
+        record
+    }
+
+    #[test]
+    fn a_step_that_was_not_met_is_no_failed_trial() {
+        let record = searched(vec!["4000", "6000", "5000", "4250", "4250"]);
+        let analysis = analyse(&record).unwrap();
+        let plan: Plan = serde_json::from_value(record.plan).unwrap();
+        let search = &analysis.searches[0];
+        let held: Vec<Option<bool>> = search.steps.iter().map(|s| s.held).collect();
+        assert_eq!(held, [true, false, false, true, true].map(Some));
+        assert_eq!(
+            (search.bound_per_s, search.found_per_s),
+            (Some(8_000.0), Some(4_250.0))
+        );
+        assert_eq!(search.limit_above, Some(Limit::Server));
+        assert_eq!(analysis.trials.len(), 2);
+        assert_eq!(analysis.cells.len(), 2);
+        assert!(analysis.warnings.is_empty(), "{:?}", analysis.warnings);
+        assert!(analysis.verdict.valid);
+        assert_eq!(analysis.full_rate_per_s(&plan, 2), Some(4_250.0));
+        assert_eq!(
+            analysis.full_rate_per_s(&plan, 1),
+            Some(8_000.0),
+            "no search before it"
+        );
+    }
+
+    #[test]
+    fn a_stored_search_says_where_it_goes_on() {
+        let next = |rates| analyse(&searched(rates)).unwrap().searches[0].next_per_s();
+        assert_eq!(next(vec!["4000"]), Some(6_000.0));
+        assert_eq!(next(vec!["4000", "6000"]), Some(5_000.0));
+        assert_eq!(next(vec!["4000", "6000", "5000"]), Some(4_500.0));
+        assert_eq!(next(vec!["4400", "4600"]), Some(4_400.0), "once more");
+        assert_eq!(next(vec!["4400", "4600", "4400"]), None);
     }
 
     /// One connection is the sweep's only valid cell; from eight on the generator is the limit.

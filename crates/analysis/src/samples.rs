@@ -300,6 +300,7 @@ fn plan_stage(sample: &StageSample) -> plan::Stage {
             .collect(),
         repeats: sample.repeats,
         examine: true,
+        search: None,
     }
 }
 

@@ -61,7 +61,7 @@ fn ended_early(state: &TrialState) -> Option<Verdict> {
     match state {
         TrialState::Complete => None,
         TrialState::Interrupted => Some(Verdict::invalid(
-            "a person stopped the trial before its end",
+            "interrupted before the end of the trial",
             "continue the run",
         )),
         TrialState::Failed { error, remedy } => Some(Verdict::invalid(error, remedy)),

@@ -376,6 +376,9 @@ pub struct RunAnalysis {
     pub verdict: Verdict,
     /// Highest valid closed-loop rate (median of its cell), per second.
     pub capacity_per_s: Option<f64>,
+    /// Searches for the highest open-loop rate that holds. Their steps are not among `trials`.
+    #[serde(default)]
+    pub searches: Vec<crate::Search>,
     /// One entry per stage and combination of levels, in the order of the file.
     pub cells: Vec<Cell>,
     /// Knees found.

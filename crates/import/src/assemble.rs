@@ -449,6 +449,7 @@ fn stages(items: &[Item], options: &Options) -> Result<Vec<Stage>, ImportError> 
                 baseline: Levels::new(),
                 repeats: 1,
                 examine: false,
+                search: None,
             });
             stages.len() - 1
         });

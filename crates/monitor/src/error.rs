@@ -38,7 +38,7 @@ pub enum MonitorError {
         watched: usize,
     },
     /// Sampling at the rhythm that was asked for would take more than its budget.
-    #[error("one took {took} of CPU, so they came up to {widest} apart in place of {asked}")]
+    #[error("slowed from {asked} to {widest}: one sample took {took} of CPU")]
     TooDear {
         /// The rhythm that was asked for.
         asked: Nanos,

@@ -190,7 +190,7 @@ fn sample_until(ended: &mpsc::Receiver<()>, mut schedule: Schedule, sampler: &Mu
             took: nanos(Duration::from_secs_f64(dearest_s)),
             widest: nanos(schedule.widest),
         };
-        lock(sampler).unavailable("some of the samples", &error);
+        lock(sampler).unavailable("sampling", &error);
     }
 }
 

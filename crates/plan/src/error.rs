@@ -163,12 +163,10 @@ pub enum Fault {
         arrival: String,
     },
     /// A rate relative to a capacity that nothing measures.
-    #[error(
-        "a `rate` of {percent} % is a share of the capacity, but no earlier stage measures the capacity"
-    )]
+    #[error("{asks}, but no earlier stage measures the capacity")]
     NoCapacity {
-        /// The share.
-        percent: f64,
+        /// What needs it.
+        asks: String,
     },
     /// The design has more trials than anyone would wait for.
     #[error(

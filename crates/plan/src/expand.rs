@@ -16,8 +16,8 @@ use crate::target_keys::Read;
 use crate::targets::{Resolved, start_order};
 use crate::topology::{self, CLIENT};
 use crate::{
-    Factor, IrqPin, Levels, MOST_REPEATS, MOST_TRIALS, Plan, Stage, TWIN, TWIN_NO, TWIN_YES,
-    TargetSpec, Topology, TrialPlan, Until, template,
+    Factor, IrqPin, Levels, MOST_REPEATS, MOST_TRIALS, Plan, SEARCH_STEPS, Stage, TWIN, TWIN_NO,
+    TWIN_YES, TargetSpec, Topology, TrialPlan, Until, template,
 };
 use record::{Arrival, Nanos, Warning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,14 +102,20 @@ fn add_stage(
     report: &mut Report,
 ) {
     let mut factors = section.plain_factors();
-    let repeats = section.design.repeats.unwrap_or(DEFAULT_REPEATS);
+    let design = &section.design;
+    let (repeats, baseline) = match section.search {
+        Some(_) => (SEARCH_STEPS, &[][..]),
+        None => (
+            design.repeats.unwrap_or(DEFAULT_REPEATS),
+            design.baseline.as_deref().unwrap_or_default(),
+        ),
+    };
     let stage = plan.stages.len();
-    let baseline = section.design.baseline.as_deref().unwrap_or_default();
     let mut baseline = report
         .take(baseline_levels(baseline, &factors))
         .unwrap_or_default();
     let mut levels = cells(&factors);
-    if section.design.aa == Some(true) {
+    if design.aa == Some(true) && section.search.is_none() {
         report.take(check_twin(section));
         add_twins(&mut factors, &mut baseline, &mut levels);
     }
@@ -118,7 +124,8 @@ fn add_stage(
         baseline,
         factors: factors.clone(),
         repeats,
-        examine: section.design.examine.unwrap_or(true),
+        examine: design.examine.unwrap_or(true) && section.search.is_none(),
+        search: section.search,
     });
     if report
         .take(check_size(section, &factors, repeats))
@@ -142,6 +149,16 @@ fn add_stage(
         .into_iter()
         .filter_map(|levels| cell(levels).trial(stage, read, report))
         .collect();
+    if section.search.is_some() {
+        // The search of one cell ends before that of the next begins.
+        for trial in &trials {
+            for step in 0..repeats {
+                plan.trials
+                    .push(placed(trial, plan.trials.len(), step, random));
+            }
+        }
+        return;
+    }
     for block in 0..repeats {
         random.shuffle(&mut trials);
         for trial in &trials {
@@ -407,13 +424,20 @@ impl Cell<'_> {
         draft.spec.warmup = design.warmup.unwrap_or(DEFAULT_WARMUP);
         draft.spec.url = self.url(&draft)?;
         let url_at = draft.url_at;
+        if self.section.search.is_some() {
+            draft.search_rate(self.section.at);
+        }
         let load = draft.finish()?;
-        match load.rate_of_capacity {
-            Some(share) if !self.has_capacity => {
-                let percent = share * 100.0;
-                Err(Found::at(load.rate_at, Fault::NoCapacity { percent }))
+        let asks = match load.rate_of_capacity {
+            Some(share) => format!("a `rate` of {} % is a share of the capacity", share * 100.0),
+            None if self.section.search.is_some() => {
+                "a search for the highest rate begins at the capacity".to_owned()
             }
-            _ => Ok((url_at, load)),
+            None => return Ok((url_at, load)),
+        };
+        match self.has_capacity {
+            true => Ok((url_at, load)),
+            false => Err(Found::at(load.rate_at, Fault::NoCapacity { asks })),
         }
     }
 

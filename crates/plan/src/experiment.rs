@@ -15,7 +15,7 @@ use crate::targets::{self, Target};
 use crate::template::{TEMPLATE_NAMES, is_word};
 use crate::topology;
 use crate::tuning::{self, Profile};
-use crate::{Factor, IrqPin, Levels};
+use crate::{Factor, IrqPin, Levels, SearchFor};
 use record::Nanos;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const KEYS: [&str; 12] = [
     "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
     "table", "onload",
 ];
-const STAGE_KEYS: [&str; 4] = ["name", "factor", "load", "design"];
+const STAGE_KEYS: [&str; 5] = ["name", "factor", "load", "design", "search"];
 const DESIGN_KEYS: [&str; 11] = [
     "baseline",
     "repeats",
@@ -67,6 +67,7 @@ pub(crate) struct Section {
     pub factors: Vec<TypedFactor>,
     pub load: Vec<Entry>,
     pub design: Design,
+    pub search: Option<SearchFor>,
 }
 
 /// A factor whose levels still know their types and places.
@@ -215,12 +216,46 @@ fn stage(field: Field<'_>, index: usize, report: &mut Report) -> Result<Section,
     for f in field.table()?.iter().map(Entry::field) {
         let result = match f.name {
             "name" => f.text().map(|name| section.name = name.to_owned()),
+            "search" => f
+                .choice(&[("rate", SearchFor::Rate)])
+                .map(|search| section.search = Some(search)),
             _ if STAGE_KEYS.contains(&f.name) => section.set(f, &STAGE_DESIGN_KEYS, report),
             _ => Err(f.unknown_key("[[stage]]", &STAGE_KEYS)),
         };
         report.take(result);
     }
+    check_search(&section)?;
     Ok(section)
+}
+
+/// A search sets the rate of its steps and decides how many there are.
+fn check_search(section: &Section) -> Result<(), Found> {
+    let own_rate = || {
+        let factors = section.factors.iter().map(|f| f.factor.name.as_str());
+        let mut set = factors.chain(section.load.iter().map(|e| e.name.as_str()));
+        set.any(|name| name == "rate")
+    };
+    let design = &section.design;
+    let (second, why) = if section.search.is_none() {
+        return Ok(());
+    } else if own_rate() {
+        ("rate", "the search chooses the rate of each step")
+    } else if design.repeats.is_some() {
+        ("repeats", "a search takes as many steps as it needs")
+    } else if design.baseline.is_some() {
+        ("baseline", "the steps of a search are not compared")
+    } else if design.aa == Some(true) {
+        ("aa", "the steps of a search are not compared")
+    } else {
+        return Ok(());
+    };
+    let fault = Fault::Conflict {
+        first: "search".to_owned(),
+        second: second.to_owned(),
+        inside: format!("stage `{}`", section.name),
+        why,
+    };
+    Err(Found::at(section.at, fault))
 }
 
 fn different_names(stages: &[Section]) -> Result<(), Found> {
@@ -288,7 +323,10 @@ impl Section {
     /// This stage laid over the top level.
     pub fn over(&self, top: &Section) -> Section {
         let factor_here = |name: &str| self.factors.iter().find(|f| f.factor.name == name);
-        let load_here = |name: &str| self.load.iter().any(|e| e.name == name);
+        // A search chooses the rate, so that one of the top level gives way too.
+        let load_here = |name: &str| {
+            self.load.iter().any(|e| e.name == name) || (self.search.is_some() && name == "rate")
+        };
         let kept = top.factors.iter().filter(|f| !load_here(&f.factor.name));
         let mut factors: Vec<TypedFactor> = kept
             .map(|f| factor_here(&f.factor.name).unwrap_or(f).clone())
@@ -304,6 +342,7 @@ impl Section {
             name: self.name.clone(),
             load: kept.chain(&self.load).cloned().collect(),
             design: self.design.over(&top.design),
+            search: self.search,
             factors,
         }
     }

@@ -27,6 +27,7 @@ mod targets;
 pub mod template;
 mod topology;
 pub mod tuning;
+pub mod typed;
 mod types;
 
 pub use adapter::adapters;
@@ -34,6 +35,7 @@ pub use address::{reachable, resolve_url};
 pub use again::Again;
 pub use error::{Fault, PlanError, Problem};
 pub use figure::{Figure, FigureOver, Over, UnknownFigure};
+pub use load::FIELDS as LOAD_FIELDS;
 pub use near_miss::near_miss;
 pub use skip::Lack;
 pub use table::{Only, TableKind, TableSpec};
@@ -48,6 +50,10 @@ pub const MOST_TRIALS: u64 = 50_000;
 /// otherwise.
 pub const MOST_REPEATS: u32 = 50;
 
+/// Steps after which the search of a stage ends with what it has found: halving and bisecting reaches 5 % in seven, and
+/// confirming it takes one or two.
+pub const SEARCH_STEPS: u32 = 10;
+
 /// Factor that `aa = true` adds to a stage, with the levels [`TWIN_NO`] and [`TWIN_YES`].
 pub const TWIN: &str = "twin";
 /// Level of every cell of the experiment itself.
@@ -59,7 +65,7 @@ pub const TWIN_YES: &str = "yes";
 /// included.
 pub fn parse_half_width(text: &str) -> Option<f64> {
     let number = text.trim().trim_start_matches(['±', '+', '-']).trim();
-    let share = node::percent(number).or_else(|| number.parse().ok())?;
+    let share = typed::percent(number).or_else(|| number.parse().ok())?;
     (share > 0.0 && share < 1.0).then_some(share)
 }
 
@@ -123,6 +129,12 @@ impl Plan {
                 budget: None,
             })
         });
+    }
+
+    /// The names of the stages that are searches.
+    pub fn searches(&self) -> impl Iterator<Item = &str> {
+        let searches = self.stages.iter().filter(|s| s.search.is_some());
+        searches.map(|s| s.name.as_str())
     }
 
     /// One more block of a stage: every cell once, in an order of its own. Its trials follow the stage's last one, and

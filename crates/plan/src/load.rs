@@ -1,17 +1,18 @@
 //! `[load]`: the fields of a load, their short forms, and fields that depend on a factor's level.
 //!
 //! A field is set by `[load]`, by a stage's `load.X`, or by a factor of the same name. Any field may be
-//! a table with one value for each level of one factor: `url = { direct = "...", proxied = "..." }`.
+//! a table with one value for each level of one factor: `url = { direct = "...", proxied = "..." }`. What a value may
+//! be is said in [`typed`], for the command line too.
 //! The surprise: such a table names no factor; the factor is the one whose levels are the table's keys.
 
 use crate::error::{Fault, Found};
 use crate::levels::Cell;
-use crate::node::{Entry, Field, Value, percent};
-use record::{Arrival, Body, Close, Engine, LoadSpec};
-use std::net::{IpAddr, Ipv4Addr};
+use crate::node::{Entry, Field, Value};
+use crate::typed::{self, Process, Rate};
+use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub(crate) const FIELDS: [&str; 17] = [
+pub const FIELDS: [&str; 17] = [
     "url",
     "connections",
     "threads",
@@ -30,19 +31,6 @@ pub(crate) const FIELDS: [&str; 17] = [
     "body_file",
     "insecure",
 ];
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Rate {
-    PerSecond(f64),
-    OfCapacity(f64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Process {
-    Closed,
-    Constant,
-    Poisson,
-}
 
 /// A load under construction.
 #[derive(Clone, Debug)]
@@ -78,42 +66,34 @@ impl Draft {
         match field.name {
             "url" => {
                 self.url_at = field.node.at;
-                spec.url = field.text()?.to_owned();
+                spec.url = field.fitting(typed::url(field.text()?))?;
             }
             "connections" => spec.connections = field.count32(1)?,
             "threads" => spec.threads = Some(field.count32(1)?),
-            "rate" => self.rate = Some((field.node.at, rate(field)?)),
-            "arrival" => {
-                let process = field.choice(&[
-                    ("constant", Process::Constant),
-                    ("poisson", Process::Poisson),
-                    ("closed", Process::Closed),
-                ])?;
-                self.process = Some((field.node.at, process));
-            }
+            "rate" => self.rate = Some((field.node.at, field.typed(typed::rate)?)),
+            "arrival" => self.process = Some((field.node.at, field.typed(typed::process)?)),
             "requests_per_connection" => {
                 spec.requests_per_connection = Some(field.count(0)?).filter(|n| *n > 0);
             }
-            "close" => spec.close = field.choice(&[("fin", Close::Fin), ("rst", Close::Rst)])?,
+            "close" => spec.close = field.typed(typed::close)?,
             "pipeline" => spec.pipeline = field.count32(1)?,
-            "engine" => {
-                spec.engine = field.choice(&[
-                    ("auto", Engine::Auto),
-                    ("uring", Engine::Uring),
-                    ("epoll", Engine::Epoll),
-                ])?;
-            }
-            "source" => spec.source = sources(field)?,
-            "cpus" => spec.cpus = field.cpus()?,
+            "engine" => spec.engine = field.typed(typed::engine)?,
+            "source" => spec.source = field.typed_list(typed::sources)?,
+            "cpus" => spec.cpus = field.typed_list(typed::cpus)?,
             "timeout" => spec.timeout = field.duration_above_zero()?,
-            "method" => spec.method = method(field)?,
+            "method" => spec.method = field.typed(typed::method)?,
             "headers" => spec.headers = headers(field)?,
-            "body" => self.set_body(Body::Text(field.text()?.to_owned()), field, inside)?,
+            "body" => self.set_body(typed::body(field.text()?), field, inside)?,
             "body_file" => self.set_body(Body::File(field.text()?.to_owned()), field, inside)?,
             "insecure" => spec.insecure = field.boolean()?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
         Ok(())
+    }
+
+    /// The rate of a step is what the search is about: 0 until the step begins. A rate of the top level gives way.
+    pub fn search_rate(&mut self, at: usize) {
+        self.rate = Some((at, Rate::PerSecond(0.0)));
     }
 
     fn set_body(&mut self, body: Body, field: Field<'_>, inside: &str) -> Result<(), Found> {
@@ -177,69 +157,12 @@ fn closed_with_rate(at: usize) -> Found {
     Found::at(at, fault)
 }
 
-fn rate(field: Field<'_>) -> Result<Rate, Found> {
-    let expected = || {
-        field.must_be("above 0: requests per second (\"10k\") or a share of the capacity (\"80%\")")
-    };
-    let rate = match &field.node.value {
-        Value::Float(per_s) => Rate::PerSecond(*per_s),
-        Value::Text(text) if text.trim_end().ends_with('%') => {
-            Rate::OfCapacity(percent(text).ok_or_else(expected)?)
-        }
-        _ => Rate::PerSecond(field.count(1)? as f64),
-    };
-    match rate {
-        Rate::PerSecond(x) | Rate::OfCapacity(x) if x.is_finite() && x > 0.0 => Ok(rate),
-        _ => Err(expected()),
-    }
-}
-
-/// A method is a token of RFC 9110 5.6.2; only the letters and the hyphen of real methods are taken.
-fn method(field: Field<'_>) -> Result<String, Found> {
-    let text = field.text()?;
-    let is_method = |c: char| c.is_ascii_alphabetic() || c == '-';
-    if text.is_empty() || !text.chars().all(is_method) {
-        return Err(field.must_be("a method such as \"GET\""));
-    }
-    Ok(text.to_owned())
-}
-
 fn headers(field: Field<'_>) -> Result<Vec<(String, String)>, Found> {
     let header = |e: &Entry| {
         let value = e.field().plain()?;
-        // A line end in a header would let an experiment send a request that it does not count.
-        if value.contains(['\r', '\n']) || e.name.contains(['\r', '\n', ':', ' ']) {
-            return Err(e.field().must_be("one header line"));
-        }
-        Ok((e.name.clone(), value))
+        e.field().fitting(typed::header(&e.name, &value))
     };
     field.table()?.iter().map(header).collect()
-}
-
-/// `"127.0.0.2"`, `"127.0.0.2-127.0.0.9"`, or a list of those.
-fn sources(field: Field<'_>) -> Result<Vec<IpAddr>, Found> {
-    let one = |f: Field<'_>| {
-        addresses(f.text()?).ok_or_else(|| f.must_be("addresses such as \"127.0.0.2-127.0.0.9\""))
-    };
-    match field.node.value {
-        Value::List(_) => {
-            let lists: Result<Vec<_>, _> = field.list()?.map(one).collect();
-            Ok(lists?.concat())
-        }
-        _ => one(field),
-    }
-}
-
-fn addresses(text: &str) -> Option<Vec<IpAddr>> {
-    let Some((first, last)) = text.split_once('-') else {
-        return Some(vec![text.trim().parse().ok()?]);
-    };
-    let first: Ipv4Addr = first.trim().parse().ok()?;
-    let last: Ipv4Addr = last.trim().parse().ok()?;
-    let (first, last) = (u32::from(first), u32::from(last));
-    // 65536 addresses of 28232 ports each are beyond any load of one machine.
-    (first <= last && last - first < 65_536)
-        .then(|| (first..=last).map(|a| Ipv4Addr::from(a).into()).collect())
 }
 
 /// The value of `field` for a cell: itself, or the entry of a keyed table for the cell's level.

@@ -4,7 +4,8 @@
 //! tables become lists of entries in the order in which they were written.
 
 use crate::error::{Fault, Found, unknown};
-use record::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
+use crate::typed::{self, Misfit};
+use record::{Bytes, Nanos};
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
@@ -195,52 +196,61 @@ impl<'a> Field<'a> {
             .collect()
     }
 
-    /// A number of at least `least`, typed as a number or with an SI suffix.
-    pub fn count(&self, least: u64) -> Result<u64, Found> {
-        let expected = || self.must_be(format!("a whole number of at least {least}"));
-        let value = match &self.node.value {
-            Value::Integer(i) => u64::try_from(*i).map_err(|_| expected())?,
-            Value::Text(s) => self.unit(parse_count(s))?,
-            _ => return Err(expected()),
-        };
-        if value < least {
-            return Err(expected());
+    /// The value that a parser of [`typed`] made, or what is wrong with it here.
+    pub fn fitting<T>(&self, value: Result<T, Misfit>) -> Result<T, Found> {
+        value.map_err(|misfit| match misfit {
+            Misfit::MustBe(expected) => self.must_be(expected),
+            Misfit::Unknown(fault) => Found::at(self.node.at, *fault),
+        })
+    }
+
+    /// A text, or a number as it was typed, read by a parser of [`typed`].
+    pub fn typed<T>(&self, parse: impl Fn(&str) -> Result<T, Misfit>) -> Result<T, Found> {
+        self.fitting(match &self.node.value {
+            Value::Text(text) => parse(text),
+            Value::Integer(n) => parse(&n.to_string()),
+            Value::Float(x) => parse(&x.to_string()),
+            // No value is empty: the parser says what it must be.
+            _ => parse(""),
+        })
+    }
+
+    /// The same for a list, which may also be typed as one text: `[0, 2]` or `"0,2"`.
+    pub fn typed_list<T>(
+        &self,
+        parse: impl Fn(&str) -> Result<Vec<T>, Misfit>,
+    ) -> Result<Vec<T>, Found> {
+        match self.node.value {
+            Value::List(_) => {
+                let lists: Result<Vec<Vec<T>>, Found> =
+                    self.list()?.map(|item| item.typed(&parse)).collect();
+                Ok(lists?.into_iter().flatten().collect())
+            }
+            _ => self.typed(parse),
         }
-        Ok(value)
+    }
+
+    /// A whole number of at least `least`, typed as a number or with an SI suffix.
+    pub fn count(&self, least: u64) -> Result<u64, Found> {
+        self.typed(|text| typed::count(text, least))
     }
 
     /// Like [`Field::count`], for what is counted in 32 bits.
     pub fn count32(&self, least: u64) -> Result<u32, Found> {
-        u32::try_from(self.count(least)?).map_err(|_| self.must_be(format!("at most {}", u32::MAX)))
+        self.typed(|text| typed::count32(text, least))
     }
 
     /// A duration: text with a unit, or a number of seconds.
     pub fn duration(&self) -> Result<Nanos, Found> {
-        match &self.node.value {
-            Value::Text(s) => self.unit(parse_duration(s)),
-            Value::Integer(s) if *s >= 0 => self.unit(parse_duration(&s.to_string())),
-            Value::Float(s) if s.is_finite() && *s >= 0.0 => {
-                self.unit(parse_duration(&s.to_string()))
-            }
-            _ => Err(self.must_be("a duration such as \"10s\"")),
-        }
+        self.typed(typed::duration)
     }
 
     pub fn duration_above_zero(&self) -> Result<Nanos, Found> {
-        match self.duration()? {
-            Nanos(0) => Err(self.must_be("longer than nothing")),
-            duration => Ok(duration),
-        }
+        self.typed(typed::duration_above_zero)
     }
 
     pub fn bytes(&self) -> Result<Bytes, Found> {
-        match &self.node.value {
-            Value::Text(s) => self.unit(parse_bytes(s)),
-            Value::Integer(i) => u64::try_from(*i)
-                .map(Bytes)
-                .map_err(|_| self.must_be("a size such as \"91KiB\"")),
-            _ => Err(self.must_be("a size such as \"91KiB\"")),
-        }
+        self.typed(typed::bytes)
     }
 
     /// A limit: `"none"` for a level without one.
@@ -290,15 +300,7 @@ impl<'a> Field<'a> {
 
     /// A share of one: `"1%"` or `0.01`.
     pub fn share(&self) -> Result<f64, Found> {
-        let share = match &self.node.value {
-            Value::Text(s) => percent(s),
-            Value::Float(x) => Some(*x),
-            Value::Integer(i) => Some(*i as f64),
-            _ => None,
-        };
-        share
-            .filter(|s| (0.0..=1.0).contains(s))
-            .ok_or_else(|| self.must_be("a share such as \"1%\", from 0 to 100 %"))
+        self.typed(typed::share)
     }
 
     /// Half the width of an interval: `"±1%"`, `"1%"` or `0.01`.
@@ -311,16 +313,9 @@ impl<'a> Field<'a> {
         share.ok_or_else(|| self.must_be("a precision such as \"1%\", above 0 and below 100 %"))
     }
 
-    /// CPU numbers: `[0, 2]` or `"0-3,6"`, as taskset writes them.
+    /// A set of CPUs, rising: `[0, 2]` or `"0-3,6"`, as taskset writes them.
     pub fn cpus(&self) -> Result<Vec<u32>, Found> {
-        let mut cpus = match &self.node.value {
-            Value::Text(s) => cpu_list(s).ok_or_else(|| self.must_be("CPUs such as \"0-3,6\""))?,
-            Value::List(_) => self
-                .list()?
-                .map(|f| f.count32(0))
-                .collect::<Result<_, _>>()?,
-            _ => return Err(self.must_be("CPUs such as [0, 2] or \"0-3,6\"")),
-        };
+        let mut cpus = self.typed_list(typed::cpus)?;
         cpus.sort_unstable();
         cpus.dedup();
         Ok(cpus)
@@ -328,70 +323,13 @@ impl<'a> Field<'a> {
 
     /// One of a few words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Found> {
-        let typed = self.text()?;
-        let known = || choices.iter().map(|(name, _)| *name);
-        choices
-            .iter()
-            .find(|(name, _)| *name == typed)
-            .map(|(_, value)| *value)
-            .ok_or_else(|| unknown(self.node.at, "value", typed, self.name, known()))
+        self.fitting(typed::choice(self.name, self.text()?, choices))
     }
-
-    fn unit<T>(&self, parsed: Result<T, UnitError>) -> Result<T, Found> {
-        parsed.map_err(|e| {
-            let fault = Fault::Unexpected {
-                what: self.name.to_owned(),
-                expected: match e {
-                    UnitError::NoNumber { what, example, .. } => {
-                        format!("a {what} such as \"{example}\"")
-                    }
-                    UnitError::UnknownUnit { what, known, .. } => {
-                        format!("a {what} in one of the units {known}")
-                    }
-                },
-                found: self.node.in_words(),
-            };
-            Found::at(self.node.at, fault)
-        })
-    }
-}
-
-/// `"80%"` -> 0.8.
-pub(crate) fn percent(text: &str) -> Option<f64> {
-    let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
-    (number.is_finite() && number >= 0.0).then_some(number / 100.0)
-}
-
-/// The kernel's list format; at most 4096 CPUs so that a typing error does not fill the memory.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= 4096 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists_as_taskset_writes_them() {
-        for (text, want) in [
-            ("0", Some(vec![0])),
-            ("0-2,5", Some(vec![0, 1, 2, 5])),
-            ("3-1", None),
-            ("0-99999999", None),
-            ("a", None),
-        ] {
-            assert_eq!(cpu_list(text), want, "{text}");
-        }
-    }
 
     #[test]
     fn entries_keep_the_order_of_the_file() {

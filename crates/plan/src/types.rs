@@ -90,6 +90,18 @@ pub struct Stage {
     /// The last trial of each cell is examined: its servers are profiled, and what they do for a request is counted.
     #[serde(default = "examined")]
     pub examine: bool,
+    /// The trials are the steps of a search, `block` being the step: such a stage has no cells and no repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchFor>,
+}
+
+/// What a stage searches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchFor {
+    /// The highest open-loop rate that holds. The rate of a step stands in its load as 0 until the steps before it
+    /// have been judged.
+    Rate,
 }
 
 fn examined() -> bool {
@@ -120,8 +132,9 @@ pub struct TrialPlan {
     pub targets: Vec<TargetSpec>,
     /// The load. Its URL names a target (`http://backend/`) or an outside address.
     pub load: LoadSpec,
-    /// Open loop: `load.arrival`'s rate is this share (0.9 = 90 %) of the capacity found by the earlier
-    /// closed-loop stages of this run; `None` when the rate is absolute.
+    /// Open loop: `load.arrival`'s rate is this share (0.9 = 90 %) of the rate that the last search before it found
+    /// to hold, or without a search of the capacity that the closed-loop stages before it found; `None` when the rate
+    /// is absolute.
     pub rate_of_capacity: Option<f64>,
     /// Hosts and links that the trial makes for itself; `None` runs where prony runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -137,32 +137,91 @@ fn experiment(name: &str) -> Plan {
 }
 
 #[test]
-fn quickstart_is_a_sweep_and_then_shares_of_its_capacity() {
+fn quickstart_is_a_sweep_a_search_and_shares_of_what_the_search_found() {
     let plan = experiment("quickstart.toml");
-    assert!(plan.time() <= Nanos::from_secs(45), "{}", plan.time());
-    assert_eq!(plan.stages.len(), 2);
-    let (closed, open): (Vec<_>, Vec<_>) = plan.trials.iter().partition(|t| t.stage == 0);
-    assert_eq!((closed.len(), open.len()), (8, 6));
-    assert!(closed.iter().all(|t| t.load.arrival == Arrival::Closed));
-    let shares: BTreeSet<u32> = open
-        .iter()
+    assert!(plan.time() <= Nanos::from_secs(60), "{}", plan.time());
+    assert_eq!(plan.stages.len(), 3);
+    let of_stage = |stage| plan.trials.iter().filter(move |t| t.stage == stage);
+    assert_eq!((of_stage(0).count(), of_stage(2).count()), (8, 4));
+    assert!(of_stage(0).all(|t| t.load.arrival == Arrival::Closed));
+    let steps: Vec<u32> = of_stage(1).map(|t| t.block).collect();
+    assert_eq!(steps, (0..plan::SEARCH_STEPS).collect::<Vec<_>>());
+    assert_eq!(plan.searches().collect::<Vec<_>>(), ["highest rate"]);
+    let shares: BTreeSet<u32> = of_stage(2)
         .map(|t| (t.rate_of_capacity.unwrap() * 100.0).round() as u32)
         .collect();
-    assert_eq!(
-        shares.into_iter().collect::<Vec<_>>(),
-        [25, 50, 75, 90, 100, 110]
-    );
-    let seeds: BTreeSet<u64> = open
-        .iter()
+    assert_eq!(shares.into_iter().collect::<Vec<_>>(), [25, 50, 75, 90]);
+    let seeds: BTreeSet<u64> = of_stage(1)
+        .chain(of_stage(2))
         .map(|t| match t.load.arrival {
             Arrival::Poisson { seed, .. } => seed,
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(
-        seeds.len(),
-        open.len(),
-        "every trial has arrivals of its own"
+    assert_eq!(seeds.len(), 14, "every trial has arrivals of its own");
+}
+
+const CLOSED_THEN: &str = r#"
+question = "?"
+[target.s]
+origin = {}
+[load]
+url = "http://s/"
+[design]
+repeats = 3
+[[stage]]
+name = "closed"
+factor.connections = [1, 8]
+"#;
+
+/// A search chooses its rates: one that stands above it gives way, and the repeats are those of other stages.
+#[test]
+fn a_search_has_steps_of_its_own_in_every_cell() {
+    let text = format!(
+        "{CLOSED_THEN}[[stage]]\nname = \"edge\"\nsearch = \"rate\"\nfactor.pipeline = [1, 2]\n"
+    );
+    let plan = parse(&text).unwrap();
+    let steps: Vec<_> = plan.trials.iter().filter(|t| t.stage == 1).collect();
+    assert_eq!(steps.len() as u32, 2 * plan::SEARCH_STEPS);
+    for (i, step) in steps.iter().enumerate() {
+        let i = i as u32;
+        assert_eq!(step.block, i % plan::SEARCH_STEPS);
+        assert_eq!(step.load.pipeline, 1 + i / plan::SEARCH_STEPS);
+        assert_eq!(step.load.arrival, Arrival::Constant { per_s: 0.0 });
+    }
+}
+
+#[test]
+fn what_a_search_cannot_have_is_refused() {
+    for (stage, want) in [
+        (
+            "search = \"rate\"\nload.rate = 5",
+            "`search` and `rate` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"rate\"\nfactor.rate = [5]",
+            "`search` and `rate` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"rate\"\ndesign.repeats = 2",
+            "`search` and `repeats` cannot both be given in stage `s`",
+        ),
+        (
+            "search = \"connections\"",
+            "unknown value `connections` in search",
+        ),
+    ] {
+        let text = format!("{CLOSED_THEN}[[stage]]\nname = \"s\"\n{stage}\n");
+        let error = Plan::parse(&text, "f", &|_| Err(String::new())).unwrap_err();
+        assert!(error.to_string().contains(want), "{stage}: {error}");
+    }
+    let first = CLOSED_THEN.replace("factor.connections = [1, 8]", "search = \"rate\"");
+    let error = Plan::parse(&first, "f", &|_| Err(String::new())).unwrap_err();
+    assert!(
+        error.to_string().contains(
+            "a search for the highest rate begins at the capacity, but no earlier stage measures the capacity"
+        ),
+        "{error}"
     );
 }
 
@@ -170,14 +229,13 @@ fn quickstart_is_a_sweep_and_then_shares_of_its_capacity() {
 fn nginx_static_compares_keep_alive_with_a_connection_per_request() {
     let plan = experiment("nginx-static.toml");
     assert!(plan.time() <= Nanos::from_secs(180), "{}", plan.time());
-    assert_eq!(plan.trials.len(), 2 * 4 * 5);
+    assert_eq!(plan.trials.len(), 2 * 3 * 5);
     for trial in &plan.trials {
         let want = (trial.levels["reuse"] == "per_request").then_some(1);
         assert_eq!(trial.load.requests_per_connection, want);
-        assert_eq!(
-            trial.load.connections.to_string(),
-            trial.levels["connections"]
-        );
+        let rate = trial.levels["rate"].replace('k', "000");
+        let offered = trial.load.arrival.offered_per_s().unwrap();
+        assert_eq!(offered.to_string(), rate);
         let server = &trial.targets[0];
         assert_eq!(
             server.files["html/index.html"],

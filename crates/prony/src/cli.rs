@@ -1,29 +1,36 @@
 //! The command line: flags first, their meaning later (in `verbs/`).
 
-use crate::lists::{parse_cpus, parse_sources};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, Tier, parse_count, parse_duration};
+use plan::typed::{self, Misfit, Process, Rate};
+use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
+Examples:
+  prony load http://127.0.0.1:8080/        what it serves, and what limits it
+  prony diagnose --url http://127.0.0.1/   why it is not faster
+  prony run                                a whole evaluation, under a minute
+
 Exit codes:
-  0    valid result
-  1    a threshold or comparison failed: a remedy was not proved, a record is worse than another
+  0    the figures can be used
+  1    a threshold or comparison failed: a fix was not proved, a record is
+       worse than another
   2    command line or experiment file
-  3    the measurement is not valid: nothing answered, errors over the limit,
-       the generator was the limit, or the schedule was not met
+  3    the figures can not be used, and the first line says why: no response,
+       errors over the limit, the generator was the limit, or the schedule
+       was not met
   4    the environment lacks something
   130  interrupted, partial results kept";
 
-/// A dynamometer for web servers and reverse proxies: loads a server, watches both ends, says what limits it.
+/// Loads web servers and reverse proxies, watches both ends, says what limits them.
 #[derive(Debug, Parser)]
-#[command(name = "prony", version, after_help = EXIT_CODES, max_term_width = 110)]
+#[command(name = "prony", version, after_help = EXIT_CODES, max_term_width = 80)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Print results, warnings and errors only: neither progress nor notes
+    /// Print results, warnings and errors only: no progress, no notes
     #[arg(long, global = true)]
     pub quiet: bool,
 }
@@ -31,62 +38,42 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Load one URL and say what limited it.
+    /// Load one URL and say what limits the rate.
     Load(Box<LoadArgs>),
-    /// Serve as a backend, or to calibrate a generator.
+    /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
     /// Run an experiment; without a file, the built-in evaluation.
     Run(RunArgs),
-    /// Name what limits a running server, with the evidence and the remedy.
+    /// Name what limits a running server, with evidence and a fix.
     Diagnose(Box<DiagnoseArgs>),
-    /// Compare two records: what got faster or slower, and how sure that is.
+    /// Compare two records: what got faster or slower, with confidence intervals.
     Compare(CompareArgs),
     /// Analyse stored records again and write their report, or an index of many.
     Report(ReportArgs),
-    /// Hold this host against what is advised for a workload.
+    /// Check this host's settings against what is advised for a workload.
     Check(CheckArgs),
-    /// Set what a profile asks for on this host, show it, or put everything back.
+    /// Apply a profile of kernel and device settings to this host, show it, or restore the old values.
     Tune(TuneArgs),
-    /// Make a record of what other tools printed: wrk, ab, strace -c, vmstat, tables of a study, ...
+    /// Turn other tools' output into a record: wrk, ab, strace -c, vmstat, tables of a study, ...
     Import(ImportArgs),
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ArrivalName {
-    /// Equal gaps.
-    Constant,
-    /// Exponential gaps.
-    Poisson,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum CloseName {
-    /// Orderly close.
-    Fin,
-    /// Reset: no TIME_WAIT.
-    Rst,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum EngineName {
-    /// The best that this build and host have.
-    Auto,
-    /// io_uring.
-    Uring,
-    /// epoll.
-    Epoll,
 }
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
-  prony load http://127.0.0.1:8080/                     10 connections, 10 s, as fast as answers come
-  prony load -c 64 -d 30s http://127.0.0.1:8080/        closed loop, 64 connections
-  prony load -c 64 -R 20k http://127.0.0.1:8080/        open loop: 20,000 requests a second, latency
-                                                        from the scheduled send
-  prony load --requests-per-connection 1 URL            a connection per request
-  prony load -n 10000 --json URL                        10,000 requests, result as JSON
+  prony load http://127.0.0.1:8080/
+      closed loop: 10 connections for 10 s, each sends its next request when
+      its response has come
+  prony load -c 64 -d 30s http://127.0.0.1:8080/
+      64 connections for 30 s
+  prony load -c 64 -R 20k http://127.0.0.1:8080/
+      open loop: 20,000 requests per second, latency from the scheduled send
+  prony load --requests-per-connection 1 http://127.0.0.1:8080/
+      a new connection for every request
+  prony load -n 10000 --json http://127.0.0.1:8080/
+      10,000 requests, the result as JSON
 
-The first line of the result says whether it is valid and what limited it.";
+Exit 0: the figures can be used. Exit 3: they can not, and the first line of
+the result says why.";
 
 /// Flags of `prony load`.
 #[derive(Debug, Args)]
@@ -132,58 +119,59 @@ impl LoadDefaults {
 /// Flags that describe a load, the same for every verb that makes one.
 #[derive(Debug, Args)]
 pub struct LoadFlags {
-    /// Connections in total [default: 10; 50 to diagnose]
+    /// Connections in total [default: 10; diagnose: 50]
     #[arg(short, long, value_parser = count_u32)]
     pub connections: Option<u32>,
-    /// Load threads [default: one for every two CPUs, at most one a connection]
+    /// Load threads [default: one per two CPUs, at most one per connection]
     #[arg(short, long, value_parser = count_u32)]
     pub threads: Option<u32>,
-    /// Measure for this long (2s, 500ms, 1m) [default: 10s unless -n is given; 4s to diagnose]
-    #[arg(short, long, visible_short_alias = 'z', value_parser = duration)]
+    /// Measure for this long: 2s, 500ms, 1m [default: 10s unless -n is given; diagnose: 4s]
+    #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
     pub duration: Option<Nanos>,
     /// Stop after this many requests
     #[arg(short = 'n', long, value_parser = count)]
     pub requests: Option<u64>,
-    /// Open loop: this many requests per second over all connections
+    /// Open loop: requests per second over all connections
     #[arg(short = 'R', long, value_parser = rate)]
     pub rate: Option<f64>,
-    /// Arrival process of the open loop
-    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
-    pub arrival: ArrivalName,
+    /// Arrivals of the open loop: equal gaps, or exponentially distributed ones
+    #[arg(long, value_name = "constant|poisson", default_value = "constant", requires = "rate",
+          value_parser = arrival)]
+    pub arrival: Process,
     /// Seed of random arrivals
     #[arg(long, default_value = "1", hide = true)]
     pub seed: u64,
-    /// The client closes a connection after N requests (1: a connection per request)
+    /// The client closes a connection after N requests; 1 is a new connection per request, 0 no limit
     #[arg(long, value_name = "N", value_parser = count)]
     pub requests_per_connection: Option<u64>,
-    /// How the client closes
-    #[arg(long, value_enum, default_value = "fin")]
-    pub close: CloseName,
+    /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT
+    #[arg(long, value_name = "fin|rst", default_value = "fin", value_parser = typed::close)]
+    pub close: Close,
     /// Requests in flight on one connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub pipeline: u32,
     /// Kernel interface that drives the sockets
-    #[arg(long, value_enum, default_value = "auto")]
-    pub engine: EngineName,
-    /// Local addresses to connect from, in turn (127.0.0.2-127.0.0.9 or 127.0.1.0/28)
+    #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
+    pub engine: Engine,
+    /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,
-    /// Pin the load threads to these CPUs, in turn (0,2-4)
+    /// Pin the load threads to these CPUs, in turn: 0,2-4
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<Cpus>,
-    /// Load before the measurement that is not counted
+    /// Load before the measured part, which is not counted
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub warmup: Nanos,
-    /// A request without a complete answer for this long has failed
-    #[arg(long, default_value = "2s", value_parser = duration)]
+    /// A request without a complete response after this time has failed
+    #[arg(long, default_value = "2s", value_parser = duration_above_zero)]
     pub timeout: Nanos,
     /// Request header, may be repeated
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = typed::header_line)]
     pub headers: Vec<(String, String)>,
     /// Request method
-    #[arg(short, long, visible_short_alias = 'X', default_value = "GET")]
+    #[arg(short, long, visible_short_alias = 'X', default_value = "GET", value_parser = typed::method)]
     pub method: String,
-    /// Request body (@FILE reads a file)
+    /// Request body; @FILE is the content of a file
     #[arg(long, conflicts_with = "body_file")]
     pub body: Option<String>,
     /// Request body from a file
@@ -193,9 +181,9 @@ pub struct LoadFlags {
     #[arg(long)]
     pub insecure: bool,
     /// Share of failed requests above which the result is not valid
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = typed::share)]
     pub error_limit: f64,
-    /// Percentiles are always printed; taken because wrk's users type it
+    /// Percentiles are always printed; accepted because users of wrk type it
     #[arg(short = 'L', long, hide = true)]
     pub latency: bool,
 }
@@ -205,14 +193,12 @@ impl LoadFlags {
     pub fn spec(&self, url: &str, default: LoadDefaults) -> LoadSpec {
         let body = match (&self.body, &self.body_file) {
             (_, Some(file)) => Body::File(file.clone()),
-            (Some(text), None) => match text.strip_prefix('@') {
-                Some(file) => Body::File(file.to_owned()),
-                None => Body::Text(text.clone()),
-            },
+            (Some(text), None) => typed::body(text),
             (None, None) => Body::None,
         };
         LoadSpec {
-            url: with_scheme(url),
+            // An empty one is refused where it is resolved, in the words of that place.
+            url: typed::url(url).unwrap_or_default(),
             connections: self.connections.unwrap_or(default.connections),
             threads: self.threads,
             duration: self
@@ -220,24 +206,17 @@ impl LoadFlags {
                 .or(self.requests.is_none().then_some(default.duration)),
             requests: self.requests,
             arrival: match (self.rate, self.arrival) {
-                (None, _) => Arrival::Closed,
-                (Some(per_s), ArrivalName::Constant) => Arrival::Constant { per_s },
-                (Some(per_s), ArrivalName::Poisson) => Arrival::Poisson {
+                (None, _) | (_, Process::Closed) => Arrival::Closed,
+                (Some(per_s), Process::Constant) => Arrival::Constant { per_s },
+                (Some(per_s), Process::Poisson) => Arrival::Poisson {
                     per_s,
                     seed: self.seed,
                 },
             },
             requests_per_connection: self.requests_per_connection.filter(|&n| n > 0),
-            close: match self.close {
-                CloseName::Fin => Close::Fin,
-                CloseName::Rst => Close::Rst,
-            },
+            close: self.close,
             pipeline: self.pipeline,
-            engine: match self.engine {
-                EngineName::Auto => Engine::Auto,
-                EngineName::Uring => Engine::Uring,
-                EngineName::Epoll => Engine::Epoll,
-            },
+            engine: self.engine,
             source: self.source.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             warmup: self.warmup,
@@ -253,10 +232,14 @@ impl LoadFlags {
 const ORIGIN_EXAMPLES: &str = "\
 Examples:
   prony origin --listen 127.0.0.1:9000 --threads 2
-  prony origin --freeze 200ms/2s           answers nothing for 200 ms every 2 s
-  prony origin --delay exponential:5ms     sleeps before each answer, 5 ms on average
+      serves 1 KiB under / with two threads
+  prony origin --freeze 200ms/2s
+      sends nothing for 200 ms in every 2 s, as a stop-the-world pause does
+  prony origin --delay exponential:5ms
+      waits before each response, 5 ms on average
 
-Paths: /bytes/SIZE (/bytes/91KiB), /status/CODE, /upload, /stats (counters as JSON), and files under --files.";
+Paths: /bytes/SIZE (/bytes/91KiB), /status/CODE, /upload, /stats (counters as
+JSON), and files under --files.";
 
 /// Flags of `prony origin`.
 #[derive(Debug, Args)]
@@ -268,22 +251,22 @@ pub struct OriginArgs {
     /// Threads, each with a listening socket of its own (SO_REUSEPORT)
     #[arg(short, long, default_value = "1", value_parser = count_u32)]
     pub threads: u32,
-    /// Pin the threads to these CPUs, in turn (0,2-4)
+    /// Pin the threads to these CPUs, in turn: 0,2-4
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<Cpus>,
-    /// Size of the answer to /
-    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = size)]
+    /// Size of the response to /
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes)]
     pub body: record::Bytes,
     /// Serve the files below this directory too
     #[arg(long, value_name = "DIR")]
     pub files: Option<PathBuf>,
-    /// Sleep before each answer: 5ms, exponential:5ms (mean), lognormal:5ms,0.5 (median, sigma)
+    /// Wait before each response: 5ms, exponential:5ms (mean), lognormal:5ms,0.5 (median, sigma)
     #[arg(long, value_name = "DIST")]
     pub delay: Option<String>,
-    /// Answer nothing for LENGTH in every PERIOD, as a stop-the-world pause does
+    /// Send nothing for LENGTH in every PERIOD, as a stop-the-world pause does
     #[arg(long, value_name = "LENGTH/PERIOD")]
     pub freeze: Option<String>,
-    /// Close each connection after N answers
+    /// Close each connection after N responses
     #[arg(long, value_name = "N", value_parser = count)]
     pub close_after: Option<u64>,
     /// Print the address and, at the end, the counters as JSON
@@ -293,15 +276,23 @@ pub struct OriginArgs {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  prony run                                      the built-in evaluation of the embedded server, under a minute
-  prony run experiments/nginx-static.toml        an experiment
-  prony run proxy-buffers                        one that is built in: a file of experiments/ by its name
-  prony run FILE --dry-run                       what would run, in which order, and for how long
-  prony run FILE --scale paper                   the same at the size that [scale.paper] gives it, for a larger machine
-  prony run FILE --until '±1%'                   whole blocks until every interval is that narrow
-  prony run FILE --out DIR --continue            the trials that an interrupted run still owes
+  prony run
+      the built-in evaluation of the built-in server, under a minute
+  prony run experiments/nginx-static.toml
+      an experiment of your own; experiments/README.md lists the keys
+  prony run proxy-buffers
+      a built-in experiment by its name
+  prony run FILE --dry-run
+      what would run, in which order, and for how long
+  prony run FILE --scale paper
+      the same at the size that [scale.paper] gives it
+  prony run FILE --until '±1%'
+      repeats blocks until every confidence interval is that narrow
+  prony run FILE --out DIR --continue
+      the trials that an interrupted run still lacks
 
-DIR/report.html is the report; the other files are the record (see ARCHITECTURE.md).";
+DIR/report.html is the report, the other files in DIR are the record. Exit 0:
+the figures can be used. Exit 3: they can not, and the first line says why.";
 
 /// Flags of `prony run`.
 #[derive(Debug, Args)]
@@ -312,13 +303,13 @@ pub struct RunArgs {
     /// Directory for the record and report.html [default: results/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Size of the experiment: `small`, or one that the file has of its own, such as `paper`
+    /// Size of the experiment: `small`, or a [scale.NAME] of the file
     #[arg(long, value_name = "NAME", default_value = "small")]
     pub scale: String,
     /// Print the plan and its time, run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Repeat whole blocks until every ratio to the baseline (without one: every rate) is known to this: ±1%, 0.02
+    /// Repeat blocks until the interval of every ratio (without a baseline: of every rate) is this narrow: ±1%, 0.02
     #[arg(long, value_name = "PRECISION", value_parser = half_width)]
     pub until: Option<f64>,
     /// Run only the trials that the record in --out still lacks
@@ -331,16 +322,24 @@ pub struct RunArgs {
 
 const DIAGNOSE_EXAMPLES: &str = "\
 Examples:
-  prony diagnose --url http://127.0.0.1:8080/         find the processes behind the URL, load it, name the cause
-  prony diagnose --url URL -c 500 --prove             and prove the remedy on a copy of the server
-  prony diagnose --url URL --prove --put-back         and that the effect returns with the fault
-  prony diagnose --url URL --improve                  diagnose, change, prove until nothing is left that helps
-  prony diagnose --listen 8080 --no-load -d 10s       watch the traffic that is there
-  prony diagnose results/quickstart-20260101-120000   judge a stored record
-  prony diagnose --from strace-c.txt --from wrk.txt   judge what other tools printed
+  prony diagnose --url http://127.0.0.1:8080/
+      find the processes that serve the URL, load them, name the cause
+  prony diagnose --url URL -c 500 --prove
+      and prove the fix on a copy of the server
+  prony diagnose --url URL --prove --put-back
+      and that the effect returns with the fault
+  prony diagnose --url URL --improve
+      diagnose, change and prove until no change helps any more
+  prony diagnose --listen 8080 --no-load -d 10s
+      watch the traffic that is there
+  prony diagnose results/quickstart-20260101-120000
+      judge a stored record
+  prony diagnose --from strace-c.txt --from wrk.txt
+      judge what other tools printed
 
-The first line names the cause; `none` is a healthy server, with what it is busy with. A running server and its
-files are never touched: a proof is made on a copy.";
+The first line names the cause; `none` is a healthy server, with what it is
+busy with. The running server and its files are never changed: a fix is proved
+on a copy.";
 
 /// Flags of `prony diagnose`.
 #[derive(Debug, Args)]
@@ -361,13 +360,13 @@ pub struct DiagnoseArgs {
     /// The port that the server listens on
     #[arg(long, value_name = "PORT")]
     pub listen: Option<u16>,
-    /// Watch the traffic that is there instead of loading
+    /// Watch the existing traffic instead of loading the server
     #[arg(long)]
     pub no_load: bool,
     /// What another tool printed: strace -c, vmstat, wrk, ab, pidstat, sizes counted by `uniq -c`; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
     pub from: Vec<PathBuf>,
-    /// Measure the remedy against the server as it is, on copies of it
+    /// Prove the fix: load a changed and an unchanged copy of the server in turn
     #[arg(long, requires = "url")]
     pub prove: bool,
     /// After a proof, put the fault back in a fresh copy: the effect must return
@@ -412,16 +411,22 @@ fn tier(text: &str) -> Result<Tier, String> {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  prony compare before/ after/                   rate, p50, p99, CPU and calls per request of every common cell
-  prony compare before/ after/ --threshold 5%    a gate: exit code 1 only when something got worse by more than 5 %
-  prony compare before/ after/ --tolerance 5%    a difference of less than 5 % of a count of calls is none
+  prony compare before/ after/
+      rate, p50, p99, CPU and calls per request of every common cell
+  prony compare before/ after/ --threshold 5%
+      a gate: exit code 1 only when something got worse by more than 5 %
+  prony compare before/ after/ --tolerance 5%
+      counts of calls that differ by less than 5 % are equal
 
-With three valid trials a cell or more in both records a ratio has an interval, and `slower` means that it excludes
-chance (5 % over the whole table). With fewer only --threshold and the calls per request can judge.
-The trials of two records never ran in turn: put both servers into one experiment where the host is not quiet.
+A ratio has a confidence interval when both records have three valid trials of
+a cell or more; `slower` means that the interval excludes 1 (at 5 % over the
+whole table). With fewer trials only --threshold and the calls per request can
+judge. The trials of two records never ran in turn: on a noisy host put both
+servers into one experiment.
 
-Exit codes: 0 nothing got worse, 1 something did (without --threshold also: a server does something else for each
-request), 2 no record, 3 nothing valid that can be compared or judged.";
+Exit codes: 0 nothing got worse; 1 something did (without --threshold also: a
+server does something else for each request); 2 no record; 3 nothing valid to
+compare.";
 
 /// Flags of `prony compare`.
 #[derive(Debug, Args)]
@@ -431,11 +436,11 @@ pub struct CompareArgs {
     pub before: PathBuf,
     /// Record to hold against it
     pub after: PathBuf,
-    /// Relative change for the worse that is tolerated; what is worse by more fails
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    /// Largest relative change for the worse that still passes
+    #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     pub threshold: Option<f64>,
-    /// Relative difference of a count of calls that is none
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    /// Counts of calls that differ by less are equal
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = typed::share)]
     pub tolerance: f64,
     /// Print the result as JSON
     #[arg(long)]
@@ -444,14 +449,19 @@ pub struct CompareArgs {
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
-  prony report results/proxy                            write report.html again and print the tables
-  prony report results/proxy --format markdown          tables and conclusion for a pull request or a wiki
-  prony report results/proxy --out proxy.csv            one row for each trial and metric, for R or pandas
-  prony report results                                  an index of all records below it, results/index.html:
-                                                        each experiment over time, regressions marked
-  prony report monday tuesday --format markdown         the same for two records, as Markdown
+  prony report results/proxy
+      write report.html again and print the tables
+  prony report results/proxy --format markdown
+      tables and conclusion for a pull request or a wiki
+  prony report results/proxy --out proxy.csv
+      one row per trial and metric, for R or pandas
+  prony report results
+      an index of all records below it, results/index.html: each experiment
+      over time, regressions marked
+  prony report monday tuesday --format markdown
+      the same for two records, as Markdown
 
-What --out names by its ending (html, md, csv, json, txt) needs no --format.";
+The format follows from the ending of --out: html, md, csv, json or txt.";
 
 /// Flags of `prony report`.
 #[derive(Debug, Args)]
@@ -460,7 +470,7 @@ pub struct ReportArgs {
     /// Directory that `prony run` wrote; several, or a directory of such directories, make an index
     #[arg(required = true, value_name = "DIR")]
     pub records: Vec<PathBuf>,
-    /// Form of the result [default: text, and the page in the record's directory]
+    /// Format of the result [default: text, and report.html in the record's directory]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write the result to this file instead of standard output
@@ -473,12 +483,16 @@ pub struct ReportArgs {
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  prony check                                everything, what matters most first
-  prony check --for connection-per-request   what matters to a connection per request
-  prony check --strict --json                for a script: exit code 1 when something differs
+  prony check
+      every setting, what matters most first
+  prony check --for connection-per-request
+      what matters to a workload with a new connection per request
+  prony check --strict --json
+      for a script: exit code 1 when something differs
 
-Workloads: keep-alive, connection-per-request, large-bodies, proxy, latency. It looks at the host for a second,
-measures loopback for 0.2 s, and changes nothing; `prony tune` sets what stands under `tune`.";
+Workloads: keep-alive, connection-per-request, large-bodies, proxy, latency.
+It samples the host for a second, measures loopback for 0.2 s, and changes
+nothing; `prony tune` applies the profile in the column `tune`.";
 
 /// Flags of `prony check`.
 #[derive(Debug, Args)]
@@ -500,13 +514,14 @@ pub struct CheckArgs {
 
 const TUNE_EXAMPLES: &str = "\
 Examples:
-  prony tune show                            the profiles, and what is applied now
-  prony tune show connection-rate            what it would change here
-  prony tune apply connection-rate           set it, until it is restored
-  prony tune restore                         put back everything that was applied
+  prony tune show                    the profiles, and which one is applied
+  prony tune show connection-rate    what it would change on this host
+  prony tune apply connection-rate   apply it, until it is restored
+  prony tune restore                 restore everything that was applied
 
-An experiment may say `[design] tune = \"connection-rate\"`: the run sets it and puts it back at its end. Every
-change is written to a journal before it is made, and the old value is kept exactly.";
+With `[design] tune = \"connection-rate\"` in an experiment the run applies the
+profile and restores the old values at its end. Every change is written to a
+journal before it is made, with the old value.";
 
 /// Flags of `prony tune`.
 #[derive(Debug, Args)]
@@ -523,17 +538,19 @@ pub struct TuneArgs {
 /// What `prony tune` does.
 #[derive(Debug, Subcommand)]
 pub enum TuneAction {
-    /// Set what a profile asks for; it stays until it is restored
+    /// Apply a profile; its settings stay until they are restored
     Apply(TuneApplyArgs),
-    /// Hold a profile against this host; without one, list the profiles and what is applied
+    /// Compare a profile with this host; without one, list the profiles and what is applied
     Show(TuneShowArgs),
-    /// Put back what was applied, the last profile first
+    /// Restore the old values, the last profile first
     Restore(TuneRestoreArgs),
 }
 
 /// Flags of `prony tune apply`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  prony tune apply throughput --dry-run")]
+#[command(
+    after_help = "Example:\n  prony tune apply throughput --dry-run    what it would set here"
+)]
 pub struct TuneApplyArgs {
     /// Name of a profile, or a file whose name ends in .toml
     pub profile: String,
@@ -547,7 +564,7 @@ pub struct TuneApplyArgs {
 
 /// Flags of `prony tune show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  prony tune show study-000")]
+#[command(after_help = "Example:\n  prony tune show study-000    its settings beside the host's")]
 pub struct TuneShowArgs {
     /// Name of a profile, or a file whose name ends in .toml
     pub profile: Option<String>,
@@ -558,14 +575,16 @@ pub struct TuneShowArgs {
 
 /// Flags of `prony tune restore`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  prony tune restore connection-rate")]
+#[command(
+    after_help = "Example:\n  prony tune restore connection-rate    the values before it was applied"
+)]
 pub struct TuneRestoreArgs {
     /// The profile; without one, every profile that is applied
     pub profile: Option<String>,
-    /// Put back also what somebody else has changed since
+    /// Restore also what somebody else has changed since
     #[arg(long)]
     pub force: bool,
-    /// Show what would be put back, change nothing
+    /// Show what would be restored, change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Print the result as JSON
@@ -574,28 +593,34 @@ pub struct TuneRestoreArgs {
 }
 
 const IMPORT_EXAMPLES: &str = "\
-Formats: auto (by content), ab, wrk, wrk2, weighttp, h2load, oha, vegeta, k6, fortio, hey, bombardier,
-dpdk-httpperf, hdr (HdrHistogram log or spectrum), strace (-c, and sizes counted by uniq -c), vmstat, mpstat,
-table (tables of numbers in a text)
+Formats: auto (by content), ab, wrk, wrk2, weighttp, h2load, oha, vegeta, k6,
+fortio, hey, bombardier, dpdk-httpperf, hdr (HdrHistogram log or spectrum),
+strace (-c, and sizes counted by uniq -c), vmstat, mpstat, table (tables of
+numbers in a text)
 
 Examples:
   wrk --latency -c 100 http://h/ > wrk.txt
-  prony import wrk wrk.txt --out before            one result
-  prony import auto study.md --out study           every result in a text; headings name the cases
+  prony import wrk wrk.txt --out before
+      one result
+  prony import auto study.md --out study
+      every result in a text; headings name the cases
   prony import auto study.md --factor path --map 2=proxied --baseline direct
-                                                   the second result is the case `proxied` of the factor `path`
-  prony import auto study.md --select 1 --out a    the first result alone, to hold it against others:
+      the second result is the case `proxied` of the factor `path`
+  prony import auto study.md --select 1 --out a
   prony compare a b
+      the first result alone, compared with another record
   prony import wrk run1.txt run2.txt --name direct --name proxied
+      two files, two cases
 
-A figure is imported as it was printed or not at all. What a tool does not say is absent, never zero. A result that
-ends early or contradicts itself is left out with its lines and the reason.";
+A figure is imported as it was printed or not at all: what a tool does not say
+is absent, never zero. A result that ends early or contradicts itself is left
+out, with its lines and the reason.";
 
 /// Flags of `prony import`.
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_EXAMPLES)]
 pub struct ImportArgs {
-    /// What printed it, or `auto`
+    /// The tool that printed it, or `auto`
     pub format: String,
     /// Files with its output, `-` for standard input; text around it does no harm
     #[arg(required = true)]
@@ -668,56 +693,51 @@ pub struct Cpus(pub Vec<u32>);
 #[derive(Clone, Debug)]
 pub struct Sources(pub Vec<IpAddr>);
 
-fn cpus(text: &str) -> Result<Cpus, String> {
-    parse_cpus(text).map(Cpus)
+fn cpus(text: &str) -> Result<Cpus, Misfit> {
+    typed::cpus(text).map(Cpus)
 }
 
-fn sources(text: &str) -> Result<Sources, String> {
-    parse_sources(text).map(Sources)
+fn sources(text: &str) -> Result<Sources, Misfit> {
+    typed::sources(text).map(Sources)
 }
 
-fn duration(text: &str) -> Result<Nanos, String> {
-    parse_duration(text).map_err(|e| e.to_string())
+fn duration(text: &str) -> Result<Nanos, Misfit> {
+    typed::duration(text)
 }
 
-fn size(text: &str) -> Result<record::Bytes, String> {
-    record::parse_bytes(text).map_err(|e| e.to_string())
+fn duration_above_zero(text: &str) -> Result<Nanos, Misfit> {
+    typed::duration_above_zero(text)
 }
 
-fn count(text: &str) -> Result<u64, String> {
-    parse_count(text).map_err(|e| e.to_string())
+fn count(text: &str) -> Result<u64, Misfit> {
+    typed::count(text, 0)
 }
 
-/// A plain number may have a fraction (0.5: one request every two seconds); with a suffix it is a count.
+fn count_u32(text: &str) -> Result<u32, Misfit> {
+    typed::count32(text, 1)
+}
+
+/// A share needs stages that measure what it is a share of.
 fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(per_s) if per_s.is_finite() && per_s >= 0.0 => Ok(per_s),
-        Ok(_) => Err(format!("`{text}` is not a rate such as 0.5, 300 or 20k")),
-        Err(_) => count(text).map(|per_s| per_s as f64),
+    match typed::rate(text).map_err(|e| e.to_string())? {
+        Rate::PerSecond(per_s) => Ok(per_s),
+        Rate::OfCapacity(_) => Err(
+            "must be requests per second: a share of the capacity needs an experiment (`prony run`)"
+                .to_owned(),
+        ),
     }
 }
 
-fn count_u32(text: &str) -> Result<u32, String> {
-    match count(text)? {
-        0 => Err("must be at least 1".to_owned()),
-        n => u32::try_from(n).map_err(|_| format!("{n} is too large")),
+fn arrival(text: &str) -> Result<Process, String> {
+    match typed::process(text).map_err(|e| e.to_string())? {
+        Process::Closed => Err("`closed` is a load without --rate".to_owned()),
+        process => Ok(process),
     }
 }
 
 fn half_width(text: &str) -> Result<f64, String> {
     plan::parse_half_width(text)
         .ok_or_else(|| format!("`{text}` is not a precision such as ±1% or 0.01"))
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(value) if (0.0..=scale).contains(&value) => Ok(value / scale),
-        _ => Err(format!("`{text}` is not a share such as 1% or 0.01")),
-    }
 }
 
 /// `FACTOR=LEVEL`; what stands behind the first sign of equality is the level.
@@ -729,24 +749,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
         _ => Err(format!(
             "`{text}` is not NAME=VALUE, for example path=direct"
         )),
-    }
-}
-
-fn header(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err(format!("`{text}` is not of the form `Name: value`")),
-    }
-}
-
-/// `127.0.0.1:8080` is what people type; every peer reads it as http.
-fn with_scheme(url: &str) -> String {
-    if url.contains("://") {
-        url.to_owned()
-    } else {
-        format!("http://{url}")
     }
 }
 
@@ -766,6 +768,165 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    /// Flags of a load that are no key of `[load]`, and why.
+    const ELSEWHERE: [(&str, &str); 6] = [
+        (
+            "duration",
+            "`measure` in [design]: all trials of a stage are equally long",
+        ),
+        (
+            "requests",
+            "likewise: a trial ends after `measure`, not after a number",
+        ),
+        ("warmup", "`warmup` in [design]"),
+        (
+            "error_limit",
+            "`errors` in [design]: one limit for the whole run",
+        ),
+        (
+            "seed",
+            "`seed` at the top, from which every trial draws its own",
+        ),
+        ("latency", "says nothing: percentiles are always printed"),
+    ];
+    /// What is about the command and not about its load.
+    const OF_THE_COMMAND: [&str; 4] = ["json", "quiet", "help", "version"];
+
+    #[test]
+    fn a_file_takes_what_the_command_line_takes_and_back() {
+        use clap::CommandFactory;
+        use std::collections::BTreeSet;
+        let command = Cli::command();
+        let load = command.find_subcommand("load").unwrap();
+        let flags: BTreeSet<&str> = load
+            .get_arguments()
+            .map(|a| a.get_id().as_str())
+            .filter(|id| !OF_THE_COMMAND.contains(id))
+            .collect();
+        let elsewhere = BTreeSet::from(ELSEWHERE.map(|(flag, _)| flag));
+        assert!(flags.is_superset(&elsewhere), "an exception for no flag");
+        let same: BTreeSet<&str> = &flags - &elsewhere;
+        assert_eq!(same, BTreeSet::from(plan::LOAD_FIELDS));
+    }
+
+    /// `[load]` of an experiment on an outside address.
+    fn file(load: &str) -> Result<LoadSpec, String> {
+        let url = match load.contains("url =") {
+            true => "",
+            false => "url = \"http://h/\"\n",
+        };
+        let text = format!("question = \"?\"\n[load]\n{url}{load}\n");
+        let none = |_: &str| Err("no file".to_owned());
+        let plan = plan::Plan::parse(&text, "f", &none).map_err(|e| e.to_string())?;
+        Ok(plan.trials[0].load.clone())
+    }
+
+    #[test]
+    fn a_value_means_the_same_on_the_command_line_and_in_a_file() {
+        for (flags, key) in [
+            ("-c 1.5k", "connections = \"1.5k\""),
+            ("-t 2", "threads = 2"),
+            ("-R 0.5", "rate = 0.5"),
+            ("-R 20k", "rate = \"20k\""),
+            ("-R 1e3", "rate = 1e3"),
+            ("--requests-per-connection 0", "requests_per_connection = 0"),
+            ("--requests-per-connection 1", "requests_per_connection = 1"),
+            ("--close rst", "close = \"rst\""),
+            ("--pipeline 4", "pipeline = 4"),
+            ("--engine epoll", "engine = \"epoll\""),
+            (
+                "--source 127.0.0.2-127.0.0.9",
+                "source = \"127.0.0.2-127.0.0.9\"",
+            ),
+            (
+                "--source 127.0.1.0/28,::1",
+                "source = [\"127.0.1.0/28\", \"::1\"]",
+            ),
+            ("--cpus 5,0-2", "cpus = \"5,0-2\""),
+            ("--cpus 5,0-2", "cpus = [5, \"0-2\"]"),
+            ("--timeout 1.5", "timeout = 1.5"),
+            ("--timeout 500ms", "timeout = \"500ms\""),
+            ("-m PROPFIND", "method = \"PROPFIND\""),
+            (
+                "-H Accept:text/html",
+                "headers = { Accept = \"text/html\" }",
+            ),
+            ("--body @f", "body = \"@f\""),
+            ("--body text", "body = \"text\""),
+            ("--body-file f", "body_file = \"f\""),
+            ("--insecure", "insecure = true"),
+        ] {
+            let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
+            let typed = LoadSpec {
+                warmup: Nanos::SECOND,
+                ..load(&args)
+            };
+            assert_eq!(file(key), Ok(typed), "{flags} | {key}");
+        }
+        assert_eq!(file("url = \"h:80/x\"").unwrap().url, load(&["h:80/x"]).url);
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_in_the_same_words() {
+        for (flag, key) in [
+            ("--connections=0", "connections = 0"),
+            ("--connections=1.5", "connections = 1.5"),
+            ("--connections=-1", "connections = -1"),
+            ("--connections=5 lots", "connections = \"5 lots\""),
+            ("--connections=9G", "connections = \"9G\""),
+            ("--threads=0", "threads = 0"),
+            ("--pipeline=0", "pipeline = 0"),
+            (
+                "--requests-per-connection=x",
+                "requests_per_connection = \"x\"",
+            ),
+            ("--rate=0", "rate = 0"),
+            ("--rate=nan", "rate = nan"),
+            ("--rate=fast", "rate = \"fast\""),
+            ("--rate=1x", "rate = \"1x\""),
+            ("--timeout=0s", "timeout = \"0s\""),
+            ("--timeout=soon", "timeout = \"soon\""),
+            ("--timeout=3 weeks", "timeout = \"3 weeks\""),
+            ("--source=here", "source = \"here\""),
+            ("--source=10.0.0.0/0", "source = [\"10.0.0.0/0\"]"),
+            ("--cpus=4-2", "cpus = \"4-2\""),
+            ("--method=GET /", "method = \"GET /\""),
+            ("--header=A b: c", "headers = { \"A b\" = \"c\" }"),
+            ("--close=rts", "close = \"rts\""),
+            ("--engine=epol", "engine = \"epol\""),
+        ] {
+            let line = ["prony", "load", "http://h/", flag];
+            let typed = Cli::try_parse_from(line).unwrap_err().to_string();
+            let words = typed
+                .find("must be ")
+                .or_else(|| typed.find("unknown value"))
+                .map(|at| typed[at..].lines().next().unwrap_or_default());
+            let words = words.unwrap_or_else(|| panic!("{flag}: {typed}"));
+            let in_file = file(key).unwrap_err();
+            assert!(in_file.contains(words), "{flag}: {words} | {in_file}");
+        }
+    }
+
+    #[test]
+    fn every_help_has_an_example_and_fits_eighty_columns() {
+        use clap::CommandFactory;
+        fn check(command: &mut clap::Command) {
+            let help = command.render_help().to_string();
+            let name = command.get_name().to_owned();
+            if name == "help" {
+                return;
+            }
+            assert!(help.contains("Example"), "{name}");
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            command.get_subcommands_mut().for_each(check);
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&mut command);
     }
 
     #[test]

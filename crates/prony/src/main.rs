@@ -7,7 +7,6 @@ mod executor;
 mod exit;
 mod host;
 mod interrupt;
-mod lists;
 mod screen;
 mod store;
 mod terminal;

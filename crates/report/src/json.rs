@@ -8,8 +8,8 @@ use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Levels, Plan, Proof, RuledOut, RunAnalysis, Station, Table, TrialAnalysis,
-    Unseen, Verdict,
+    LatencySummary, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, Station, Table,
+    TrialAnalysis, Unseen, Verdict,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -185,6 +185,9 @@ pub struct RunDocument {
     pub verdict: Verdict,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
     pub capacity_per_s: Option<f64>,
+    /// Searches for the highest open-loop rate that holds, with their steps, which are not among `trials`.
+    #[serde(default)]
+    pub searches: Vec<Search>,
     /// Every trial that ended.
     pub trials: Vec<TrialAnalysis>,
     /// One entry per stage and combination of levels: medians, spread, ratio to the baseline.
@@ -526,6 +529,7 @@ pub fn run_document(
         }),
         verdict: analysis.verdict.clone(),
         capacity_per_s: analysis.capacity_per_s,
+        searches: analysis.searches.clone(),
         trials: analysis.trials.clone(),
         comparisons: analysis.cells.clone(),
         knees: analysis.knees.clone(),

@@ -384,11 +384,14 @@ fn method(record: &RunRecord, plan: Option<&Plan>) -> String {
             };
             format!(", {measured} after {} of warm-up", t.load.warmup)
         });
-        let words = format!(
-            "stage {}: {} of each cell in interleaved blocks{lengths}",
-            stage.name,
-            analysis::words::plural(u64::from(stage.repeats), "trial")
-        );
+        let trials = analysis::words::plural(u64::from(stage.repeats), "trial");
+        let many = match stage.search {
+            Some(_) => {
+                "a search for the highest open-loop rate that holds, step by step".to_owned()
+            }
+            None => format!("{trials} of each cell in interleaved blocks"),
+        };
+        let words = format!("stage {}: {many}{lengths}", stage.name);
         text += &format!("- {}\n", escaped(&words));
     }
     let fact = |group: &str, name: &str| {

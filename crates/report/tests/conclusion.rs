@@ -83,6 +83,7 @@ fn run_of(cells: Vec<Cell>) -> (RunRecord, RunAnalysis) {
         }))
         .unwrap(),
         capacity_per_s: None,
+        searches: Vec::new(),
         cells,
         knees: vec![],
         trials: vec![],

@@ -124,6 +124,7 @@ fn stage(trials: &[TrialRecord]) -> Stage {
         baseline: BTreeMap::from([("arm".to_owned(), prove::ARMS[0].to_owned())]),
         repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
         examine: true,
+        search: None,
     }
 }
 
@@ -326,11 +327,9 @@ impl Changes<'_> {
         });
         match proved {
             Ok(proved) => proved,
-            Err(ProofError::Interrupted) => unmeasured(
-                "stopped",
-                "a person stopped it before the first block",
-                changes,
-            ),
+            Err(ProofError::Interrupted) => {
+                unmeasured("stopped", "interrupted before the first block", changes)
+            }
             Err(ProofError::Copy(e)) => not_possible(&format!("{e}; {}", e.remedy()), changes),
             Err(e) => not_possible(&e.to_string(), changes),
         }

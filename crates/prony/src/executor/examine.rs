@@ -88,7 +88,7 @@ impl Examiner<'_> {
             Ok(answer) => found.answer = Some(answer),
             Err(cause) => found.unavailable.push(Unavailable {
                 what: "answer".to_owned(),
-                reason: format!("getting one answer: {cause}"),
+                reason: format!("fetching one response: {cause}"),
                 remedy: String::new(),
             }),
         }

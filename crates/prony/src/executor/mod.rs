@@ -5,5 +5,6 @@ pub mod drive;
 pub mod examine;
 pub mod outlook;
 pub mod prove;
+pub mod rate;
 pub mod run;
 pub mod trial;

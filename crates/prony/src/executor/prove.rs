@@ -257,7 +257,7 @@ impl Prover<'_> {
                 let at = analysis::turn(block, turn, N);
                 slots[at] = Some(self.slot(&mut arms[at], block)?);
                 if (self.interrupted)() {
-                    measured.ended = Some("a person stopped it");
+                    measured.ended = Some("interrupted");
                     return Ok(measured);
                 }
             }
@@ -265,7 +265,7 @@ impl Prover<'_> {
                 arm.extend(slot);
             }
             if time.is_over() && block + 1 < blocks {
-                measured.ended = Some("it took too long and was ended");
+                measured.ended = Some("stopped at its time limit");
                 return Ok(measured);
             }
         }

@@ -4,14 +4,14 @@
 //! intervals are narrow enough; the stored plan grows with it.
 
 use super::outlook::Outlook;
-use super::trial;
+use super::{rate, trial};
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
 use crate::{host, screen};
 use analysis::{RunAnalysis, TrialAnalysis};
 use linux::namespace::Home;
-use plan::{Plan, TrialPlan};
+use plan::{Lack, Plan, TrialPlan};
 use record::{Clock, Nanos, RunRecord, TrialRecord, TrialState, Warning};
 use sut::Launcher;
 use traffic::MonotonicClock;
@@ -20,7 +20,7 @@ use traffic::MonotonicClock;
 pub struct Ended {
     /// The record with all trials that ended.
     pub record: RunRecord,
-    /// Stopped by a person.
+    /// Interrupted by Ctrl-C or a signal.
     pub interrupted: bool,
     /// The record could not be written any further, and why.
     pub store_failed: Option<String>,
@@ -61,9 +61,24 @@ pub fn run(
             continue;
         }
         let Some(trial) = next else { break };
-        let capacity = match trial.rate_of_capacity {
-            Some(_) => analyse(&record)?.capacity_per_s,
-            None => None,
+        let searched = plan.stages[trial.stage].search.is_some();
+        let arrival = match searched || trial.rate_of_capacity.is_some() {
+            true => {
+                let analysed = analyse(&record)?;
+                if !searched && rate::found_nothing(&plan, &analysed, &trial) {
+                    skip_shares(&mut plan, &trial);
+                    store_failed = save_plan(&plan, &mut record, store);
+                    continue;
+                }
+                let search = rate::search_of(&plan, &analysed, &trial);
+                if search.is_some_and(|s| !s.steps.is_empty() && s.next_per_s().is_none()) {
+                    end_search(&mut plan, &record, &trial);
+                    store_failed = save_plan(&plan, &mut record, store);
+                    continue;
+                }
+                rate::arrival(&plan, &analysed, &trial)
+            }
+            false => Ok(trial.load.arrival),
         };
         let place = format!(
             "[{}/{}] ",
@@ -82,14 +97,7 @@ pub fn run(
             true => Progress::new(""),
             false => Progress::new(&format!("{place}{left} left: ")),
         };
-        let mut ended = trial::run(
-            &plan,
-            &trial,
-            capacity,
-            launcher,
-            &mut progress,
-            interrupted,
-        );
+        let mut ended = trial::run(&plan, &trial, arrival, launcher, &mut progress, interrupted);
         progress.clear();
         let lost = home.check().err();
         if let Some(error) = &lost {
@@ -129,10 +137,32 @@ fn stranded(error: linux::Error) -> Failure {
     Failure::new(Exit::Environment, error.to_string(), error.remedy())
 }
 
+/// A share of a rate that was not found is no trial: the cells of the stage are skipped, with the reason once.
+fn skip_shares(plan: &mut Plan, first: &TrialPlan) {
+    let warned = plan.warnings.len();
+    plan.skip(|trial| {
+        let is_share = trial.stage == first.stage && trial.rate_of_capacity.is_some();
+        is_share.then(|| Lack {
+            reason: "their rates are shares of the highest that holds, and the search before them found none"
+                .to_owned(),
+            remedy: "see the steps of the search: on a busy host, stop what else runs and measure again"
+                .to_owned(),
+        })
+    });
+    plan.warnings[warned..].iter().for_each(terminal::warning);
+}
+
+/// Takes the steps that a search no longer needs out of the plan.
+fn end_search(plan: &mut Plan, record: &RunRecord, ended: &TrialPlan) {
+    let done = |id: u32| record.trials.iter().any(|t| t.id == id);
+    let is_left = |t: &TrialPlan| t.stage == ended.stage && t.levels == ended.levels && !done(t.id);
+    plan.trials.retain(|t| !is_left(t));
+}
+
 /// Adds a block to a stage whose planned blocks are done and that is not precise enough yet, as long as the plan's
 /// limits and the stages after it allow. Says where it stands, and why it ends where it ends early.
 fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
-    let Some(until) = plan.until else {
+    let Some(until) = plan.until.filter(|_| plan.stages[stage].search.is_none()) else {
         return false;
     };
     let Some(precision) = analysis::precision(record, plan, stage) else {
@@ -155,19 +185,19 @@ fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
     let ends = if precision.met || later_ran {
         return false;
     } else if precision.hopeless {
-        "no cell is valid often enough to become precise".to_owned()
+        "no cell has enough valid trials for an interval".to_owned()
     } else if blocks >= until.most_repeats {
-        format!("the most repeats ({}) are done", until.most_repeats)
+        format!("it has reached `max_repeats` ({})", until.most_repeats)
     } else if until.budget.is_some_and(|budget| longer > budget) {
-        "another block would exceed the budget of time".to_owned()
+        "another block would exceed the time budget".to_owned()
     } else {
         plan.add_block(stage);
         return true;
     };
     terminal::warning(&Warning::new(
         "not_precise",
-        format!("stage {name} ends before it is as precise as asked: {ends}"),
-        "measure longer trials, or give it more repeats (`max_repeats`) or time (`budget`)",
+        format!("stage {name} ends before it is as precise as asked for: {ends}"),
+        "raise `measure`, `max_repeats` or `budget`",
     ));
     false
 }
@@ -210,6 +240,12 @@ fn show(place: &str, record: &RunRecord, id: u32) -> Result<(), Failure> {
     let find = |t: &&TrialAnalysis| t.id == id;
     if let Some(trial) = analysed.trials.iter().find(find) {
         terminal::note(&format!("{place}{}", report::text::trial_line(trial)));
+    }
+    for search in &analysed.searches {
+        if let Some(step) = search.steps.iter().find(|s| s.trial == id) {
+            let line = report::text::search_line(&search.stage, step);
+            terminal::note(&format!("{place}{line}"));
+        }
     }
     let ended: Option<&TrialRecord> = record.trials.iter().find(|t| t.id == id);
     if let Some(TrialState::Failed { error, remedy }) = ended.map(|t| &t.state) {

@@ -3,6 +3,7 @@
 
 use super::drive::{Around, Driven, drive};
 use super::examine::{self, Aftermath, Approach, Examiner, PROFILE_HZ};
+use super::rate::Unresolved;
 use crate::terminal::Progress;
 use linux::namespace::{Inside, Namespace};
 use monitor::{Extras, Watched};
@@ -52,6 +53,12 @@ impl From<linux::Error> for Stopped {
     }
 }
 
+impl From<Unresolved> for Stopped {
+    fn from(Unresolved { error, remedy }: Unresolved) -> Self {
+        Stopped::Failed { error, remedy }
+    }
+}
+
 impl From<LoadError> for Stopped {
     fn from(e: LoadError) -> Self {
         Stopped::Failed {
@@ -61,11 +68,11 @@ impl From<LoadError> for Stopped {
     }
 }
 
-/// Runs `trial`. `capacity_per_s` is what earlier closed-loop stages found; `interrupted` is asked often.
+/// Runs `trial` with the arrivals that its rate comes to; `interrupted` is asked often.
 pub fn run(
     plan: &Plan,
     trial: &TrialPlan,
-    capacity_per_s: Option<f64>,
+    arrival: Result<Arrival, Unresolved>,
     launcher: &mut Launcher,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
@@ -91,7 +98,8 @@ pub fn run(
     let mut targets = Vec::new();
     // Before the targets, which end first.
     let mut network = None;
-    let result = resolve_rate(trial, capacity_per_s)
+    let result = arrival
+        .map_err(Stopped::from)
         .and_then(|arrival| {
             record.load.arrival = arrival;
             network = make_network(trial, launcher)?;
@@ -136,28 +144,6 @@ fn make_network(trial: &TrialPlan, launcher: &Launcher) -> Result<Option<Hosts>,
         _client: client,
         network,
     }))
-}
-
-/// The arrival process with a relative rate made absolute.
-fn resolve_rate(trial: &TrialPlan, capacity_per_s: Option<f64>) -> Result<Arrival, Stopped> {
-    let Some(share) = trial.rate_of_capacity else {
-        return Ok(trial.load.arrival);
-    };
-    let Some(capacity) = capacity_per_s else {
-        return Err(Stopped::Failed {
-            error: format!(
-                "the rate is {:.0} % of the capacity, but no closed-loop trial before it was valid",
-                share * 100.0
-            ),
-            remedy: "see why the closed-loop trials are not valid, or give the rate as a number"
-                .to_owned(),
-        });
-    };
-    let rate = (capacity * share).round().max(1.0);
-    Ok(match trial.load.arrival {
-        Arrival::Poisson { seed, .. } => Arrival::Poisson { per_s: rate, seed },
-        Arrival::Constant { .. } | Arrival::Closed => Arrival::Constant { per_s: rate },
-    })
 }
 
 fn start_targets(
@@ -323,7 +309,7 @@ fn watched(target: &Running) -> Watched {
 fn end_state(stopped: bool, targets: &[TargetRecord]) -> TrialState {
     match targets.iter().find_map(|t| Some((t, t.died.as_ref()?))) {
         Some((target, how)) => TrialState::Failed {
-            error: format!("target `{}` ended while the load ran: {how}", target.name),
+            error: format!("target `{}` exited under load: {how}", target.name),
             remedy: "see its output in the trial's files".to_owned(),
         },
         None if stopped => TrialState::Interrupted,
@@ -349,7 +335,7 @@ impl RequestCounter {
                 .map_err(|e| e.to_string())
                 .and_then(|answer| {
                     Self::parse(&String::from_utf8_lossy(&answer.body)).ok_or_else(|| {
-                        format!("{url} answered neither stub_status nor prony's /stats")
+                        format!("the response of {url} is neither stub_status nor prony's /stats")
                     })
                 }),
         )

@@ -133,7 +133,7 @@ fn note_elsewhere(servers: &mut [Server], port: u16) {
             "process {} and its children do not listen on port {port}, as far as this user can see",
             server.main_pid
         ),
-        remedy: "leave --pid and --unit away to have the server found, or name its main process"
+        remedy: "omit --pid and --unit to have the server found, or name its main process"
             .to_owned(),
     };
     terminal::warning(&Warning::new(
@@ -166,7 +166,7 @@ fn url(args: &DiagnoseArgs) -> Result<String, Failure> {
         }
         (None, None) => Err(Failure::new(
             Exit::Usage,
-            "nothing says what to load",
+            "no server, record or file was given",
             "give --url URL, --listen PORT, a record, or --from FILE",
         )),
     }
@@ -182,7 +182,7 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
             return Err(Failure::new(
                 Exit::Usage,
                 format!("there is no process {gone}"),
-                "give the pid of the server's main process, or leave --pid away to have it found",
+                "give the pid of the server's main process, or omit --pid to have it found",
             ));
         }
         Some(discover::of_pids(&args.pid, "server"))
@@ -221,6 +221,7 @@ pub(crate) fn as_record(
             baseline: BTreeMap::new(),
             repeats: 1,
             examine: true,
+            search: None,
         }],
         trials: vec![TrialPlan {
             id: 0,
@@ -273,7 +274,7 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
     let Some((id, diagnosis)) = diagnoses.first_key_value() else {
         return Err(Failure::new(
             Exit::Usage,
-            format!("`{}` holds no trial that was loaded", directory.display()),
+            format!("`{}` has no trial with a load", directory.display()),
             "give the directory of a run in which at least one trial ended",
         ));
     };

@@ -78,7 +78,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         for (name, why) in tuned.put_back() {
             terminal::warning(&Warning::new(
                 "not_put_back",
-                format!("{name} was set for this run and is not put back: {why}"),
+                format!("{name} was changed for this run and could not be restored: {why}"),
                 "see it with `prony tune show`, and set it by hand",
             ));
         }
@@ -98,7 +98,7 @@ fn tune(plan: &Plan, launcher: &Launcher) -> Result<Option<Tuned>, Failure> {
             Failure::new(Exit::Environment, what, e.remedy())
         })?;
     terminal::note(&format!(
-        "tuned by {} while this runs; settings that are changed: {}",
+        "profile {} is applied during the run; settings changed: {}",
         profile.name,
         tuned.changed()
     ));
@@ -222,7 +222,7 @@ fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure>
     Ok(vec![Warning::new(
         "not_pinned",
         format!("{}; server and generator share CPUs", missing.message),
-        "run it where two CPUs are free to see the server alone",
+        "run on a host with two free CPUs to measure the server alone",
     )])
 }
 
@@ -397,7 +397,9 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
     {
         return Err(Failure::new(
             Exit::Environment,
-            format!("{cause}; the run was ended; the result above is what was measured"),
+            format!(
+                "{cause}; the run ended early; the result above is what was measured until then"
+            ),
             "free space, then go on with --continue",
         ));
     }

@@ -37,7 +37,12 @@ pub(super) fn cannot_say(document: &RunDocument, plan: Option<&Plan>) -> Vec<Sen
 }
 
 fn not_run(document: &RunDocument, plan: Option<&Plan>) -> Option<Sentence> {
-    let planned = plan?.trials.len();
+    let plan = plan?;
+    let planned = plan.trials.iter();
+    // The steps of a search are planned as many as it may need.
+    let planned = planned
+        .filter(|t| plan.stages[t.stage].search.is_none())
+        .count();
     let missing = planned.saturating_sub(document.trials.len());
     (missing > 0).then(|| {
         let stopped = if document.interrupted {

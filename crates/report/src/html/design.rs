@@ -83,7 +83,11 @@ fn stages(record: &RunRecord, analysis: &RunAnalysis, plan: &Plan) -> Vec<StageD
             baseline: super::levels_text(&stage.baseline),
         }
     };
-    plan.stages.iter().enumerate().map(stage).collect()
+    let stages = plan.stages.iter().enumerate();
+    stages
+        .filter(|(_, s)| s.search.is_none())
+        .map(stage)
+        .collect()
 }
 
 /// The largest of each kind, with the trial that shows it; kinds that nothing was recorded of are left out.

@@ -14,6 +14,7 @@ mod gains;
 mod heat;
 mod limits;
 mod reported;
+mod search;
 mod series;
 mod shares;
 mod spectra;
@@ -34,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 14] = [
+const TEMPLATES: [(&str, &str); 15] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
@@ -49,6 +50,7 @@ const TEMPLATES: [(&str, &str); 14] = [
         "reported.html",
         include_str!("../../templates/reported.html"),
     ),
+    ("search.html", include_str!("../../templates/search.html")),
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
     ("tables.html", include_str!("../../templates/tables.html")),
@@ -101,6 +103,7 @@ struct Page<'a> {
     trials_valid: usize,
     cells: Vec<limits::CellRow>,
     limits: Vec<limits::LimitView>,
+    searches: Vec<search::SearchView>,
     stages: Vec<stages::StageView>,
     reported: Vec<reported::ReportedView>,
     spectra: Vec<SpectrumOption>,
@@ -159,7 +162,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
     let data = PlotData {
         curves: curves::curves(record, analysis),
         spectra: spectra::spectra(record, analysis),
-        trials: series::series(record, &cores),
+        trials: series::series(record, analysis, &cores),
         modes: series::MODES.map(|(mode, _)| mode).to_vec(),
     };
     let answer = answer::answer(document, &data.curves);
@@ -181,6 +184,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
         cells: limits::cells(document, &source),
         limits: limits::limits(record, document, plan.as_ref(), &source),
+        searches: search::searches(analysis, &source),
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
         reported: reported::tables(record, document),
         spectra: spectrum_options(&data.spectra),

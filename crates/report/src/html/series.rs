@@ -4,6 +4,7 @@
 //! stays below a megabyte. Rates become the mean of the slices that a point stands for; latencies, the
 //! queue and the generator's utilization keep the largest value, so that no peak is lost.
 
+use analysis::RunAnalysis;
 use record::{Interval, LoadOutcome, Nanos, RunRecord, Series, TrialRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -76,10 +77,13 @@ pub fn points_per_series(trials: usize) -> usize {
 }
 
 /// Series of every trial that had a load, of the given cores.
-pub fn series(record: &RunRecord, cores: &[String]) -> Vec<TrialSeries> {
+pub fn series(record: &RunRecord, analysis: &RunAnalysis, cores: &[String]) -> Vec<TrialSeries> {
     let points = points_per_series(record.trials.len());
     let loaded = record.trials.iter().filter_map(|trial| {
-        let outcome = trial.outcome.as_ref()?;
+        let outcome = trial
+            .outcome
+            .as_ref()
+            .filter(|_| !analysis.is_step(trial.id))?;
         Some(trial_series(trial, outcome, cores, points))
     });
     loaded.collect()

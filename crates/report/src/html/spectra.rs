@@ -58,7 +58,7 @@ pub fn spectra(record: &RunRecord, analysis: &RunAnalysis) -> Spectra {
         })
     });
     let trials = record.trials.iter().filter_map(|trial| {
-        let outcome = outcome(trial.id)?;
+        let outcome = outcome(trial.id).filter(|_| !analysis.is_step(trial.id))?;
         Some(Spectrum {
             stage: trial.stage.clone(),
             name: format!("trial {}: {}", trial.id, levels_text(&trial.levels)),

@@ -103,9 +103,11 @@ pub fn trials(record: &RunRecord, analysis: &RunAnalysis, source: &Source) -> Ve
         let mut all = analysis.trials.iter().enumerate();
         all.find(|(_, t)| t.id == id)
     };
+    // The steps of a search have a table of their own.
     record
         .trials
         .iter()
+        .filter(|trial| !analysis.is_step(trial.id))
         .map(|trial| {
             let own = Source::new(paths::trial(trial.id), trial);
             trial_view(trial, analysed(trial.id), source, &own)

@@ -4,7 +4,7 @@ use super::style::Style;
 use super::table::{columns, names};
 use super::warnings_text;
 use analysis::words::{count, levels, percent, plural, rate};
-use analysis::{Plan, Stage, TrialPlan};
+use analysis::{Plan, SearchFor, Stage, TrialPlan};
 use record::{Arrival, Nanos};
 
 /// What a run of this plan would do.
@@ -71,10 +71,16 @@ fn minutes(span: Nanos) -> String {
 fn stage_text(plan: &Plan, index: usize, stage: &Stage, style: Style) -> String {
     let trials: Vec<&TrialPlan> = plan.trials.iter().filter(|t| t.stage == index).collect();
     let time = trials.iter().fold(Nanos(0), |sum, t| sum + t.time());
+    let many = match stage.search {
+        Some(SearchFor::Rate) => format!(
+            "search for the highest rate that holds, at most {}",
+            plural(u64::from(stage.repeats), "step")
+        ),
+        None => plural(u64::from(stage.repeats), "repeat"),
+    };
     let mut text = format!(
-        "\n{}: {}, {}, about {}\n",
+        "\n{}: {many}, {}, about {}\n",
         style.heading(&format!("stage {}", stage.name)),
-        plural(u64::from(stage.repeats), "repeat"),
         plural(trials.len() as u64, "trial"),
         minutes(time)
     );
@@ -89,17 +95,21 @@ fn stage_text(plan: &Plan, index: usize, stage: &Stage, style: Style) -> String 
             .map(str::to_owned)
             .to_vec(),
     ];
-    rows.extend(trials.iter().map(|t| trial_row(t)));
+    // One row for all steps of a search: they differ in the rate, which nobody knows yet.
+    let shown = trials
+        .iter()
+        .filter(|t| stage.search.is_none() || t.block == 0);
+    rows.extend(shown.map(|t| trial_row(t, stage.search.is_some())));
     text + &columns(&rows, names(5))
 }
 
-fn trial_row(trial: &TrialPlan) -> Vec<String> {
+fn trial_row(trial: &TrialPlan, searched: bool) -> Vec<String> {
     let targets: Vec<&str> = trial.targets.iter().map(|t| t.name.as_str()).collect();
     vec![
         format!("  {}", trial.id),
         trial.block.to_string(),
         levels(&trial.levels),
-        load(trial),
+        load(trial, searched),
         match targets.is_empty() {
             true => "-".to_owned(),
             false => targets.join(", "),
@@ -107,10 +117,12 @@ fn trial_row(trial: &TrialPlan) -> Vec<String> {
     ]
 }
 
-fn load(trial: &TrialPlan) -> String {
+fn load(trial: &TrialPlan, searched: bool) -> String {
     let load = &trial.load;
     let mut text = plural(u64::from(load.connections), "connection");
     match (load.arrival, trial.rate_of_capacity) {
+        (Arrival::Poisson { .. }, None) if searched => text += ", the rate searched (Poisson)",
+        (_, None) if searched => text += ", the rate searched",
         (_, Some(share)) => text += &format!(", {} of capacity", percent(share)),
         (Arrival::Closed, None) => {}
         (Arrival::Constant { per_s }, None) => text += &format!(", {}/s", rate(per_s)),

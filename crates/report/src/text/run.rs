@@ -1,5 +1,6 @@
 //! A run for a terminal below its answer: a table per stage, the knees, the experiment's own tables, the warnings.
 
+use super::search::search_text;
 use super::style::Style;
 use super::table::columns;
 use super::tables::tables_text;
@@ -20,10 +21,13 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     // A stage that others measured has its own table; the columns of ours would be empty.
     let measured = |name: &&String| reported.iter().all(|t| t.stage != **name);
     sections.extend(
-        stages(analysis)
+        stages(plan.as_ref(), analysis)
             .iter()
             .filter(measured)
-            .map(|name| stage_text(plan.as_ref(), analysis, name, style)),
+            .map(|name| match searches_text(analysis, name) {
+                Some(text) => text,
+                None => stage_text(plan.as_ref(), analysis, name, style),
+            }),
     );
     sections.push(reported_text(&reported, style));
     if !analysis.knees.is_empty() {
@@ -35,10 +39,21 @@ pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> Str
     sections.join("\n")
 }
 
-fn stages(analysis: &RunAnalysis) -> Vec<String> {
-    let mut names: Vec<String> = analysis.cells.iter().map(|c| c.stage.clone()).collect();
+/// Stages with cells, and the searches where they ran; without a plan they stand first.
+fn stages(plan: Option<&Plan>, analysis: &RunAnalysis) -> Vec<String> {
+    let mut names: Vec<String> = analysis.searches.iter().map(|s| s.stage.clone()).collect();
+    names.extend(analysis.cells.iter().map(|c| c.stage.clone()));
+    let place = |name: &String| plan?.stages.iter().position(|s| s.name == *name);
+    names.sort_by_key(place);
     names.dedup();
     names
+}
+
+/// The searches of a stage; `None` when it is none.
+fn searches_text(analysis: &RunAnalysis, stage: &str) -> Option<String> {
+    let searches = analysis.searches.iter().filter(|s| s.stage == stage);
+    let text: String = searches.map(search_text).collect();
+    (!text.is_empty()).then(|| format!("stage {stage}\n{text}"))
 }
 
 fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: Style) -> String {
@@ -81,7 +96,7 @@ impl Shown {
         };
         Self {
             offered: cells.iter().any(|c| c.offered_per_s.is_some()),
-            ratio: cells.iter().any(|c| c.rate_ratio.is_some()),
+            ratio: cells.iter().any(|c| compared(c).is_some()),
             errors: cells.iter().any(failed),
         }
     }
@@ -110,7 +125,11 @@ fn header(factors: &[String], shown: Shown) -> Vec<String> {
     }
     add(&["CPU/req", "generator"]);
     if shown.ratio {
-        add(&["ratio", "[interval]"]);
+        let head = match shown.offered {
+            true => "CPU ratio",
+            false => "ratio",
+        };
+        add(&[head, "[interval]"]);
     }
     add(&["limit"]);
     head
@@ -141,11 +160,19 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
         percent,
     ));
     if shown.ratio {
-        row.push(or_dash(cell.rate_ratio, ratio));
-        row.push(or_dash(cell.rate_ratio, interval));
+        row.push(or_dash(compared(cell), ratio));
+        row.push(or_dash(compared(cell), interval));
     }
     row.push(limit(cell));
     row
+}
+
+/// What a cell is compared by: its rate; in an open loop, where all are offered the same, the CPU of a request.
+fn compared(cell: &Cell) -> Option<Ratio> {
+    match cell.offered_per_s {
+        None => cell.rate_ratio,
+        Some(_) => cell.cpu_ratio,
+    }
 }
 
 /// `~` stands for "no difference", as readers of benchstat know it.
@@ -210,9 +237,13 @@ fn limit(cell: &Cell) -> String {
 
 /// What the columns hold that their heads are too short for.
 fn footnote(cells: &[&Cell]) -> String {
-    match interval_words(cells.iter().filter_map(|c| c.rate_ratio)) {
+    let of = match cells.iter().any(|c| c.offered_per_s.is_some()) {
+        true => "CPU ratio: the servers' CPU per request",
+        false => "ratio: rate",
+    };
+    match interval_words(cells.iter().filter_map(|c| compared(c))) {
         words if words.is_empty() => String::new(),
-        words => format!("ratio: rate divided by the baseline's, {words}\n"),
+        words => format!("{of} divided by the baseline's, {words}\n"),
     }
 }
 

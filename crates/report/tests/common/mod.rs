@@ -273,6 +273,7 @@ fn stage(
             .collect(),
         repeats,
         examine: true,
+        search: None,
     }
 }
 
