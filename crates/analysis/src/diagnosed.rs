@@ -108,6 +108,7 @@ mod tests {
     fn finding(cause: &str) -> Finding {
         Finding {
             cause: cause.to_owned(),
+            variant: None,
             title: String::new(),
             target: "server".to_owned(),
             confidence: 0.7,

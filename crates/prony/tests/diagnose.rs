@@ -790,13 +790,11 @@ fn traffic_that_is_there_is_watched() {
     let port = nginx.address().rsplit_once(':').unwrap().1.to_owned();
     let watch = ["--listen", &port, "--no-load", "--json"];
     let idle = bench.diagnose(&watch);
-    assert_eq!(idle.code, Some(0), "{}", idle.stderr);
+    assert_eq!(idle.code, Some(3), "{}", idle.stderr);
     let document = idle.json();
     assert!(document.get("verdict").is_none(), "{document}");
     // Nothing came, so nothing can be said of a request.
-    if !document["diagnosis"].as_array().unwrap().is_empty() {
-        assert_eq!(first_cause(&document), "none", "{document}");
-    }
+    assert_eq!(first_cause(&document), "unknown", "{document}");
 
     let mut load = prony(&bench.servers())
         .args(["load", &nginx.url, "-c", "8", "-d", "100s"])
@@ -810,7 +808,8 @@ fn traffic_that_is_there_is_watched() {
     load.kill().unwrap();
     load.wait().unwrap();
     assert!(connected, "the load ended early");
-    assert_eq!(busy.code, Some(0), "{}", busy.stderr);
+    // Without a load of its own it may not be able to tell.
+    assert!(matches!(busy.code, Some(0 | 3)), "{}", busy.stderr);
     let document = busy.json();
     assert!(!first_cause(&document).is_empty(), "{document}");
     if document["signature"].is_object() && counted(&document) {

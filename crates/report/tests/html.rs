@@ -258,7 +258,7 @@ fn a_diagnosis_is_on_the_page() {
         "Proof: proved.",
         "class=\"interval\"",
         "class=\"bar-at\"",
-        "Healthy, and busy with useful work",
+        "Healthy: CPU-bound by its own work",
         "Reads from upstream of server, by size; marked: 4,096 bytes 8.00 per request",
         "The system calls of upstream-8081 could not be counted.",
         "ngx_readv_chain (nginx): ",

@@ -4,8 +4,8 @@
 //! record -> facts (every number with its source, or why there is none) -> station (who is the limit)
 //! facts + catalogue -> rules (true, false, unknown) -> rank (station, bound on the gain, confidence)
 //! ```
-//! Rules know mechanisms and no case; what differs between servers is their remedies. "No cause found" is an
-//! answer, and so is "busy with useful work".
+//! Rules know mechanisms and no case; what differs between servers is their remedies. "Healthy" needs facts
+//! of its own; where neither holds, what limits the server cannot be told.
 
 mod catalogue;
 mod change;
@@ -73,7 +73,9 @@ fn conclude(facts: &FactSet, verdict: Option<&Verdict>, tier: &str) -> Diagnosis
         .filter(|v| !v.valid)
         .zip(errors.filter(|e| *e >= 1.0));
     if let Some((verdict, share)) = failed {
-        ranked.findings.retain(|f| f.cause != "none");
+        ranked
+            .findings
+            .retain(|f| f.cause != "none" && f.cause != "unknown");
         let explained = ranked.findings.first().is_some_and(|f| {
             let cause = catalogue.cause(&f.cause);
             cause.is_some_and(|c| c.explains == Explains::Errors)

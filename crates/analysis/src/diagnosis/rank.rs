@@ -2,7 +2,7 @@
 //!
 //! Station first, then the bound on the gain times the confidence. A cause whose bound is not known stands behind
 //! all that are worth a change. One whose bound is below what could be measured is true and not worth changing: it
-//! stands last, and `none` before it.
+//! stands last, and before it `none`, where the facts show that the server is healthy, or `unknown`.
 
 use super::catalogue::{Cause, Explains, Scope};
 use super::expression::{Expression, Format, Template, ungrouped};
@@ -146,6 +146,7 @@ fn hold<'a>(
         score: gain_bound.unwrap_or(usual_gain(cause.explains)) * confidence,
         finding: Finding {
             cause: cause.name.clone(),
+            variant: None,
             title: cause.title.clone(),
             target: about.to_owned(),
             confidence,
@@ -306,50 +307,26 @@ fn unexplained(held: &[Held<'_>]) -> Option<f64> {
     (!bounds.is_empty()).then_some(rest)
 }
 
-/// What the server is busy with, when no cause is worth a change.
+/// What is said when no cause is worth a change: which kind of healthy, or that it cannot be told.
 fn nothing(
     facts: &FactSet,
     station: &Station,
     verdict: Option<&Verdict>,
-    catalogued: Option<Held<'_>>,
+    healthy: Option<Held<'_>>,
 ) -> Finding {
     let front = facts.targets.first().map_or("", String::as_str);
     let view = facts.view(front);
-    let title = match station.name.as_str() {
-        "generator" => "The generator is the limit, not the server",
-        "worker" | "core" => "Healthy: busy with useful work",
-        "none" => "Healthy: little is offered, and it is met",
-        _ => "No cause found",
+    let mut finding = match healthy {
+        Some(held) => Finding {
+            cause: "none".to_owned(),
+            variant: Some(held.cause.name.clone()),
+            target: front.to_owned(),
+            status: Status::Supported,
+            gain_unknown: None,
+            ..held.finding
+        },
+        None => untold(front, station, verdict),
     };
-    let unusable = verdict.filter(|v| !v.valid);
-    let confidence = match station.name.as_str() {
-        "worker" | "core" | "none" | "generator" => 0.8,
-        _ => 0.4,
-    };
-    let mut finding = Finding {
-        cause: "none".to_owned(),
-        title: title.to_owned(),
-        target: front.to_owned(),
-        confidence,
-        status: Status::Supported,
-        why: station.why.clone(),
-        evidence: Vec::new(),
-        remedy: unusable
-            .or(verdict)
-            .map_or(String::new(), |v| v.remedy.clone()),
-        changes: Vec::new(),
-        gain_bound: None,
-        gain_unknown: None,
-        worth_changing: false,
-        proof: None,
-    };
-    if let Some(held) = catalogued {
-        finding.title = held.finding.title;
-        finding.why = held.finding.why;
-        finding.remedy = held.finding.remedy;
-        finding.confidence = held.finding.confidence;
-        finding.evidence = held.finding.evidence;
-    }
     finding.evidence.extend(busy_with(&view));
     let doing: Vec<String> = busy_kinds(&view)
         .into_iter()
@@ -363,6 +340,28 @@ fn nothing(
         );
     }
     finding
+}
+
+/// Neither a cause nor a sign that the server is healthy.
+fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding {
+    let remedy = verdict.map(|v| v.remedy.as_str()).unwrap_or_default();
+    let next = "Repeat with more load and all probes; what could not be judged, and why, is listed as unseen.";
+    Finding {
+        cause: "unknown".to_owned(),
+        variant: None,
+        title: "What limits the server cannot be told".to_owned(),
+        target: front.to_owned(),
+        confidence: 0.0,
+        status: Status::Suspected,
+        why: station.why.clone(),
+        evidence: Vec::new(),
+        remedy: if remedy.is_empty() { next } else { remedy }.to_owned(),
+        changes: Vec::new(),
+        gain_bound: None,
+        gain_unknown: None,
+        worth_changing: false,
+        proof: None,
+    }
 }
 
 fn sentence(text: &str) -> String {
@@ -414,6 +413,7 @@ fn busy_kinds(view: &FactView<'_>) -> Vec<(&'static str, f64)> {
 pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
     Finding {
         cause: "nothing_answered".to_owned(),
+        variant: None,
         title: "Nothing was answered as asked".to_owned(),
         target: String::new(),
         confidence: 1.0,

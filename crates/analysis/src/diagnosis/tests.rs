@@ -575,8 +575,23 @@ fn healthy_servers_are_healthy() {
             call("writev", FdClass::Client, 1_000, 1_300),
             call("epoll_wait", FdClass::Poll, 1_000, 1),
         ];
-        let finding = first(&with_calls(trial(busy), calls));
+        let mut record = with_calls(trial(busy), calls);
+        if let Some(examination) = &mut record.examination {
+            // Alone as long as in the load: no request waits for another.
+            examination.lone = Some(outcome());
+        }
+        let finding = first(&record);
         assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
+        let variant = if busy > 0.9 {
+            "healthy_cpu_bound"
+        } else {
+            "healthy_underloaded"
+        };
+        assert_eq!(
+            finding.variant.as_deref(),
+            Some(variant),
+            "{busy}: {finding:#?}"
+        );
     }
 }
 
@@ -593,6 +608,35 @@ fn a_generator_that_is_full_is_not_the_servers_fault() {
     assert_eq!(diagnosis.findings[0].cause, "none");
 }
 
+/// A closed loop whose requests wait for each other while no CPU is busy, for no reason that is seen.
+#[test]
+fn neither_busy_nor_underloaded_is_not_healthy() {
+    let facts = [
+        ("server.is_front", 1.0),
+        ("client.rate_per_s", 1_000.0),
+        ("client.errors_share", 0.0),
+        ("client.unanswered_share", 0.0),
+        ("client.open_loop", 0.0),
+        ("client.generator_utilization", 0.1),
+        ("cpu.use_of_allowed", 0.2),
+        ("worker.busiest", 0.2),
+        ("worker.run_queue_wait_share", 0.0),
+        ("core.own_mean", 0.2),
+    ];
+    let first = |parallel: Option<f64>| {
+        let mut set = set_facts(&facts);
+        if let Some(share) = parallel {
+            set.known("", "client.parallel_share", share, "test");
+        }
+        diagnose_facts(&set, "proc").findings.swap_remove(0)
+    };
+    assert_eq!(first(Some(0.2)).cause, "unknown");
+    assert_eq!(first(None).cause, "unknown");
+    let healthy = first(Some(0.9));
+    assert_eq!(healthy.cause, "none");
+    assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
+}
+
 #[test]
 fn a_load_that_never_started_has_no_cause() {
     let mut record = trial(0.5);
@@ -600,7 +644,7 @@ fn a_load_that_never_started_has_no_cause() {
     record.series.clear();
     let diagnosis = diagnose(&record, &[], 0.01);
     assert_eq!(diagnosis.station.name, "unknown");
-    assert_eq!(diagnosis.findings[0].cause, "none");
+    assert_eq!(diagnosis.findings[0].cause, "unknown");
 }
 
 fn profile(symbols: &[(&str, &str, bool, u64)]) -> Profile {
@@ -743,10 +787,10 @@ fn an_unknown_gain_ranks_below_every_known_one_and_is_said() {
             ("c_small".to_owned(), false, false),
         ]
     );
-    // Nothing that is known to be worth a change, and no claim that the server is healthy.
+    // Nothing that is known to be worth a change: the cause stands first, and not that the server is healthy.
     let first = |causes: &[String]| ranked(causes).swap_remove(0).0;
     assert_eq!(first(&[small.clone(), unknown]), "a_unknown");
-    assert_eq!(first(&[small]), "none");
+    assert_eq!(first(&[small]), "unknown");
 }
 
 /// Facts that other tools print of a proxy whose buffers hold a page: the study's numbers.

@@ -77,8 +77,11 @@ pub struct ProofRatio {
 /// A cause that holds, with everything that speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Name in the catalogue, `none` included.
+    /// Name in the catalogue; `none` for a healthy server, `unknown` where the evidence does not reach.
     pub cause: String,
+    /// Of `none`: `healthy_cpu_bound`, `healthy_underloaded` or `too_few_connections`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Title in the catalogue.
     pub title: String,
     /// Target that it concerns; empty for the host, the client or the path between.
@@ -156,7 +159,8 @@ pub struct Station {
 pub struct Diagnosis {
     /// Who is the limit.
     pub station: Station,
-    /// Causes that hold, most likely first; the first is `none` for a healthy, simply busy or simply idle server.
+    /// Causes that hold, most likely first; the first is `none` for a healthy server, CPU-bound by its own work or
+    /// underloaded, and `unknown` where neither can be told.
     pub findings: Vec<Finding>,
     /// Causes that do not hold although something pointed to them.
     pub ruled_out: Vec<RuledOut>,

@@ -374,7 +374,12 @@ fn exit(
     let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if interrupt.asked() {
         Exit::Interrupted
-    } else if trial.outcome.is_some() && !figures.verdict.valid {
+    } else if trial.outcome.is_some() && !figures.verdict.valid
+        || diagnosis
+            .findings
+            .first()
+            .is_some_and(|f| f.cause == "unknown")
+    {
         Exit::Invalid
     } else if diagnosis
         .findings

@@ -79,16 +79,18 @@ fn first_lines(diagnosis: &Diagnosis, main: Option<&Finding>, style: Style) -> S
     let label = format!("{}:", main.cause);
     let coloured = match (main.cause.as_str(), main.status) {
         ("none", _) => style.good(&label),
+        ("unknown", _) => style.doubtful(&label),
         (_, Status::Suspected | Status::Refuted) => style.doubtful(&label),
         _ => style.bad(&label),
     };
-    let rest = format!(
-        "{}{} ({}, confidence {:.2})",
-        main.title.trim_end_matches('.'),
-        at(&main.target),
-        status(main.status),
-        main.confidence
-    );
+    let mut rest = format!("{}{}", main.title.trim_end_matches('.'), at(&main.target));
+    if main.cause != "unknown" {
+        rest += &format!(
+            " ({}, confidence {:.2})",
+            status(main.status),
+            main.confidence
+        );
+    }
     marked(&coloured, &label, &rest) + &wrapped("  ", &main.why, 2)
 }
 
@@ -134,7 +136,7 @@ fn evidence(items: &[Evidence], style: Style) -> String {
 fn remedy(finding: &Finding, style: Style) -> String {
     let mut text = String::new();
     if !finding.remedy.is_empty() {
-        let label = if finding.cause == "none" {
+        let label = if matches!(finding.cause.as_str(), "none" | "unknown") {
             "next:"
         } else {
             "remedy:"

@@ -85,6 +85,7 @@ fn small_buffers() -> Finding {
         ],
         gain_bound: Some(0.46),
         gain_unknown: None,
+        variant: None,
         worth_changing: true,
         proof: None,
     }
@@ -257,6 +258,7 @@ pub fn many_causes() -> Diagnosis {
         changes: vec![],
         gain_bound: Some(0.18),
         gain_unknown: None,
+        variant: None,
         worth_changing: true,
         proof: None,
     };
@@ -276,6 +278,7 @@ pub fn many_causes() -> Diagnosis {
         remedy: "Add `buffer=64k flush=1s` to access_log".into(),
         gain_bound: Some(0.004),
         gain_unknown: None,
+        variant: None,
         worth_changing: false,
         ..keepalive.clone()
     };
@@ -288,6 +291,7 @@ pub fn many_causes() -> Diagnosis {
         why: "With sndbuf=1m the rate moved by 0.2 % (noise 3 %).".into(),
         gain_bound: None,
         gain_unknown: None,
+        variant: None,
         ..keepalive.clone()
     };
     Diagnosis {
@@ -297,12 +301,12 @@ pub fn many_causes() -> Diagnosis {
     }
 }
 
-/// A healthy server that is busy with useful work.
+/// A healthy server that is CPU-bound by its own work.
 pub fn healthy() -> Diagnosis {
     Diagnosis {
         findings: vec![Finding {
             cause: "none".into(),
-            title: "Healthy, and busy with useful work".into(),
+            title: "Healthy: CPU-bound by its own work".into(),
             target: "server".into(),
             confidence: 0.9,
             status: Status::Supported,
@@ -315,6 +319,7 @@ pub fn healthy() -> Diagnosis {
             changes: vec![],
             gain_bound: None,
             gain_unknown: None,
+            variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
             proof: None,
         }],
