@@ -578,7 +578,7 @@ fn healthy_servers_are_healthy() {
         let mut record = with_calls(trial(busy), calls);
         if let Some(examination) = &mut record.examination {
             // Alone as long as in the load: no request waits for another.
-            examination.lone = Some(outcome());
+            examination.single_client = Some(outcome());
         }
         let finding = first(&record);
         assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
@@ -830,4 +830,17 @@ fn small_buffers_are_found_from_counts_alone() {
     assert!(diagnosis.findings[0].gain_unknown.is_some());
     set.known("web", "cpu.system_share", 0.8, "test");
     assert!(diagnose_facts(&set, "proc").findings[0].worth_changing);
+}
+
+#[test]
+fn older_records_name_the_single_client_otherwise() {
+    let examination = Examination {
+        single_client: Some(outcome()),
+        ..Examination::default()
+    };
+    let text = serde_json::to_string(&examination).unwrap();
+    let older = text.replace("\"single_client\":", "\"lone\":");
+    assert_ne!(older, text);
+    let read: Examination = serde_json::from_str(&older).unwrap();
+    assert_eq!(read.single_client, examination.single_client);
 }
