@@ -186,12 +186,12 @@ fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
         (
             "client.single_client_quantum_40ms_share",
             QUANTUM,
-            "of a single client's answers came after 38 to 50 ms",
+            "of the responses to a single client took 38 to 50 ms",
         ),
         (
             "client.single_client_quantum_200ms_share",
             QUANTUM,
-            "of a single client's answers came after 195 to 240 ms",
+            "of the responses to a single client took 195 to 240 ms",
         ),
         (
             "socket.client.rwnd_limited_share",
@@ -206,7 +206,7 @@ fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
         (
             "tcp.retransmits_share",
             0.01,
-            "of the segments were sent again",
+            "of the segments were retransmitted",
         ),
     ];
     let found = signs.iter().find_map(|(name, limit, words)| {

@@ -180,7 +180,7 @@ fn times(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         let share = share_within(response, *from, *to);
         sheet.maybe(&format!("client.quantum_{name}_share"), share, LOAD, none);
     }
-    // A connection is opened by SYNs, which are sent again after seconds.
+    // A connection is opened by SYNs, which are retransmitted after seconds.
     for (name, from, to) in &QUANTA[2..] {
         let share = share_within(&outcome.connect, *from, *to);
         let name = format!("client.connect_quantum_{name}_share");
