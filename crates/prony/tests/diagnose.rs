@@ -901,11 +901,11 @@ fn the_former_name_of_improve_names_the_new_one() {
 #[test]
 fn ctrl_c_ends_every_pass_and_keeps_what_is_known() {
     let bench = Bench::new();
-    // A lone client of a slow server takes its time.
+    // A single client of a slow server takes its time.
     let origin = bench.origin(&["--delay", "constant:20ms"]);
     type Pass = fn(u32) -> bool;
     let passes: [(&str, Pass); 3] = [
-        ("lone", |pid| descriptors(pid, "socket") > 0),
+        ("single_client", |pid| descriptors(pid, "socket") > 0),
         ("timed", |pid| descriptors(pid, "perf_event") > 0),
         ("signature", |pid| descriptors(pid, "bpf-prog") > 0),
     ];

@@ -15,12 +15,13 @@ pub struct Examination {
     /// Who serves, by target.
     #[serde(default)]
     pub servers: Vec<Server>,
-    /// One answer of the URL, as a lone client got it.
+    /// One answer of the URL, as a single client got it.
     #[serde(default)]
     pub answer: Option<Answer>,
     /// A short load over one connection with one request at a time: the response time without queueing.
     #[serde(default)]
-    pub lone: Option<LoadOutcome>,
+    #[serde(alias = "lone")]
+    pub single_client: Option<LoadOutcome>,
     /// Counts and sizes per request, from the signature pass.
     #[serde(default)]
     pub signature: Option<Signature>,

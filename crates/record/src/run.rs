@@ -8,7 +8,7 @@
 //! proofs.json                what measured changes said of causes (see `analysis`); absent without a proof
 //! trials/0000/trial.json     levels, load asked, state, outcome, targets, warnings
 //! trials/0000/series.json    the monitors' samples
-//! trials/0000/examination.json  who serves, the signature, a lone client's load; absent when not examined
+//! trials/0000/examination.json  who serves, the signature, a single client's load; absent when not examined
 //! trials/0000/profiles.json  stacks on and off the CPU; absent when not profiled
 //! trials/0000/files/...      configuration as run, output of the targets
 //! ```

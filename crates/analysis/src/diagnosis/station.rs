@@ -16,7 +16,7 @@ const MOST_OF_CORES: f64 = 0.8;
 const THROTTLED: f64 = 0.05;
 /// A resource used up to this share refuses the next.
 const USED_UP: f64 = 0.95;
-/// Share of a lone response time from which a wait is what a request mostly does.
+/// Share of a single-client response time from which a wait is what a request mostly does.
 const WAITED: f64 = 0.3;
 /// Share of responses in a quantum from which the client's path shapes them.
 const QUANTUM: f64 = 0.2;
@@ -184,14 +184,14 @@ fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
     let view = facts.view(front);
     let signs = [
         (
-            "client.lone_quantum_40ms_share",
+            "client.single_client_quantum_40ms_share",
             QUANTUM,
-            "of a lone client's answers came after 38 to 50 ms",
+            "of the responses to a single client took 38 to 50 ms",
         ),
         (
-            "client.lone_quantum_200ms_share",
+            "client.single_client_quantum_200ms_share",
             QUANTUM,
-            "of a lone client's answers came after 195 to 240 ms",
+            "of the responses to a single client took 195 to 240 ms",
         ),
         (
             "socket.client.rwnd_limited_share",
@@ -206,7 +206,7 @@ fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
         (
             "tcp.retransmits_share",
             0.01,
-            "of the segments were sent again",
+            "of the segments were retransmitted",
         ),
     ];
     let found = signs.iter().find_map(|(name, limit, words)| {

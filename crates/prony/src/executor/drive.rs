@@ -9,7 +9,7 @@ use traffic::{Load, LoadError, MonotonicClock};
 
 /// What stands around a load.
 #[derive(Default)]
-pub struct Around {
+pub struct Instrumentation {
     /// The targets' processes to be sampled; `None` watches nothing at all, not even the host.
     pub watch: Option<Vec<Watched>>,
     /// What is watched on request.
@@ -18,7 +18,7 @@ pub struct Around {
     pub profile: Option<ProfileConfig>,
 }
 
-impl Around {
+impl Instrumentation {
     /// The monitors alone.
     pub fn watching(targets: Vec<Watched>) -> Self {
         Self {
@@ -45,7 +45,7 @@ pub struct Driven {
 pub fn drive(
     load: Load,
     spec: &LoadSpec,
-    around: &Around,
+    around: &Instrumentation,
     progress: &mut Progress,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Driven, LoadError> {

@@ -2,12 +2,12 @@
 //! their time goes. Everything but the timed load itself, which it prepares and follows.
 //!
 //! ```text
-//! look (one answer) -> lone (one client) -> scout (who is behind them) -> the timed load -> signature -> off-CPU
+//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> the timed load -> signature -> off-CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
 
-use super::drive::{Around, drive};
+use super::drive::{Instrumentation, drive};
 use crate::terminal::Progress;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use monitor::profile::{Profiled, Profiler};
@@ -26,9 +26,9 @@ use traffic::{Load, LoadError, MonotonicClock};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
 pub const PROFILE_HZ: u32 = 199;
-/// A lone client needs few answers for a median.
-const LONE_REQUESTS: u64 = 200;
-const LONE_TIME: Nanos = Nanos::from_millis(700);
+/// A single client needs few answers for a median.
+const SINGLE_CLIENT_REQUESTS: u64 = 200;
+const SINGLE_CLIENT_TIME: Nanos = Nanos::from_millis(700);
 const SCOUT_TIME: Nanos = Nanos::from_millis(400);
 /// Counts per request of so many requests are within one per cent of whole numbers.
 const SIGNATURE_REQUESTS: u64 = 3_000;
@@ -52,18 +52,18 @@ pub struct Examiner<'a> {
 
 /// What the passes before the timed load brought.
 #[derive(Default)]
-pub struct Approach {
+pub struct PreLoad {
     /// One answer.
     pub answer: Option<Answer>,
-    /// A lone client's load.
-    pub lone: Option<LoadOutcome>,
+    /// A single client's load.
+    pub single_client: Option<LoadOutcome>,
     /// What could not be learned.
     pub unavailable: Vec<Unavailable>,
 }
 
 /// What the passes after the timed load brought.
 #[derive(Default)]
-pub struct Aftermath {
+pub struct PostLoad {
     /// Counts per request; `None` when nothing was answered.
     pub signature: Option<Signature>,
     /// Off-CPU stacks.
@@ -78,12 +78,12 @@ impl Examiner<'_> {
     ///
     /// # Errors
     /// [`LoadError`] when a load cannot start; what does not answer is no error here.
-    pub fn approach(
+    pub fn pre_load(
         &mut self,
         servers: &mut Vec<Server>,
         known: bool,
-    ) -> Result<Approach, LoadError> {
-        let mut found = Approach::default();
+    ) -> Result<PreLoad, LoadError> {
+        let mut found = PreLoad::default();
         match Load::prepare(self.spec)?.look(self.spec.timeout) {
             Ok(answer) => found.answer = Some(answer),
             Err(cause) => found.unavailable.push(Unavailable {
@@ -92,25 +92,25 @@ impl Examiner<'_> {
                 remedy: String::new(),
             }),
         }
-        let lone = LoadSpec {
+        let single_client = LoadSpec {
             connections: 1,
             threads: Some(1),
             pipeline: 1,
             arrival: Arrival::Closed,
             warmup: Nanos(0),
-            requests: Some(LONE_REQUESTS),
-            duration: Some(LONE_TIME.max(self.spec.timeout.min(Nanos::SECOND))),
+            requests: Some(SINGLE_CLIENT_REQUESTS),
+            duration: Some(SINGLE_CLIENT_TIME.max(self.spec.timeout.min(Nanos::SECOND))),
             ..self.spec.clone()
         };
-        found.lone = Some(self.drive_and_see(&lone, servers)?);
+        found.single_client = Some(self.drive_and_see(&single_client, servers)?);
         if !known && !(self.interrupted)() {
-            let scout = LoadSpec {
+            let discovery_load = LoadSpec {
                 warmup: Nanos(0),
                 requests: None,
                 duration: Some(SCOUT_TIME),
                 ..self.spec.clone()
             };
-            self.drive_and_see(&scout, servers)?;
+            self.drive_and_see(&discovery_load, servers)?;
         }
         Ok(found)
     }
@@ -125,7 +125,7 @@ impl Examiner<'_> {
         let driven = drive(
             Load::prepare(spec)?,
             spec,
-            &Around::default(),
+            &Instrumentation::default(),
             self.progress,
             &mut || {
                 see_upstreams(servers);
@@ -140,12 +140,12 @@ impl Examiner<'_> {
     ///
     /// # Errors
     /// [`LoadError`] when a load cannot start.
-    pub fn aftermath(
+    pub fn post_load(
         &mut self,
         servers: &[Server],
         rate_per_s: Option<f64>,
-    ) -> Result<Aftermath, LoadError> {
-        let mut brought = Aftermath::default();
+    ) -> Result<PostLoad, LoadError> {
+        let mut brought = PostLoad::default();
         let Some(rate_per_s) = rate_per_s.filter(|_| !servers.is_empty()) else {
             return Ok(brought);
         };
@@ -180,9 +180,13 @@ impl Examiner<'_> {
         let load = Load::prepare(&spec)?;
         let probes = self.arm(servers);
         let interrupted = self.interrupted;
-        let driven = drive(load, &spec, &Around::default(), self.progress, &mut || {
-            interrupted()
-        });
+        let driven = drive(
+            load,
+            &spec,
+            &Instrumentation::default(),
+            self.progress,
+            &mut || interrupted(),
+        );
         let probed = probes.disarm();
         let outcome = driven?.outcome;
         Ok(signature(probed, Some((&spec, &outcome))))
@@ -200,9 +204,13 @@ impl Examiner<'_> {
             Ok(profiler) => profiler,
             Err(gap) => return Ok(Err(gap)),
         };
-        let driven = drive(load, &spec, &Around::default(), self.progress, &mut || {
-            (self.interrupted)()
-        });
+        let driven = drive(
+            load,
+            &spec,
+            &Instrumentation::default(),
+            self.progress,
+            &mut || (self.interrupted)(),
+        );
         let profiled = profiler.stop();
         driven.map(|_| Ok(profiled))
     }
@@ -216,24 +224,24 @@ impl Examiner<'_> {
     /// [`LoadError`] when a load cannot start; what does not answer is no error here.
     pub fn examine(&mut self, servers: &mut Vec<Server>) -> Result<TrialRecord, LoadError> {
         let load = Load::prepare(self.spec)?;
-        let approach = self.approach(servers, false)?;
-        let around = Around {
+        let pre_load = self.pre_load(servers, false)?;
+        let around = Instrumentation {
             watch: Some(watched(servers)),
             profile: (!servers.is_empty())
                 .then(|| profile_config(servers, ProfileKind::OnCpu, PROFILE_HZ)),
-            ..Around::default()
+            ..Instrumentation::default()
         };
         let interrupted = self.interrupted;
         let driven = drive(load, self.spec, &around, self.progress, &mut || {
             interrupted()
         })?;
         let rate = driven.outcome.answered_per_s();
-        let aftermath = self.aftermath(servers, rate)?;
+        let post_load = self.post_load(servers, rate)?;
         let passes = Passes {
-            approach,
+            pre_load,
             watched: driven.watched,
             profiled: driven.profiled,
-            aftermath,
+            post_load,
             interrupted: (self.interrupted)(),
         };
         Ok(passes.into_trial(self.spec, servers, Some(driven.outcome)))
@@ -255,17 +263,17 @@ impl Examiner<'_> {
         self.wait("watching", time, &mut || {});
         let profiled = profiler.map(Profiler::stop);
         let watched = watch.stop();
-        let mut aftermath = Aftermath::default();
+        let mut post_load = PostLoad::default();
         if !(self.interrupted)() {
             let probes = self.arm(servers);
             self.wait("counting", time.min(SIGNATURE_TIME), &mut || {});
-            aftermath.signature = Some(signature(probes.disarm(), None));
+            post_load.signature = Some(signature(probes.disarm(), None));
         }
         let passes = Passes {
-            approach: Approach::default(),
+            pre_load: PreLoad::default(),
             watched,
             profiled: Some(profiled),
-            aftermath,
+            post_load,
             interrupted: (self.interrupted)(),
         };
         passes.into_trial(self.spec, servers, None)
@@ -298,10 +306,10 @@ impl Examiner<'_> {
 
 /// What all passes brought beside the load's own outcome.
 struct Passes {
-    approach: Approach,
+    pre_load: PreLoad,
     watched: Observation,
     profiled: Option<Result<Profiled, Unavailable>>,
-    aftermath: Aftermath,
+    post_load: PostLoad,
     /// A person had enough; what is missing was not looked for.
     interrupted: bool,
 }
@@ -315,8 +323,8 @@ impl Passes {
     ) -> TrialRecord {
         let mut monitor_cost = vec![sampling_cost(&self.watched)];
         let mut unavailable = self.watched.unavailable;
-        unavailable.extend(self.approach.unavailable);
-        unavailable.extend(self.aftermath.unavailable);
+        unavailable.extend(self.pre_load.unavailable);
+        unavailable.extend(self.post_load.unavailable);
         unavailable.extend(servers.iter().flat_map(|s| s.unavailable.clone()));
         if servers.is_empty() {
             unavailable.push(no_server(&spec.url));
@@ -328,7 +336,7 @@ impl Passes {
             &mut monitor_cost,
             &mut unavailable,
         );
-        profiles.extend(self.aftermath.off_cpu);
+        profiles.extend(self.post_load.off_cpu);
         TrialRecord {
             id: 0,
             stage: STAGE.to_owned(),
@@ -349,9 +357,9 @@ impl Passes {
             reported: None,
             examination: Some(Examination {
                 servers: servers.to_vec(),
-                answer: self.approach.answer,
-                lone: self.approach.lone,
-                signature: self.aftermath.signature,
+                answer: self.pre_load.answer,
+                single_client: self.pre_load.single_client,
+                signature: self.post_load.signature,
                 monitor_cost,
                 profiles,
             }),

@@ -11,7 +11,7 @@
 //! The surprise: the copies are examined before the blocks, so that all three are warm when the first begins, and so
 //! that a proof which a person stops already knows the mechanism.
 
-use super::drive::{Around, drive};
+use super::drive::{Instrumentation, drive};
 use super::examine::{Examiner, with_config};
 use crate::terminal::Progress;
 use analysis::{
@@ -298,7 +298,7 @@ impl Prover<'_> {
             duration: Some(duration),
             ..copy.spec.clone()
         };
-        let around = Around::watching(vec![copy.watched()]);
+        let around = Instrumentation::watching(vec![copy.watched()]);
         let driven = drive(
             Load::prepare(&spec)?,
             &spec,

@@ -1,8 +1,8 @@
 //! One trial: start targets, preflight, load and watch, stop, record. Always ends with a [`TrialRecord`];
 //! what went wrong is in its state, in the server's own words.
 
-use super::drive::{Around, Driven, drive};
-use super::examine::{self, Aftermath, Approach, Examiner, PROFILE_HZ};
+use super::drive::{Driven, Instrumentation, drive};
+use super::examine::{self, Examiner, PROFILE_HZ, PostLoad, PreLoad};
 use super::rate::Unresolved;
 use crate::terminal::Progress;
 use linux::namespace::{Inside, Namespace};
@@ -206,13 +206,13 @@ fn measure(
         Vec::new()
     };
     let spec = record.load.clone();
-    let approach = if examined {
-        examiner(&spec, progress, interrupted).approach(&mut servers, true)?
+    let pre_load = if examined {
+        examiner(&spec, progress, interrupted).pre_load(&mut servers, true)?
     } else {
-        Approach::default()
+        PreLoad::default()
     };
     let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
-    let around = Around {
+    let around = Instrumentation {
         watch: Some(targets.iter().map(watched).collect()),
         extras,
         profile: (!servers.is_empty())
@@ -233,17 +233,17 @@ fn measure(
         profiled,
     } = driven?;
     let after: Vec<_> = targets.iter().map(RequestCounter::read).collect();
-    let aftermath = if died.is_empty() {
-        examiner(&spec, progress, interrupted).aftermath(&servers, outcome.answered_per_s())?
+    let post_load = if died.is_empty() {
+        examiner(&spec, progress, interrupted).post_load(&servers, outcome.answered_per_s())?
     } else {
-        Aftermath::default()
+        PostLoad::default()
     };
     if examined {
         let mut examination = Examination {
             servers,
-            answer: approach.answer,
-            lone: approach.lone,
-            signature: aftermath.signature,
+            answer: pre_load.answer,
+            single_client: pre_load.single_client,
+            signature: post_load.signature,
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),
         };
@@ -253,13 +253,13 @@ fn measure(
             &mut examination.monitor_cost,
             &mut record.unavailable,
         );
-        examination.profiles.extend(aftermath.off_cpu);
+        examination.profiles.extend(post_load.off_cpu);
         record.examination = Some(examination);
     }
     record.series = watched.series;
     record.unavailable.extend(watched.unavailable);
-    record.unavailable.extend(approach.unavailable);
-    record.unavailable.extend(aftermath.unavailable);
+    record.unavailable.extend(pre_load.unavailable);
+    record.unavailable.extend(post_load.unavailable);
     for ((target, before), after) in targets.iter().zip(before).zip(after) {
         let mut seen = target.server.record();
         seen.died = died.remove(&seen.name);

@@ -4,7 +4,7 @@
 //! verdict can name the worker that limits.
 
 use crate::cli::LoadArgs;
-use crate::executor::drive::{Around, Driven, drive};
+use crate::executor::drive::{Driven, Instrumentation, drive};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{host, terminal};
@@ -32,7 +32,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     } = drive(
         load,
         &spec,
-        &Around::watching(servers.iter().map(|s| s.watched.clone()).collect()),
+        &Instrumentation::watching(servers.iter().map(|s| s.watched.clone()).collect()),
         &mut progress,
         &mut || interrupt.asked(),
     )

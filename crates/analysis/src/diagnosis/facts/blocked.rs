@@ -1,4 +1,4 @@
-//! Time off the CPU by reason, per request and as a share of a lone client's response time.
+//! Time off the CPU by reason, per request and as a share of a single client's response time.
 //!
 //! The surprise is the futex: threads of an idle pool wait in it as well as threads that want a lock. The
 //! off-CPU stacks tell the two apart; without them time in a futex stays unknown as a wait for a lock. A sleep is
@@ -94,14 +94,14 @@ fn untold(name: &str, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// What all requests of the pass took, by a lone client's mean; the window of the pass without one.
+/// What all requests of the pass took, by a single client's mean; the window of the pass without one.
 fn whole_ns(material: &Material<'_>, requests: f64) -> Option<f64> {
     let window = || {
         let signature = material.examination()?.signature.as_ref()?;
         Some(signature.window_ns as f64)
     };
-    let lone = material.lone_mean_ns().map(|ns| ns * requests);
-    lone.or_else(window).filter(|ns| *ns > 0.0)
+    let single_client = material.single_client_mean_ns().map(|ns| ns * requests);
+    single_client.or_else(window).filter(|ns| *ns > 0.0)
 }
 
 /// `None` for a futex, whose reason the call does not tell.

@@ -11,7 +11,7 @@ use crate::validity;
 use record::{Answer, Arrival, Body, FailureKind, Histogram, LoadOutcome, LoadSpec};
 
 const LOAD: &str = "load";
-const LONE: &str = "lone load";
+const SINGLE_CLIENT: &str = "load of a single client";
 const ANSWER: &str = "one answer";
 /// Windows of the quanta, ms.
 const QUANTA: [(&str, f64, f64); 4] = [
@@ -33,7 +33,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             sheet.family("client.failed.*", reading, "");
         }
     }
-    lone(material, sheet);
+    single_client(material, sheet);
     answer(material, sheet);
 }
 
@@ -180,16 +180,22 @@ fn times(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         let share = share_within(response, *from, *to);
         sheet.maybe(&format!("client.quantum_{name}_share"), share, LOAD, none);
     }
-    // A connection is opened by SYNs, which are sent again after seconds.
+    // A connection is opened by SYNs, which are retransmitted after seconds.
     for (name, from, to) in &QUANTA[2..] {
         let share = share_within(&outcome.connect, *from, *to);
         let name = format!("client.connect_quantum_{name}_share");
         sheet.maybe(&name, share, LOAD, unopened);
     }
-    let lone = material.lone().and_then(|l| ms(&l.response, 0.5));
+    let single_client = material.single_client().and_then(|l| ms(&l.response, 0.5));
     let median = ms(response, 0.5);
-    let unexamined = "no lone load was made";
-    sheet.divided("client.queueing_ratio", median, lone, LOAD, unexamined);
+    let unexamined = "no load of a single client was made";
+    sheet.divided(
+        "client.queueing_ratio",
+        median,
+        single_client,
+        LOAD,
+        unexamined,
+    );
 }
 
 fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
@@ -317,9 +323,9 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
     }
     let few = "too few slices of time";
     sheet.maybe("client.rate_spread", rate_spread(outcome), LOAD, few);
-    let lone = material.lone_mean_ns();
-    let parallel = rate.zip(lone).map(|(rate, ns)| rate * ns / 1e9);
-    let unexamined = "no lone load was made";
+    let single_client = material.single_client_mean_ns();
+    let parallel = rate.zip(single_client).map(|(rate, ns)| rate * ns / 1e9);
+    let unexamined = "no load of a single client was made";
     sheet.maybe("client.effective_parallelism", parallel, LOAD, unexamined);
     let asked = Some(f64::from(outcome.connections.asked));
     sheet.divided("client.parallel_share", parallel, asked, LOAD, unexamined);
@@ -359,42 +365,42 @@ fn rate_spread(outcome: &LoadOutcome) -> Option<f64> {
     (rates.len() >= 5 && mean > 0.0).then(|| variance.sqrt() / mean)
 }
 
-fn lone(material: &Material<'_>, sheet: &mut Sheet<'_>) {
-    let lone = material.lone();
-    let reason = "no lone load was made, or nothing answered it";
-    let of = |get: &dyn Fn(&LoadOutcome) -> Option<f64>| lone.and_then(get);
+fn single_client(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let single_client = material.single_client();
+    let reason = "no load of a single client was made, or nothing answered it";
+    let of = |get: &dyn Fn(&LoadOutcome) -> Option<f64>| single_client.and_then(get);
     let values = [
-        ("client.lone_p50_ms", of(&|l| ms(&l.response, 0.5))),
+        ("client.single_client_p50_ms", of(&|l| ms(&l.response, 0.5))),
         (
-            "client.lone_min_ms",
+            "client.single_client_min_ms",
             of(&|l| Some(l.response.min()?.0 as f64 / 1e6)),
         ),
         (
-            "client.lone_mean_ms",
+            "client.single_client_mean_ms",
             of(&|l| l.response.mean_ns().map(|ns| ns / 1e6)),
         ),
         (
-            "client.lone_first_byte_p50_ms",
+            "client.single_client_first_byte_p50_ms",
             of(&|l| ms(&l.first_byte, 0.5)),
         ),
         (
-            "client.lone_transfer_p50_ms",
+            "client.single_client_transfer_p50_ms",
             of(&|l| {
                 let (whole, first) = (ms(&l.response, 0.5)?, ms(&l.first_byte, 0.5)?);
                 Some((whole - first).max(0.0))
             }),
         ),
         (
-            "client.lone_quantum_40ms_share",
+            "client.single_client_quantum_40ms_share",
             of(&|l| share_within(&l.response, QUANTA[0].1, QUANTA[0].2)),
         ),
         (
-            "client.lone_quantum_200ms_share",
+            "client.single_client_quantum_200ms_share",
             of(&|l| share_within(&l.response, QUANTA[1].1, QUANTA[1].2)),
         ),
     ];
     for (name, value) in values {
-        sheet.maybe(name, value, LONE, reason);
+        sheet.maybe(name, value, SINGLE_CLIENT, reason);
     }
 }
 

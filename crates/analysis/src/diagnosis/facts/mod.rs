@@ -1,7 +1,7 @@
 //! From a record to facts: one extractor a source, each a pure function that produces every one of its names.
 //!
 //! ```text
-//! outcome, spec, lone, answer -> client      series -> cpu, host, socket, resources
+//! outcome, spec, single_client, answer -> client      series -> cpu, host, socket, resources
 //! signature -> calls, files, blocked, upstream, service      profiles -> profile      directives -> config
 //! ```
 //! An extractor never leaves a name out: what it cannot know it stores as unknown, with the reason from the
@@ -107,15 +107,15 @@ impl<'a> Material<'a> {
         self.trial.examination.as_ref()
     }
 
-    /// The load of a lone client, when anything came of it.
-    pub(crate) fn lone(&self) -> Option<&'a LoadOutcome> {
-        let lone = self.examination()?.lone.as_ref()?;
-        (lone.requests.succeeded > 0).then_some(lone)
+    /// The load of a single client, when anything came of it.
+    pub(crate) fn single_client(&self) -> Option<&'a LoadOutcome> {
+        let single_client = self.examination()?.single_client.as_ref()?;
+        (single_client.requests.succeeded > 0).then_some(single_client)
     }
 
-    /// Mean response time without queueing, ns: a lone client's.
-    pub(crate) fn lone_mean_ns(&self) -> Option<f64> {
-        self.lone()?.response.mean_ns()
+    /// Mean response time without queueing, ns: a single client's.
+    pub(crate) fn single_client_mean_ns(&self) -> Option<f64> {
+        self.single_client()?.response.mean_ns()
     }
 
     pub(crate) fn server(&self, target: &str) -> Option<&'a Server> {

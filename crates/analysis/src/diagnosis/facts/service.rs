@@ -2,12 +2,12 @@
 //!
 //! A turn lasts from the last write to the read that brings the answer, and the surprise is whose time that is: an
 //! answer that has arrived lies in the socket until the target's worker comes to it. A full proxy so makes every
-//! upstream look slow. Two things tell: when the data arrived, where that was seen, and a lone client, for whom
+//! upstream look slow. Two things tell: when the data arrived, where that was seen, and a single client, for whom
 //! nothing queues: an upstream cannot take longer to answer it than it waits for its first byte.
 
 use super::{Material, Sheet};
 
-const SOURCE: &str = "signature: upstream turns, and the lone load";
+const SOURCE: &str = "signature: upstream turns, and the load of a single client";
 const PEERS: &str = "the peers' own facts";
 /// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
 const FULL: f64 = 0.85;
@@ -28,20 +28,20 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     }
     let turns = sheet.value("upstream.requests_per_request");
-    let lone = lone_bound_ms(material, sheet, turns.unwrap_or(1.0));
+    let single_client = single_client_bound_ms(material, sheet, turns.unwrap_or(1.0));
     let arrived = sheet.value("upstream.answer_ms_mean");
     let wait = sheet.value("upstream.wait_ms_mean");
-    let service = service_ms(arrived, wait, lone, is_full(sheet));
+    let service = service_ms(arrived, wait, single_client, is_full(sheet));
     let reason = material.reason(
         &["upstream", "signature"],
         "the worker was full, and its own queue counts in the wait for upstreams",
     );
     sheet.maybe(mean, service, SOURCE, &reason);
-    let whole = material.lone_mean_ns().map(|ns| ns / 1e6);
+    let whole = material.single_client_mean_ns().map(|ns| ns / 1e6);
     let part = service.zip(turns).map(|(ms, turns)| ms * turns);
     let part = part.map(|ms| ms.min(whole.unwrap_or(ms)));
     let reason = if service.is_some() {
-        "no lone load was made to hold the wait against"
+        "no load of a single client was made to hold the wait against"
     } else {
         &reason
     };
@@ -53,21 +53,23 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 fn service_ms(
     arrived: Option<f64>,
     wait: Option<f64>,
-    lone: Option<f64>,
+    single_client: Option<f64>,
     full: bool,
 ) -> Option<f64> {
-    match (arrived, lone) {
+    match (arrived, single_client) {
         (Some(arrived), _) if !full => Some(arrived),
-        (Some(arrived), lone) => Some(lone.map_or(arrived, |lone| arrived.min(lone))),
-        (None, Some(lone)) => wait.map(|wait| wait.min(lone)),
+        (Some(arrived), single_client) => {
+            Some(single_client.map_or(arrived, |single_client| arrived.min(single_client)))
+        }
+        (None, Some(single_client)) => wait.map(|wait| wait.min(single_client)),
         (None, None) => wait.filter(|_| !full),
     }
 }
 
-/// The longest that an upstream can have taken for a lone client, ms of each turn: until the first byte, without the
+/// The longest that an upstream can have taken for a single client, ms of each turn: until the first byte, without the
 /// CPU time that the target itself spent.
-fn lone_bound_ms(material: &Material<'_>, sheet: &Sheet<'_>, turns: f64) -> Option<f64> {
-    let first_byte = material.lone()?.first_byte.mean_ns()? / 1e6;
+fn single_client_bound_ms(material: &Material<'_>, sheet: &Sheet<'_>, turns: f64) -> Option<f64> {
+    let first_byte = material.single_client()?.first_byte.mean_ns()? / 1e6;
     let own = sheet.value("cpu.us_per_request").unwrap_or(0.0) / 1e3;
     Some((first_byte - own).max(0.0) / turns.max(1.0))
 }
@@ -122,10 +124,10 @@ mod tests {
 
     #[test]
     fn the_queue_of_a_full_proxy_is_not_its_upstreams_time() {
-        for (arrived, wait, lone, full, expected) in [
-            // Slow for a lone client as well.
+        for (arrived, wait, single_client, full, expected) in [
+            // Slow for a single client as well.
             (None, Some(21.0), Some(20.0), false, Some(20.0)),
-            // Quick for a lone client, and read late under load.
+            // Quick for a single client, and read late under load.
             (None, Some(11.0), Some(0.1), true, Some(0.1)),
             (Some(4.0), Some(11.0), Some(0.1), true, Some(0.1)),
             // Quick alone and slow under load, before a proxy that has time: a queue in the upstream.
@@ -135,8 +137,11 @@ mod tests {
             (None, Some(11.0), None, false, Some(11.0)),
             (None, None, Some(0.1), false, None),
         ] {
-            let found = service_ms(arrived, wait, lone, full);
-            assert_eq!(found, expected, "{arrived:?} {wait:?} {lone:?} {full}");
+            let found = service_ms(arrived, wait, single_client, full);
+            assert_eq!(
+                found, expected,
+                "{arrived:?} {wait:?} {single_client:?} {full}"
+            );
         }
     }
 }
