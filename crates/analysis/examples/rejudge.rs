@@ -127,7 +127,7 @@ fn show(diagnosis: &Diagnosis, asked: &Asked) {
         );
         for e in &finding.evidence {
             println!(
-                "      {} = {:.4} {} (threshold {:?})",
+                "      {} = {:.4?} {} (threshold {:?})",
                 e.signal, e.value, e.unit, e.threshold
             );
         }

@@ -378,7 +378,7 @@ pub(crate) fn analysis(
     TrialAnalysis {
         offered_per_s: reported.value("offered_per_s"),
         achieved_per_s: reported.value("rate_per_s").filter(|rate| *rate > 0.0),
-        error_share: reported.error_share().unwrap_or(0.0),
+        error_share: reported.error_share(),
         verdict,
         reported: Some(reported.clone()),
         ..blank

@@ -57,14 +57,14 @@ pub(crate) struct Limits {
 impl Evidence {
     pub(crate) fn new(
         signal: impl Into<String>,
-        value: f64,
+        value: impl Into<Option<f64>>,
         unit: &str,
         threshold: Option<f64>,
         source: &str,
     ) -> Self {
         Self {
             signal: signal.into(),
-            value: if value.is_finite() { value } else { 0.0 },
+            value: value.into().filter(|v| v.is_finite()),
             unit: unit.to_owned(),
             threshold,
             source: source.to_owned(),
@@ -649,10 +649,10 @@ fn slots_in_words(case: &Case<'_>) -> String {
 /// All connections were in use and nobody was saturated: their number and the service time make the rate.
 fn connections_limit(case: &Case<'_>, observed: &Observed, offered: Option<f64>) -> Finding {
     let closes = littles_law(case).filter(|l| (l - 1.0).abs() <= LITTLE_TOLERANCE);
-    let (Some(little), true) = (closes, observed.server_watched()) else {
+    let service = case.outcome.service.mean_ns();
+    let (Some(little), Some(service), true) = (closes, service, observed.server_watched()) else {
         return unknown(case, observed);
     };
-    let service = case.outcome.service.mean_ns().unwrap_or(0.0);
     let mut evidence = idle_evidence(observed);
     evidence.insert(
         0,
@@ -733,13 +733,16 @@ fn where_time_goes(case: &Case<'_>, observed: &Observed, service_ns: f64) -> Str
 fn unknown(case: &Case<'_>, observed: &Observed) -> Finding {
     let room = head_room(observed);
     let (why, remedy) = if observed.server_watched() {
-        let little = littles_law(case).unwrap_or(0.0);
+        let in_use = littles_law(case).map_or_else(String::new, |little| {
+            format!(
+                ", and rate x service time says that only {} of the connections were in use",
+                percent(little)
+            )
+        });
+        let busiest = percent(observed.tasks.first().map_or(0.0, |t| t.busy));
         (
             format!(
-                "nobody was saturated (the busiest server thread at {}; {room}), and rate x service time says \
-                 that only {} of the connections were in use",
-                percent(observed.tasks.first().map_or(0.0, |t| t.busy)),
-                percent(little)
+                "nobody was saturated (the busiest server thread at {busiest}; {room}){in_use}"
             ),
             "look at connections without an answer, at errors and at the time to connect"
                 .to_owned(),

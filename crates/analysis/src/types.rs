@@ -40,8 +40,8 @@ impl Limit {
 pub struct Evidence {
     /// Signal, by the name of the series or of the result, with its labels: `thread.utilization{name=nginx,pid=7}`.
     pub signal: String,
-    /// Value.
-    pub value: f64,
+    /// Value; `null` where it could not be had.
+    pub value: Option<f64>,
     /// Unit of value and threshold; `1` for a share.
     pub unit: String,
     /// What it was held against; `None` when it only informs.
@@ -152,14 +152,14 @@ pub struct TrialAnalysis {
     pub response_ns: Option<LatencySummary>,
     /// Service time (from the actual send).
     pub service_ns: Option<LatencySummary>,
-    /// Share of failed requests, 0 to 1.
-    pub error_share: f64,
+    /// Share of failed requests, 0 to 1; `None` where no request came to an end, or no tool counted them.
+    pub error_share: Option<f64>,
     /// The generator's CPU per completed request, microseconds; spinning left out.
     pub generator_cpu_us_per_request: Option<f64>,
     /// CPU of all target processes per completed request, microseconds.
     pub target_cpu_us_per_request: Option<f64>,
-    /// The generator's busiest thread, 0 to 1.
-    pub generator_utilization: f64,
+    /// The generator's busiest thread, 0 to 1; `None` where no thread of ours has loaded.
+    pub generator_utilization: Option<f64>,
     /// Requests that the server counted divided by those that the generator completed, warm-up included;
     /// `None` when the server does not count.
     pub counted_by_server: Option<f64>,

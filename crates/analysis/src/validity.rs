@@ -29,10 +29,10 @@ pub(crate) enum Schedule {
     Lagging { p99: Nanos, allowed: Nanos },
 }
 
-/// Attempts that came to an end: answers below 400 and failures.
-pub(crate) fn error_share(outcome: &LoadOutcome) -> f64 {
+/// Of attempts that came to an end, answers below 400 and failures; `None` where none did.
+pub(crate) fn error_share(outcome: &LoadOutcome) -> Option<f64> {
     let failures = outcome.requests.failures() as f64;
-    share(failures, outcome.requests.succeeded as f64 + failures).unwrap_or(0.0)
+    share(failures, outcome.requests.succeeded as f64 + failures)
 }
 
 /// Compares what was due with what was answered.
@@ -263,7 +263,7 @@ fn silence(case: &Case<'_>) -> Finding {
 }
 
 fn too_many_errors(case: &Case<'_>) -> Option<Finding> {
-    let errors = error_share(case.outcome);
+    let errors = error_share(case.outcome)?;
     if errors <= case.error_limit {
         return None;
     }
@@ -331,7 +331,7 @@ fn short(case: &Case<'_>, limits: &Limits, due: f64, answered: f64) -> Finding {
 
 fn short_evidence(case: &Case<'_>, due: f64, answered: f64) -> Vec<Evidence> {
     let requests = &case.outcome.requests;
-    let of_due = share(answered, due).unwrap_or(0.0);
+    let of_due = share(answered, due);
     let counted = |signal, n: u64| Evidence::new(signal, n as f64, "requests", None, "load");
     vec![
         Evidence::new(

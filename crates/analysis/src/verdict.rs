@@ -481,7 +481,10 @@ mod tests {
         check(&half_of_a_core(), false, Limit::Unknown, "host_cpu", &words);
         let evidence = half_of_a_core().verdict().evidence;
         assert_eq!(evidence[0].signal, "cpu.foreign{core=0}");
-        assert!((evidence[0].value - 0.5).abs() < 0.01, "{evidence:?}");
+        assert!(
+            (evidence[0].value.unwrap() - 0.5).abs() < 0.01,
+            "{evidence:?}"
+        );
         assert_eq!(evidence[0].threshold, Some(0.1));
         // A generator that is pinned there is a neighbour too.
         let load = half_of_a_core().change(|l| {

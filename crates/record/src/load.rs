@@ -342,12 +342,10 @@ pub struct GeneratorCost {
 }
 
 impl GeneratorCost {
-    /// Utilization of the busiest thread, 0 to 1.
-    pub fn utilization(&self) -> f64 {
-        self.threads
-            .iter()
-            .map(ThreadCost::utilization)
-            .fold(0.0, f64::max)
+    /// Utilization of the busiest thread, 0 to 1; `None` where no thread ran in the measured part.
+    pub fn utilization(&self) -> Option<f64> {
+        let ran = self.threads.iter().filter(|t| t.wall_ns > 0);
+        ran.map(ThreadCost::utilization).reduce(f64::max)
     }
 }
 

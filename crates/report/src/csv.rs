@@ -117,11 +117,9 @@ fn metrics<'a>(trial: &'a TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Me
     if open_loop {
         all.extend(latency("service_ns", trial.service_ns));
     }
-    // Without a load these two would read as a measured zero.
-    let loaded = |value: f64| outcome.map(|_| value);
     let of_steady = trial.steady.as_ref();
     all.extend([
-        of_trial("error_share", loaded(trial.error_share), "1"),
+        of_trial("error_share", trial.error_share, "1"),
         of_trial(
             "target_cpu_us_per_request",
             trial.target_cpu_us_per_request,
@@ -132,11 +130,7 @@ fn metrics<'a>(trial: &'a TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Me
             trial.generator_cpu_us_per_request,
             "us",
         ),
-        of_trial(
-            "generator_utilization",
-            loaded(trial.generator_utilization),
-            "1",
-        ),
+        of_trial("generator_utilization", trial.generator_utilization, "1"),
         of_trial("rate_drift", of_steady.map(|s| s.drift), "1"),
         of_trial("rate_variation", of_steady.map(|s| s.variation), "1"),
     ]);

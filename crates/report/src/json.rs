@@ -147,8 +147,8 @@ pub struct Generator {
     pub cpu_system_s: f64,
     /// CPU time spent spinning before a scheduled send, s: part of the two above, but not work.
     pub spin_s: f64,
-    /// Share of the time that the busiest thread worked, 0 to 1.
-    pub utilization: f64,
+    /// Share of the time that the busiest thread worked, 0 to 1; `null` where the measured part was not reached.
+    pub utilization: Option<f64>,
     /// System calls of the load loop per completed request; `null` without one.
     pub syscalls_per_request: Option<f64>,
     /// CPU time (spinning left out) per completed request, microseconds; `null` without one.

@@ -25,10 +25,10 @@ pub fn unit_of<'a>(signal: &str, unit: &'a str, values: &[f64]) -> (Unit, &'a st
 pub fn value_and_threshold(
     signal: &str,
     unit: &str,
-    value: f64,
+    value: Option<f64>,
     threshold: Option<f64>,
 ) -> (String, String) {
-    let values: Vec<f64> = std::iter::once(value).chain(threshold).collect();
+    let values: Vec<f64> = value.into_iter().chain(threshold).collect();
     let (shown, behind) = unit_of(signal, unit, &values);
     let number = |v: f64| match v.is_finite() {
         true => text(v, shown),
@@ -40,7 +40,10 @@ pub fn value_and_threshold(
         " "
     };
     (
-        format!("{}{blank}{behind}", number(value)),
+        value.map_or_else(
+            || "-".to_owned(),
+            |v| format!("{}{blank}{behind}", number(v)),
+        ),
         threshold.map_or_else(|| "-".to_owned(), number),
     )
 }
@@ -92,7 +95,7 @@ mod tests {
                 ("42 us/request", "-"),
             ),
         ] {
-            let (value, threshold) = value_and_threshold(signal, unit, value, threshold);
+            let (value, threshold) = value_and_threshold(signal, unit, Some(value), threshold);
             assert_eq!((value.as_str(), threshold.as_str()), want, "{signal}");
         }
     }

@@ -63,7 +63,7 @@ fn show(outcome: &LoadOutcome) {
         us(threads.iter().map(|t| t.cpu_user_ns).sum()),
         us(threads.iter().map(|t| t.cpu_system_ns).sum()),
         outcome.generator.syscalls as f64 / n,
-        outcome.generator.utilization(),
+        outcome.generator.utilization().unwrap_or(f64::NAN),
         outcome.generator.peak_rss_bytes / 1024,
     );
     for (name, histogram) in [

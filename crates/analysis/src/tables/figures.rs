@@ -35,7 +35,7 @@ pub(super) fn of(trial: &Trial<'_>, figure: Figure) -> Option<f64> {
         | F::ResponseP99
         | F::ResponseP999
         | F::ResponseMax => response(trial, figure),
-        F::ErrorShare => Some(analysis.error_share),
+        F::ErrorShare => analysis.error_share,
         F::ServerUser => mode(trial, &["user", "nice"]),
         F::ServerSystem => mode(trial, &KERNEL),
         F::ServerSoftirq => mode(trial, &["softirq", "irq"]),

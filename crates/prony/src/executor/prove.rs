@@ -260,7 +260,7 @@ impl Prover<'_> {
             cpu_us_per_request: figures.target_cpu_us_per_request,
             p50_ns: figures.response_ns.map(|r| r.p50 as f64),
             p99_ns: figures.response_ns.map(|r| r.p99 as f64),
-            error_share: figures.error_share,
+            error_share: figures.error_share.unwrap_or(0.0),
         };
         Ok((arm, trial))
     }

@@ -375,7 +375,7 @@ fn evidence_view(
     (cell, trial): (usize, u32),
     source: &Source,
 ) -> EvidenceView {
-    let values: Vec<f64> = std::iter::once(e.value).chain(e.threshold).collect();
+    let values: Vec<f64> = e.value.into_iter().chain(e.threshold).collect();
     let (unit, behind) = unit_of(&e.signal, &e.unit, &values);
     let group = e.signal.split(['.', '{']).next().unwrap_or("");
     let (link, choose) = match group {
@@ -393,7 +393,9 @@ fn evidence_view(
         value: source.number(&format!("{at}/value"), unit),
         threshold: source.number(&format!("{at}/threshold"), unit),
         unit: behind.to_owned(),
-        bar: figures::threshold_bar(e.value, e.threshold),
+        bar: e
+            .value
+            .and_then(|value| figures::threshold_bar(value, e.threshold)),
         source: e.source.clone(),
     }
 }

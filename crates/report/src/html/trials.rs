@@ -127,7 +127,6 @@ fn trial_view(
     let of_load = |view: &dyn Fn(&LoadOutcome) -> Vec<Counted>| {
         trial.outcome.as_ref().map(view).unwrap_or_default()
     };
-    let loaded = trial.outcome.as_ref().map(|_| ());
     let usage = analysed.map_or(&[][..], |(_, t)| &t.usage);
     TrialView {
         id: trial.id,
@@ -146,9 +145,8 @@ fn trial_view(
         rate: number("achieved_per_s", Unit::PerSecond),
         p50: number("response_ns/p50", Unit::Nanos),
         p99: number("response_ns/p99", Unit::Nanos),
-        // The analysis has no gap for these two: without a load they would read as a measured zero.
-        error_share: loaded.and_then(|()| number("error_share", Unit::Share)),
-        generator_utilization: loaded.and_then(|()| number("generator_utilization", Unit::Share)),
+        error_share: number("error_share", Unit::Share),
+        generator_utilization: number("generator_utilization", Unit::Share),
         load: load_words(&trial.load),
         facts: facts(&number, own),
         latency: latency(&number),

@@ -230,8 +230,9 @@ fn call_change(change: &CallChange) -> String {
 
 fn proof_row(ratio: &ProofRatio) -> Vec<String> {
     // The signal's name says the unit.
-    let bare =
-        |value, beside| value_and_threshold(&ratio.signal, &ratio.unit, beside, Some(value)).1;
+    let bare = |value, beside| {
+        value_and_threshold(&ratio.signal, &ratio.unit, Some(beside), Some(value)).1
+    };
     let before = bare(ratio.before, ratio.after);
     let after = bare(ratio.after, ratio.before);
     vec![

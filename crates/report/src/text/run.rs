@@ -77,7 +77,11 @@ struct Shown {
 
 impl Shown {
     fn of(cells: &[&Cell], analysis: &RunAnalysis) -> Self {
-        let failed = |c: &&Cell| trials_of(analysis, c).iter().any(|t| t.error_share > 0.0);
+        let failed = |c: &&Cell| {
+            trials_of(analysis, c)
+                .iter()
+                .any(|t| t.error_share > Some(0.0))
+        };
         Self {
             offered: cells.iter().any(|c| c.offered_per_s.is_some()),
             ratio: cells.iter().any(|c| c.rate_ratio.is_some()),
@@ -187,8 +191,8 @@ fn trials_of<'a>(analysis: &'a RunAnalysis, cell: &Cell) -> Vec<&'a TrialAnalysi
         .collect()
 }
 
-fn largest(trials: &[&TrialAnalysis], figure: fn(&TrialAnalysis) -> f64) -> Option<f64> {
-    trials.iter().map(|t| figure(t)).reduce(f64::max)
+fn largest(trials: &[&TrialAnalysis], figure: fn(&TrialAnalysis) -> Option<f64>) -> Option<f64> {
+    trials.iter().filter_map(|t| figure(t)).reduce(f64::max)
 }
 
 fn limit(cell: &Cell) -> String {

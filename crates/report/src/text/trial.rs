@@ -17,7 +17,9 @@ pub fn trial_line(trial: &TrialAnalysis) -> String {
             rate(per_s),
             Nanos(latency.p50).to_string(),
             Nanos(latency.p99).to_string(),
-            percent(trial.generator_utilization)
+            trial
+                .generator_utilization
+                .map_or_else(|| "-".to_owned(), percent)
         ),
         _ => "no answer".to_owned(),
     };

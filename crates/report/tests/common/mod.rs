@@ -389,7 +389,7 @@ pub fn run() -> RunRecord {
     let trials = plan.trials.iter().map(|trial| {
         let outcome = trial_outcome(trial);
         let full = trial.load.connections >= 64 && trial.rate_of_capacity.is_none();
-        let limited = outcome.generator.utilization() > 0.9;
+        let limited = outcome.generator.utilization() > Some(0.9);
         TrialRecord {
             id: trial.id,
             stage: plan.stages[trial.stage].name.clone(),

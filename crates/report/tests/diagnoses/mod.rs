@@ -22,7 +22,7 @@ fn evidence(
 ) -> Evidence {
     Evidence {
         signal: signal.into(),
-        value,
+        value: Some(value),
         unit: unit.into(),
         threshold,
         source: source.into(),

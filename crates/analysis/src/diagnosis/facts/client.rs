@@ -152,7 +152,7 @@ fn failures(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
     let (failed, succeeded) = (outcome.requests.failures(), outcome.requests.succeeded);
     let ended = (failed + succeeded) as f64;
     let ended_if = (ended > 0.0).then_some(ended);
-    let errors = ended_if.map(|_| validity::error_share(outcome));
+    let errors = validity::error_share(outcome);
     sheet.maybe("client.errors_share", errors, LOAD, none);
     for kind in FailureKind::ALL {
         let n = outcome.requests.failed.get(&kind).copied().unwrap_or(0) as f64;
@@ -325,7 +325,12 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
     let open = Some(f64::from(outcome.connections.peak_open));
     sheet.divided("client.bytes_per_s_per_connection", per_s, open, LOAD, none);
     let utilization = outcome.generator.utilization();
-    sheet.known("client.generator_utilization", utilization, LOAD);
+    sheet.maybe(
+        "client.generator_utilization",
+        utilization,
+        LOAD,
+        "no load thread came to the measured part",
+    );
     match material.trial.load.arrival.offered_per_s() {
         Some(offered) => {
             let reached = Some(rate.unwrap_or(0.0));

@@ -48,7 +48,7 @@ fn cores(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ("host.foreign_cores", of(&|o| o.foreign_cores())),
         (
             "core.generator_share",
-            material.outcome().map(|o| o.generator.utilization()),
+            material.outcome().and_then(|o| o.generator.utilization()),
         ),
     ];
     for (name, value) in values {
