@@ -50,6 +50,8 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         scales: Vec::new(),
         skipped: Vec::new(),
         until: until(&top.design),
+        budget: top.design.budget.map(|(_, budget)| budget),
+        again: Vec::new(),
     };
     check_baseline_factors(&sections, report);
     let mut random = SplitMix::new(plan.seed);
@@ -223,11 +225,12 @@ pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
     let place = (stage as u64) << 32 | u64::from(block);
     let mut random = SplitMix::new(plan.seed ^ SplitMix::new(place).next());
     random.shuffle(&mut cells);
-    let at = plan
-        .trials
-        .iter()
-        .rposition(|t| t.stage == stage)
-        .map_or(plan.trials.len(), |last| last + 1);
+    // Trials that are measured again stand at the end and have run: nothing is put before them.
+    let last = plan.trials.iter().rposition(|t| t.stage == stage);
+    let at = match last {
+        Some(last) if plan.again.is_empty() => last + 1,
+        _ => plan.trials.len(),
+    };
     let later = plan.trials.split_off(at);
     // By the last number, not by the count: cells that are skipped have left gaps.
     let next = plan.trials.last().map_or(0, |t| t.id as usize + 1);
@@ -243,7 +246,7 @@ pub(crate) fn add_block(plan: &mut Plan, stage: usize) -> u32 {
 
 /// A cell's trial at its place in the plan. Every trial has arrivals of its own: repeats with the same
 /// gaps would agree with each other better than with the truth.
-fn placed(cell: &TrialPlan, id: usize, block: u32, random: &mut SplitMix) -> TrialPlan {
+pub(crate) fn placed(cell: &TrialPlan, id: usize, block: u32, random: &mut SplitMix) -> TrialPlan {
     let mut trial = cell.clone();
     trial.id = u32::try_from(id).expect("fewer than MOST_TRIALS a stage");
     trial.block = block;

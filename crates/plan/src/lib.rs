@@ -7,6 +7,7 @@
 
 mod adapter;
 mod address;
+mod again;
 mod error;
 mod expand;
 mod experiment;
@@ -29,6 +30,7 @@ mod types;
 
 pub use adapter::adapters;
 pub use address::{reachable, resolve_url};
+pub use again::Again;
 pub use error::{Fault, PlanError, Problem, near_miss};
 pub use figure::{Figure, FigureOver, Over, UnknownFigure};
 pub use skip::Lack;

@@ -1,6 +1,6 @@
 //! The plan as every other crate sees it: plain data, stored as `plan.json` in the record.
 
-use crate::TableSpec;
+use crate::{Again, TableSpec};
 use record::{Bytes, LoadSpec, Nanos, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +43,12 @@ pub struct Plan {
     /// How precise the result has to be; `None` runs the repeats and no more.
     #[serde(default)]
     pub until: Option<Until>,
+    /// Longest that the plan may become, as the file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
+    /// Trials that were added because programs outside the experiment took CPU in others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub again: Vec<Again>,
 }
 
 /// A cell that is left out because the host lacks something that it needs.

@@ -1131,3 +1131,95 @@ fn what_is_wrong_with_a_table() {
         assert!(all.iter().any(|fault| fault == what), "{table}: {all:?}");
     }
 }
+
+/// Ids of the trials of one block with these levels of `path`.
+fn of_block(plan: &Plan, block: u32, path: &str) -> Vec<u32> {
+    let here = |t: &&TrialPlan| t.block == block && t.levels["path"] == path;
+    plan.trials.iter().filter(here).map(|t| t.id).collect()
+}
+
+#[test]
+fn a_disturbed_trial_is_measured_again_beside_its_baseline() {
+    let mut plan = parse(PROXY).unwrap();
+    let before = plan.clone();
+    let id = of_block(&plan, 2, "proxied")[0];
+    let levels = plan.trials[id as usize].levels.clone();
+    assert_eq!(plan.measure_again(&[id]), 1);
+    assert_eq!(plan.trials[..30], before.trials[..]);
+    let [one, other] = &plan.trials[30..] else {
+        panic!("two trials: {:?}", plan.trials.len());
+    };
+    assert_eq!((one.block, other.block), (5, 5));
+    let replaces: Vec<_> = plan.again.iter().filter(|a| a.replaces).collect();
+    assert_eq!((replaces.len(), replaces[0].of), (1, id));
+    let by = plan.trials.iter().find(|t| t.id == replaces[0].trial);
+    assert_eq!(by.unwrap().levels, levels);
+    let beside = plan.again.iter().find(|a| !a.replaces).unwrap();
+    let baseline = &before.trials[beside.of as usize];
+    assert_eq!(
+        (baseline.block, baseline.levels["path"].as_str()),
+        (2, "direct")
+    );
+    assert_eq!(baseline.levels["proxy_buffers"], levels["proxy_buffers"]);
+    // Once is enough, also for what was added.
+    let added: Vec<u32> = plan.again.iter().map(|a| a.trial).collect();
+    assert_eq!(plan.measure_again(&[id, added[0], added[1]]), 0);
+    // What is stored is read again, and a block more comes after all of it.
+    let stored = serde_json::to_value(&plan).unwrap();
+    let mut read: Plan = serde_json::from_value(stored).unwrap();
+    assert_eq!(read, plan);
+    assert_eq!(read.add_block(0), 6);
+    assert_eq!(read.trials[..32], plan.trials[..]);
+    let ids: BTreeSet<u32> = read.trials.iter().map(|t| t.id).collect();
+    assert_eq!(ids.len(), 38);
+}
+
+#[test]
+fn a_disturbed_baseline_is_measured_again_with_all_that_are_compared_with_it() {
+    let path = "path = [\"direct\", \"proxied\"]";
+    let three = PROXY
+        .replace(path, "path = [\"direct\", \"proxied\", \"twice\"]")
+        .replace(
+            "proxied = \"http://proxy/\" }",
+            "proxied = \"http://proxy/\", twice = \"http://proxy/\" }",
+        );
+    let mut plan = parse(&three).unwrap();
+    let id = of_block(&plan, 0, "direct")[0];
+    assert_eq!(plan.measure_again(&[id]), 1);
+    let added = &plan.trials[45..];
+    let paths: BTreeSet<&str> = added.iter().map(|t| t.levels["path"].as_str()).collect();
+    assert_eq!((added.len(), paths.len()), (3, 3));
+    assert_eq!(plan.again.iter().filter(|a| a.replaces).count(), 1);
+}
+
+/// Without a budget a quarter of the planned time, with one what it leaves; each cell's first before any second.
+#[test]
+fn what_is_measured_again_keeps_to_the_budget() {
+    let all = |plan: &Plan| plan.trials.iter().map(|t| t.id).collect::<Vec<_>>();
+    let mut plan = parse(PROXY).unwrap();
+    let disturbed = all(&plan);
+    let again = plan.measure_again(&disturbed);
+    assert!(plan.time() <= Nanos::from_secs(360 + 90));
+    let replaces = plan.again.iter().filter(|a| a.replaces).count();
+    assert_eq!((again, replaces), (6, 6), "{:?}", plan.again);
+    let cells: BTreeSet<_> = plan.trials[30..].iter().map(|t| t.levels.clone()).collect();
+    assert_eq!(cells.len(), 6);
+    let limited = PROXY.replace("repeats = 5", "repeats = 5\nbudget = \"6m\"");
+    let mut none_left = parse(&limited).unwrap();
+    assert_eq!(none_left.budget, Some(Nanos::from_secs(360)));
+    assert_eq!(none_left.measure_again(&disturbed), 0);
+    let ample = PROXY.replace("repeats = 5", "repeats = 5\nbudget = \"1h\"");
+    let mut ample = parse(&ample).unwrap();
+    assert_eq!(ample.measure_again(&disturbed), 30);
+    // Trials of different loads are not mixed up where there is no baseline.
+    let alone = PROXY.replace("baseline = { path = \"direct\" }\n", "");
+    let mut alone = parse(&alone).unwrap();
+    assert_eq!(alone.measure_again(&[3]), 1);
+    assert_eq!(alone.trials.len(), 31);
+}
+
+#[test]
+fn six_repeats_are_the_default() {
+    let plan = parse(&PROXY.replace("repeats = 5\n", "")).unwrap();
+    assert_eq!(plan.stages[0].repeats, 6);
+}

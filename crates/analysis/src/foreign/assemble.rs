@@ -551,13 +551,7 @@ fn record_of(
         trials: trials.iter().map(planned).collect(),
         seed: 0,
         error_limit: ERROR_LIMIT,
-        until: None,
-        tune: None,
-        scale: String::new(),
-        scales: Vec::new(),
-        skipped: Vec::new(),
-        tables: Vec::new(),
-        warnings: Vec::new(),
+        ..Plan::default()
     };
     RunRecord {
         manifest: Manifest {
