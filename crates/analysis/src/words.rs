@@ -48,9 +48,62 @@ pub fn levels(levels: &plan::Levels) -> String {
     pairs.join(" ")
 }
 
+/// The levels of several cells in one phrase: `connections=10, 100 path=direct` where they are every combination of
+/// these levels, else one after another.
+pub fn several_levels(cells: &[&plan::Levels]) -> String {
+    let Some(first) = cells.first() else {
+        return String::new();
+    };
+    let mut of_factor: Vec<(&String, Vec<&String>)> =
+        first.keys().map(|f| (f, Vec::new())).collect();
+    for cell in cells {
+        for (factor, all) in &mut of_factor {
+            let level = cell.get(*factor);
+            all.extend(level.filter(|l| !all.contains(l)));
+        }
+    }
+    let combinations: usize = of_factor.iter().map(|(_, all)| all.len()).product();
+    if cells.len() == 1 || combinations != cells.len() {
+        let each: Vec<String> = cells.iter().map(|c| levels(c)).collect();
+        return each.join("; ");
+    }
+    let factor = |(factor, all): &(&String, Vec<&String>)| {
+        let all: Vec<&str> = all.iter().map(|l| l.as_str()).collect();
+        format!("{factor}={}", all.join(", "))
+    };
+    let phrase: Vec<String> = of_factor.iter().map(factor).collect();
+    phrase.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_of_several_cells() {
+        let cell = |connections: &str, path: &str| {
+            plan::Levels::from([
+                ("connections".to_owned(), connections.to_owned()),
+                ("path".to_owned(), path.to_owned()),
+            ])
+        };
+        let (a, b, c) = (cell("10", "x"), cell("100", "x"), cell("100", "y"));
+        for (cells, text) in [
+            (vec![], ""),
+            (vec![&a], "connections=10 path=x"),
+            (vec![&a, &b], "connections=10, 100 path=x"),
+            (
+                vec![&a, &c],
+                "connections=10 path=x; connections=100 path=y",
+            ),
+            (
+                vec![&a, &b, &c],
+                "connections=10 path=x; connections=100 path=x; connections=100 path=y",
+            ),
+        ] {
+            assert_eq!(several_levels(&cells), text);
+        }
+    }
 
     #[test]
     fn numbers_for_people() {

@@ -3,7 +3,8 @@
 use super::diagnosis::proof;
 use super::style::Style;
 use super::wrap::wrapped;
-use analysis::{Change, Diagnosis, RunAnalysis, Tuning};
+use analysis::words::several_levels;
+use analysis::{Change, Diagnosis, Levels, RunAnalysis, Tuning};
 use record::RunRecord;
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ fn difference(changes: &[Change]) -> String {
     text
 }
 
-/// One line for each cell that was examined: what limits it.
+/// What limits the cells that were examined: one line for those of which the same is said.
 pub fn causes_text(
     analysis: &RunAnalysis,
     record: &RunRecord,
@@ -69,7 +70,7 @@ pub fn causes_text(
         let trial = record.trials.iter().find(|t| t.id == *id);
         trial.is_some_and(|t| t.examination.is_some())
     };
-    let mut lines: Vec<String> = Vec::new();
+    let mut causes: Vec<((&str, &str), Vec<&Levels>)> = Vec::new();
     for cell in &analysis.cells {
         let of_cell = cell.trials.iter().filter(|id| examined(id));
         let Some(diagnosis) = of_cell.filter_map(|id| diagnoses.get(id)).next() else {
@@ -78,17 +79,67 @@ pub fn causes_text(
         let Some(finding) = diagnosis.findings.first() else {
             continue;
         };
-        let levels: Vec<String> = cell
-            .levels
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect();
-        let first = format!("  {}: ", levels.join(" "));
-        let words = format!("{}: {}", finding.cause, finding.title);
-        lines.push(wrapped(&first, &words, 4));
+        let said = (finding.cause.as_str(), finding.title.as_str());
+        match causes.iter_mut().find(|(cause, _)| *cause == said) {
+            Some((_, cells)) => cells.push(&cell.levels),
+            None => causes.push((said, vec![&cell.levels])),
+        }
     }
-    if lines.is_empty() {
+    if causes.is_empty() {
         return String::new();
     }
-    format!("\ncauses\n{}", lines.concat())
+    format!("\ncauses\n{}", cause_lines(causes))
+}
+
+/// The cause of most cells stands last, so that it needs no list of them.
+fn cause_lines(mut causes: Vec<((&str, &str), Vec<&Levels>)>) -> String {
+    let all: usize = causes.iter().map(|(_, cells)| cells.len()).sum();
+    causes.sort_by_key(|(_, cells)| cells.len());
+    let last = causes.len() - 1;
+    let line = |(at, ((cause, title), cells)): (usize, &((&str, &str), Vec<&Levels>))| {
+        let place = match (at == last, cells.len()) {
+            (true, n) if n == all && n > 1 => format!("in all {n} cells"),
+            (true, n) if n > 2 && n < all => format!("in the other {n} cells"),
+            _ if cells.iter().all(|c| c.is_empty()) => String::new(),
+            _ => format!("at {}", several_levels(cells)),
+        };
+        let head = format!("{cause} {place}");
+        wrapped("  ", &format!("{}: {title}", head.trim_end()), 4)
+    };
+    causes.iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(connections: &str) -> Levels {
+        Levels::from([("connections".to_owned(), connections.to_owned())])
+    }
+
+    #[test]
+    fn equal_causes_are_one_line() {
+        let cells: Vec<Levels> = (0..10).map(|n| cell(&n.to_string())).collect();
+        let (cells, none): (Vec<&Levels>, _) = (cells.iter().collect(), ("none", "Healthy"));
+        assert_eq!(
+            cause_lines(vec![(none, cells.clone())]),
+            "  none in all 10 cells: Healthy\n"
+        );
+        let absent = ("open_file_cache_absent", "Every request opens its file");
+        assert_eq!(
+            cause_lines(vec![
+                (absent, cells[1..3].to_vec()),
+                (none, cells[2..].to_vec())
+            ]),
+            "  open_file_cache_absent at connections=1, 2: Every request opens its file\n  \
+             none in the other 8 cells: Healthy\n"
+        );
+        // Where there is nothing to count, the level or nothing.
+        assert_eq!(
+            cause_lines(vec![(none, cells[..1].to_vec())]),
+            "  none at connections=0: Healthy\n"
+        );
+        let all = Levels::new();
+        assert_eq!(cause_lines(vec![(none, vec![&all])]), "  none: Healthy\n");
+    }
 }
