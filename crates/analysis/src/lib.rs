@@ -16,6 +16,7 @@ mod comparison;
 mod contrast;
 mod diagnosed;
 pub mod diagnosis;
+mod disturbed;
 mod error;
 mod fairness;
 pub mod foreign;
@@ -54,6 +55,7 @@ pub use diagnosis::{
     RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
     proposed_changes, signature_diff,
 };
+pub use disturbed::disturbed;
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use knee::moves_load;

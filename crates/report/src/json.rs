@@ -179,6 +179,12 @@ pub struct RunDocument {
     pub question: String,
     /// What limits the server at its best, and whether the run answers its question.
     pub verdict: Verdict,
+    /// Cells that have figures: the verdict speaks of these.
+    #[serde(default)]
+    pub cells_answered: u32,
+    /// Cells of the plan.
+    #[serde(default)]
+    pub cells_planned: u32,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
     pub capacity_per_s: Option<f64>,
     /// Every trial that ended.
@@ -494,6 +500,8 @@ pub fn run_document(
         format: FORMAT,
         question: record.manifest.question.clone(),
         verdict: analysis.verdict.clone(),
+        cells_answered: analysis.cells_answered,
+        cells_planned: analysis.cells_planned,
         capacity_per_s: analysis.capacity_per_s,
         trials: analysis.trials.clone(),
         comparisons: analysis.cells.clone(),

@@ -23,7 +23,7 @@ fn valid<'a, 'b>(run: &'b Run<'a>, grid: &Grid<'a>, levels: &Levels) -> Vec<&'b 
     let Some(cell) = grid.cell(levels, &Levels::new()) else {
         return Vec::new();
     };
-    let is_valid = |t: &&Trial<'_>| cell.valid.contains(&t.analysis.id);
+    let is_valid = |t: &&Trial<'_>| cell.used().contains(&t.analysis.id);
     run.trials.iter().filter(is_valid).collect()
 }
 
