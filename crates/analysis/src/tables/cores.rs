@@ -58,6 +58,7 @@ fn over(
         unit: unit.to_owned(),
         spread: spread(&values),
         gain: None,
+        no_gain: None,
         trials: found.into_iter().map(|(id, _)| id).collect(),
     }
 }
