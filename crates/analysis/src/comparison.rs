@@ -8,14 +8,16 @@
 //! record, not what happened to the host between the two; only `prony run` interleaves. So the comparison says so, and
 //! warns where the hosts differ or where all cells moved alike.
 
-use crate::cells::{p50, p99};
+use crate::cells::{not_measured, p50, p99};
 use crate::contrast::{self, FEWEST, Family, Sample, correct};
 use crate::diagnosis::{CallChange, signature_diff};
 use crate::stats::{median, share, spread};
 use crate::words::{self, percent, plural};
 use crate::{Method, Ratio, Spread, TrialAnalysis, trial::analyse_trial};
-use plan::{Levels, Plan};
-use record::{Arrival, LoadSpec, PROOF_STAGE, RunRecord, Signature, TrialRecord, Warning};
+use plan::{Again, Levels, Plan};
+use record::{
+    Arrival, LoadSpec, PROOF_STAGE, RunRecord, Signature, TrialRecord, TrialState, Warning,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -223,8 +225,8 @@ struct Side<'a> {
     levels: &'a Levels,
     records: Vec<&'a TrialRecord>,
     valid: Vec<TrialAnalysis>,
-    /// Why there is no valid one.
-    why: String,
+    /// Those that are not valid.
+    invalid: Vec<TrialAnalysis>,
 }
 
 impl Side<'_> {
@@ -242,6 +244,12 @@ impl Side<'_> {
             let signature = t.examination.as_ref()?.signature.as_ref()?;
             (signature.requests > 0).then_some(signature)
         })
+    }
+
+    /// Why it has no figures.
+    fn not_measured(&self) -> Option<String> {
+        let all: Vec<&TrialAnalysis> = self.valid.iter().chain(&self.invalid).collect();
+        not_measured(&all, self.valid.len())
     }
 
     fn values(&self, of: fn(&TrialAnalysis) -> Option<f64>) -> Vec<f64> {
@@ -326,6 +334,19 @@ fn sides(record: &RunRecord) -> Vec<Side<'_>> {
         .plan
         .get("error_limit")
         .and_then(serde_json::Value::as_f64);
+    let again = record.plan.get("again").cloned();
+    let again: Vec<Again> = again
+        .and_then(|again| serde_json::from_value(again).ok())
+        .unwrap_or_default();
+    let replaced = |trial: &TrialRecord| {
+        let complete = |id: u32| {
+            let mut trials = record.trials.iter();
+            trials.any(|t| t.id == id && t.state == TrialState::Complete)
+        };
+        again
+            .iter()
+            .any(|a| a.replaces && a.of == trial.id && complete(a.trial))
+    };
     let mut sides: Vec<Side<'_>> = Vec::new();
     let plan = Plan::deserialize(&record.plan).ok();
     let is_step = |stage: &str| plan.iter().flat_map(Plan::searches).any(|s| s == stage);
@@ -343,7 +364,7 @@ fn sides(record: &RunRecord) -> Vec<Side<'_>> {
                     levels: &trial.levels,
                     records: Vec::new(),
                     valid: Vec::new(),
-                    why: String::new(),
+                    invalid: Vec::new(),
                 });
                 let last = sides.len() - 1;
                 &mut sides[last]
@@ -351,10 +372,10 @@ fn sides(record: &RunRecord) -> Vec<Side<'_>> {
         };
         let (analysed, _) = analyse_trial(trial, limit.unwrap_or(ERROR_LIMIT));
         side.records.push(trial);
-        if analysed.verdict.valid {
-            side.valid.push(analysed);
-        } else if side.why.is_empty() {
-            side.why = analysed.verdict.why;
+        match analysed.verdict.valid {
+            _ if replaced(trial) => {}
+            true => side.valid.push(analysed),
+            false => side.invalid.push(analysed),
         }
     }
     sides
@@ -412,11 +433,8 @@ fn comparable(was: &Side<'_>, is: &Side<'_>) -> Result<(), String> {
         same_load(a, b)?;
     }
     for (side, which) in [(was, "first"), (is, "second")] {
-        if side.valid.is_empty() {
-            return Err(format!(
-                "no valid trial in the {which} record: {}",
-                side.why
-            ));
+        if let Some(why) = side.not_measured() {
+            return Err(format!("not measured in the {which} record: {why}"));
         }
     }
     Ok(())
@@ -926,8 +944,8 @@ mod tests {
             "unlimited and 1",
         );
         check(
-            |t| t.state = record::TrialState::Interrupted,
-            "no valid trial in the second record",
+            |t| t.outcome.as_mut().unwrap().requests = Default::default(),
+            "not measured in the second record: none of 3 trials is valid",
         );
         // Another port is the same load.
         let mut moved = record(1.0, 3);

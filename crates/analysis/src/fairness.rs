@@ -29,10 +29,8 @@ pub(crate) fn fairness(
 ) -> Vec<Fairness> {
     let of_stage = |stage: &Stage| {
         let cells: Vec<&Cell> = cells.iter().filter(|c| c.stage == stage.name).collect();
-        let trials: Vec<&TrialAnalysis> = trials
-            .iter()
-            .filter(|t| t.stage == stage.name && t.verdict.valid)
-            .collect();
+        let used: Vec<u32> = cells.iter().flat_map(|c| c.used()).copied().collect();
+        let trials: Vec<&TrialAnalysis> = trials.iter().filter(|t| used.contains(&t.id)).collect();
         let ids: Vec<u32> = trials.iter().map(|t| t.id).collect();
         let records: Vec<&TrialRecord> = (record.trials.iter())
             .filter(|t| ids.contains(&t.id))
@@ -114,7 +112,7 @@ fn trial_noise(cells: &[&Cell], trials: &[&TrialAnalysis]) -> Option<f64> {
     let noise = |cell: &&Cell| {
         let rates: Vec<f64> = trials
             .iter()
-            .filter(|t| cell.valid.contains(&t.id))
+            .filter(|t| cell.used().contains(&t.id))
             .filter_map(|t| t.achieved_per_s)
             .collect();
         successive_noise(&rates)
@@ -196,7 +194,8 @@ fn said(f: &Fairness, trials: usize) -> Vec<String> {
     }
     if let Some(cut) = share(f.dropped_s, f.measured_s).filter(|c| *c > 0.0) {
         said.push(format!(
-            "warm-up: {:.1} s of {:.1} s measured were not yet steady and are not in the rates (MSER-5)",
+            "warm-up: {:.1} s of {:.1} s measured were not yet steady and are not in the rates marked * (MSER-5); p50, p99 \
+             and CPU of those rows are of the whole measured part",
             f.dropped_s,
             f.dropped_s / cut
         ));
@@ -217,12 +216,13 @@ fn said(f: &Fairness, trials: usize) -> Vec<String> {
 /// How precise a stage is, when the plan asks for a precision: see [`Precision`].
 pub fn precision(record: &RunRecord, plan: &Plan, stage: usize) -> Option<Precision> {
     let stage = plan.stages.get(stage)?;
-    let trials: Vec<TrialAnalysis> = record
+    let mut trials: Vec<TrialAnalysis> = record
         .trials
         .iter()
         .filter(|t| t.stage == stage.name)
         .map(|t| crate::trial::analyse_trial(t, plan.error_limit).0)
         .collect();
+    crate::disturbed::mark(plan, record, &mut trials);
     let cells = crate::cells::cells(plan, &trials);
     let cells: Vec<&Cell> = cells.iter().filter(|c| c.stage == stage.name).collect();
     let trials: Vec<&TrialAnalysis> = trials.iter().filter(|t| t.verdict.valid).collect();
@@ -241,11 +241,11 @@ fn precision_of(
     // A cell that is never valid has no interval, and would keep the run going for nothing.
     let widths: Vec<(Option<f64>, &Cell)> = cells
         .iter()
-        .filter(|c| c.valid.len() >= FEWEST)
+        .filter(|c| c.used().len() >= FEWEST)
         .filter(|c| !compared || !within(stage, c))
         .map(|cell| (width(cell, trials, compared), *cell))
         .collect();
-    let none = widths.is_empty() && blocks >= FEWEST_BLOCKS;
+    let none = widths.iter().all(|(width, _)| width.is_none()) && blocks >= FEWEST_BLOCKS;
     let widest = widths
         .iter()
         .filter_map(|(width, cell)| Some((width.as_ref()?, *cell)))
@@ -311,7 +311,7 @@ fn width(cell: &Cell, trials: &[&TrialAnalysis], compared: bool) -> Option<f64> 
         };
         return ratio?.half_width();
     }
-    let own = trials.iter().filter(|t| cell.valid.contains(&t.id));
+    let own = trials.iter().filter(|t| cell.used().contains(&t.id));
     let figure = |t: &&TrialAnalysis| match open {
         true => t.response_ns.map(|l| l.p50 as f64),
         false => t.achieved_per_s,

@@ -24,7 +24,7 @@ struct Point {
     load: f64,
     rate: f64,
     p99: Option<f64>,
-    /// All trials that ended are valid: an open-loop level that failed now and then was not met.
+    /// All trials that count are valid: an open-loop level that failed now and then was not met.
     met: bool,
 }
 
@@ -68,7 +68,7 @@ fn place(plan: &Plan, cell: &Cell, trials: &[TrialAnalysis]) -> Option<(CurveKey
         load,
         rate: cell.achieved_per_s.map_or(0.0, |s| s.median),
         p99: cell.response_ns_p99.map(|s| s.median),
-        met: !cell.valid.is_empty() && cell.valid.len() == cell.trials.len(),
+        met: cell.is_measured() && cell.valid.len() == cell.counted(),
     };
     Some(((cell.stage.clone(), fixed, open), point))
 }

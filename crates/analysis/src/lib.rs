@@ -18,6 +18,7 @@ mod comparison;
 mod contrast;
 mod diagnosed;
 pub mod diagnosis;
+mod disturbed;
 mod error;
 mod fairness;
 pub mod imported;
@@ -62,6 +63,7 @@ pub use diagnosis::{
     ProofRatio, RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
     proposed_changes, signature_diff,
 };
+pub use disturbed::disturbed;
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use improvement::{Improvement, ImprovementStep};

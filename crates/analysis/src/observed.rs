@@ -149,12 +149,16 @@ pub(crate) struct Observed {
     pub generator: Vec<LoadThreadUse>,
     /// CPU seconds of all watched target processes; `None` when none was watched.
     pub target_cpu_s: Option<f64>,
+    /// Cores that prony's own process used, its monitors included; 0 when it was not watched.
+    own_cores: f64,
 }
 
 impl Observed {
     pub(crate) fn of(case: &Case<'_>) -> Self {
         let window = Window::of(case.outcome);
-        let mut tasks = tasks(case, &window);
+        let (own, mut tasks): (Vec<TaskUse>, Vec<TaskUse>) = tasks(case, &window)
+            .into_iter()
+            .partition(|task| task.owner == GENERATOR);
         tasks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
         let target_cpu_s = (!tasks.is_empty())
             .then(|| tasks.iter().map(|t| t.busy).sum::<f64>() * window.seconds());
@@ -163,6 +167,7 @@ impl Observed {
             tasks,
             generator: load_threads(case, &window),
             target_cpu_s,
+            own_cores: own.iter().map(|t| t.busy).sum(),
         }
     }
 
@@ -187,15 +192,16 @@ impl Observed {
             .max_by(|a, b| a.busy.total_cmp(&b.busy))
     }
 
-    /// CPU that neither the targets nor prony used, in cores; `None` when cores were not watched.
+    /// CPU that neither the targets nor prony (its monitors are not foreign) used, in cores; `None` when cores or
+    /// targets were not watched.
     pub(crate) fn foreign_cores(&self) -> Option<f64> {
         if self.cores.is_empty() || !self.server_watched() {
             return None;
         }
         let busy: f64 = self.cores.values().map(CoreUse::threads).sum();
         let targets: f64 = self.tasks.iter().map(|t| t.busy).sum();
-        let ours: f64 = self.generator.iter().map(|t| t.busy + t.spin).sum();
-        Some((busy - targets - ours).max(0.0))
+        let load: f64 = self.generator.iter().map(|t| t.busy + t.spin).sum();
+        Some((busy - targets - load.max(self.own_cores)).max(0.0))
     }
 
     /// What others took of these cores; `None` when they were not watched. A thread that may also run
@@ -434,11 +440,7 @@ fn tasks(case: &Case<'_>, window: &Window) -> Vec<TaskUse> {
         .iter()
         .filter_map(|(key, found)| beside_threads(process_use(key, found, case), &threads))
         .collect();
-    threads
-        .into_iter()
-        .chain(rests)
-        .filter(|task| task.owner != GENERATOR)
-        .collect()
+    threads.into_iter().chain(rests).collect()
 }
 
 /// What a process used beyond its threads that were seen: all of it where threads cannot be read, and the

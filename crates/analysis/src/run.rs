@@ -6,8 +6,9 @@ use crate::knee::knees;
 use crate::search::searches;
 use crate::tables::tables;
 use crate::trial::analyse_trial;
+use crate::warn::FOREIGN_CPU;
 use crate::words::{levels, plural, rate};
-use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, imported};
+use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, disturbed, imported};
 use plan::Plan;
 use record::{PROOF_STAGE, RunRecord, Unavailable, Warning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +32,15 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
         .map(|t| analyse_trial(t, plan.error_limit))
         .partition(|(trial, _)| is_step(&trial.stage));
     let steps: Vec<TrialAnalysis> = steps.into_iter().map(|(trial, _)| trial).collect();
-    let (trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = others.into_iter().unzip();
+    let (mut trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = others.into_iter().unzip();
+    disturbed::mark(&plan, record, &mut trials);
     let searches = searches(record, &plan, &trials, &steps);
     let cells = cells(&plan, &trials);
+    let (answered, planned) = answered(&cells);
     Ok(RunAnalysis {
         verdict: run_verdict(&cells, &trials),
+        cells_answered: answered,
+        cells_planned: planned,
         capacity_per_s: best(&cells, true).and_then(rate_of),
         searches,
         knees: knees(&plan, &cells, &trials),
@@ -49,6 +54,16 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
 
 fn rate_of(cell: &Cell) -> Option<f64> {
     cell.achieved_per_s.map(|s| s.median)
+}
+
+/// Cells that have figures, and all. The arms of a proof are copies and answer nothing.
+fn answered(cells: &[Cell]) -> (u32, u32) {
+    let own = || cells.iter().filter(|c| c.stage != PROOF_STAGE);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    (
+        count(own().filter(|c| c.is_measured()).count()),
+        count(own().count()),
+    )
 }
 
 /// The cell with the highest valid rate, of the closed loops or of the open ones. The arms of a proof are copies: they
@@ -68,17 +83,23 @@ fn best(cells: &[Cell], closed: bool) -> Option<&Cell> {
 /// open-loop rate speaks.
 fn run_verdict(cells: &[Cell], trials: &[TrialAnalysis]) -> Verdict {
     let Some(best) = best(cells, true).or_else(|| best(cells, false)) else {
-        return no_valid_trial(trials);
+        return nothing_answered(cells, trials);
     };
     let verdict = best
         .verdict
         .clone()
         .unwrap_or_else(|| Verdict::invalid("the best cell has no verdict", ""));
-    if let Some(faster) = faster_but_limited(best, &verdict, trials) {
-        return capacity_not_found(best, faster);
+    let (answered, planned) = answered(cells);
+    let part = format!("{answered} of {}", plural(planned.into(), "cell"));
+    if let Some(faster) = faster_but_not_measured(best, &verdict, cells, trials) {
+        return capacity_not_found(&part, best, faster);
     }
+    let part = match answered < planned {
+        true => format!("answered for {part}: "),
+        false => String::new(),
+    };
     Verdict {
-        why: format!("{}: {}", at_its_best(best), verdict.why),
+        why: format!("{part}{}: {}", at_its_best(best), verdict.why),
         ..verdict
     }
 }
@@ -91,11 +112,12 @@ fn at_its_best(cell: &Cell) -> String {
     }
 }
 
-/// A closed-loop trial that the generator limited and that was faster than the best valid cell, when the
-/// server did not limit that cell: the server can do more, and this run cannot say how much.
-fn faster_but_limited<'a>(
+/// A closed-loop trial that was faster than the best cell, and that the generator limited or whose cell is not measured,
+/// when the server did not limit the best cell: the server can do more, and this run cannot say how much.
+fn faster_but_not_measured<'a>(
     best: &Cell,
     verdict: &Verdict,
+    cells: &[Cell],
     trials: &'a [TrialAnalysis],
 ) -> Option<&'a TrialAnalysis> {
     if verdict.limit == Limit::Server || best.offered_per_s.is_some() {
@@ -104,7 +126,13 @@ fn faster_but_limited<'a>(
     let limited = trials
         .iter()
         .filter(|t| t.stage != PROOF_STAGE)
-        .filter(|t| !t.verdict.valid && t.verdict.limit == Limit::Generator);
+        .filter(|t| match t.verdict.valid {
+            true => {
+                let cell = cells.iter().find(|c| c.valid.contains(&t.id));
+                cell.is_some_and(|c| !c.is_measured())
+            }
+            false => t.verdict.limit == Limit::Generator,
+        });
     limited
         .filter(|t| t.offered_per_s.is_none() && t.achieved_per_s > rate_of(best))
         .max_by(|a, b| {
@@ -113,30 +141,42 @@ fn faster_but_limited<'a>(
         })
 }
 
-fn capacity_not_found(best: &Cell, faster: &TrialAnalysis) -> Verdict {
+fn capacity_not_found(part: &str, best: &Cell, faster: &TrialAnalysis) -> Verdict {
+    let more = match faster.verdict.valid {
+        true => format!(
+            "a trial reached {}/s, too few of whose like are valid",
+            rate(faster.achieved_per_s.unwrap_or(0.0))
+        ),
+        false => faster.verdict.why.clone(),
+    };
     Verdict {
         valid: false,
         why: format!(
-            "the capacity was not found: the highest valid rate is {}, and at {} {}",
+            "the capacity was not found: the highest rate of the {part} that are measured is {}, and at {} {more}",
             at_its_best(best),
             levels(&faster.levels),
-            faster.verdict.why
         ),
         ..faster.verdict.clone()
     }
 }
 
-fn no_valid_trial(trials: &[TrialAnalysis]) -> Verdict {
-    let Some(first) = trials.first() else {
+fn nothing_answered(cells: &[Cell], trials: &[TrialAnalysis]) -> Verdict {
+    let invalid = trials.iter().find(|t| !t.verdict.valid);
+    let Some(first) = invalid.or(trials.first()) else {
         return Verdict::invalid("no trial ended", "run it again, or continue it");
+    };
+    let valid = trials.iter().filter(|t| t.verdict.valid).count();
+    let of = plural(trials.len() as u64, "trial");
+    let how_many = match valid {
+        0 => format!("none of {of} is valid"),
+        n => format!(
+            "answered for none of {}: {n} of {of} valid, too few of each cell",
+            plural(answered(cells).1.into(), "cell")
+        ),
     };
     Verdict {
         valid: false,
-        why: format!(
-            "none of {} is valid; the first: {}",
-            plural(trials.len() as u64, "trial"),
-            first.verdict.why
-        ),
+        why: format!("{how_many}; the first: {}", first.verdict.why),
         ..first.verdict.clone()
     }
 }
@@ -150,6 +190,7 @@ fn warnings(
     let mut warnings = plan.warnings.clone();
     warnings.extend(not_run(record, plan, trials));
     warnings.extend(not_valid(trials));
+    warnings.extend(disturbed::warning(trials));
     warnings.extend(imported::differing_loads(plan, trials));
     warnings.extend(unavailable(record));
     warnings.extend(merged(trials, own));
@@ -219,7 +260,7 @@ fn reason(verdict: &Verdict) -> String {
     format!("{}/{}", verdict.limit.name(), words.collect::<String>())
 }
 
-fn numbers(ids: impl Iterator<Item = u32>) -> String {
+pub(crate) fn numbers(ids: impl Iterator<Item = u32>) -> String {
     let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
     let shown = ids[..ids.len().min(NAMED_TRIALS)].join(", ");
     let noun = if ids.len() == 1 { "trial" } else { "trials" };
@@ -261,7 +302,11 @@ fn unavailable(record: &RunRecord) -> Vec<Warning> {
 fn merged(trials: &[TrialAnalysis], own: &[Vec<Warning>]) -> Vec<Warning> {
     let mut by_name: BTreeMap<&str, Vec<(u32, &Warning)>> = BTreeMap::new();
     for (trial, warnings) in trials.iter().zip(own) {
-        for warning in warnings {
+        // What other programs took is said once for the run.
+        for warning in warnings
+            .iter()
+            .filter(|w| w.name != FOREIGN_CPU || !trial.is_disturbed())
+        {
             by_name
                 .entry(&warning.name)
                 .or_default()
@@ -578,6 +623,191 @@ mod tests {
         );
     }
 
+    /// Two loads of five trials; at the higher one the generator was the limit in all blocks but `valid`.
+    fn survivors(valid: &'static [u32]) -> record::RunRecord {
+        let stage = StageSample {
+            name: "main",
+            factors: vec![("connections", vec!["10", "100"])],
+            baseline: vec![("connections", "10")],
+            repeats: 5,
+        };
+        run(&[stage], |levels, block| {
+            let more = levels["connections"] == "100";
+            Figures {
+                answers: if more { 900_000 } else { 500_000 },
+                service: Nanos(200_000),
+                server: 0.99,
+                generator: 0.5,
+            }
+            .limited(more && !valid.contains(&block))
+        })
+    }
+
+    /// Once the one trial of five in which the generator had less to do was the best cell and the capacity.
+    #[test]
+    fn a_survivor_of_five_trials_is_not_the_capacity() {
+        let record = survivors(&[2]);
+        let analysis = analyse(&record).unwrap();
+        let few = cell(&analysis, &[("connections", "100")]);
+        let why = few.not_measured.as_deref().unwrap();
+        assert!(
+            why.starts_with(
+                "1 of 5 trials valid, and a figure takes 3: the generator was the limit"
+            ),
+            "{why}"
+        );
+        assert_eq!((few.valid.len(), few.used()), (1, [].as_slice()));
+        assert_eq!(
+            (few.achieved_per_s, few.response_ns_p99, few.rate_ratio),
+            (None, None, None)
+        );
+        assert_eq!(few.no_ratio.as_deref(), Some("not measured"));
+        assert!(!few.verdict.as_ref().unwrap().valid);
+        assert_eq!(analysis.capacity_per_s, Some(50_000.0));
+        assert_eq!((analysis.cells_answered, analysis.cells_planned), (1, 2));
+        let verdict = &analysis.verdict;
+        assert!(
+            verdict
+                .why
+                .starts_with("answered for 1 of 2 cells: 50,000/s at connections=10: "),
+            "{}",
+            verdict.why
+        );
+        assert!(verdict.valid);
+        assert_eq!(analysis.fairness[0].comparisons, 0);
+        // With one more block it speaks.
+        let analysis = analyse(&survivors(&[0, 2, 3])).unwrap();
+        assert_eq!(analysis.capacity_per_s, Some(90_000.0));
+        assert_eq!((analysis.cells_answered, analysis.cells_planned), (2, 2));
+        assert!(
+            analysis
+                .verdict
+                .why
+                .starts_with("90,000/s at connections=100")
+        );
+        let held = crate::compare(
+            &survivors(&[0, 1, 2]),
+            &record,
+            crate::CompareOptions {
+                tolerance: 0.01,
+                threshold: None,
+            },
+        );
+        assert!(
+            held.refused[0]
+                .why
+                .starts_with("not measured in the second record: 1 of 5 trials valid"),
+            "{:?}",
+            held.refused
+        );
+    }
+
+    #[test]
+    fn a_run_in_which_no_cell_speaks_is_not_valid() {
+        let mut record = survivors(&[2]);
+        let few: Vec<u32> = (record.trials.iter())
+            .filter(|t| t.levels["connections"] == "10" && t.block > 1)
+            .map(|t| t.id)
+            .collect();
+        for trial in record.trials.iter_mut().filter(|t| few.contains(&t.id)) {
+            trial.outcome = Some(nothing());
+        }
+        let verdict = analyse(&record).unwrap().verdict;
+        assert!(!verdict.valid);
+        assert!(
+            verdict.why.starts_with(
+                "answered for none of 2 cells: 3 of 10 trials valid, too few of each cell"
+            ),
+            "{}",
+            verdict.why
+        );
+    }
+
+    /// The generator's worker takes the whole of another program: the record of [`survivors`] with cores watched and
+    /// `foreign` cores in these trials.
+    fn disturbed_in(ids: &[u32], foreign: f64) -> record::RunRecord {
+        let mut record = survivors(&[0, 1, 2, 3, 4]);
+        for trial in &mut record.trials {
+            let more = if ids.contains(&trial.id) {
+                foreign
+            } else {
+                0.0
+            };
+            trial.series.extend(crate::samples::core(0, 0.99, 0.0, 0.0));
+            trial
+                .series
+                .extend(crate::samples::core(1, 0.5 + more, 0.0, 0.0));
+        }
+        record
+    }
+
+    #[test]
+    fn a_ratio_takes_three_pairs_that_nobody_disturbed() {
+        let ratio = |ids: &[u32], foreign: f64| {
+            let analysis = analyse(&disturbed_in(ids, foreign)).unwrap();
+            let cell = cell(&analysis, &[("connections", "100")]).clone();
+            (cell.rate_ratio.map(|r| r.pairs), cell.no_ratio)
+        };
+        // Trials 0 and 1 are the first block.
+        assert_eq!(ratio(&[], 0.4), (Some(5), None));
+        assert_eq!(ratio(&[0, 1, 2], 0.4), (Some(3), None));
+        assert_eq!(ratio(&[0, 3, 5, 6], 0.08), (Some(5), None));
+        let few = Some("4 of 5 pairs disturbed".to_owned());
+        assert_eq!(ratio(&[0, 3, 5, 6], 0.4), (None, few));
+        let analysis = analyse(&disturbed_in(&[0, 3], 0.4)).unwrap();
+        let seen = &warning(&analysis, "trials_disturbed").seen;
+        assert!(
+            seen.contains("more than 0.1 core in 2 of 10 trials (trials 0, 3; 0.40 cores at most): none of them"),
+            "{seen}"
+        );
+        assert_eq!(
+            crate::disturbed(&disturbed_in(&[0, 3], 0.4)).unwrap(),
+            [0, 3]
+        );
+    }
+
+    #[test]
+    fn what_was_measured_again_stands_in_the_place_of_the_disturbed_trial() {
+        let mut record = disturbed_in(&[3], 0.4);
+        let mut plan: Plan = serde_json::from_value(record.plan.clone()).unwrap();
+        assert_eq!(plan.measure_again(&[3]), 1);
+        record.plan = serde_json::to_value(&plan).unwrap();
+        let ended = |of: u32, id: u32, block: u32| record::TrialRecord {
+            id,
+            block,
+            ..record.trials.iter().find(|t| t.id == of).unwrap().clone()
+        };
+        let mut added: Vec<record::TrialRecord> = (plan.again.iter())
+            .map(|a| ended(a.of, a.trial, 5))
+            .collect();
+        for trial in &mut added {
+            trial.series.retain(|s| s.signal != "cpu.system_s");
+            trial.series.extend(crate::samples::core(1, 0.5, 0.0, 0.0));
+        }
+        record.trials.extend(added);
+        let analysis = analyse(&record).unwrap();
+        let of = analysis.trials.iter().find(|t| t.id == 3).unwrap();
+        assert!(of.is_disturbed() && of.replaced_by.is_some());
+        let levels = of.levels.clone();
+        let cell = analysis.cells.iter().find(|c| c.levels == levels).unwrap();
+        assert_eq!(cell.replaced, [3]);
+        assert_eq!(
+            (cell.planned, cell.trials.len(), cell.valid.len()),
+            (5, 6, 5)
+        );
+        assert!(!cell.valid.contains(&3));
+        assert!(
+            warning(&analysis, "trials_disturbed")
+                .seen
+                .ends_with("the second measurement stands")
+        );
+        // Until it is complete, the disturbed one counts.
+        record.trials.truncate(10);
+        let analysis = analyse(&record).unwrap();
+        let cell = analysis.cells.iter().find(|c| c.levels == levels).unwrap();
+        assert!(cell.replaced.is_empty() && cell.valid.contains(&3));
+    }
+
     #[test]
     fn trials_that_disagree_leave_the_limit_unknown() {
         let stage = StageSample {
@@ -699,6 +929,34 @@ mod tests {
         assert_eq!(
             (worker.name.as_str(), worker.requests),
             ("nginx 7", Some(720_000))
+        );
+    }
+
+    /// The rate of such a row is of ten seconds less two, its latencies and its CPU are of all ten.
+    #[test]
+    fn a_row_whose_rate_leaves_out_a_warm_up_says_so() {
+        let mut record = survivors(&[0, 1, 2, 3, 4]);
+        for trial in record.trials.iter_mut().filter(|t| t.block == 1) {
+            let slices = (2..12).map(|s| record::Interval {
+                from: Nanos::from_secs(s),
+                to: Nanos::from_secs(s + 1),
+                succeeded: if s < 4 { 10_000 } else { 60_000 },
+                ..Default::default()
+            });
+            trial.outcome.as_mut().unwrap().intervals = slices.collect();
+        }
+        let analysis = analyse(&record).unwrap();
+        assert_eq!(analysis.cells[0].rate_dropped_s, Some(2.0));
+        let said = analysis.fairness[0].said.join("; ");
+        assert!(
+            said.contains("not in the rates marked *")
+                && said.contains("p50, p99 and CPU of those rows are of the whole measured part"),
+            "{said}"
+        );
+        let short = analyse(&survivors(&[0, 1, 2, 3, 4])).unwrap();
+        assert_eq!(
+            short.cells[0].rate_dropped_s, None,
+            "too few slices to tell"
         );
     }
 

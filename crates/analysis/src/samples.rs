@@ -192,6 +192,20 @@ pub(crate) struct Figures {
     pub generator: f64,
 }
 
+impl Figures {
+    /// With a generator that was the limit while the server had room.
+    pub(crate) fn limited(self, limited: bool) -> Self {
+        match limited {
+            true => Self {
+                server: 0.4,
+                generator: 0.99,
+                ..self
+            },
+            false => self,
+        }
+    }
+}
+
 fn levels_of(factors: &[(&'static str, Vec<&'static str>)]) -> Vec<plan::Levels> {
     let start = vec![plan::Levels::new()];
     factors.iter().fold(start, |all, (factor, levels)| {

@@ -9,7 +9,8 @@
 //! more than 5 %, and a Mann-Kendall trend test (Mann 1945, Kendall 1975) over the slices rejects "no trend" at 5 %.
 //! The first alone would blame noise, the second alone a harmless creep. The test takes slices as independent; a server
 //! that freezes now and then is variable, but steady. The surprise: only the rate is freed of the warm-up; a histogram
-//! of latencies cannot be cut afterwards.
+//! of latencies cannot be cut afterwards. So a row whose rate is cut says that its other columns are not
+//! ([`Cell::rate_dropped_s`](crate::Cell::rate_dropped_s)).
 
 use crate::Steady;
 use crate::stats::share;

@@ -6,8 +6,11 @@ use crate::{
     LatencySummary, TrialAnalysis, Usage, Verdict, imported, limit, steady, validity, verdict, warn,
 };
 use record::{
-    FailureKind, LoadOutcome, TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
+    FailureKind, LoadOutcome, Nanos, TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
 };
+
+/// The kernel counts a core's time in ticks of 10 ms: in a shorter measurement a tenth of a core is a few of them.
+const SHORTEST_WATCHED: Nanos = Nanos::SECOND;
 
 /// Figures, verdict and warnings of a trial; its own stored warnings come first.
 pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, Vec<Warning>) {
@@ -48,6 +51,9 @@ fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
         generator_cpu_us_per_request: None,
         target_cpu_us_per_request: None,
         generator_utilization: None,
+        foreign_cores: None,
+        replaced_by: None,
+        interrupted: record.state == TrialState::Interrupted,
         counted_by_server: None,
         usage: Vec::<Usage>::new(),
         steady: None,
@@ -87,6 +93,9 @@ fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> T
             .target_cpu_s
             .and_then(|s| share(s * 1e6, completed)),
         generator_utilization: outcome.generator.utilization(),
+        foreign_cores: observed
+            .foreign_cores()
+            .filter(|_| outcome.measured() >= SHORTEST_WATCHED),
         counted_by_server: counted_by_server(outcome, limit::addressed(case)),
         usage: observed.usage(case),
         steady,

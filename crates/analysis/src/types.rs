@@ -160,6 +160,17 @@ pub struct TrialAnalysis {
     pub target_cpu_us_per_request: Option<f64>,
     /// The generator's busiest thread, 0 to 1; `None` where no thread of ours has loaded.
     pub generator_utilization: Option<f64>,
+    /// CPU that programs outside the experiment took while it measured, in cores; `None` where that was not watched, or
+    /// for too short a time to tell.
+    #[serde(default)]
+    pub foreign_cores: Option<f64>,
+    /// The trial that measured this one again, because programs outside the experiment took CPU in it; its figures stand
+    /// in the cell in place of these.
+    #[serde(default)]
+    pub replaced_by: Option<u32>,
+    /// A person stopped it before its end: it speaks neither for its cell nor against it.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Requests that the server counted divided by those that the generator completed, warm-up included;
     /// `None` when the server does not count.
     pub counted_by_server: Option<f64>,
@@ -173,6 +184,16 @@ pub struct TrialAnalysis {
     /// Little's law: connections in use by rate x service time, divided by connections asked (closed loop);
     /// 1 when it closes.
     pub littles_law: Option<f64>,
+}
+
+impl TrialAnalysis {
+    /// CPU of other programs, in cores, above which a trial is measured again and no gain is taken from it.
+    pub const DISTURBED_CORES: f64 = 0.1;
+
+    /// Programs outside the experiment took so much CPU that its figures are not those of the experiment alone.
+    pub fn is_disturbed(&self) -> bool {
+        self.foreign_cores > Some(Self::DISTURBED_CORES)
+    }
 }
 
 /// Median and spread over the valid trials of a cell.
@@ -266,12 +287,25 @@ pub struct Cell {
     pub planned: u32,
     /// Trials that ended.
     pub trials: Vec<u32>,
-    /// Those of them that are valid; the figures below are theirs alone. A cell without a valid trial has no figures.
+    /// Those of them that are valid and were not measured again; the figures below are theirs alone.
     pub valid: Vec<u32>,
+    /// Those in whose place another trial stands, because programs outside the experiment took CPU in them.
+    #[serde(default)]
+    pub replaced: Vec<u32>,
+    /// Why the cell has no figures: fewer than half of its trials are valid, or fewer than three (of fewer trials: not
+    /// all). Invalid trials are those in which more went wrong, so the few that are left would be a selection. `null`
+    /// where it has figures.
+    #[serde(default)]
+    pub not_measured: Option<String>,
     /// Offered rate per second.
     pub offered_per_s: Option<Spread>,
-    /// Successes per second.
+    /// Successes per second, of the steady part of each trial (see [`Steady`]).
     pub achieved_per_s: Option<Spread>,
+    /// Longest warm-up within the measured part that the rates of the used trials leave out, s. Where it is above 0, the
+    /// rate is of a shorter window than p50, p99 and CPU, which are of the whole measured part; 0: all are of one window;
+    /// `null`: no trial was long enough to be tested.
+    #[serde(default)]
+    pub rate_dropped_s: Option<f64>,
     /// Median response time, ns.
     pub response_ns_p50: Option<Spread>,
     /// 99th percentile of the response time, ns.
@@ -280,8 +314,12 @@ pub struct Cell {
     pub target_cpu_us_per_request: Option<Spread>,
     /// What limits the cell's trials: the verdict of the median trial (by rate) among those that name the
     /// limit on which at least four of five agree, else `unknown`;
-    /// of the first invalid trial when none is valid.
+    /// of the first invalid trial where the cell is not measured.
     pub verdict: Option<Verdict>,
+    /// Why there are no ratios below although there is a baseline: fewer than three pairs of valid trials in which no
+    /// more than 0.1 core was taken by other programs. `null` where there are, and for the baseline itself.
+    #[serde(default)]
+    pub no_ratio: Option<String>,
     /// Rate divided by the baseline's; `None` for the baseline itself and without one.
     pub rate_ratio: Option<Ratio>,
     /// p99 divided by the baseline's.
@@ -292,6 +330,23 @@ pub struct Cell {
     /// CPU of the targets per request divided by the baseline's.
     #[serde(default)]
     pub cpu_ratio: Option<Ratio>,
+}
+
+impl Cell {
+    /// It has figures.
+    pub fn is_measured(&self) -> bool {
+        self.not_measured.is_none()
+    }
+
+    /// The trials that its figures are of; none where it is not measured.
+    pub fn used(&self) -> &[u32] {
+        if self.is_measured() { &self.valid } else { &[] }
+    }
+
+    /// Trials that count for it: those that ended, but for those that were measured again.
+    pub fn counted(&self) -> usize {
+        self.trials.len() - self.replaced.len()
+    }
 }
 
 /// Where a stage's curve bends.
@@ -374,6 +429,12 @@ pub struct Precision {
 pub struct RunAnalysis {
     /// Overall: what limits the server at its best, and whether the run answers its question.
     pub verdict: Verdict,
+    /// Cells that have figures.
+    #[serde(default)]
+    pub cells_answered: u32,
+    /// Cells of the plan; the arms of a proof are none.
+    #[serde(default)]
+    pub cells_planned: u32,
     /// Highest valid closed-loop rate (median of its cell), per second.
     pub capacity_per_s: Option<f64>,
     /// Searches for the highest open-loop rate that holds. Their steps are not among `trials`.

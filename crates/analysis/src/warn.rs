@@ -10,6 +10,8 @@ use record::{LoadOutcome, LoadSpec, Series, TargetRecord, Warning};
 
 /// Fewer successes than this give no p99.
 const FEWEST_SUCCESSES: u64 = 100;
+/// Name of the warning about programs outside the experiment.
+pub(crate) const FOREIGN_CPU: &str = "foreign_cpu";
 /// CPU of foreign processes, in cores, from which runs were seen to differ.
 const FOREIGN_CORES: f64 = 0.2;
 /// Share of a core that the hypervisor may take.
@@ -136,7 +138,7 @@ fn foreign_cpu(observed: &Observed) -> Option<Warning> {
     let cores = observed.foreign_cores()?;
     (cores > FOREIGN_CORES).then(|| {
         Warning::new(
-            "foreign_cpu",
+            FOREIGN_CPU,
             format!(
                 "processes outside the experiment used {cores:.2} cores during the measurement"
             ),

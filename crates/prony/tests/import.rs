@@ -107,8 +107,10 @@ fn several_files_are_cases_or_repeats() {
     let document = run.json();
     let cells = document["comparisons"].as_array().unwrap();
     assert_eq!(cells.len(), 2);
-    assert_eq!(cells[1]["rate_ratio"]["pairs"], 2);
-    assert_eq!(cells[1]["rate_ratio"]["ratio"], 1.25);
+    assert_eq!(cells[1]["achieved_per_s"]["median"], 25_250.0);
+    // Two pairs span no interval.
+    assert_eq!(cells[1]["rate_ratio"], serde_json::Value::Null);
+    assert_eq!(cells[1]["no_ratio"], "2 pairs of 3");
 }
 
 #[test]

@@ -677,3 +677,70 @@ fn servers_of_all_trials_run_under_the_limits_that_prony_was_started_with() {
         ]
     );
 }
+
+/// Keeps a core busy until it is dropped: a program outside the experiment.
+struct Neighbour {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Neighbour {
+    fn new() -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = stop.clone();
+        let busy = move || {
+            while !seen.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        Self {
+            stop,
+            thread: Some(std::thread::spawn(busy)),
+        }
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_trial_that_another_program_disturbed_is_measured_again_and_gives_no_gain() {
+    let experiment = ORIGIN
+        .replace("connections = [1, 2, 4, 8]", "connections = [1, 2]")
+        .replace(
+            "[design]",
+            "[design]\nexamine = false\nbudget = \"14s\"\nbaseline = { connections = 1 }",
+        )
+        .replace("repeats = 3", "repeats = 2")
+        .replace("300ms", "1.2s");
+    let bench = Bench::new(&experiment);
+    let neighbour = Neighbour::new();
+    let finished = bench.run(&["--json"]);
+    drop(neighbour);
+    let document = finished.json();
+    // Four trials of 2.2 s; the budget leaves time for a trial and its baseline.
+    assert_eq!(trials(&document).len(), 6, "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("measured again"),
+        "{}",
+        finished.stderr
+    );
+    let replaced: Vec<&Value> = (trials(&document).iter())
+        .filter(|t| !t["replaced_by"].is_null())
+        .collect();
+    assert!(!replaced.is_empty());
+    assert!(replaced[0]["foreign_cores"].as_f64().unwrap() > 0.1);
+    let plan: Value =
+        serde_json::from_slice(&fs::read(bench.file("out/plan.json")).unwrap()).unwrap();
+    assert_eq!(plan["again"].as_array().unwrap().len(), 2);
+    let cells = document["comparisons"].as_array().unwrap();
+    let compared = cells.iter().find(|c| !c["no_ratio"].is_null()).unwrap();
+    assert!(compared["rate_ratio"].is_null(), "{compared}");
+    // What was measured again is part of the record: there is nothing to continue.
+    let continued = bench.run(&["--continue", "--json"]);
+    assert_eq!(trials(&continued.json()).len(), 6, "{}", continued.stderr);
+}

@@ -2,7 +2,8 @@
 //! its unit, as R and pandas read it.
 //!
 //! Every factor of the run is a column, `factor_NAME`, empty where a stage does not have it. A trial that is not
-//! valid has rows too, and says so: filter by `valid`. A value that was not measured is empty, which both read as
+//! valid has rows too, and says so: filter by `valid`; or by `used`, which leaves those that the figures of their cells
+//! are of (a cell with too few valid trials has none, and of a trial that was measured again the second one counts). A value that was not measured is empty, which both read as
 //! missing.
 
 use analysis::{LatencySummary, RunAnalysis, TrialAnalysis};
@@ -30,7 +31,7 @@ pub fn csv(runs: &[Run]) -> String {
     let mut text = String::new();
     let fixed_before = ["record", "started", "stage", "cell"].map(str::to_owned);
     let fixed_after = [
-        "block", "trial", "valid", "limit", "of", "metric", "value", "unit",
+        "block", "trial", "valid", "used", "limit", "of", "metric", "value", "unit",
     ]
     .map(str::to_owned);
     let columns = factors.iter().map(|f| format!("factor_{f}"));
@@ -45,6 +46,7 @@ pub fn csv(runs: &[Run]) -> String {
             let cell = cells
                 .iter()
                 .position(|c| c.stage == trial.stage && c.levels == trial.levels);
+            let used = cell.is_some_and(|at| cells[at].used().contains(&trial.id));
             let before = [
                 run.name.to_owned(),
                 run.record.manifest.started.clone(),
@@ -60,6 +62,7 @@ pub fn csv(runs: &[Run]) -> String {
                     trial.block.to_string(),
                     trial.id.to_string(),
                     trial.verdict.valid.to_string(),
+                    used.to_string(),
                     trial.verdict.limit.name().to_owned(),
                     metric.of,
                     metric.name,
@@ -131,6 +134,8 @@ fn metrics<'a>(trial: &'a TrialAnalysis, stored: Option<&TrialRecord>) -> Vec<Me
             "us",
         ),
         of_trial("generator_utilization", trial.generator_utilization, "1"),
+        of_trial("foreign_cores", trial.foreign_cores, "cores"),
+        of_trial("rate_dropped", of_steady.map(|s| s.dropped_s), "s"),
         of_trial("rate_drift", of_steady.map(|s| s.drift), "1"),
         of_trial("rate_variation", of_steady.map(|s| s.variation), "1"),
     ]);

@@ -7,6 +7,12 @@ use std::cmp::Ordering;
 /// Smaller differences read as none.
 const SMALLEST_SHOWN: f64 = 0.001;
 
+/// What a ratio to the baseline takes.
+pub(crate) const FEWEST_PAIRS_WORDS: &str = "a ratio takes three pairs of valid trials of one block in which other programs took at most 0.1 core";
+
+/// What a mark behind a rate says.
+pub(crate) const WINDOW_WORDS: &str = "Rates marked * leave out a warm-up that reached into the measured part; p50, p99 and CPU of those rows are of all of it.";
+
 /// Whether a ratio shows a difference from 1, and in which direction; `None` where too few pairs tell nothing.
 /// The one place where pages, tables and sentences decide that.
 pub(crate) fn shown(ratio: Ratio) -> Option<Ordering> {

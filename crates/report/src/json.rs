@@ -183,6 +183,12 @@ pub struct RunDocument {
     pub answer: Option<Answered>,
     /// What limits the server at its best, and whether the run answers its question.
     pub verdict: Verdict,
+    /// Cells that have figures: the verdict speaks of these.
+    #[serde(default)]
+    pub cells_answered: u32,
+    /// Cells of the plan.
+    #[serde(default)]
+    pub cells_planned: u32,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
     pub capacity_per_s: Option<f64>,
     /// Searches for the highest open-loop rate that holds, with their steps, which are not among `trials`.
@@ -528,6 +534,8 @@ pub fn run_document(
             lines: Vec::new(),
         }),
         verdict: analysis.verdict.clone(),
+        cells_answered: analysis.cells_answered,
+        cells_planned: analysis.cells_planned,
         capacity_per_s: analysis.capacity_per_s,
         searches: analysis.searches.clone(),
         trials: analysis.trials.clone(),

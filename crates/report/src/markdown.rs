@@ -5,12 +5,13 @@
 //! escaped, so that a level called `a|b` or a message with a `<` reads as it was written.
 
 use crate::conclusion::{Said, Statement};
-use crate::intervals::{interval_words, shown};
+use crate::intervals::{FEWEST_PAIRS_WORDS, WINDOW_WORDS, interval_words, shown};
 use crate::json::RunDocument;
 use crate::number::{Unit, text as number};
 use crate::text::imported as reported;
 use crate::text::limit_words;
 use crate::text::tables as own;
+use crate::text::window_mark;
 use analysis::words::levels as levels_words;
 use analysis::{Cell, Knee, Plan, Ratio, Spread, Verdict};
 use record::{PROOF_STAGE, RunRecord, TrialRecord};
@@ -211,7 +212,7 @@ fn stage(name: &str, document: &RunDocument, plan: Option<&Plan>) -> String {
     let (offered, cpu, ratios) = (
         some(|c| c.offered_per_s.is_some()),
         some(|c| c.target_cpu_us_per_request.is_some()),
-        some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
+        some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some() || c.no_ratio.is_some()),
     );
     let mut head: Vec<String> = factors.iter().map(|f| escaped(f)).collect();
     let mut left = vec![true; head.len()];
@@ -241,15 +242,24 @@ fn stage(name: &str, document: &RunDocument, plan: Option<&Plan>) -> String {
         if offered {
             row.push(median(cell.offered_per_s, Unit::PerSecond));
         }
-        row.push(spread(cell.achieved_per_s, Unit::PerSecond));
+        let mark = escaped(window_mark(cell));
+        row.push(spread(cell.achieved_per_s, Unit::PerSecond).replacen(
+            ' ',
+            &format!("{mark} "),
+            1,
+        ));
         row.push(median(cell.response_ns_p50, Unit::Nanos));
         row.push(spread(cell.response_ns_p99, Unit::Nanos));
         if cpu {
             row.push(median(cell.target_cpu_us_per_request, Unit::Micros));
         }
         if ratios {
-            row.push(ratio(cell.rate_ratio));
-            row.push(ratio(cell.p99_ratio));
+            let why = |shown: String| match &cell.no_ratio {
+                Some(why) => escaped(why),
+                None => shown,
+            };
+            row.push(why(ratio(cell.rate_ratio)));
+            row.push(why(ratio(cell.p99_ratio)));
         }
         row.push(limit(cell));
         row
@@ -268,6 +278,14 @@ fn stage(name: &str, document: &RunDocument, plan: Option<&Plan>) -> String {
         words => notes.push(format!(
             "Changes: {words}. **Bold** where the interval excludes no change."
         )),
+    }
+    if cells.iter().any(|c| c.no_ratio.is_some()) {
+        notes.push(format!(
+            "No change where too few pairs are left: {FEWEST_PAIRS_WORDS}."
+        ));
+    }
+    if cells.iter().any(|c| c.rate_dropped_s > Some(0.0)) {
+        notes.push(WINDOW_WORDS.to_owned());
     }
     format!(
         "## Stage {}{of_proof}\n\n{}{}\n\n",
@@ -298,7 +316,7 @@ fn ratio(ratio: Option<Ratio>) -> String {
     };
     let change = number(ratio.ratio, Unit::Change);
     let Some((low, high)) = ratio.interval() else {
-        return format!("{change} (n = {})", ratio.pairs);
+        return "–".to_owned();
     };
     let interval = format!(
         "({} to {})",
@@ -320,8 +338,10 @@ fn limit(cell: &Cell) -> String {
         same if same.is_empty() || same == name => String::new(),
         resource => format!(" ({resource})"),
     };
-    let valid = if verdict.valid { "" } else { "NOT VALID: " };
-    escaped(&format!("{valid}{name}{resource}"))
+    match &cell.not_measured {
+        Some(why) => escaped(&format!("not measured: {why}")),
+        None => escaped(&format!("{name}{resource}")),
+    }
 }
 
 fn knees(knees: &[Knee]) -> String {

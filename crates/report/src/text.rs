@@ -29,6 +29,7 @@ pub use live::live_cells;
 pub use load::{load_text, progress_line};
 pub use plan::plan_text;
 pub use run::run_text;
+pub(crate) use run::window_mark;
 pub use search::search_line;
 pub use style::Style;
 pub(crate) use table::columns;

@@ -38,9 +38,12 @@ fn cell(levels: Value, rate: Value, ratio: Value) -> Cell {
         "valid": !rate.is_null(), "limit": "server", "resource": "worker", "remedy": "", "evidence": [],
         "why": if rate.is_null() { "the generator was the limit: 99 % busy" } else { "the worker was busy 99 %" },
     });
+    let why = "none of 3 trials is valid: the generator was the limit: 99 % busy";
+    let two_pairs = ratio["pairs"].as_u64().is_some_and(|pairs| pairs < 3);
     let stored = json!({
+        "not_measured": rate.is_null().then_some(why), "no_ratio": two_pairs.then_some("2 pairs of 3"),
         "stage": "main", "levels": levels, "planned": 3, "trials": [0, 1, 2], "valid": valid,
-        "achieved_per_s": spread, "verdict": verdict, "rate_ratio": ratio,
+        "achieved_per_s": spread, "verdict": verdict, "rate_ratio": if two_pairs { Value::Null } else { ratio },
     });
     serde_json::from_value(stored).unwrap()
 }
@@ -82,6 +85,8 @@ fn run_of(cells: Vec<Cell>) -> (RunRecord, RunAnalysis) {
             "why": "12,000/s at allocator=jemalloc: the worker was busy 99 %",
         }))
         .unwrap(),
+        cells_answered: 0,
+        cells_planned: 0,
         capacity_per_s: None,
         searches: Vec::new(),
         cells,
@@ -181,7 +186,7 @@ fn comparisons_in_each_fate() {
         vec![base(), allocator("jemalloc", Value::Null, Value::Null)],
         &[(
             Said::CannotSay,
-            "Anything of allocator=jemalloc in stage main: none of its trials is valid (the generator was the limit: 99 % busy).",
+            "Anything of allocator=jemalloc in stage main: none of 3 trials is valid: the generator was the limit: 99 % busy.",
         )],
         &[Said::Best, Said::Tie, Said::NoDifference, Said::Difference],
     );
@@ -193,7 +198,7 @@ fn comparisons_in_each_fate() {
         ],
         &[(
             Said::CannotSay,
-            "Whether allocator=jemalloc of stage main differ from the baseline: fewer than three pairs",
+            "Whether allocator=jemalloc of stage main differ from the baseline: 2 pairs of 3; a ratio takes three pairs of valid trials",
         )],
         &[Said::Best, Said::NoDifference],
     );

@@ -86,20 +86,16 @@ impl<'a> Grid<'a> {
         each.map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// Cells whose timed figures are missing, with the first reason.
-    pub fn without_valid(&self, run: &Run<'_>) -> Option<String> {
-        let without: Vec<&&Cell> = self.cells.iter().filter(|c| c.valid.is_empty()).collect();
-        let first = without.first()?;
-        let trial = run
-            .trials
-            .iter()
-            .find(|t| first.trials.contains(&t.analysis.id));
-        let why = trial.map_or("it did not run", |t| t.analysis.verdict.why.as_str());
+    /// Cells that are not measured, with the first reason.
+    pub fn not_measured(&self) -> Option<String> {
+        let without = || self.cells.iter().filter(|c| !c.is_measured());
+        let first = without().next()?;
         Some(format!(
-            "no valid trial in {} of {} cells, so nothing timed of them; {}: {why}",
-            without.len(),
+            "{} of {} cells are not measured, so nothing timed of them; {}: {}",
+            without().count(),
             count(self.cells.len() as u64),
-            levels_words(&first.levels)
+            levels_words(&first.levels),
+            first.not_measured.as_deref().unwrap_or_default()
         ))
     }
 }

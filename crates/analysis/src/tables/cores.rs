@@ -23,7 +23,7 @@ fn valid<'a, 'b>(run: &'b Run<'a>, grid: &Grid<'a>, levels: &Levels) -> Vec<&'b 
     let Some(cell) = grid.cell(levels, &Levels::new()) else {
         return Vec::new();
     };
-    let is_valid = |t: &&Trial<'_>| cell.valid.contains(&t.analysis.id);
+    let is_valid = |t: &&Trial<'_>| cell.used().contains(&t.analysis.id);
     run.trials.iter().filter(is_valid).collect()
 }
 
@@ -58,6 +58,7 @@ fn over(
         unit: unit.to_owned(),
         spread: spread(&values),
         gain: None,
+        no_gain: None,
         trials: found.into_iter().map(|(id, _)| id).collect(),
     }
 }

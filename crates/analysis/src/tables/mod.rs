@@ -11,7 +11,10 @@ mod signature;
 mod trial;
 mod workers;
 
-use crate::stats::{median, spread};
+use crate::cells::Pairs;
+use crate::contrast::{self, Family, Sample};
+use crate::stats::{median, share, spread};
+use crate::words::percent;
 use crate::{Cell, Ratio, Spread, TrialAnalysis};
 use plan::{Figure, FigureOver, Levels, Over, Plan, Stage, TableKind, TableSpec};
 use record::RunRecord;
@@ -69,6 +72,9 @@ pub struct TableValue {
     pub spread: Option<Spread>,
     /// Against the baseline; `None` for the baseline itself and without one.
     pub gain: Option<Gain>,
+    /// Why there is no gain although there is a baseline.
+    #[serde(default)]
+    pub no_gain: Option<String>,
     /// Trials that it was taken from.
     pub trials: Vec<u32>,
 }
@@ -76,15 +82,19 @@ pub struct TableValue {
 /// How a value differs from the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// Relative change (0.08: 8 % more); for a share the difference of the two shares. Of rate and p99 from the
-    /// cell's own ratio, else the median over pairs of trials of one block.
+    /// Relative change (0.08: 8 % more); for a share the difference of the two shares. Over at least three pairs of valid
+    /// trials of one block in which other programs took no CPU; of counts the quotient of the two values.
     pub change: f64,
-    /// Lower end of the interval of the cell's ratio; `None` where there is none.
+    /// Lower end of its 95 % interval; `None` of counts, which do not depend on how fast things went.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
     /// Pairs.
     pub pairs: u32,
+    /// It is what the two values show, as far as they are rounded. Where it is not, the pairs are not all of the trials
+    /// behind the values, or their middle is another.
+    #[serde(default)]
+    pub follows: bool,
 }
 
 impl From<Ratio> for Gain {
@@ -95,6 +105,20 @@ impl From<Ratio> for Gain {
             low: interval.map(|(low, _)| low - 1.0),
             high: interval.map(|(_, high)| high - 1.0),
             pairs: ratio.pairs,
+            follows: false,
+        }
+    }
+}
+
+impl Gain {
+    /// Held against the two values that it stands beside.
+    fn beside(self, value: Option<f64>, base: Option<f64>, is_share: bool) -> Self {
+        let shown = value
+            .zip(base)
+            .and_then(|(value, base)| change(value, base, is_share));
+        Self {
+            follows: shown.is_some_and(|shown| percent(shown) == percent(self.change)),
+            ..self
         }
     }
 }
@@ -103,6 +127,8 @@ impl From<Ratio> for Gain {
 struct Run<'a> {
     cells: &'a [Cell],
     trials: Vec<Trial<'a>>,
+    /// Blocks were repeated until the run was precise.
+    sequential: bool,
 }
 
 /// The tables of a plan.
@@ -115,6 +141,7 @@ pub(crate) fn tables(
     let run = Run {
         cells,
         trials: trial::trials(record, plan, trials),
+        sequential: plan.until.is_some(),
     };
     let specs = plan.tables.iter();
     specs
@@ -150,14 +177,14 @@ impl<'a> Run<'a> {
         table.title.clone_from(&spec.title);
         spec.kind.name().clone_into(&mut table.kind);
         table.stage.clone_from(&stage.name);
-        table.notes.extend(grid.without_valid(self));
+        table.notes.extend(grid.not_measured());
         table
     }
 
     /// The trials of a cell that may give a figure.
     fn of_cell(&self, cell: &Cell, figure: Figure) -> Vec<&Trial<'a>> {
         let ids = if figure.is_timed() {
-            &cell.valid
+            cell.used()
         } else {
             &cell.trials
         };
@@ -175,53 +202,79 @@ impl<'a> Run<'a> {
             .filter_map(|t| Some((t.analysis.id, figures::of(t, figure)?)))
             .collect();
         let values: Vec<f64> = found.iter().map(|(_, v)| *v).collect();
-        let spread = spread(&values);
+        let value = over(&values, wanted.over);
+        let (gain, no_gain) = match wanted.over {
+            Over::Median | Over::Mean => self.gain(cell, stage, wanted, value),
+            Over::Min | Over::Max => (None, None),
+        };
         TableValue {
-            value: match wanted.over {
-                Over::Median => median(&values),
-                Over::Min => spread.map(|s| s.min),
-                Over::Mean => mean(&values),
-                Over::Max => spread.map(|s| s.max),
-            },
+            value,
             unit: figure.unit().to_owned(),
-            spread,
-            gain: matches!(wanted.over, Over::Median | Over::Mean)
-                .then(|| self.gain(cell, stage, figure))
-                .flatten(),
+            spread: spread(&values),
+            gain,
+            no_gain,
             trials: found.into_iter().map(|(id, _)| id).collect(),
         }
     }
 
-    /// The figure against that of the baseline's cell: what the stage's own table says, where it says it.
-    fn gain(&self, cell: &Cell, stage: &Stage, figure: Figure) -> Option<Gain> {
-        match figure {
-            Figure::Rate => return cell.rate_ratio.map(Gain::from),
-            Figure::ResponseP99 => return cell.p99_ratio.map(Gain::from),
-            _ => {}
-        }
-        let baseline = self.baseline(cell, stage)?;
+    /// The value against that of the baseline's cell, or why that cannot be said: of what the stage's own table compares
+    /// what that says.
+    fn gain(
+        &self,
+        cell: &Cell,
+        stage: &Stage,
+        wanted: FigureOver,
+        value: Option<f64>,
+    ) -> (Option<Gain>, Option<String>) {
+        let Some(baseline) = crate::cells::baseline(stage, cell, self.cells) else {
+            return (None, None);
+        };
+        let figure = wanted.figure;
+        let is_share = figure.unit() == "share";
+        let of = |t: &Trial<'_>| figures::of(t, figure);
         let others = self.of_cell(baseline, figure);
-        let pairs: Vec<(f64, f64)> = self
-            .of_cell(cell, figure)
-            .iter()
-            .filter_map(|t| {
-                let other = others
-                    .iter()
-                    .find(|o| o.analysis.block == t.analysis.block)?;
-                Some((figures::of(t, figure)?, figures::of(other, figure)?))
-            })
-            .collect();
-        gain(&pairs, figure.unit() == "share")
-    }
-
-    fn baseline(&self, cell: &Cell, stage: &Stage) -> Option<&'a Cell> {
-        let mut wanted = cell.levels.clone();
-        wanted.extend(stage.baseline.clone());
-        if stage.baseline.is_empty() || wanted == cell.levels {
-            return None;
+        let base: Vec<f64> = others.iter().filter_map(|t| of(t)).collect();
+        let base = over(&base, wanted.over);
+        if !figure.is_timed() {
+            let counted = value
+                .zip(base)
+                .and_then(|(value, base)| change(value, base, is_share));
+            return (counted.map(Gain::of_counts), None);
         }
-        let mut cells = self.cells.iter();
-        cells.find(|c| c.stage == cell.stage && c.levels == wanted)
+        let trials: Vec<&TrialAnalysis> = self.trials.iter().map(|t| t.analysis).collect();
+        let pairs = Pairs::of(cell, baseline, &trials);
+        if let Some(why) = pairs.too_few() {
+            return (None, Some(why));
+        }
+        let found = match figure {
+            Figure::Rate => cell.rate_ratio.map(Gain::from),
+            Figure::ResponseP99 => cell.p99_ratio.map(Gain::from),
+            Figure::ResponseP50 => cell.p50_ratio.map(Gain::from),
+            Figure::ServerCpuPerRequest => cell.cpu_ratio.map(Gain::from),
+            _ => {
+                let of_id = |id: u32| {
+                    let mut trials = self.trials.iter();
+                    of(trials.find(|t| t.analysis.id == id)?)
+                };
+                let usable = pairs.usable.iter();
+                let values: Vec<(f64, f64)> = usable
+                    .filter_map(|(own, base)| Some((of_id(own.id)?, of_id(base.id)?)))
+                    .collect();
+                let compared = self.cells.iter().filter(|c| {
+                    c.stage == stage.name && crate::cells::baseline(stage, c, self.cells).is_some()
+                });
+                let family = Family {
+                    comparisons: compared.count(),
+                    sequential: self.sequential,
+                };
+                gain(&values, is_share, family)
+            }
+        };
+        match (found, value) {
+            (Some(gain), _) => (Some(gain.beside(value, base, is_share)), None),
+            (None, Some(_)) => (None, Some("no ratio to 0".to_owned())),
+            (None, None) => (None, None),
+        }
     }
 
     fn figures(&self, spec: &TableSpec, stage: &Stage, grid: &cells::Grid<'a>) -> Table {
@@ -232,6 +285,13 @@ impl<'a> Run<'a> {
         };
         let values = || table.rows.iter().flat_map(|row| &row.values);
         let note = gain_note(values().filter_map(|v| v.gain.as_ref()));
+        let counted = values()
+            .filter_map(|v| v.gain.as_ref())
+            .any(|g| g.low.is_none());
+        let counted = counted.then(|| {
+            "gains of counts are quotients without an interval: counts do not depend on how fast things went"
+                .to_owned()
+        });
         let absent: Vec<Figure> = spec
             .figures
             .iter()
@@ -239,6 +299,7 @@ impl<'a> Run<'a> {
             .filter(|f| grid.cells().all(|c| self.nothing(c, *f)))
             .collect();
         table.notes.extend(note);
+        table.notes.extend(counted);
         table
             .notes
             .extend(figures::why_absent(&absent, &self.trials));
@@ -340,20 +401,56 @@ impl TableValue {
     }
 }
 
-/// The median change over pairs of a value and its baseline's; of shares the difference, because a share that
-/// doubled from a thousandth is no news.
-fn gain(pairs: &[(f64, f64)], is_share: bool) -> Option<Gain> {
-    let change = |(value, base): &(f64, f64)| match is_share {
+impl Gain {
+    fn of_counts(change: f64) -> Self {
+        Self {
+            change,
+            low: None,
+            high: None,
+            pairs: 1,
+            follows: true,
+        }
+    }
+}
+
+/// What became of the trials' values.
+fn over(values: &[f64], over: Over) -> Option<f64> {
+    let spread = spread(values);
+    match over {
+        Over::Median => median(values),
+        Over::Min => spread.map(|s| s.min),
+        Over::Mean => mean(values),
+        Over::Max => spread.map(|s| s.max),
+    }
+}
+
+/// The relative change; of shares the difference, because a share that doubled from a thousandth is no news.
+fn change(value: f64, base: f64, is_share: bool) -> Option<f64> {
+    match is_share {
         true => Some(value - base),
-        false => (*base != 0.0).then(|| value / base - 1.0),
-    };
-    let changes: Vec<f64> = pairs.iter().filter_map(change).collect();
-    Some(Gain {
-        change: median(&changes)?,
-        low: None,
-        high: None,
-        pairs: u32::try_from(changes.len()).unwrap_or(u32::MAX),
-    })
+        false => share(value, base).map(|ratio| ratio - 1.0),
+    }
+}
+
+/// The change over pairs of a value and its baseline's, with its interval.
+fn gain(pairs: &[(f64, f64)], is_share: bool, family: Family) -> Option<Gain> {
+    if is_share {
+        let differences: Vec<f64> = pairs.iter().map(|(value, base)| value - base).collect();
+        let (change, interval) = contrast::difference(&differences, family)?;
+        return Some(Gain {
+            change,
+            low: Some(interval.low),
+            high: Some(interval.high),
+            pairs: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
+            follows: false,
+        });
+    }
+    let ratios: Vec<f64> = pairs
+        .iter()
+        .filter_map(|(value, base)| share(*value, *base))
+        .collect();
+    let ratio = contrast::ratio(&Sample::pairs(&ratios), family)?;
+    ratio.interval().map(|_| Gain::from(ratio))
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -361,14 +458,17 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 fn gain_note<'a>(gains: impl Iterator<Item = &'a Gain>) -> Option<String> {
-    let pairs: Vec<u32> = gains.map(|g| g.pairs).collect();
+    let pairs: Vec<u32> = gains.filter(|g| g.low.is_some()).map(|g| g.pairs).collect();
     let (fewest, most) = (pairs.iter().min()?, pairs.iter().max()?);
     let how_many = match fewest == most {
         true => crate::words::plural(u64::from(*most), "pair"),
         false => format!("{fewest} to {most} pairs"),
     };
     Some(format!(
-        "gain: against the baseline, median over {how_many} of trials of one block; of shares the difference"
+        "gain: against the baseline with its 95 % interval, over {how_many} of valid trials of one block in which other \
+         programs took at most {} core; where that is not the quotient of the two medians, the pairs are named; of shares \
+         the difference",
+        TrialAnalysis::DISTURBED_CORES
     ))
 }
 

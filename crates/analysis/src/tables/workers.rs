@@ -127,10 +127,9 @@ fn of_cell(
     target: Option<&str>,
 ) -> Option<(u32, Shares)> {
     let cell = grid.cell(levels, &Levels::new())?;
-    let ids = if cell.valid.is_empty() {
-        &cell.trials
-    } else {
-        &cell.valid
+    let ids = match cell.used() {
+        [] => cell.trials.as_slice(),
+        used => used,
     };
     let mut trials = run.trials.iter().rev();
     let trial = trials.find(|t| ids.contains(&t.analysis.id))?;

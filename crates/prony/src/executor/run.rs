@@ -1,7 +1,8 @@
 //! A run: the plan's trials in order, each saved as soon as it ends.
 //!
 //! The surprise: the plan may grow while it runs. Where it asks for a precision, blocks are added to a stage until its
-//! intervals are narrow enough; the stored plan grows with it.
+//! intervals are narrow enough. At the end trials in which other programs took CPU are measured again, as long as the
+//! budget of time allows. The stored plan grows with it.
 
 use super::outlook::Outlook;
 use super::{rate, trial};
@@ -60,7 +61,13 @@ pub fn run(
             }
             continue;
         }
-        let Some(trial) = next else { break };
+        let Some(trial) = next else {
+            if measure_again(&mut plan, &record)? {
+                store_failed = save_plan(&plan, &mut record, store);
+                continue;
+            }
+            break;
+        };
         let searched = plan.stages[trial.stage].search.is_some();
         let arrival = match searched || trial.rate_of_capacity.is_some() {
             true => {
@@ -200,6 +207,31 @@ fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
         "raise `measure`, `max_repeats` or `budget`",
     ));
     false
+}
+
+/// Adds trials in which other programs took CPU once more; false when there is none left, or no time for it.
+fn measure_again(plan: &mut Plan, record: &RunRecord) -> Result<bool, Failure> {
+    let disturbed = analysis::disturbed(record)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let (before, trials) = (plan.time(), plan.trials.len());
+    let again = plan.measure_again(&disturbed);
+    if again > 0 {
+        terminal::note(&format!(
+            "other programs took CPU in {}: {again} measured again, with what is compared with them {} more, about {}",
+            analysis::words::plural(disturbed.len() as u64, "trial"),
+            analysis::words::plural((plan.trials.len() - trials) as u64, "trial"),
+            Nanos(plan.time().0 - before.0)
+        ));
+    }
+    Ok(again > 0)
+}
+
+/// The rate that was offered in the trial that this one measures again, or is beside: the capacity may have become
+/// another since, and both are to be of one cell.
+fn rate_before(plan: &Plan, record: &RunRecord, id: u32) -> Option<f64> {
+    let again = plan.again.iter().find(|a| a.trial == id)?;
+    let before = record.trials.iter().find(|t| t.id == again.of)?;
+    before.load.arrival.offered_per_s()
 }
 
 /// Stores the plan with its new block, so that an interrupted run can be continued with it.

@@ -151,7 +151,7 @@ impl<'a> Stage<'a> {
 
     fn compared(&self) -> Vec<Compared<'a>> {
         let with_interval = |&(index, cell): &(usize, &'a Cell)| {
-            let ratio = self.metric.of(cell).filter(|_| !cell.valid.is_empty())?;
+            let ratio = self.metric.of(cell).filter(|_| cell.is_measured())?;
             let (low, high) = self.metric.gains(ratio.interval()?);
             let order = shown(ratio)?;
             Some(Compared {
@@ -172,8 +172,7 @@ impl<'a> Stage<'a> {
     /// The cell with the highest rate of all that may be spoken of.
     fn fastest(&self) -> Option<(usize, &'a Cell)> {
         let rate = |c: &Cell| c.achieved_per_s.map_or(0.0, |s| s.median);
-        let speak =
-            |&&(_, c): &&(usize, &'a Cell)| !c.valid.is_empty() && c.achieved_per_s.is_some();
+        let speak = |&&(_, c): &&(usize, &'a Cell)| c.is_measured() && c.achieved_per_s.is_some();
         let cells = self.cells.iter().filter(speak);
         cells
             .max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)))
@@ -366,7 +365,8 @@ impl<'a> Stage<'a> {
     /// The highest rate of a closed loop that has nothing to be compared with. Its interval is the range of the
     /// trials, which three span and two do not.
     pub fn highest(&self) -> Option<Sentence> {
-        if self.metric != Metric::Rate || self.cells.iter().any(|(_, c)| c.rate_ratio.is_some()) {
+        let compares = |c: &Cell| c.rate_ratio.is_some() || c.no_ratio.is_some();
+        if self.metric != Metric::Rate || self.cells.iter().any(|(_, c)| compares(c)) {
             return None;
         }
         let (index, cell) = self.fastest()?;

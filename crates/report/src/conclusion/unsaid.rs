@@ -1,6 +1,7 @@
-//! What cannot be said, and why: trials that did not run, cells without a valid trial, ratios without an interval.
+//! What cannot be said, and why: trials that did not run, cells that are not measured, ratios of too few pairs.
 
 use super::{NAMED, Said, Sentence, stages};
+use crate::intervals::FEWEST_PAIRS_WORDS;
 use crate::json::{CellDiagnosed, RunDocument};
 use analysis::words::{levels as levels_words, plural};
 use analysis::{Cell, Levels, Limit, Plan, TrialPlan, Unseen, moves_load};
@@ -27,7 +28,7 @@ pub(super) fn cannot_say(document: &RunDocument, plan: Option<&Plan>) -> Vec<Sen
     }
     all.extend(not_run(document, plan));
     for stage in stages(document) {
-        all.extend(invalid_cells(document, stage));
+        all.extend(not_measured(document, stage));
         all.extend(no_interval(document, stage));
         all.extend(no_baseline(document, stage, plan));
     }
@@ -57,26 +58,25 @@ fn not_run(document: &RunDocument, plan: Option<&Plan>) -> Option<Sentence> {
     })
 }
 
-/// Cells without a valid trial, each with its reason.
-fn invalid_cells(document: &RunDocument, stage: &str) -> Vec<Sentence> {
+/// Cells without figures, each with its reason.
+fn not_measured(document: &RunDocument, stage: &str) -> Vec<Sentence> {
     let cells = document.comparisons.iter().enumerate();
     let invalid: Vec<(usize, &Cell)> = cells
-        .filter(|(_, c)| c.stage == stage && c.valid.is_empty() && !c.trials.is_empty())
+        .filter(|(_, c)| c.stage == stage && !c.is_measured() && !c.trials.is_empty())
         .collect();
     let mut all: Vec<Sentence> = invalid
         .iter()
         .take(NAMED)
         .map(|(index, cell)| {
-            let why = cell.verdict.as_ref().map_or("", |v| v.why.as_str());
-            // The first clause is the reason, the rest explains it.
-            let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
+            let why = cell.not_measured.as_deref().unwrap_or_default();
+            let why = why.trim_end_matches('.');
             Sentence::new(
                 Said::CannotSay,
                 stage,
-                format!("#/comparisons/{index}/verdict"),
+                format!("#/comparisons/{index}/not_measured"),
             )
             .words(format!(
-                "Anything of {} in stage {stage}: none of its trials is valid ({why}).",
+                "Anything of {} in stage {stage}: {why}.",
                 levels_words(&cell.levels)
             ))
         })
@@ -93,12 +93,11 @@ fn invalid_cells(document: &RunDocument, stage: &str) -> Vec<Sentence> {
     all
 }
 
-/// Ratios of too few pairs.
+/// Cells that have figures, and too few pairs with their baseline.
 fn no_interval(document: &RunDocument, stage: &str) -> Option<Sentence> {
     let cells = document.comparisons.iter().enumerate();
     let short: Vec<(usize, &Cell)> = cells
-        .filter(|(_, c)| c.stage == stage && !c.valid.is_empty())
-        .filter(|(_, c)| c.rate_ratio.is_some_and(|r| r.interval().is_none()))
+        .filter(|(_, c)| c.stage == stage && c.is_measured() && c.no_ratio.is_some())
         .collect();
     let (index, first) = short.first()?;
     let others = match short.len() - 1 {
@@ -106,10 +105,11 @@ fn no_interval(document: &RunDocument, stage: &str) -> Option<Sentence> {
         n => format!(" and {}", plural(n as u64, "more cell")),
     };
     Some(
-        Sentence::new(Said::CannotSay, stage, format!("#/comparisons/{index}/rate_ratio")).words(
+        Sentence::new(Said::CannotSay, stage, format!("#/comparisons/{index}/no_ratio")).words(
             format!(
-                "Whether {}{others} of stage {stage} differ from the baseline: fewer than three pairs of trials give no interval.",
-                levels_words(&first.levels)
+                "Whether {}{others} of stage {stage} differ from the baseline: {}; {FEWEST_PAIRS_WORDS}.",
+                levels_words(&first.levels),
+                first.no_ratio.as_deref().unwrap_or_default()
             ),
         ),
     )

@@ -33,6 +33,8 @@ struct Tick {
 struct GainRow {
     index: usize,
     levels: String,
+    /// Why it has no bars.
+    no_ratio: Option<String>,
     bars: Vec<Option<GainBar>>,
 }
 
@@ -42,7 +44,6 @@ struct GainBar {
     ratio: Option<Number>,
     low: Option<Number>,
     high: Option<Number>,
-    pairs: Option<Number>,
 }
 
 /// A metric: its head, which way is better, and where it stands in a cell.
@@ -148,10 +149,11 @@ pub fn gains(cells: &[(usize, &Cell)], source: &Source) -> Option<GainsView> {
         .collect();
     let compared = cells
         .iter()
-        .filter(|(_, c)| METRICS.iter().any(|m| (m.of)(c).is_some()));
+        .filter(|(_, c)| c.no_ratio.is_some() || METRICS.iter().any(|m| (m.of)(c).is_some()));
     let row = |&(index, cell): &(usize, &Cell)| GainRow {
         index,
         levels: words::levels(&cell.levels),
+        no_ratio: cell.no_ratio.clone(),
         bars: metrics
             .iter()
             .zip(&scales)
@@ -162,7 +164,7 @@ pub fn gains(cells: &[(usize, &Cell)], source: &Source) -> Option<GainsView> {
             .collect(),
     };
     let rows: Vec<GainRow> = compared.map(row).collect();
-    (!rows.is_empty()).then(|| GainsView {
+    (!metrics.is_empty()).then(|| GainsView {
         metrics: metrics
             .iter()
             .zip(&scales)
@@ -184,7 +186,6 @@ fn bar(ratio: Ratio, metric: &Metric, scale: Scale, at: &str, source: &Source) -
         ratio: number("ratio"),
         low: interval.and_then(|_| number("low")),
         high: interval.and_then(|_| number("high")),
-        pairs: source.number(&format!("{at}/pairs"), Unit::Count),
     }
 }
 

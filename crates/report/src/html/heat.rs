@@ -242,8 +242,9 @@ fn heat_cell(
         number: value.and_then(|_| source.number(&pointer, quantity.unit)),
         heat: value.map_or_else(String::new, |v| format!("{:.0}", 100.0 * range.share(v))),
         tone,
-        gap: match (cell.valid.is_empty(), quantity.scale) {
-            (true, _) => "not valid",
+        gap: match (!cell.is_measured(), quantity.scale) {
+            (true, _) => "not measured",
+            (false, Scale::AroundOne) if cell.no_ratio.is_some() => "too few pairs",
             (false, Scale::AroundOne) => "baseline",
             (false, _) => "–",
         },

@@ -68,7 +68,7 @@ const CORES_MAX: usize = 4;
 fn middle<'a>(cell: &Cell, analysis: &'a RunAnalysis) -> Option<(usize, &'a TrialAnalysis)> {
     let all = analysis.trials.iter().enumerate();
     let mut valid: Vec<(usize, &TrialAnalysis)> =
-        all.filter(|(_, t)| cell.valid.contains(&t.id)).collect();
+        all.filter(|(_, t)| cell.used().contains(&t.id)).collect();
     let rate = |t: &TrialAnalysis| t.achieved_per_s.unwrap_or(0.0);
     valid.sort_by(|a, b| rate(a.1).total_cmp(&rate(b.1)));
     valid.get(valid.len().saturating_sub(1) / 2).copied()

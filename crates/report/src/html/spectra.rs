@@ -38,7 +38,7 @@ pub struct Spectrum {
     pub service: Option<Vec<Option<u64>>>,
 }
 
-/// Distributions of all cells with a valid trial and of all trials with a success.
+/// Distributions of all measured cells and of all trials with a success.
 pub fn spectra(record: &RunRecord, analysis: &RunAnalysis) -> Spectra {
     let quantiles = quantiles();
     let outcome = |id: u32| -> Option<&LoadOutcome> {
@@ -46,7 +46,7 @@ pub fn spectra(record: &RunRecord, analysis: &RunAnalysis) -> Spectra {
         trial.outcome.as_ref().filter(|o| o.requests.succeeded > 0)
     };
     let cells = analysis.cells.iter().filter_map(|cell| {
-        let outcomes: Vec<_> = cell.valid.iter().filter_map(|&id| outcome(id)).collect();
+        let outcomes: Vec<_> = cell.used().iter().filter_map(|&id| outcome(id)).collect();
         let service = merged(outcomes.iter().map(|o| &o.service))?;
         let response = merged(outcomes.iter().map(|o| &o.response))?;
         Some(Spectrum {

@@ -5,8 +5,9 @@ use super::gains::{GainsView, gains};
 use super::heat::{HeatView, heat};
 use super::shares::{CpuView, WorkersView, cpu, workers};
 use super::{levels_text, ranges};
-use crate::intervals::{interval_words, shown};
+use crate::intervals::{WINDOW_WORDS, interval_words, shown};
 use crate::number::{Number, Source, Unit};
+use crate::text::window_mark;
 use analysis::words::plural;
 use analysis::{Cell, Levels, Plan, Ratio, RunAnalysis, Spread, Stage};
 use record::RunRecord;
@@ -24,6 +25,8 @@ pub struct StageView {
     offered: bool,
     ratios: bool,
     target_cpu: bool,
+    /// What the mark behind a rate says; empty without one.
+    windows: &'static str,
     /// What the ratios' intervals are worth; empty without a ratio.
     intervals: String,
     rows: Vec<Row>,
@@ -52,6 +55,12 @@ struct Row {
     baseline: bool,
     planned: Option<Number>,
     valid: usize,
+    /// Trials that the figures are of.
+    used: usize,
+    /// The rate is of a shorter window than the other columns.
+    mark: &'static str,
+    not_measured: Option<String>,
+    no_ratio: Option<String>,
     trials: String,
     offered: Option<SpreadView>,
     rate: Option<SpreadView>,
@@ -156,7 +165,11 @@ fn stage(
         baseline: baseline.map(levels_text).unwrap_or_default(),
         repeats: planned.map(|s| plural(u64::from(s.repeats), "repeat")),
         offered: some(|c| c.offered_per_s.is_some()),
-        ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some()),
+        ratios: some(|c| c.rate_ratio.is_some() || c.p99_ratio.is_some() || c.no_ratio.is_some()),
+        windows: match some(|c| c.rate_dropped_s > Some(0.0)) {
+            true => WINDOW_WORDS,
+            false => "",
+        },
         target_cpu: some(|c| c.target_cpu_us_per_request.is_some()),
         intervals: interval_words(cells.iter().filter_map(|(_, c)| c.rate_ratio)),
         rows: cells
@@ -217,6 +230,10 @@ fn row(index: usize, cell: &Cell, factors: &[String], scale: f64, source: &Sourc
         baseline: false,
         planned: source.number(&at("planned"), Unit::Count),
         valid: cell.valid.len(),
+        used: cell.used().len(),
+        mark: window_mark(cell),
+        not_measured: cell.not_measured.clone(),
+        no_ratio: cell.no_ratio.clone(),
         trials: ranges(&cell.trials),
         offered: spread("offered_per_s", Unit::PerSecond, cell.offered_per_s),
         rate: cell.achieved_per_s.map(|s| {

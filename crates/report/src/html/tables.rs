@@ -29,6 +29,8 @@ struct RowView {
 struct ValueView {
     number: Option<Number>,
     gain: Option<Number>,
+    no_gain: Option<String>,
+    from: String,
 }
 
 /// All of them.
@@ -72,5 +74,7 @@ fn value_view(value: &TableValue, from: &str) -> ValueView {
             value: gain.change.to_string(),
             from: format!("{from}/gain/change"),
         }),
+        no_gain: value.no_gain.clone().filter(|_| value.value.is_some()),
+        from: format!("{from}/no_gain"),
     }
 }

@@ -1,5 +1,6 @@
 //! The cells of a stage as they stand while it runs: how many trials, the rate, and the interval as it narrows.
 
+use super::run::window_mark;
 use super::table::{columns, names};
 use analysis::words::{levels, rate};
 use analysis::{Cell, Levels, RunAnalysis};
@@ -50,7 +51,7 @@ fn row(cell: &Cell, runs: bool) -> Vec<String> {
         if runs { ">" } else { " " }.to_owned(),
         levels(&cell.levels),
         format!("{}/{}", cell.valid.len(), cell.planned),
-        achieved.map_or_else(none, |s| rate(s.median)),
+        achieved.map_or_else(none, |s| format!("{}{}", rate(s.median), window_mark(cell))),
         achieved.map_or_else(none, |s| format!("[{}..{}]", rate(s.min), rate(s.max))),
         cell.response_ns_p99
             .as_ref()

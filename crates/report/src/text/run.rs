@@ -5,10 +5,10 @@ use super::style::Style;
 use super::table::columns;
 use super::tables::tables_text;
 use super::{reported_text, warnings_text};
-use crate::intervals::interval_words;
+use crate::intervals::{FEWEST_PAIRS_WORDS, interval_words};
 use analysis::imported::reported_tables;
-use analysis::words::{levels, percent, rate};
-use analysis::{Cell, Knee, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
+use analysis::words::{levels, percent, rate, several_levels};
+use analysis::{Cell, Knee, Levels, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
 
 /// The figures of a run, which stand below its answer.
@@ -69,7 +69,7 @@ fn stage_text(plan: Option<&Plan>, analysis: &RunAnalysis, name: &str, style: St
     let last = rows[0].len() - 1;
     let table = columns(&rows, |column| column < factors.len() || column == last);
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
-    let notes = footnote(&cells);
+    let notes = footnote(&cells) + &not_measured(&cells);
     let fairness = analysis.fairness.iter().filter(|f| f.stage == name);
     let said: String = fairness
         .flat_map(|f| &f.said)
@@ -96,7 +96,7 @@ impl Shown {
         };
         Self {
             offered: cells.iter().any(|c| c.offered_per_s.is_some()),
-            ratio: cells.iter().any(|c| compared(c).is_some()),
+            ratio: (cells.iter()).any(|c| compared(c).is_some() || c.no_ratio.is_some()),
             errors: cells.iter().any(failed),
         }
     }
@@ -143,7 +143,9 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
     if shown.offered {
         row.push(or_dash(cell.offered_per_s, |s| rate(s.median)));
     }
-    row.push(or_dash(cell.achieved_per_s, |s| rate(s.median)));
+    row.push(or_dash(cell.achieved_per_s, |s| {
+        format!("{}{}", rate(s.median), window_mark(cell))
+    }));
     row.push(or_dash(cell.achieved_per_s, |s| {
         format!("[{}..{}]", rate(s.min), rate(s.max))
     }));
@@ -161,7 +163,10 @@ fn row(analysis: &RunAnalysis, cell: &Cell, factors: &[String], shown: Shown) ->
     ));
     if shown.ratio {
         row.push(or_dash(compared(cell), ratio));
-        row.push(or_dash(compared(cell), interval));
+        row.push(match &cell.no_ratio {
+            Some(why) => why.clone(),
+            None => or_dash(compared(cell), interval),
+        });
     }
     row.push(limit(cell));
     row
@@ -185,11 +190,18 @@ fn ratio(ratio: Ratio) -> String {
     format!("{same}{:.3}", ratio.ratio)
 }
 
-/// With fewer than three pairs their number, which is all there is to say.
 fn interval(ratio: Ratio) -> String {
-    match ratio.interval() {
-        Some((low, high)) => format!("[{low:.3}..{high:.3}]"),
-        None => format!("n={}", ratio.pairs),
+    or_dash(ratio.interval(), |(low, high)| {
+        format!("[{low:.3}..{high:.3}]")
+    })
+}
+
+/// Set behind a rate that is of a shorter window than the row's other columns.
+pub(crate) fn window_mark(cell: &Cell) -> &'static str {
+    if cell.rate_dropped_s > Some(0.0) {
+        "*"
+    } else {
+        ""
     }
 }
 
@@ -201,12 +213,11 @@ fn time(spread: Spread) -> String {
     Nanos(spread.median.round() as u64).to_string()
 }
 
-/// The trials behind a cell's figures; all that ended when none is valid.
+/// The trials behind a cell's figures; all that ended where it has none.
 fn trials_of<'a>(analysis: &'a RunAnalysis, cell: &Cell) -> Vec<&'a TrialAnalysis> {
-    let ids = if cell.valid.is_empty() {
-        &cell.trials
-    } else {
-        &cell.valid
+    let ids = match cell.used() {
+        [] => cell.trials.as_slice(),
+        used => used,
     };
     analysis
         .trials
@@ -224,7 +235,11 @@ fn limit(cell: &Cell) -> String {
         return "not run".to_owned();
     };
     let name = verdict.limit.name();
-    let valid = if verdict.valid { "" } else { "NOT VALID: " };
+    let valid = if cell.is_measured() {
+        ""
+    } else {
+        "not measured: "
+    };
     let resource = match verdict.resource.as_str() {
         "" => String::new(),
         same if same == name => String::new(),
@@ -241,10 +256,30 @@ fn footnote(cells: &[&Cell]) -> String {
         true => "CPU ratio: the servers' CPU per request",
         false => "ratio: rate",
     };
-    match interval_words(cells.iter().filter_map(|c| compared(c))) {
+    let ratios = match interval_words(cells.iter().filter_map(|c| compared(c))) {
         words if words.is_empty() => String::new(),
         words => format!("{of} divided by the baseline's, {words}\n"),
+    };
+    match cells.iter().any(|c| c.no_ratio.is_some()) {
+        true => ratios + "no ratio: " + FEWEST_PAIRS_WORDS + "\n",
+        false => ratios,
     }
+}
+
+/// Why cells have no figures, those with the same reason in one line.
+fn not_measured(cells: &[&Cell]) -> String {
+    let ended = cells.iter().filter(|c| !c.trials.is_empty());
+    let mut reasons: Vec<(&str, Vec<&Levels>)> = Vec::new();
+    for (cell, why) in ended.filter_map(|c| Some((c, c.not_measured.as_deref()?))) {
+        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, alike)) => alike.push(&cell.levels),
+            None => reasons.push((why, vec![&cell.levels])),
+        }
+    }
+    let line = |(why, alike): &(&str, Vec<&Levels>)| {
+        format!("not measured: {}: {why}\n", several_levels(alike))
+    };
+    reasons.iter().map(line).collect()
 }
 
 fn knee_text(knee: &Knee) -> String {

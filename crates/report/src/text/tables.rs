@@ -7,7 +7,7 @@ use super::style::Style;
 use super::table::columns;
 use super::wrap::wrapped;
 use crate::number::{text, unit_named};
-use analysis::words::percent;
+use analysis::words::{percent, plural};
 use analysis::{Gain, Table, TableRow, TableValue};
 
 /// All of them, each with its title and its notes.
@@ -62,13 +62,12 @@ fn with_gain_columns(table: &Table) -> Vec<Vec<String>> {
     }));
     let row = |row: &TableRow| {
         let mut cells = row.names.clone();
-        cells.extend(order.iter().map(|shown| {
-            match shown {
-                Shown::Value(i) => value_text(&row.values[*i]),
-                Shown::Gain(i) => row.values[*i]
-                    .gain
-                    .as_ref()
-                    .map_or("-".to_owned(), gain_text),
+        cells.extend(order.iter().map(|shown| match shown {
+            Shown::Value(i) => value_text(&row.values[*i]),
+            Shown::Gain(i) => {
+                let value = &row.values[*i];
+                let gain = value.gain.as_ref().map(gain_text);
+                gain.or(value.no_gain.clone()).unwrap_or("-".to_owned())
             }
         }));
         cells
@@ -84,7 +83,10 @@ enum Shown {
 }
 
 fn column_order(table: &Table) -> Vec<Shown> {
-    let has_gain = |i: usize| table.rows.iter().any(|row| row.values[i].gain.is_some());
+    let has_gain = |i: usize| {
+        let mut values = table.rows.iter().map(|row| &row.values[i]);
+        values.any(|v| v.gain.is_some() || v.no_gain.is_some())
+    };
     let mut order = Vec::new();
     let mut from = 0;
     while from < table.columns.len() {
@@ -105,10 +107,17 @@ fn with_gains_inside(table: &Table) -> Vec<Vec<String>> {
     head.extend(table.columns.iter().map(|c| c.head.clone()));
     let row = |row: &TableRow| {
         let mut cells = row.names.clone();
-        cells.extend(row.values.iter().map(|value| match &value.gain {
-            Some(gain) => format!("{} ({})", value_text(value), gain_text(gain)),
-            None => value_text(value),
-        }));
+        cells.extend(
+            row.values
+                .iter()
+                .map(|value| match (&value.gain, &value.no_gain) {
+                    (Some(gain), _) => format!("{} ({})", value_text(value), gain_text(gain)),
+                    (None, Some(why)) if value.value.is_some() => {
+                        format!("{} (no gain: {why})", value_text(value))
+                    }
+                    (None, _) => value_text(value),
+                }),
+        );
         cells
     };
     std::iter::once(head)
@@ -151,10 +160,24 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// `+8.1 %`, always with its sign.
+/// `+84 % [+80..+88]`, always with its sign; and of how many pairs, where the values beside it show another gain.
 pub(crate) fn gain_text(gain: &Gain) -> String {
-    let sign = if gain.change >= 0.0 { "+" } else { "" };
-    format!("{sign}{}", percent(gain.change))
+    let signed = |change: f64| {
+        let sign = if change >= 0.0 { "+" } else { "" };
+        format!("{sign}{}", percent(change))
+    };
+    let bare = |change: f64| signed(change).replace(" %", "");
+    let interval = gain
+        .low
+        .zip(gain.high)
+        .map_or_else(String::new, |(low, high)| {
+            format!(" [{}..{}]", bare(low), bare(high))
+        });
+    let pairs = match gain.follows {
+        true => String::new(),
+        false => format!(" over {}", plural(u64::from(gain.pairs), "pair")),
+    };
+    format!("{}{interval}{pairs}", signed(gain.change))
 }
 
 #[cfg(test)]
@@ -168,9 +191,10 @@ mod tests {
             unit: unit.into(),
             gain: gain.map(|change| Gain {
                 change,
-                low: None,
-                high: None,
+                low: Some(change - 0.05),
+                high: Some(change + 0.05),
                 pairs: 3,
+                follows: true,
             }),
             ..TableValue::default()
         }
@@ -206,9 +230,9 @@ mod tests {
         assert_eq!(
             table_text(&table, Style::Plain),
             "Connections per second\n\
-             workers   kernel     onload  onload gain\n\
-             2         70,957    187,431       +164 %\n\
-             40       511,138  2,287,115       +347 %\n\
+             workers   kernel     onload          onload gain\n\
+             2         70,957    187,431  +164 % [+159..+169]\n\
+             40       511,138  2,287,115  +347 % [+342..+352]\n\
              note: two machines\n"
         );
     }
@@ -237,11 +261,53 @@ mod tests {
         };
         let wanted = [
             "Before and after (origin)",
-            "             direct             8 4k",
-            "p50          13.7ms  37.2ms (+171 %)",
-            "server idle     0 %                -",
+            "             direct                          8 4k",
+            "p50          13.7ms  37.2ms (+171 % [+166..+176])",
+            "server idle     0 %                             -",
         ];
         assert_eq!(table_text(&table, Style::Plain), wanted.join("\n") + "\n");
+    }
+
+    #[test]
+    fn a_gain_that_the_values_do_not_show_names_its_pairs() {
+        let gain = |low: Option<f64>, follows| Gain {
+            change: 0.55,
+            low,
+            high: low.map(|l| l + 0.2),
+            pairs: 3,
+            follows,
+        };
+        for (gain, text) in [
+            (gain(Some(0.45), true), "+55 % [+45..+65]"),
+            (gain(Some(-0.05), false), "+55 % [-5..+15] over 3 pairs"),
+            // Counts depend on no noise.
+            (gain(None, true), "+55 %"),
+        ] {
+            assert_eq!(gain_text(&gain), text);
+        }
+    }
+
+    #[test]
+    fn a_reason_stands_in_the_place_of_a_gain() {
+        let table = Table {
+            names: vec!["workers".into()],
+            columns: vec![column("kernel", "rate/s"), column("onload", "rate/s")],
+            rows: vec![TableRow {
+                names: vec!["2".into()],
+                values: vec![
+                    value(20_968.0, "1/s", None),
+                    TableValue {
+                        no_gain: Some("1 of 5 pairs valid".into()),
+                        ..value(38_572.0, "1/s", None)
+                    },
+                ],
+            }],
+            ..Table::default()
+        };
+        assert_eq!(rows(&table)[1][3], "1 of 5 pairs valid");
+        let mut beside = table;
+        beside.names = vec![String::new()];
+        assert_eq!(rows(&beside)[1][2], "38,572 (no gain: 1 of 5 pairs valid)");
     }
 
     #[test]

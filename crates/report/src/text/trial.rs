@@ -23,8 +23,12 @@ pub fn trial_line(trial: &TrialAnalysis) -> String {
         ),
         _ => "no answer".to_owned(),
     };
+    let disturbed = trial.foreign_cores.filter(|_| trial.is_disturbed());
+    let disturbed = disturbed.map_or_else(String::new, |cores| {
+        format!("; other programs took {cores:.1} cores")
+    });
     format!(
-        "{}: {:<24} {figures}  {}",
+        "{}: {:<24} {figures}  {}{disturbed}",
         trial.stage,
         levels.join(", "),
         outcome(&trial.verdict)
