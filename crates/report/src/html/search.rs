@@ -1,6 +1,6 @@
 //! The searches for the highest open-loop rate that holds: what was found, and the steps, which are no failures.
 
-use super::number::{Number, Source, Unit};
+use crate::number::{Number, Source, Unit};
 use super::{levels_text, paths};
 use analysis::{RunAnalysis, Search};
 use serde::Serialize;
