@@ -545,8 +545,11 @@ mod tests {
     use super::*;
     use record::CallStats;
 
-    fn signature(targets: &[(&str, &[(&str, FdClass, u64, u64)])]) -> Signature {
-        let call = |(name, class, calls, bytes): &(&str, FdClass, u64, u64)| CallStats {
+    /// A call, what its descriptor leads to, how often it was made, and the bytes that it moved.
+    type Call = (&'static str, FdClass, u64, u64);
+
+    fn signature(targets: &[(&str, &[Call])]) -> Signature {
+        let call = |(name, class, calls, bytes): &Call| CallStats {
             call: (*name).to_owned(),
             class: *class,
             calls: *calls,
