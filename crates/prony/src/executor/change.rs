@@ -253,7 +253,9 @@ impl Changes<'_> {
             remedy: String::new(),
             changes: Vec::new(),
             gain_bound: None,
+            gain_unknown: None,
             worth_changing: false,
+            variant: None,
             proof: None,
         };
         let mut proved = self.measure(
