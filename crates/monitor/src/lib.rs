@@ -19,6 +19,7 @@ pub mod diag;
 pub mod environment;
 pub mod error;
 pub mod fields;
+pub mod full;
 pub mod jvm;
 pub mod listen;
 pub mod memory;
@@ -44,6 +45,7 @@ pub mod tree;
 pub mod watch;
 
 pub use error::MonitorError;
+pub use full::Full;
 pub use recorder::{Recorder, SeriesId, Signal};
 pub use root::Root;
 pub use sampler::{RunClock, Sampler};
