@@ -6,8 +6,8 @@ use super::worker::Report;
 use crate::sys;
 use crate::transport::Handshakes;
 use record::{
-    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, RequestCounts,
-    ThreadCost, Warning,
+    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, Pauses,
+    RequestCounts, ThreadCost, Warning,
 };
 
 /// What an outcome is made of.
@@ -144,9 +144,18 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
             .unwrap_or_default(),
         threads: threads.collect(),
         syscalls: parts.reports.iter().map(|r| r.syscalls).sum(),
+        pauses: Some(pauses(&parts.reports)),
         peak_rss_bytes: sys::process_usage().peak_rss_bytes,
         schedule_lag: tally.schedule_lag.clone(),
     }
+}
+
+fn pauses(reports: &[Report]) -> Pauses {
+    let each = reports.iter().map(|report| report.cost.pauses);
+    each.fold(Pauses::default(), |sum, one| Pauses {
+        count: sum.count + one.count,
+        total_ns: sum.total_ns + one.total_ns,
+    })
 }
 
 fn stray(tally: &Tally) -> Option<Warning> {
