@@ -53,6 +53,7 @@ pub(crate) fn nothing() -> LoadOutcome {
             engine: "epoll".into(),
             threads: vec![],
             syscalls: 0,
+            pauses: Some(record::Pauses::default()),
             peak_rss_bytes: 0,
             schedule_lag: Histogram::new(),
         },

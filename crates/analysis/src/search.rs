@@ -123,7 +123,9 @@ fn search(stage: &str, levels: &Levels, bound: Option<f64>, steps: Vec<SearchSte
 fn step(record: &RunRecord, trial: &TrialAnalysis) -> Option<SearchStep> {
     let asked = record.trials.iter().find(|t| t.id == trial.id)?;
     let verdict = &trial.verdict;
-    let busy = trial.generator_utilization.is_some_and(|u| u >= GENERATOR_BUSY);
+    let busy = trial
+        .generator_utilization
+        .is_some_and(|u| u >= GENERATOR_BUSY);
     // A generator with headroom that sends late was kept from its core by somebody else, as was a server whose CPU
     // others took: neither says anything about the rate.
     let disturbed = !verdict.valid

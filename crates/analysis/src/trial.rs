@@ -49,6 +49,7 @@ fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
         service_ns: None,
         error_share: None,
         generator_cpu_us_per_request: None,
+        pause_share: None,
         target_cpu_us_per_request: None,
         generator_utilization: None,
         foreign_cores: None,
@@ -89,6 +90,7 @@ fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> T
         service_ns: LatencySummary::of(&outcome.service),
         error_share: validity::error_share(outcome),
         generator_cpu_us_per_request: share(generator_cpu_us(outcome), completed),
+        pause_share: outcome.pause_share(),
         target_cpu_us_per_request: observed
             .target_cpu_s
             .and_then(|s| share(s * 1e6, completed)),

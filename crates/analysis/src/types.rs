@@ -156,6 +156,8 @@ pub struct TrialAnalysis {
     pub error_share: Option<f64>,
     /// The generator's CPU per completed request, microseconds; spinning left out.
     pub generator_cpu_us_per_request: Option<f64>,
+    /// The most of the mean response time that the generator's pauses can be, 0 to 1; `None` where they were not counted.
+    pub pause_share: Option<f64>,
     /// CPU of all target processes per completed request, microseconds.
     pub target_cpu_us_per_request: Option<f64>,
     /// The generator's busiest thread, 0 to 1; `None` where no thread of ours has loaded.

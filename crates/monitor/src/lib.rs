@@ -18,6 +18,7 @@ pub mod cpu;
 pub mod environment;
 pub mod error;
 pub mod fields;
+pub mod full;
 pub mod jvm;
 pub mod listen;
 pub mod memory;
@@ -42,6 +43,7 @@ pub mod tree;
 pub mod watch;
 
 pub use error::MonitorError;
+pub use full::Full;
 pub use recorder::{Recorder, SeriesId, Signal};
 pub use sampler::{RunClock, Sampler};
 pub use source::{Pass, Source};

@@ -24,7 +24,7 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Close, Connections, Engine, FailureKind, GeneratorCost, Interval, LoadOutcome,
-    LoadSpec, RequestCounts, ThreadCost,
+    LoadSpec, Pauses, RequestCounts, ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{

@@ -325,6 +325,22 @@ impl ThreadCost {
     }
 }
 
+/// Pauses of the load threads in which responses gathered, over the measured part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// How many.
+    pub count: u64,
+    /// Their length in total, over all threads.
+    pub total_ns: u64,
+}
+
+impl Pauses {
+    /// Mean length, ns; `None` without one.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.total_ns as f64 / self.count as f64)
+    }
+}
+
 /// What the generator itself cost over the measured part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorCost {
@@ -334,6 +350,10 @@ pub struct GeneratorCost {
     pub threads: Vec<ThreadCost>,
     /// System calls made by the load loop.
     pub syscalls: u64,
+    /// Pauses in which a busy closed loop let responses gather, because the server was full; `None` in a record of a
+    /// version that did not count them.
+    #[serde(default)]
+    pub pauses: Option<Pauses>,
     /// Peak resident set of the process, bytes.
     pub peak_rss_bytes: u64,
     /// Open loop: how late the generator itself was with a due request while a connection was free; the
@@ -428,6 +448,14 @@ impl LoadOutcome {
     pub fn answered_per_s(&self) -> Option<f64> {
         let s = self.measured().as_secs_f64();
         (s > 0.0 && self.requests.completed > 0).then(|| self.requests.completed as f64 / s)
+    }
+
+    /// The most of the mean response time that pauses of the generator can be (0 to 1): a response waits for one pause
+    /// at the longest. `None` where pauses were not counted or nothing succeeded.
+    pub fn pause_share(&self) -> Option<f64> {
+        let pauses = self.generator.pauses?;
+        let share = pauses.mean_ns().unwrap_or(0.0) / self.response.mean_ns()?;
+        Some(share.min(1.0))
     }
 
     /// Successes per second of the measured part; `None` without a success or without time.

@@ -13,8 +13,8 @@ use analysis::{
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
-    Arrival, Connections, Examination, FailureKind, GeneratorCost, Histogram, LoadOutcome,
-    LoadSpec, PROOF_STAGE, RunRecord, ThreadCost, Warning,
+    Arrival, Connections, Examination, FailureKind, Histogram, LoadOutcome, LoadSpec, PROOF_STAGE,
+    RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,6 +158,19 @@ pub struct Generator {
     pub peak_rss_bytes: u64,
     /// How late the generator itself was with due requests, ns; `null` in a closed loop.
     pub schedule_lag_ns: Option<ScheduleLag>,
+    /// Pauses that let responses gather while the server was full; `null` where they were not counted.
+    pub pauses: Option<GatheringPauses>,
+}
+
+/// Pauses of a busy closed loop, made only while the server was known to be full.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GatheringPauses {
+    /// How many.
+    pub count: u64,
+    /// Mean length, ns; `null` without one.
+    pub mean_ns: Option<f64>,
+    /// The most of the mean response time that they can be, 0 to 1; `null` without a success.
+    pub response_share_max: Option<f64>,
 }
 
 /// The generator's own lateness, ns.
@@ -444,7 +457,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
             first_byte: LatencySummary::of(&outcome.first_byte),
         },
         connections: outcome.connections.clone(),
-        generator: generator(&outcome.generator, outcome.requests.completed),
+        generator: generator(outcome),
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }
@@ -488,7 +501,8 @@ fn requests(outcome: &LoadOutcome) -> Requests {
     }
 }
 
-fn generator(cost: &GeneratorCost, completed: u64) -> Generator {
+fn generator(outcome: &LoadOutcome) -> Generator {
+    let (cost, completed) = (&outcome.generator, outcome.requests.completed);
     let sum = |part: fn(&ThreadCost) -> u64| cost.threads.iter().map(part).sum::<u64>();
     let (user, system, spin) = (
         sum(|t| t.cpu_user_ns),
@@ -507,6 +521,11 @@ fn generator(cost: &GeneratorCost, completed: u64) -> Generator {
         cpu_us_per_request: per_request((user + system).saturating_sub(spin) as f64 / 1e3),
         peak_rss_bytes: cost.peak_rss_bytes,
         schedule_lag_ns: schedule_lag(&cost.schedule_lag),
+        pauses: cost.pauses.map(|pauses| GatheringPauses {
+            count: pauses.count,
+            mean_ns: pauses.mean_ns(),
+            response_share_max: outcome.pause_share(),
+        }),
     }
 }
 

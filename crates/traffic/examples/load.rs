@@ -1,6 +1,6 @@
 //! Runs one load and prints what a comparison with another generator needs.
 //!
-//! `cargo run --release --example load -- URL [-c N] [-d SECONDS] [-R PER_S] [-n N] [--per N] [--cpu N] [--pipeline N]`
+//! `cargo run --release --example load -- URL [-c N] [-d SECONDS] [-R PER_S] [-n N] [--per N] [--cpu N] [--pipeline N] [--full 1]`
 
 #![allow(
     clippy::print_stdout,
@@ -11,8 +11,11 @@ use record::{Arrival, LoadOutcome, LoadSpec, Nanos};
 use traffic::Load;
 
 fn main() {
-    match parse(std::env::args().skip(1)) {
-        Ok(spec) => run(&spec),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // Nobody watches the server here: whoever runs this says whether it is full.
+    let is_full = args.windows(2).any(|pair| pair == ["--full", "1"]);
+    match parse(args.into_iter()) {
+        Ok(spec) => run(&spec, is_full),
         Err(cause) => println!("{cause}"),
     }
 }
@@ -34,15 +37,19 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<LoadSpec, String> {
             "--per" => spec.requests_per_connection = Some(number as u64),
             "--cpu" => spec.cpus = vec![number as u32],
             "--pipeline" => spec.pipeline = number as u32,
+            "--full" => {}
             _ => return Err(format!("unknown flag {flag}")),
         }
     }
     Ok(spec)
 }
 
-fn run(spec: &LoadSpec) {
+fn run(spec: &LoadSpec, is_full: bool) {
     match Load::prepare(spec).and_then(Load::start) {
-        Ok(running) => show(&running.finish()),
+        Ok(running) => {
+            running.set_server_full(is_full);
+            show(&running.finish());
+        }
         Err(error) => println!("{error}\nremedy: {}", error.remedy()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::terminal::Progress;
 use monitor::profile::{ProfileConfig, Profiled, Profiler};
-use monitor::{Extras, Observation, Watch, WatchConfig, Watched};
+use monitor::{Extras, Full, Observation, Root, Watch, WatchConfig, Watched};
 use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::sync::Arc;
 use traffic::{Load, LoadError, MonotonicClock};
@@ -61,12 +61,19 @@ pub fn drive(
     });
     let profiler = around.profile.as_ref().map(Profiler::start);
     let mut running = load.start()?;
+    // A server that is full changes how a closed loop waits; an open one sees its responses at once.
+    let may_gather = spec.arrival.offered_per_s().is_none();
+    let mut full = (around.watch.as_ref().filter(|_| may_gather))
+        .map(|targets| Full::new(Root::default(), targets, MonotonicClock.now()));
     let stopper = running.stopper();
     let mut started: Option<Nanos> = None;
     while let Some(interval) = running.next_interval() {
         let started_at = *started.get_or_insert(interval.from);
         let line = report::text::progress_line(spec, started_at, &interval);
         progress.show(interval.to.since(started_at), &line);
+        if let Some(full) = &mut full {
+            running.set_server_full(full.look(MonotonicClock.now()));
+        }
         if stop() {
             stopper.stop();
         }

@@ -1,7 +1,7 @@
 //! The searches for the highest open-loop rate that holds: what was found, and the steps, which are no failures.
 
-use crate::number::{Number, Source, Unit};
 use super::{levels_text, paths};
+use crate::number::{Number, Source, Unit};
 use analysis::{RunAnalysis, Search};
 use serde::Serialize;
 

@@ -229,6 +229,11 @@ fn facts(number: &impl Fn(&str, Unit) -> Option<Number>, own: &Source) -> Vec<Fa
             "spinning left out",
         ),
         fact(
+            "Pauses of the generator",
+            number("pause_share", Unit::Share),
+            "of the mean response time at most; made only while the server was full",
+        ),
+        fact(
             "Requests that the server counted",
             number("counted_by_server", Unit::Ratio),
             "times those of the generator",

@@ -221,6 +221,7 @@ fn generator(outcome: &LoadOutcome) -> Vec<Vec<String>> {
     if outcome.requests.completed > 0 {
         rows.push(row(&["per request", &per_request(outcome)]));
     }
+    rows.extend(pauses(outcome).map(|text| row(&["pauses", &text])));
     if let (Some(p50), Some(p99), Some(max)) = (
         cost.schedule_lag.quantile(0.5),
         cost.schedule_lag.quantile(0.99),
@@ -230,6 +231,20 @@ fn generator(outcome: &LoadOutcome) -> Vec<Vec<String>> {
         rows.push(row(&["schedule lag", &lag]));
     }
     rows
+}
+
+/// Pauses that let responses gather, when there were any.
+fn pauses(outcome: &LoadOutcome) -> Option<String> {
+    let pauses = outcome.generator.pauses?;
+    let mean = Nanos(pauses.mean_ns()?.round() as u64);
+    let share = outcome
+        .pause_share()
+        .map(|share| format!(": at most {} of the mean response time", percent(share)));
+    Some(format!(
+        "{} of {mean} while the server was full{}",
+        count(pauses.count),
+        share.unwrap_or_default()
+    ))
 }
 
 fn busy(thread: &ThreadCost) -> String {

@@ -81,6 +81,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
                 completed: answers,
             }],
             syscalls: answers * 2,
+            pauses: Some(record::Pauses::default()),
             peak_rss_bytes: 9_437_184,
             schedule_lag: Histogram::new(),
         },
@@ -235,12 +236,13 @@ pub fn loads() -> Vec<Load> {
         load.outcome.connections.alpn = "http/1.1".into();
         load
     };
+    let mut gathering = outcome(612_344, Nanos(1_040_000), 0.62);
+    gathering.generator.pauses = Some(record::Pauses {
+        count: 90_000,
+        total_ns: 4_400_000_000,
+    });
     vec![
-        watched(
-            "saturated_worker",
-            outcome(612_344, Nanos(1_040_000), 0.62),
-            0.99,
-        ),
+        watched("saturated_worker", gathering, 0.99),
         watched(
             "saturated_generator",
             outcome(612_344, Nanos(1_040_000), 0.98),

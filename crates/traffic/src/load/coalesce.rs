@@ -1,11 +1,19 @@
-//! How long a busy closed loop lets answers gather before it looks for them.
+//! How long a busy closed loop lets responses gather before it looks for them.
 //!
-//! A generator that sleeps in `epoll_wait` is woken by every single answer, and the *server* pays for the
+//! A generator that sleeps in `epoll_wait` is woken by every single response, and the *server* pays for the
 //! wake-up: beside nginx on one core each, nginx's own CPU per request was 10 % dearer than under wrk, which
-//! hardly sleeps because it is nearly full itself. Sleeping by the clock first lets a few answers gather,
-//! and the server works undisturbed. The price is that an answer may wait for us. So the pause is a small
-//! part of the service time, is made only where answers come so densely that the server is what a request
-//! waits for (then Little's law fixes the mean whatever we do), and never in an open loop.
+//! hardly sleeps because it is nearly full itself. Sleeping by the clock first lets a few responses gather,
+//! and the server works undisturbed. The price is that a response may wait for us.
+//!
+//! So it is done only while the server is known to be full. Then every request waits for the server, which has others
+//! to serve meanwhile: the rate is the server's, and Little's law fixes the mean response time whatever we do. A server
+//! with room gets its next request later by as much as its response waited, and looks slower than it is; how densely
+//! responses come does not tell one from the other. From this side a full server could be told only by trying (does
+//! the rate fall with a pause, does it rise without?), against the noise of a shared machine and for a difference of a
+//! few per cent. From outside it is plain: its threads have no time off. So whoever watches the server's processes says
+//! it ([`super::Running::set_server_full`]); a server that is not watched, on another host or of another user, is not
+//! known to be full, and there is no pause. Even then the pause is a small part of the service time, responses must
+//! come densely, and an open loop never pauses. What was paused stands in the result.
 
 /// The longest pause.
 const PAUSE_MAX_NS: u64 = 50_000;
@@ -13,12 +21,12 @@ const PAUSE_MAX_NS: u64 = 50_000;
 const PAUSE_MIN_NS: u64 = 10_000;
 /// A pause is at most this part of the mean service time.
 const PART: u64 = 16;
-/// With answers further apart on average there is nothing to gather.
+/// With responses further apart on average there is nothing to gather.
 const GAP_MAX_NS: u64 = 40_000;
 /// Weight of the newest value in the running means is 1/64.
 const WEIGHT: u64 = 64;
 
-/// Running means of service time and of the gap between answers, and the pause that follows.
+/// Running means of service time and of the gap between responses, and the pause that follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coalesce {
     service_ns: u64,
@@ -27,7 +35,7 @@ pub(crate) struct Coalesce {
 }
 
 impl Coalesce {
-    /// Takes note of an answer at `at` to a request sent at `sent_at`.
+    /// Takes note of a response at `at` to a request sent at `sent_at`.
     #[inline]
     pub fn observe(&mut self, sent_at: u64, at: u64) {
         mean(&mut self.service_ns, at.saturating_sub(sent_at));
@@ -52,7 +60,7 @@ fn mean(mean: &mut u64, value: u64) {
 mod tests {
     use super::*;
 
-    /// The pause after many answers of `service_ns`, `gap_ns` apart.
+    /// The pause after many responses of `service_ns`, `gap_ns` apart.
     fn after(service_ns: u64, gap_ns: u64) -> Option<u64> {
         let mut coalesce = Coalesce::default();
         for i in 1..=3_000 {

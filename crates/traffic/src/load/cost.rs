@@ -6,6 +6,7 @@
 
 use crate::sys;
 use linux::clock::thread_cpu_ns;
+use record::Pauses;
 
 /// A thread's counters at one time; taken by that thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,12 +16,13 @@ pub(crate) struct Snapshot {
     user_ns: u64,
     system_ns: u64,
     spun_ns: u64,
+    pauses: Pauses,
     syscalls: u64,
 }
 
 impl Snapshot {
-    /// Reads the calling thread's counters at `at`; spin and system calls are the loop's own counts.
-    pub fn take(at: u64, spun_ns: u64, syscalls: u64) -> Self {
+    /// Reads the calling thread's counters at `at`; spin, pauses and system calls are the loop's own counts.
+    pub fn take(at: u64, spun_ns: u64, pauses: Pauses, syscalls: u64) -> Self {
         let usage = sys::thread_usage();
         Snapshot {
             at,
@@ -28,6 +30,7 @@ impl Snapshot {
             user_ns: usage.user_ns,
             system_ns: usage.system_ns,
             spun_ns,
+            pauses,
             syscalls,
         }
     }
@@ -54,6 +57,8 @@ pub(crate) struct Cost {
     pub wall_ns: u64,
     /// Deliberate spin, at most the CPU time.
     pub spin_ns: u64,
+    /// Pauses that let responses gather.
+    pub pauses: Pauses,
 }
 
 impl Cost {
@@ -69,6 +74,10 @@ impl Cost {
             wall_ns: to.at - from.at,
             // The spin is read from the wall clock: a thread put aside while spinning did not burn it.
             spin_ns: (to.spun_ns - from.spun_ns).min(total),
+            pauses: Pauses {
+                count: to.pauses.count - from.pauses.count,
+                total_ns: to.pauses.total_ns - from.pauses.total_ns,
+            },
         }
     }
 }
@@ -86,11 +95,16 @@ mod tests {
             user_ns: 10,
             system_ns: 30,
             spun_ns: 200,
+            pauses: Pauses {
+                count: 3,
+                total_ns: 30,
+            },
             syscalls: 7,
         };
         let cost = Cost::between(&from, &to);
         assert_eq!((cost.user_ns, cost.system_ns), (22, 68));
         assert_eq!((cost.wall_ns, cost.spin_ns), (100, 90));
+        assert_eq!((cost.pauses.count, cost.pauses.total_ns), (3, 30));
         assert_eq!(to.busy_ns_since(&from), 0, "all of it was spin");
         assert_eq!(to.syscalls_since(&from), 7);
     }

@@ -437,6 +437,12 @@ impl Running {
         self.stopper.clone()
     }
 
+    /// Says whether the server is known to be full. While it is, a busy closed loop lets responses gather before it
+    /// looks for them; see `coalesce.rs`. Without a word it is not.
+    pub fn set_server_full(&self, is_full: bool) {
+        self.stopper.0.set_server_full(is_full);
+    }
+
     /// Kernel ids of the load threads.
     pub fn thread_ids(&self) -> Vec<i32> {
         self.thread_ids.clone()

@@ -6,8 +6,8 @@ use super::worker::Report;
 use crate::transport::Handshakes;
 use linux::procfs::PROC;
 use record::{
-    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, RequestCounts,
-    ThreadCost, Warning,
+    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, Pauses,
+    RequestCounts, ThreadCost, Warning,
 };
 use std::path::Path;
 
@@ -145,6 +145,7 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
             .unwrap_or_default(),
         threads: threads.collect(),
         syscalls: parts.reports.iter().map(|r| r.syscalls).sum(),
+        pauses: Some(pauses(&parts.reports)),
         peak_rss_bytes: own_peak_rss_bytes(),
         schedule_lag: tally.schedule_lag.clone(),
     }
@@ -154,6 +155,14 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
 fn own_peak_rss_bytes() -> u64 {
     let own = std::process::id().cast_signed();
     linux::procfs::peak_rss_bytes(Path::new(PROC), own).unwrap_or(0)
+}
+
+fn pauses(reports: &[Report]) -> Pauses {
+    let each = reports.iter().map(|report| report.cost.pauses);
+    each.fold(Pauses::default(), |sum, one| Pauses {
+        count: sum.count + one.count,
+        total_ns: sum.total_ns + one.total_ns,
+    })
 }
 
 fn stray(tally: &Tally) -> Option<Warning> {

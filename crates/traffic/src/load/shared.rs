@@ -4,7 +4,8 @@ use super::tally::Window;
 use crate::clock::now_ns;
 use crate::transport::OpenCount;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// From the last thread's readiness to the start: all threads look more often than that.
 const START_AHEAD_NS: u64 = 3_000_000;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     /// Threads that cannot reach the server.
     unreachable: AtomicU32,
     gave_up: AtomicBool,
+    /// An observer has seen that the server is full.
+    server_full: AtomicBool,
     warmup_ns: u64,
     duration_ns: Option<u64>,
     /// Open connections.
@@ -42,6 +45,7 @@ impl Shared {
             stopped: AtomicBool::new(false),
             unreachable: AtomicU32::new(0),
             gave_up: AtomicBool::new(false),
+            server_full: AtomicBool::new(false),
             warmup_ns,
             duration_ns,
             open_count: Arc::default(),
@@ -113,6 +117,16 @@ impl Shared {
     /// The load ended before its end because the server could not be reached.
     pub fn has_given_up(&self) -> bool {
         self.gave_up.load(SeqCst)
+    }
+
+    /// An observer has seen whether the server is full; nobody need look.
+    pub fn set_server_full(&self, is_full: bool) {
+        self.server_full.store(is_full, Relaxed);
+    }
+
+    /// What an observer said last; false where none looks.
+    pub fn is_server_full(&self) -> bool {
+        self.server_full.load(Relaxed)
     }
 
     /// Somebody ended the load before its end.

@@ -20,7 +20,7 @@ use super::tally::{Tally, Window};
 use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Tagged, Transport};
-use record::{Arrival, Close, FailureKind};
+use record::{Arrival, Close, FailureKind, Pauses};
 use std::sync::Arc;
 
 /// The longest time between two looks at timeouts and at the stop; the stop is announced further ahead.
@@ -55,7 +55,7 @@ pub(crate) struct Task {
     pub timeout_ns: u64,
     /// Spin for this long before scheduled sends; 0 only sleeps.
     pub spin_ns: u64,
-    /// Responses may gather before the loop looks for them.
+    /// Responses may gather before the loop looks for them, while the server is full.
     pub gather: bool,
 }
 
@@ -105,8 +105,10 @@ pub(crate) struct Worker<T, C> {
     /// The earliest of all times at which something other than an event must be done.
     next_edge: u64,
     spun_ns: u64,
-    /// Sleeps that let answers gather, one system call each.
-    pauses: u64,
+    /// Responses may gather now.
+    gathers: bool,
+    /// Sleeps that let responses gather, one system call each.
+    pauses: Pauses,
     /// CPU time and spin at the last cut.
     cut_at: Snapshot,
     from: Snapshot,
@@ -137,7 +139,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             is_unreachable: false,
             next_edge: 0,
             spun_ns: 0,
-            pauses: 0,
+            gathers: false,
+            pauses: Pauses::default(),
             cut_at: Snapshot::default(),
             from: Snapshot::default(),
             to: None,
@@ -284,13 +287,15 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
-        if self.task.gather
+        if self.gathers
             && let Some(pause) = self.exchange.coalesce.pause_ns()
         {
             let pause = pause.min(left);
             self.clock.pause(pause);
-            self.pauses += 1;
-            left -= pause;
+            let paused_ns = self.now() - now;
+            self.pauses.count += 1;
+            self.pauses.total_ns += paused_ns;
+            left = left.saturating_sub(paused_ns);
         }
         let spin_ns = self.task.spin_ns;
         if spin_ns == 0 || due > self.next_edge || left == 0 {
@@ -447,6 +452,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         }
         self.exchange.expire(now);
         self.check_unreachable(now);
+        self.gathers = self.task.gather && self.shared.is_server_full();
         if self.phase < Phase::Grace {
             self.grace_until = self.exchange.set_window(self.shared.window());
         }
@@ -487,8 +493,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let syscalls = self.transport.syscalls() + self.pauses;
-        Snapshot::take(self.now(), self.spun_ns, syscalls)
+        let syscalls = self.transport.syscalls() + self.pauses.count;
+        Snapshot::take(self.now(), self.spun_ns, self.pauses, syscalls)
     }
 
     // ---- The end ----

@@ -109,6 +109,59 @@ fn a_full_server_responds_by_littles_law() {
 }
 
 #[test]
+fn a_server_with_room_is_not_made_to_wait() {
+    // 64 connections, 1 ms each: 64,000/s, so dense that responses could gather. Nobody has said that the server is full.
+    let server = Server::healthy(Delay::Fixed(MS));
+    let case = Case::new(Arrival::Closed, 64, server);
+    check(&case, |ended| {
+        assert_eq!(ended.report.cost.pauses.count, 0);
+        let longest = ended.report.tally.response.max().unwrap().0;
+        assert!(longest <= MS + MS / 900, "{longest}");
+    });
+    // The same load does pause when it is taken for full: the word is what counts.
+    let mistaken = Case {
+        known_full: true,
+        ..case
+    };
+    check(&mistaken, |ended| {
+        let pauses = ended.report.cost.pauses;
+        assert!(pauses.count > 500, "{pauses:?}");
+        assert_eq!(pauses.mean_ns(), Some(50_000.0));
+    });
+}
+
+#[test]
+fn pauses_change_nothing_while_the_server_is_full() {
+    let run = |known_full| {
+        let server = Server {
+            one_at_a_time: true,
+            ..Server::healthy(Delay::Fixed(20 * US))
+        };
+        let case = Case {
+            known_full,
+            ..Case::new(Arrival::Closed, 64, server)
+        };
+        let mut found = (0, 0, 0);
+        check(&case, |ended| {
+            let tally = &ended.report.tally;
+            let mean = tally.response.mean_ns().unwrap() as u64;
+            found = (tally.succeeded, mean, ended.report.cost.pauses.count);
+        });
+        found
+    };
+    let ((rate, mean, none), (paused_rate, paused_mean, pauses)) = (run(false), run(true));
+    assert_eq!(none, 0);
+    // What is under way at the stop may differ.
+    assert!(rate.abs_diff(paused_rate) <= 64, "{rate} {paused_rate}");
+    assert!(pauses > 10_000, "{pauses}");
+    // Little's law: 64 x 20 us, wherever a response waits.
+    assert!(
+        paused_mean.abs_diff(mean) <= mean / 200,
+        "{paused_mean} {mean}"
+    );
+}
+
+#[test]
 fn a_stalled_server_has_the_response_times_of_the_stall() {
     // Due every millisecond; nothing leaves the server from 200 to 400 ms, and there are connections enough. What is due
     // at t in the stall waits until its end, whatever the generator does meanwhile.
@@ -293,7 +346,7 @@ fn draw(seed: u64) -> Case {
         },
         timeout_ns: one_of(random, &[20 * MS, 100 * MS, 2_000 * MS]),
         per_connection: one_of(random, &[u64::MAX, u64::MAX, 1, 3, 10]),
-        gather: arrival == Arrival::Closed && random.bits().is_multiple_of(2),
+        known_full: random.bits().is_multiple_of(2),
         spin_ns: if arrival == Arrival::Closed {
             0
         } else {

@@ -43,7 +43,8 @@ struct Case {
     per_connection: u64,
     depth: usize,
     spin_ns: u64,
-    gather: bool,
+    /// Whoever watches the server says that it is full.
+    known_full: bool,
     machine: Machine,
     server: Server,
 }
@@ -63,7 +64,7 @@ impl Case {
             per_connection: u64::MAX,
             depth: 1,
             spin_ns: 0,
-            gather: false,
+            known_full: false,
             machine: Machine::default(),
             server,
         }
@@ -79,7 +80,7 @@ impl Case {
             open_first: self.per_connection > 1,
             timeout_ns: self.timeout_ns,
             spin_ns: self.spin_ns,
-            gather: self.gather,
+            gather: self.arrival == Arrival::Closed,
         }
     }
 
@@ -127,6 +128,7 @@ fn check(case: &Case, more: impl FnOnce(&Ended)) {
     let world = Rc::new(RefCell::new(world));
     let duration = case.duration_ns;
     let shared = Arc::new(Shared::new(1, case.warmup_ns, duration));
+    shared.set_server_full(case.known_full);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let ended = run(case, &world, &shared);
         invariants(case, &ended);
