@@ -5,20 +5,15 @@
 
 use crate::cli::DiagnoseArgs;
 use crate::executor::change::{Changes, Measured};
-use crate::executor::examine::{self, Examiner, STAGE};
+use crate::executor::examine::{self, Examiner};
+use crate::executor::single::as_record;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
 use analysis::{Diagnosis, StoredProof, Tuning};
-use plan::{Plan, Stage, TrialPlan};
-use record::run::FORMAT;
-use record::{
-    Manifest, Nanos, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, TrialState, Unavailable,
-    Warning,
-};
-use std::collections::BTreeMap;
+use record::{Nanos, PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
 use std::path::Path;
 use sut::discover;
 use traffic::Load;
@@ -159,7 +154,7 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
     let named = if let Some(unit) = &args.unit {
         Some(discover::of_unit(unit).map_err(unknown)?)
     } else if !args.pid.is_empty() {
-        if let Some(gone) = args.pid.iter().find(|&&pid| !process_exists(pid)) {
+        if let Some(gone) = args.pid.iter().find(|&&pid| !discover::exists(pid)) {
             return Err(Failure::new(
                 Exit::Usage,
                 format!("there is no process {gone}"),
@@ -180,61 +175,6 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
         None
     };
     Ok(named.map(examine::with_config).into_iter().collect())
-}
-
-fn process_exists(pid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// The trial as a record of its own, which can be stored, reported and diagnosed again.
-pub(crate) fn as_record(
-    command: Vec<String>,
-    error_limit: f64,
-    started: String,
-    trial: TrialRecord,
-) -> RunRecord {
-    let question = format!("What limits {}?", trial.load.url);
-    let plan = Plan {
-        question: question.clone(),
-        stages: vec![Stage {
-            name: STAGE.to_owned(),
-            factors: Vec::new(),
-            baseline: BTreeMap::new(),
-            repeats: 1,
-            examine: true,
-        }],
-        trials: vec![TrialPlan {
-            id: 0,
-            stage: 0,
-            block: 0,
-            levels: BTreeMap::new(),
-            targets: Vec::new(),
-            load: trial.load.clone(),
-            rate_of_capacity: None,
-            topology: None,
-            irqs: Vec::new(),
-        }],
-        seed: 0,
-        error_limit,
-        tune: None,
-        warnings: Vec::new(),
-        ..Plan::default()
-    };
-    RunRecord {
-        manifest: Manifest {
-            format: FORMAT,
-            prony: env!("CARGO_PKG_VERSION").to_owned(),
-            question,
-            command,
-            started,
-            ended: Some(host::timestamp()),
-            interrupted: trial.state == TrialState::Interrupted,
-        },
-        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
-        experiment: String::new(),
-        environment: monitor::environment::collect(&linux::Root::default()),
-        trials: vec![trial],
-    }
 }
 
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.
