@@ -6,13 +6,14 @@
 use crate::cli::DiagnoseArgs;
 use crate::executor::change::{Changes, Measured};
 use crate::executor::examine::{self, Examiner};
+use crate::executor::run::analyse;
 use crate::executor::single::as_record;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
-use analysis::{Diagnosis, StoredProof, Tuning};
+use analysis::{Diagnosis, RunAnalysis, StoredProof, TrialAnalysis, Tuning};
 use record::{Nanos, PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
 use std::path::Path;
 use sut::discover;
@@ -65,7 +66,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let command = std::env::args().collect();
     let mut record = as_record(command, args.load.error_limit, started, trial);
     record.manifest.interrupted |= interrupt.asked();
-    let mut diagnosis = judge(args, &record);
+    // The one judgement of the trial: diagnosis, text, page and exit code are all made from it.
+    let analysis = analyse(&record)?;
+    let figures = &analysis.trials[0];
+    let mut diagnosis = diagnosis_of(args, &record, figures);
     let mut change = Changes {
         args,
         record: &record,
@@ -83,15 +87,21 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     record.manifest.ended = Some(host::timestamp());
     record.manifest.interrupted |= interrupt.asked();
     // Shown first: what was measured is not lost when it cannot be stored.
-    show(args, &record, &diagnosis, tuning.as_ref())?;
+    show(args, &record, figures, &diagnosis, tuning.as_ref())?;
+    let exit = exit(&record, figures, &diagnosis, &interrupt);
     if let Some(store) = &mut store {
-        save(store, &record, &proofs, tuning.as_ref())?;
+        let analysis = match record.trials.len() {
+            1 => analysis,
+            // The loads of proofs have joined it.
+            _ => analyse(&record)?,
+        };
+        save(store, &record, &analysis, &proofs, tuning.as_ref())?;
         let page = store.root().join(super::report::PAGE);
         if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
         }
     }
-    Ok(exit(args, &record, &diagnosis, &interrupt))
+    Ok(exit)
 }
 
 /// Says it when the processes that were named do not listen where the load goes.
@@ -123,13 +133,10 @@ fn note_elsewhere(servers: &mut [Server], port: u16) {
 /// How long traffic is watched that is there, when nothing else is said.
 const WATCHED: Nanos = Nanos::from_secs(4);
 
-/// The diagnosis of the record's one trial.
-fn judge(args: &DiagnoseArgs, record: &RunRecord) -> Diagnosis {
-    analysis::diagnose(
-        &record.trials[0],
-        &record.environment,
-        args.load.error_limit,
-    )
+/// The diagnosis of the record's one trial, with the verdict on its load.
+fn diagnosis_of(args: &DiagnoseArgs, record: &RunRecord, figures: &TrialAnalysis) -> Diagnosis {
+    let (trial, environment) = (&record.trials[0], &record.environment);
+    analysis::diagnose_judged(trial, environment, args.load.error_limit, figures)
 }
 
 /// The URL to load: as given, or the port's root. Nothing of it matters where no load is made.
@@ -182,7 +189,8 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
     let store = DirStore::open(directory);
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
-    let mut diagnoses = super::report::diagnoses(&store, &record)?;
+    let analysis = analyse(&record)?;
+    let mut diagnoses = super::report::diagnoses(&store, &record, &analysis)?;
     // The copies of a proof are not what was asked about, unless there is nothing else.
     let of_proof = |id: &u32| {
         let mut trials = record.trials.iter();
@@ -204,10 +212,11 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             ..record
         };
         let tuning = super::report::beside::<Tuning>(&store, TUNING, "what was tuned")?;
-        show(args, &only, diagnosis, tuning.as_ref())?;
+        let figures = analysis.trials.iter().find(|t| t.id == *id);
+        let figures = figures.expect("the analysis has every trial of the record");
+        show(args, &only, figures, diagnosis, tuning.as_ref())?;
         return Ok(Exit::Valid);
     }
-    let analysis = crate::executor::run::analyse(&record)?;
     if args.json {
         let directory = directory.display().to_string();
         let document = report::json::run_document(&record, &analysis, &directory, &diagnoses);
@@ -252,6 +261,7 @@ const TUNING: &str = "tuning.json";
 fn save(
     store: &mut DirStore,
     record: &RunRecord,
+    analysis: &RunAnalysis,
     proofs: &[StoredProof],
     tuning: Option<&Tuning>,
 ) -> Result<(), Failure> {
@@ -264,31 +274,22 @@ fn save(
         store.put(TUNING, text.as_bytes()).map_err(failed)?;
     }
     store.give_up_reserve();
-    let analysis = crate::executor::run::analyse(record)?;
-    let diagnoses = super::report::diagnoses(store, record)?;
-    super::report::write_html(store, record, &analysis, &diagnoses).map_err(failed)
+    let diagnoses = super::report::diagnoses(store, record, analysis)?;
+    super::report::write_html(store, record, analysis, &diagnoses).map_err(failed)
 }
 
 fn show(
     args: &DiagnoseArgs,
     record: &RunRecord,
+    figures: &TrialAnalysis,
     diagnosis: &Diagnosis,
     tuning: Option<&Tuning>,
 ) -> Result<(), Failure> {
     let trial = &record.trials[0];
     let examination = trial.examination.as_ref();
-    let verdict = trial.outcome.as_ref().map(|outcome| {
-        analysis::judge_load(
-            outcome,
-            &trial.series,
-            &trial.load,
-            &trial.targets,
-            args.load.error_limit,
-        )
-    });
     if args.json {
-        let load = trial.outcome.as_ref().zip(verdict.as_ref());
-        let load = load.map(|(outcome, verdict)| (&trial.load, outcome, verdict));
+        let outcome = trial.outcome.as_ref();
+        let load = outcome.map(|outcome| (&trial.load, outcome, &figures.verdict));
         let document = report::json::diagnose_document(load, examination, diagnosis, tuning);
         return terminal::result(&super::to_json(&document));
     }
@@ -297,24 +298,21 @@ fn show(
     if let Some(tuning) = tuning {
         text = format!("{}\n{text}", report::text::tuning_text(tuning, style));
     }
-    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if trial.outcome.is_some() {
-        text.push_str(&format!("\nload: {}\n", report::text::trial_line(&figures)));
+        text.push_str(&format!("\nload: {}\n", report::text::trial_line(figures)));
     }
     terminal::result(&text)
 }
 
 fn exit(
-    args: &DiagnoseArgs,
     record: &RunRecord,
+    figures: &TrialAnalysis,
     diagnosis: &Diagnosis,
     interrupt: &Interrupt,
 ) -> Exit {
-    let trial = &record.trials[0];
-    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if interrupt.asked() {
         Exit::Interrupted
-    } else if trial.outcome.is_some() && !figures.verdict.valid
+    } else if record.trials[0].outcome.is_some() && !figures.verdict.valid
         || diagnosis
             .findings
             .first()

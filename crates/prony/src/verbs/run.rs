@@ -383,7 +383,7 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
     store.give_up_reserve();
     let closed = record.manifest.save(store);
     let analysis = analyse(&record)?;
-    let diagnoses = super::report::diagnoses(&*store, &record)?;
+    let diagnoses = super::report::diagnoses(&*store, &record, &analysis)?;
     let reported = super::report::write_html(store, &record, &analysis, &diagnoses);
     let judged = super::report::Judged {
         record: &record,
