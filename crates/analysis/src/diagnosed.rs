@@ -2,7 +2,8 @@
 
 use crate::diagnosis::{Explains, Moves, catalogue, diagnose_judged};
 use crate::{
-    AnalysisError, Diagnosis, FactSet, Finding, JudgedBy, Metric, Proof, TrialAnalysis, status_after,
+    AnalysisError, Diagnosis, FactSet, Finding, JudgedBy, Metric, Proof, TrialAnalysis,
+    status_after,
 };
 use plan::Plan;
 use record::{RunRecord, TrialRecord};
