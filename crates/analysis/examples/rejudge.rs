@@ -9,7 +9,7 @@
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};
-use analysis::{Diagnosis, diagnose_run};
+use analysis::{Diagnosis, analyse, diagnose_run};
 use record::{RunRecord, Store};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("?      {}: not a record", path.display());
             continue;
         };
-        for diagnosis in diagnose_run(&record)?.values() {
+        for diagnosis in diagnose_run(&record, &analyse(&record)?.trials)?.values() {
             let named = |f: &analysis::Finding| {
                 let mark = if f.worth_changing { "" } else { "~" };
                 let bound = f.gain_bound.map_or(String::new(), |g| format!("<{g:.2}"));

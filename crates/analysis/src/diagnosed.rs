@@ -1,17 +1,24 @@
 //! The diagnoses of a stored run, and what the catalogue predicts of a change.
 
-use crate::diagnosis::{Explains, Moves, catalogue, diagnose};
-use crate::{AnalysisError, Diagnosis, FactSet, Finding, JudgedBy, Metric, Proof, status_after};
+use crate::diagnosis::{Explains, Moves, catalogue, diagnose_judged};
+use crate::{
+    AnalysisError, Diagnosis, FactSet, Finding, JudgedBy, Metric, Proof, TrialAnalysis,
+    status_after,
+};
 use plan::Plan;
 use record::{RunRecord, TrialRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Diagnoses by trial: of those that were examined, or of all that were loaded when none was.
+/// Diagnoses by trial: of those that were examined, or of all that were loaded when none was. `analysed` are the
+/// trials of the record's analysis, whose verdicts are taken as they are.
 ///
 /// # Errors
 /// [`AnalysisError`] when the plan in the record cannot be read.
-pub fn diagnose_run(record: &RunRecord) -> Result<BTreeMap<u32, Diagnosis>, AnalysisError> {
+pub fn diagnose_run(
+    record: &RunRecord,
+    analysed: &[TrialAnalysis],
+) -> Result<BTreeMap<u32, Diagnosis>, AnalysisError> {
     let plan = Plan::deserialize(&record.plan).map_err(|e| AnalysisError::Plan {
         cause: e.to_string(),
     })?;
@@ -26,9 +33,12 @@ pub fn diagnose_run(record: &RunRecord) -> Result<BTreeMap<u32, Diagnosis>, Anal
             t.outcome.is_some()
         }
     });
-    Ok(trials
-        .map(|t| (t.id, diagnose(t, &record.environment, plan.error_limit)))
-        .collect())
+    let diagnosed = trials.filter_map(|t| {
+        let figures = analysed.iter().find(|a| a.id == t.id)?;
+        let diagnosis = diagnose_judged(t, &record.environment, plan.error_limit, figures);
+        Some((t.id, diagnosis))
+    });
+    Ok(diagnosed.collect())
 }
 
 /// A proof as it is stored beside the record: a diagnosis is made anew from the record whenever it is read, a
@@ -152,7 +162,9 @@ fn of_station(station: &str) -> (Metric, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::{Figures, StageSample, run};
     use crate::{Station, Status};
+    use record::Nanos;
 
     fn finding(cause: &str) -> Finding {
         Finding {
@@ -253,5 +265,30 @@ mod tests {
                 (Status::Refuted, 0.7, true)
             ]
         );
+    }
+
+    #[test]
+    fn a_trial_that_was_analysed_is_diagnosed_without_being_judged_again() {
+        let stage = StageSample {
+            name: "diagnose",
+            factors: Vec::new(),
+            baseline: Vec::new(),
+            repeats: 1,
+        };
+        let figures = |_: &plan::Levels, _| Figures {
+            answers: 20_000,
+            service: Nanos::from_millis(1),
+            server: 0.99,
+            generator: 0.3,
+        };
+        let record = run(&[stage], figures);
+        let judged = || crate::verdict::JUDGED.replace(0);
+        judged();
+        let analysis = crate::analyse(&record).unwrap();
+        assert_eq!(judged(), 1);
+        let diagnoses = diagnose_run(&record, &analysis.trials).unwrap();
+        assert_eq!((judged(), diagnoses.len()), (0, 1));
+        let alone = crate::diagnose(&record.trials[0], &[], 0.01);
+        assert_eq!((judged(), &alone), (1, &diagnoses[&0]));
     }
 }

@@ -60,8 +60,8 @@ pub use diagnosed::{
 };
 pub use diagnosis::{
     CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, JudgedBy, Proof,
-    ProofRatio, RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts, facts_of,
-    proposed_changes, signature_diff,
+    ProofRatio, RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts,
+    diagnose_judged, facts_of, proposed_changes, signature_diff,
 };
 pub use disturbed::disturbed;
 pub use error::AnalysisError;

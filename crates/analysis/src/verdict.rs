@@ -27,7 +27,15 @@ pub fn judge_load(
     judge(&case, &Observed::of(&case))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has judged a load.
+    pub(crate) static JUDGED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 pub(crate) fn judge(case: &Case<'_>, observed: &Observed) -> Verdict {
+    #[cfg(test)]
+    JUDGED.set(JUDGED.get() + 1);
     let schedule = validity::schedule(case);
     let met = matches!(schedule, Schedule::Met | Schedule::None);
     let limits = limit::limits(case, observed, met);

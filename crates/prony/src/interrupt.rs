@@ -43,7 +43,7 @@ impl Interrupt {
     /// Blocks until the end was asked for.
     pub fn wait(&self) {
         while !self.asked() {
-            // A signal ends the sleep early; the bound only covers one that came just before it.
+            // A signal does not end this sleep (the standard library waits on after EINTR): the next look sees it.
             std::thread::park_timeout(std::time::Duration::from_millis(100));
         }
     }

@@ -104,11 +104,16 @@ impl Store for DirStore {
         let mut found = Vec::new();
         let mut pending = vec![self.root.join(prefix)];
         while let Some(dir) = pending.pop() {
-            let Ok(entries) = fs::read_dir(&dir) else {
-                continue;
+            let within = dir.strip_prefix(&self.root).unwrap_or(&dir).display();
+            let unreadable = |e: std::io::Error| format!("the directory `{within}`: {e}");
+            let entries = match fs::read_dir(&dir) {
+                Ok(entries) => entries,
+                // What was never written is empty; what is there and cannot be read is not.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(unreadable(e)),
             };
             for entry in entries {
-                let path = entry.map_err(|e| e.to_string())?.path();
+                let path = entry.map_err(unreadable)?.path();
                 if path.is_dir() {
                     pending.push(path);
                 } else if let Ok(relative) = path.strip_prefix(&self.root) {
@@ -135,6 +140,19 @@ mod tests {
         assert_eq!(store.list("trials/").unwrap(), ["trials/0001/trial.json"]);
         assert!(store.give_up_reserve());
         assert!(!store.give_up_reserve());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = DirStore::open(dir.path());
+        assert_eq!(store.list("trials/").unwrap(), [""; 0], "there is none");
+        // Refused to everybody, root included.
+        std::os::unix::fs::symlink("trials", dir.path().join("trials")).unwrap();
+        let error = store.list("trials/").unwrap_err();
+        assert!(error.starts_with("the directory `trials"), "{error}");
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert!(store.list("file").is_err());
     }
 
     #[test]

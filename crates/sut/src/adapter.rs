@@ -12,6 +12,8 @@ mod naviserver;
 mod nginx;
 mod tomcat;
 
+pub use nginx::stub_status_requests;
+
 use crate::error::TargetError;
 use crate::installed;
 use crate::places::Places;

@@ -7,6 +7,7 @@
 //! engine; so holders are followed up to their common main process and down to all children.
 
 mod elf;
+mod local;
 mod namespace;
 mod program;
 mod unit;
@@ -26,6 +27,8 @@ use record::{Server, ServerProcess, Unavailable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+
+pub use local::{exists, is_local, listening_at};
 
 /// Name of the target behind the URL.
 const SERVER: &str = "server";

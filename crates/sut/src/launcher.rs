@@ -88,6 +88,7 @@ impl Launcher {
             env.entry(name.clone()).or_insert_with(|| value.clone());
         }
         let group = Group::create(&self.journal, &spec.name, &marker, spec.limits)?;
+        let limits = Rlimits::kept().with_open_files(spec.limits.open_files);
         let order = Order {
             target: &spec.name,
             argv: &server.argv,
@@ -104,7 +105,7 @@ impl Launcher {
                 network: host.map(Namespace::open).transpose()?,
                 memory_node: spec.numa,
             },
-            under: Under::Limits(Rlimits::kept().with_open_files(spec.limits.open_files)),
+            under: Under::Limits(Box::new(limits)),
         };
         let process = Process::spawn(order, &self.journal)?;
         let holds = Holds {
@@ -118,8 +119,8 @@ impl Launcher {
     }
 
     /// Starts a copy of a server that runs: the same program and environment, its user, limits, control groups, nice
-    /// value and CPUs as far as they can be had ([`RunningTarget::missing`] says what could not), its configuration with
-    /// `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
+    /// value and CPUs as far as they can be had ([`RunningTarget::missing`] says what could not), its configuration
+    /// with `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
     /// loopback interface. The running server and its files are only read. The copy ends like any target.
     ///
     /// # Errors
@@ -165,7 +166,7 @@ impl Launcher {
             start_in: &copy.directory,
             marker: &marker,
             places: Surroundings::default(),
-            under: Under::Conditions(likeness.to_take_on()),
+            under: Under::Conditions(Box::new(likeness.to_take_on())),
         };
         let process = Process::spawn(order, &self.journal)?;
         let prepared = Server {

@@ -29,6 +29,7 @@ mod server;
 pub mod tuning;
 mod workdir;
 
+pub use adapter::stub_status_requests;
 pub use error::{Holder, TargetError};
 pub use installed::lacks;
 pub use irq::PinnedIrqs;

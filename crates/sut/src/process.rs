@@ -48,9 +48,9 @@ pub(crate) struct Order<'a> {
 /// Under which limits a process starts.
 pub(crate) enum Under {
     /// These, or it does not start.
-    Limits(Rlimits),
+    Limits(Box<Rlimits>),
     /// A running server's conditions, as far as they can be had.
-    Conditions(TakenOn),
+    Conditions(Box<TakenOn>),
 }
 
 /// What a process enters between fork and exec.

@@ -60,7 +60,7 @@ impl Rlimits {
     }
 
     fn own() -> Self {
-        Self(std::array::from_fn(|i| get(i)))
+        Self(std::array::from_fn(get))
     }
 
     /// Those of another process, from /proc: asking the kernel for them takes a capability.

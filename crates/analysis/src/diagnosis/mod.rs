@@ -33,8 +33,9 @@ pub use rank::fact_text;
 pub use signature_diff::{CallChange, signature_diff};
 pub use types::*;
 
-use crate::Verdict;
-use record::{EnvironmentItem, TrialRecord};
+use crate::{TrialAnalysis, Verdict};
+use facts::Material;
+use record::{EnvironmentItem, TrialRecord, TrialState};
 
 /// Diagnoses a trial. `error_limit` is the largest share of failed requests, 0 to 1, that a valid load may have.
 ///
@@ -44,13 +45,27 @@ pub fn diagnose(
     environment: &[EnvironmentItem],
     error_limit: f64,
 ) -> Diagnosis {
-    let facts = facts::extract(trial, environment, error_limit);
-    let material = facts::Material::new(trial, environment, error_limit);
-    let verdict = station::verdict_of(&material);
-    let examination = trial.examination.as_ref();
-    let tier = examination.and_then(|e| e.signature.as_ref());
+    of_material(&Material::new(trial, environment, error_limit, None))
+}
+
+/// The same for a trial that was analysed already, whose verdict is taken as it is.
+pub fn diagnose_judged(
+    trial: &TrialRecord,
+    environment: &[EnvironmentItem],
+    error_limit: f64,
+    analysed: &TrialAnalysis,
+) -> Diagnosis {
+    // Of a load that did not come to its end the analysis says that alone.
+    let whole = trial.outcome.is_some() && trial.state == TrialState::Complete;
+    let verdict = whole.then(|| analysed.verdict.clone());
+    of_material(&Material::new(trial, environment, error_limit, verdict))
+}
+
+fn of_material(material: &Material<'_>) -> Diagnosis {
+    let facts = facts::extract(material);
+    let tier = material.examination().and_then(|e| e.signature.as_ref());
     let tier = tier.map(|s| s.tier).unwrap_or_default();
-    conclude(&facts, verdict.as_ref(), tier.name())
+    conclude(&facts, material.verdict.as_ref(), tier.name())
 }
 
 /// Diagnoses facts that come from elsewhere: what other tools printed. Without a load there is no verdict, and the
@@ -61,7 +76,7 @@ pub fn diagnose_facts(facts: &FactSet, tier: &str) -> Diagnosis {
 
 /// Facts of a trial, for what needs single numbers: proofs and comparisons.
 pub fn facts_of(trial: &TrialRecord, environment: &[EnvironmentItem], error_limit: f64) -> FactSet {
-    facts::extract(trial, environment, error_limit)
+    facts::extract(&Material::new(trial, environment, error_limit, None))
 }
 
 fn conclude(facts: &FactSet, verdict: Option<&Verdict>, tier: &str) -> Diagnosis {

@@ -3,10 +3,10 @@
 //! The verdict on the load says whether its figures may be used and which side was full. Where nobody was
 //! full the waits decide: what a request waits for, by the longest share, or how many are served at one time.
 
+use super::Station;
 use super::fact::FactSet;
-use super::{Station, facts};
 use crate::words::percent;
-use crate::{Limit, Verdict, verdict};
+use crate::{Limit, Verdict};
 
 /// A thread that ran for this share of the time had no time off.
 const SATURATED: f64 = 0.95;
@@ -40,13 +40,6 @@ const WAITS: [(&str, &str); 10] = [
     ("file", "a file"),
     ("other", "something that the probes do not name"),
 ];
-
-/// The verdict on the load, when there was one.
-pub(crate) fn verdict_of(material: &facts::Material<'_>) -> Option<Verdict> {
-    let case = material.case()?;
-    let observed = material.observed.as_ref()?;
-    Some(verdict::judge(&case, observed))
-}
 
 fn station(name: &str, target: &str, why: String) -> Station {
     Station {

@@ -185,7 +185,7 @@ fn every_control_is_left_alone_by_its_causes_mechanism() {
         "blocked.",
         "worker.",
         "accept.",
-        "client.lone_",
+        "client.single_client_",
         "client.p50",
         "client.p99",
         "client.rate",

@@ -146,7 +146,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`Failure`] when no copy can be started at all.
     pub fn prove(&mut self, diagnosis: &mut Diagnosis) -> Result<Measured, Failure> {
-        let launcher = crate::verbs::launcher()?;
+        let launcher = super::launcher()?;
         let worth: Vec<usize> = (0..diagnosis.findings.len())
             .filter(|&i| provable(&diagnosis.findings[i]))
             .take(MOST_PROOFS)
@@ -183,7 +183,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`Failure`] when no copy can be started at all.
     pub fn improve(&mut self, first: &Diagnosis) -> Result<(Improvement, Measured), Failure> {
-        let launcher = crate::verbs::launcher()?;
+        let launcher = super::launcher()?;
         terminal::note(&format!(
             "improving: at most {MOST_STEPS} changes, about {} s each",
             seconds(prove::expected(false))
@@ -447,7 +447,7 @@ mod tests {
             stage: "diagnose".to_owned(),
             ..trial(0, "")
         };
-        let mut record = crate::verbs::diagnose::as_record(Vec::new(), 0.01, String::new(), first);
+        let mut record = crate::executor::single::as_record(Vec::new(), 0.01, String::new(), first);
         let arms = ["unchanged", "changed"];
         let trials = || (0..2).flat_map(|block| arms.map(|arm| trial(block, arm)));
         let mut measured = Measured::default();

@@ -342,21 +342,15 @@ impl RequestCounter {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        Self::parse_stub_status(text).or_else(|| Self::parse_origin(text))
-    }
-
-    /// nginx `ngx_http_stub_status_module`: the third line holds accepts, handled and requests; the
-    /// request that asks is counted too.
-    fn parse_stub_status(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        lines.next()?.strip_prefix("Active connections:")?;
-        let numbers = lines.nth(1)?;
-        let total = numbers.split_whitespace().nth(2)?.parse().ok()?;
-        Some(Self {
+        let of_nginx = |total| Self {
             total,
             by_worker: BTreeMap::new(),
+            // The request that asks is counted too.
             own: 1,
-        })
+        };
+        sut::stub_status_requests(text)
+            .map(of_nginx)
+            .or_else(|| Self::parse_origin(text))
     }
 
     /// `/stats` of `prony origin`, which leaves itself out.
@@ -422,18 +416,5 @@ fn stop_targets(targets: Vec<Running>, record: &mut TrialRecord) {
                 e.remedy(),
             ));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stub_status_as_nginx_prints_it() {
-        let text = "Active connections: 1 \nserver accepts handled requests\n 12 12 345 \nReading: 0 Writing: 1 Waiting: 0 \n";
-        let counter = RequestCounter::parse(text).unwrap();
-        assert_eq!((counter.total, counter.own), (345, 1));
-        assert!(RequestCounter::parse("<html>").is_none());
     }
 }

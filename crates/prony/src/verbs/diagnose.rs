@@ -5,21 +5,17 @@
 
 use crate::cli::DiagnoseArgs;
 use crate::executor::change::{Changes, Measured};
-use crate::executor::examine::{self, Examiner, STAGE};
+use crate::executor::examine::{self, Examiner};
+use crate::executor::run::analyse;
+use crate::executor::single::as_record;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
-use analysis::{Diagnosis, Improvement, StoredProof};
-use plan::{Plan, Stage, TrialPlan};
-use record::run::FORMAT;
-use record::{
-    Manifest, Nanos, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, TrialState, Unavailable,
-    Warning,
-};
+use analysis::{Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis};
+use record::{Nanos, PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
 use report::json::OnCopies;
-use std::collections::BTreeMap;
 use std::path::Path;
 use sut::discover;
 use traffic::Load;
@@ -78,7 +74,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let command = std::env::args().collect();
     let mut record = as_record(command, args.load.error_limit, started, trial);
     record.manifest.interrupted |= interrupt.asked();
-    let mut diagnosis = judge(args, &record);
+    // The one judgement of the trial: diagnosis, text, page and exit code are all made from it.
+    let analysis = analyse(&record)?;
+    let figures = &analysis.trials[0];
+    let mut diagnosis = diagnosis_of(args, &record, figures);
     let mut change = Changes {
         args,
         record: &record,
@@ -103,16 +102,22 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         improvement: improvement.as_ref(),
         aa: aa.as_ref(),
     };
-    show(args, &record, &diagnosis, on_copies)?;
+    show(args, &record, figures, &diagnosis, on_copies)?;
+    let exit = exit(&record, figures, &diagnosis, &interrupt);
     if let Some(store) = &mut store {
-        save(store, &record, &proofs, improvement.as_ref())?;
+        let analysis = match record.trials.len() {
+            1 => analysis,
+            // The loads of proofs have joined it.
+            _ => analyse(&record)?,
+        };
+        save(store, &record, &analysis, &proofs, improvement.as_ref())?;
         let page = store.root().join(super::report::PAGE);
         if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
         }
     }
     let differs = aa.is_some_and(|proof| proof.result != analysis::EQUAL);
-    Ok(match exit(args, &record, &diagnosis, &interrupt) {
+    Ok(match exit {
         Exit::Valid if differs => Exit::Failed,
         exit => exit,
     })
@@ -147,13 +152,10 @@ fn note_elsewhere(servers: &mut [Server], port: u16) {
 /// How long traffic is watched that is there, when nothing else is said.
 const WATCHED: Nanos = Nanos::from_secs(4);
 
-/// The diagnosis of the record's one trial.
-fn judge(args: &DiagnoseArgs, record: &RunRecord) -> Diagnosis {
-    analysis::diagnose(
-        &record.trials[0],
-        &record.environment,
-        args.load.error_limit,
-    )
+/// The diagnosis of the record's one trial, with the verdict on its load.
+fn diagnosis_of(args: &DiagnoseArgs, record: &RunRecord, figures: &TrialAnalysis) -> Diagnosis {
+    let (trial, environment) = (&record.trials[0], &record.environment);
+    analysis::diagnose_judged(trial, environment, args.load.error_limit, figures)
 }
 
 /// The URL to load: as given, or the port's root. Nothing of it matters where no load is made.
@@ -178,7 +180,7 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
     let named = if let Some(unit) = &args.unit {
         Some(discover::of_unit(unit).map_err(unknown)?)
     } else if !args.pid.is_empty() {
-        if let Some(gone) = args.pid.iter().find(|&&pid| !process_exists(pid)) {
+        if let Some(gone) = args.pid.iter().find(|&&pid| !discover::exists(pid)) {
             return Err(Failure::new(
                 Exit::Usage,
                 format!("there is no process {gone}"),
@@ -201,68 +203,13 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
     Ok(named.map(examine::with_config).into_iter().collect())
 }
 
-fn process_exists(pid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// The trial as a record of its own, which can be stored, reported and diagnosed again.
-pub(crate) fn as_record(
-    command: Vec<String>,
-    error_limit: f64,
-    started: String,
-    trial: TrialRecord,
-) -> RunRecord {
-    let question = format!("What limits {}?", trial.load.url);
-    let plan = Plan {
-        question: question.clone(),
-        stages: vec![Stage {
-            name: STAGE.to_owned(),
-            factors: Vec::new(),
-            baseline: BTreeMap::new(),
-            repeats: 1,
-            examine: true,
-            search: None,
-        }],
-        trials: vec![TrialPlan {
-            id: 0,
-            stage: 0,
-            block: 0,
-            levels: BTreeMap::new(),
-            targets: Vec::new(),
-            load: trial.load.clone(),
-            rate_of_capacity: None,
-            topology: None,
-            irqs: Vec::new(),
-        }],
-        seed: 0,
-        error_limit,
-        tune: None,
-        warnings: Vec::new(),
-        ..Plan::default()
-    };
-    RunRecord {
-        manifest: Manifest {
-            format: FORMAT,
-            prony: env!("CARGO_PKG_VERSION").to_owned(),
-            question,
-            command,
-            started,
-            ended: Some(host::timestamp()),
-            interrupted: trial.state == TrialState::Interrupted,
-        },
-        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
-        experiment: String::new(),
-        environment: monitor::environment::collect(&linux::Root::default()),
-        trials: vec![trial],
-    }
-}
-
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.
 fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
     let store = DirStore::open(directory);
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
-    let mut diagnoses = super::report::diagnoses(&store, &record)?;
+    let analysis = analyse(&record)?;
+    let mut diagnoses = super::report::diagnoses(&store, &record, &analysis)?;
     // The copies of a proof are not what was asked about, unless there is nothing else.
     let of_proof = |id: &u32| {
         let mut trials = record.trials.iter();
@@ -292,10 +239,11 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             improvement: improvement.as_ref(),
             aa: None,
         };
-        show(args, &only, diagnosis, on_copies)?;
+        let figures = analysis.trials.iter().find(|t| t.id == *id);
+        let figures = figures.expect("the analysis has every trial of the record");
+        show(args, &only, figures, diagnosis, on_copies)?;
         return Ok(Exit::Valid);
     }
-    let analysis = crate::executor::run::analyse(&record)?;
     if args.json {
         let directory = directory.display().to_string();
         let document = report::json::run_document(&record, &analysis, &directory, &diagnoses);
@@ -342,6 +290,7 @@ const FORMER_IMPROVEMENT: &str = "tuning.json";
 fn save(
     store: &mut DirStore,
     record: &RunRecord,
+    analysis: &RunAnalysis,
     proofs: &[StoredProof],
     improvement: Option<&Improvement>,
 ) -> Result<(), Failure> {
@@ -354,31 +303,22 @@ fn save(
         store.put(IMPROVEMENT, text.as_bytes()).map_err(failed)?;
     }
     store.give_up_reserve();
-    let analysis = crate::executor::run::analyse(record)?;
-    let diagnoses = super::report::diagnoses(store, record)?;
-    super::report::write_html(store, record, &analysis, &diagnoses).map_err(failed)
+    let diagnoses = super::report::diagnoses(store, record, analysis)?;
+    super::report::write_html(store, record, analysis, &diagnoses).map_err(failed)
 }
 
 fn show(
     args: &DiagnoseArgs,
     record: &RunRecord,
+    figures: &TrialAnalysis,
     diagnosis: &Diagnosis,
     on_copies: OnCopies<'_>,
 ) -> Result<(), Failure> {
     let trial = &record.trials[0];
     let examination = trial.examination.as_ref();
-    let verdict = trial.outcome.as_ref().map(|outcome| {
-        analysis::judge_load(
-            outcome,
-            &trial.series,
-            &trial.load,
-            &trial.targets,
-            args.load.error_limit,
-        )
-    });
     if args.json {
-        let load = trial.outcome.as_ref().zip(verdict.as_ref());
-        let load = load.map(|(outcome, verdict)| (&trial.load, outcome, verdict));
+        let outcome = trial.outcome.as_ref();
+        let load = outcome.map(|outcome| (&trial.load, outcome, &figures.verdict));
         let document = report::json::diagnose_document(load, examination, diagnosis, on_copies);
         return terminal::result(&super::to_json(&document));
     }
@@ -393,24 +333,21 @@ fn show(
             report::text::improvement_text(improvement, style)
         );
     }
-    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if trial.outcome.is_some() {
-        text.push_str(&format!("\nload: {}\n", report::text::trial_line(&figures)));
+        text.push_str(&format!("\nload: {}\n", report::text::trial_line(figures)));
     }
     terminal::result(&text)
 }
 
 fn exit(
-    args: &DiagnoseArgs,
     record: &RunRecord,
+    figures: &TrialAnalysis,
     diagnosis: &Diagnosis,
     interrupt: &Interrupt,
 ) -> Exit {
-    let trial = &record.trials[0];
-    let (figures, _) = analysis::analyse_trial(trial, args.load.error_limit);
     if interrupt.asked() {
         Exit::Interrupted
-    } else if trial.outcome.is_some() && !figures.verdict.valid
+    } else if record.trials[0].outcome.is_some() && !figures.verdict.valid
         || diagnosis
             .findings
             .first()

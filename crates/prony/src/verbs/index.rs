@@ -162,7 +162,7 @@ fn load(directory: &Path) -> Result<Loaded, String> {
     let record = RunRecord::load(&store).map_err(|e| e.to_string())?;
     let analysis = analyse(&record).map_err(|e| e.message)?;
     if ![PAGE, DOCUMENT].iter().all(|f| directory.join(f).is_file()) {
-        let diagnoses = diagnoses(&store, &record).map_err(|e| e.message)?;
+        let diagnoses = diagnoses(&store, &record, &analysis).map_err(|e| e.message)?;
         if let Err(cause) = write_html(&mut store, &record, &analysis, &diagnoses) {
             terminal::note(&format!("{}: {cause}", directory.display()));
         }

@@ -9,8 +9,9 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{host, terminal};
 use monitor::Watched;
-use record::{LoadOutcome, ProcessRecord, TargetRecord, Warning};
-use std::net::{SocketAddr, UdpSocket};
+use record::{LoadOutcome, TargetRecord, Warning};
+use std::net::SocketAddr;
+use sut::discover;
 use traffic::Load;
 
 /// Runs the verb.
@@ -23,7 +24,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let interrupt = Interrupt::install()?;
     let load = Load::prepare(&spec).map_err(|e| super::load_failure(&e))?;
     let address = load.address();
-    let servers = local_servers(address);
+    let targets = Vec::from_iter(discover::listening_at(address));
     let mut progress = terminal::Progress::new("");
     let Driven {
         mut outcome,
@@ -32,12 +33,11 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     } = drive(
         load,
         &spec,
-        &Instrumentation::watching(servers.iter().map(|s| s.watched.clone()).collect()),
+        &Instrumentation::watching(targets.iter().map(watched).collect()),
         &mut progress,
         &mut || interrupt.asked(),
     )
     .map_err(|e| super::load_failure(&e))?;
-    let targets: Vec<TargetRecord> = servers.into_iter().map(|s| s.record).collect();
     let verdict = analysis::judge_load(
         &outcome,
         &watched.series,
@@ -69,46 +69,16 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// A server on this host that listens where the load goes.
-struct LocalServer {
-    watched: Watched,
-    record: TargetRecord,
-}
-
-/// The processes that listen on `address`, when it is one of this host and they may be seen.
-fn local_servers(address: SocketAddr) -> Vec<LocalServer> {
-    // A local server on the same port is a stranger when the load goes to another host.
-    let pids = if is_local(address) {
-        sut::holder_of(address)
-    } else {
-        Vec::new()
-    };
-    if pids.is_empty() {
-        return Vec::new();
+fn watched(target: &TargetRecord) -> Watched {
+    Watched {
+        target: target.name.clone(),
+        pids: target.processes.iter().map(|p| p.pid).collect(),
     }
-    vec![LocalServer {
-        record: TargetRecord {
-            name: "server".to_owned(),
-            kind: "running".to_owned(),
-            address: address.to_string(),
-            processes: pids.iter().map(|&pid| describe(pid)).collect(),
-            ..TargetRecord::default()
-        },
-        watched: Watched {
-            target: "server".to_owned(),
-            pids,
-        },
-    }]
-}
-
-/// Whether the address is one of this host: only those can be bound.
-fn is_local(address: SocketAddr) -> bool {
-    UdpSocket::bind((address.ip(), 0)).is_ok()
 }
 
 /// Whether something of this host has answered whose processes this user may not see.
 fn servers_hidden(address: SocketAddr, outcome: &LoadOutcome, seen: &[TargetRecord]) -> bool {
-    seen.is_empty() && outcome.requests.completed > 0 && is_local(address)
+    seen.is_empty() && outcome.requests.completed > 0 && discover::is_local(address)
 }
 
 fn hidden_server(address: SocketAddr) -> Warning {
@@ -119,16 +89,4 @@ fn hidden_server(address: SocketAddr) -> Warning {
         ),
         "run prony as root or as the server's user",
     )
-}
-
-/// A process that listens. Which of several is the main one is not known from outside, so all are workers.
-fn describe(pid: i32) -> ProcessRecord {
-    ProcessRecord {
-        pid,
-        role: "worker".to_owned(),
-        name: std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .map(|name| name.trim_end().to_owned())
-            .unwrap_or_default(),
-        cpus: linux::affinity::of(pid).unwrap_or_default(),
-    }
 }

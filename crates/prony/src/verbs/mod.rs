@@ -15,11 +15,11 @@ mod tune;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
-use crate::{host, terminal};
+use crate::terminal;
 use record::Warning;
 use serde::Serialize;
 use sut::tuning::SettingChange;
-use sut::{Change, Journal, Launcher, Recovered};
+use sut::{Change, Journal, Recovered};
 use traffic::LoadError;
 
 /// Does what the command line asks.
@@ -90,26 +90,6 @@ fn recovered_setting(setting: &SettingChange, undone: &Recovered) {
             setting.old
         )),
     }
-}
-
-/// What starts targets and copies, with its journal.
-///
-/// # Errors
-/// [`Failure`] when the journal cannot be written: nothing is started then.
-pub fn launcher() -> Result<Launcher, Failure> {
-    // Nothing is started without a journal: after a `kill -9` nobody would know what to end.
-    let no_journal = |e: sut::TargetError| {
-        Failure::new(
-            Exit::Environment,
-            format!("opening the journal of what is started on this host: {e}"),
-            "set XDG_STATE_HOME to a directory that you may write to",
-        )
-    };
-    Ok(Launcher {
-        journal: Journal::open(&sut::state_dir()).map_err(no_journal)?,
-        prony: host::own_binary()?,
-        work_dir: std::env::temp_dir(),
-    })
 }
 
 /// Pretty JSON of one of our documents.

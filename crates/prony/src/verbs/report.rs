@@ -33,7 +33,7 @@ fn report(args: &ReportArgs, directory: &Path) -> Result<Exit, Failure> {
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     let analysis = analyse(&record)?;
-    let diagnoses = diagnoses(&store, &record)?;
+    let diagnoses = diagnoses(&store, &record, &analysis)?;
     let judged = Judged {
         record: &record,
         analysis: &analysis,
@@ -151,12 +151,16 @@ pub fn save_proofs(store: &mut dyn Store, proofs: &[StoredProof]) -> Result<(), 
     store.put(PROOFS, &text)
 }
 
-/// The diagnoses of a record, made anew, with what was proved when it was recorded.
+/// The diagnoses of a record, made anew from its analysis, with what was proved when it was recorded.
 ///
 /// # Errors
 /// [`Failure`] when its plan or its proofs cannot be read.
-pub fn diagnoses(store: &dyn Store, record: &RunRecord) -> Result<Diagnoses, Failure> {
-    let mut diagnoses = analysis::diagnose_run(record)
+pub fn diagnoses(
+    store: &dyn Store,
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+) -> Result<Diagnoses, Failure> {
+    let mut diagnoses = analysis::diagnose_run(record, &analysis.trials)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     if let Some(proofs) = beside::<Vec<StoredProof>>(store, PROOFS, "its proofs")? {
         analysis::merge_proofs(&mut diagnoses, proofs);

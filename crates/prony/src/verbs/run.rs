@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     super::recover();
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
-    let mut launcher = super::launcher()?;
+    let mut launcher = crate::executor::launcher()?;
     // Before the record, whose environment is that of the run.
     let tuned = tune(&plan, &launcher)?;
     let (mut store, mut record, plan) = open_record(args, &out, &experiment, plan)?;
@@ -383,7 +383,7 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
     store.give_up_reserve();
     let closed = record.manifest.save(store);
     let analysis = analyse(&record)?;
-    let diagnoses = super::report::diagnoses(&*store, &record)?;
+    let diagnoses = super::report::diagnoses(&*store, &record, &analysis)?;
     let reported = super::report::write_html(store, &record, &analysis, &diagnoses);
     let judged = super::report::Judged {
         record: &record,

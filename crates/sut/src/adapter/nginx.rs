@@ -310,6 +310,14 @@ fn word_length(text: &str) -> usize {
     text.len()
 }
 
+/// What `ngx_http_stub_status_module` says of the requests served: the third line holds accepts, handled and requests.
+pub fn stub_status_requests(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    lines.next()?.strip_prefix("Active connections:")?;
+    let numbers = lines.nth(1)?;
+    numbers.split_whitespace().nth(2)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,5 +444,12 @@ mod tests {
         ] {
             assert_eq!(workers(&directives(text)), want, "{text}");
         }
+    }
+
+    #[test]
+    fn stub_status_as_nginx_prints_it() {
+        let text = "Active connections: 1 \nserver accepts handled requests\n 12 12 345 \nReading: 0 Writing: 1 Waiting: 0 \n";
+        assert_eq!(stub_status_requests(text), Some(345));
+        assert_eq!(stub_status_requests("<html>"), None);
     }
 }

@@ -204,7 +204,7 @@ fn copy_of_nginx_under(before: &str) -> (Alone, RunningTarget, tempfile::TempDir
         &[("nginx.conf", NGINX), ("on/a.conf", SITE)],
     )
     .expect("a shell");
-    let state = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().expect("a temporary directory");
     let launcher = Launcher {
         journal: Journal::open(state.path()).expect("a journal"),
         prony: "/nonexistent/prony".into(),
@@ -220,7 +220,8 @@ fn copy_of_nginx_under(before: &str) -> (Alone, RunningTarget, tempfile::TempDir
 
 /// Everything of a process that a copy takes over, as /proc prints it.
 fn conditions(pid: i32) -> Vec<String> {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let read =
+        |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).expect("it runs");
     let of_user = [
         "Uid:",
         "Gid:",
@@ -235,8 +236,12 @@ fn conditions(pid: i32) -> Vec<String> {
         .lines()
         .filter(|l| of_user.iter().any(|o| l.starts_with(o)));
     let stat = read("stat");
-    let (_, fields) = stat.rsplit_once(") ").unwrap();
-    let nice = fields.split_whitespace().nth(16).unwrap().to_owned();
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    let nice = fields
+        .split_whitespace()
+        .nth(16)
+        .expect("a nice value")
+        .to_owned();
     lines
         .chain(read("limits").lines())
         .map(str::to_owned)

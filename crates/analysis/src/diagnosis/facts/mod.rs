@@ -21,7 +21,9 @@ mod socket;
 mod upstream;
 
 use super::fact::{FactSet, Reading};
+use crate::Verdict;
 use crate::observed::{Case, GENERATOR, Observed, Window};
+use crate::verdict::judge;
 use record::{
     EnvironmentItem, Examination, LoadOutcome, Series, Server, TargetSignature, TrialRecord,
     Unavailable,
@@ -35,40 +37,37 @@ pub(crate) struct Material<'a> {
     pub environment: &'a [EnvironmentItem],
     pub error_limit: f64,
     pub observed: Option<Observed>,
+    /// On its load, when there was one.
+    pub verdict: Option<Verdict>,
 }
 
 /// Facts of a trial.
-pub(crate) fn extract(
-    trial: &TrialRecord,
-    environment: &[EnvironmentItem],
-    error_limit: f64,
-) -> FactSet {
-    let material = Material::new(trial, environment, error_limit);
+pub(crate) fn extract(material: &Material<'_>) -> FactSet {
     let mut set = FactSet::default();
     set.targets = material.targets();
     let servers = material.examination().map(|e| e.servers.as_slice());
     for server in servers.unwrap_or_default() {
         set.servers.insert(server.target.clone(), server.clone());
     }
-    client::extract(&material, &mut Sheet::new(&mut set, ""));
-    host::extract(&material, &mut Sheet::new(&mut set, ""));
+    client::extract(material, &mut Sheet::new(&mut set, ""));
+    host::extract(material, &mut Sheet::new(&mut set, ""));
     let seen_here = Reading::NotApplicable("this was measured, and not pasted".to_owned());
     Sheet::new(&mut set, "").family("pasted.*", seen_here, "");
     for (index, target) in set.targets.clone().iter().enumerate() {
         let sheet = &mut Sheet::new(&mut set, target);
-        cpu::extract(&material, sheet);
-        calls::extract(&material, sheet);
-        files::extract(&material, sheet);
-        blocked::extract(&material, sheet);
-        socket::extract(&material, sheet);
-        resources::extract(&material, sheet);
-        profile::extract(&material, sheet);
-        config::extract(&material, sheet, index == 0);
+        cpu::extract(material, sheet);
+        calls::extract(material, sheet);
+        files::extract(material, sheet);
+        blocked::extract(material, sheet);
+        socket::extract(material, sheet);
+        resources::extract(material, sheet);
+        profile::extract(material, sheet);
+        config::extract(material, sheet, index == 0);
     }
     // Looks at the facts of the peers' targets, so it comes last.
     for target in set.targets.clone() {
-        upstream::extract(&material, &mut Sheet::new(&mut set, &target));
-        service::extract(&material, &mut Sheet::new(&mut set, &target));
+        upstream::extract(material, &mut Sheet::new(&mut set, &target));
+        service::extract(material, &mut Sheet::new(&mut set, &target));
     }
     set
 }
@@ -78,14 +77,21 @@ impl<'a> Material<'a> {
         trial: &'a TrialRecord,
         environment: &'a [EnvironmentItem],
         error_limit: f64,
+        verdict: Option<Verdict>,
     ) -> Self {
         let mut material = Self {
             trial,
             environment,
             error_limit,
             observed: None,
+            verdict,
         };
-        material.observed = material.case().map(|case| Observed::of(&case));
+        if let Some(case) = material.case() {
+            let observed = Observed::of(&case);
+            let verdict = material.verdict.take();
+            material.verdict = Some(verdict.unwrap_or_else(|| judge(&case, &observed)));
+            material.observed = Some(observed);
+        }
         material
     }
 

@@ -1,0 +1,60 @@
+//! One examined trial as a record of its own, as `prony diagnose` makes it.
+
+use super::examine::STAGE;
+use crate::host;
+use plan::{Plan, Stage, TrialPlan};
+use record::run::FORMAT;
+use record::{Manifest, RunRecord, TrialRecord, TrialState};
+use std::collections::BTreeMap;
+
+/// The trial as a record of its own, which can be stored, reported and diagnosed again.
+pub fn as_record(
+    command: Vec<String>,
+    error_limit: f64,
+    started: String,
+    trial: TrialRecord,
+) -> RunRecord {
+    let question = format!("What limits {}?", trial.load.url);
+    let plan = Plan {
+        question: question.clone(),
+        stages: vec![Stage {
+            name: STAGE.to_owned(),
+            factors: Vec::new(),
+            baseline: BTreeMap::new(),
+            repeats: 1,
+            examine: true,
+            search: None,
+        }],
+        trials: vec![TrialPlan {
+            id: 0,
+            stage: 0,
+            block: 0,
+            levels: BTreeMap::new(),
+            targets: Vec::new(),
+            load: trial.load.clone(),
+            rate_of_capacity: None,
+            topology: None,
+            irqs: Vec::new(),
+        }],
+        seed: 0,
+        error_limit,
+        tune: None,
+        warnings: Vec::new(),
+        ..Plan::default()
+    };
+    RunRecord {
+        manifest: Manifest {
+            format: FORMAT,
+            prony: env!("CARGO_PKG_VERSION").to_owned(),
+            question,
+            command,
+            started,
+            ended: Some(host::timestamp()),
+            interrupted: trial.state == TrialState::Interrupted,
+        },
+        plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
+        experiment: String::new(),
+        environment: monitor::environment::collect(&linux::Root::default()),
+        trials: vec![trial],
+    }
+}
