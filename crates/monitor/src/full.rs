@@ -5,9 +5,10 @@
 //! `/proc/PID/task/TID/schedstat`; what cannot be seen is not full. The surprise: a running thread's time there is as
 //! old as the last tick of its CPU, so that a look needs some ten ticks between itself and the one before.
 
+use crate::Watched;
 use crate::thread::parse_schedstat;
 use crate::tree::Tree;
-use crate::{Root, Watched};
+use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
 

@@ -241,7 +241,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`Failure`] when no copy can be started at all.
     pub fn aa(&mut self, diagnosis: &Diagnosis) -> Result<(Proof, Measured), Failure> {
-        let launcher = crate::verbs::launcher()?;
+        let launcher = super::launcher()?;
         let nothing = Finding {
             cause: NO_CAUSE.to_owned(),
             title: String::new(),

@@ -1,8 +1,9 @@
 //! Drives one prepared load with the monitors around it, on one clock.
 
 use crate::terminal::Progress;
+use linux::Root;
 use monitor::profile::{ProfileConfig, Profiled, Profiler};
-use monitor::{Extras, Full, Observation, Root, Watch, WatchConfig, Watched};
+use monitor::{Extras, Full, Observation, Watch, WatchConfig, Watched};
 use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::sync::Arc;
 use traffic::{Load, LoadError, MonotonicClock};
