@@ -66,14 +66,14 @@ fn errors(original: &TrialRecord, copy: &TrialRecord, limit: f64) -> Result<(), 
 fn answers(original: (u16, u64), copy: (u16, u64)) -> Result<(), String> {
     if original.0 != copy.0 {
         return Err(format!(
-            "it answers with status {}, the server with {}",
+            "its response has status {}, the server's {}",
             copy.0, original.0
         ));
     }
     let (a, b) = (original.1 as f64, copy.1 as f64);
     if (a - b).abs() > ANSWER * a.max(b) {
         return Err(format!(
-            "its answer has {} bytes, the server's {}",
+            "its response has {} bytes, the server's {}",
             copy.1, original.1
         ));
     }

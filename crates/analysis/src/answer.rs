@@ -435,8 +435,8 @@ fn not_compared(known: Known<'_>, stages: &[&Stage]) -> Answer {
     let cells: Vec<&Cell> = analysis.cells.iter().filter(of_stages).collect();
     let baseline = &stages[0].baseline;
     let is_baseline = |c: &&&Cell| baseline.iter().all(|(f, l)| c.levels.get(f) == Some(l));
-    let pairs = cells.iter().filter_map(|c| c.rate_ratio).map(|r| r.pairs);
-    let pairs = pairs.max().unwrap_or(0);
+    let too_few = cells.iter().find_map(|c| c.no_ratio.clone());
+    let too_few = too_few.map_or(String::new(), |why| format!(" ({why})"));
     let (trials, valid) = cells.iter().fold((0, 0), |(all, valid), c| {
         (all + c.trials.len(), valid + c.valid.len())
     });
@@ -474,9 +474,8 @@ fn not_compared(known: Known<'_>, stages: &[&Stage]) -> Answer {
         ),
         None => (
             format!(
-                "no level has three pairs of valid trials with the baseline {}, and fewer give no interval (at most {})",
-                words::levels(baseline),
-                words::plural(u64::from(pairs), "pair")
+                "no level has three pairs of valid trials with the baseline {}, and fewer give no interval{too_few}",
+                words::levels(baseline)
             ),
             of_valid,
         ),
@@ -651,10 +650,7 @@ mod tests {
         assert_eq!(found.kind, AnswerKind::NotAnswered);
         assert_eq!(found.effect, None);
         let unanswered = found.unanswered.unwrap();
-        assert!(
-            unanswered.what.contains("at most 2 pairs"),
-            "{unanswered:?}"
-        );
+        assert!(unanswered.what.contains("(2 pairs of 3)"), "{unanswered:?}");
         assert!(unanswered.next.contains("repeats"), "{unanswered:?}");
     }
 

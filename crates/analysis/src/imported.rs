@@ -420,8 +420,8 @@ fn verdict(reported: &Reported, error_limit: f64) -> Verdict {
         || reported.value("requests").is_some_and(|n| n <= 0.0);
     if nothing {
         return invalid(
-            format!("{tool} reports that nothing was answered ({source})"),
-            "find out why the server did not answer",
+            format!("{tool} reports that no request was answered ({source})"),
+            "find out why the server did not respond",
         );
     }
     if let Some(share) = reported.error_share().filter(|share| *share > error_limit) {
@@ -431,7 +431,7 @@ fn verdict(reported: &Reported, error_limit: f64) -> Verdict {
                 percent(share),
                 count(reported.ended().unwrap_or(0.0) as u64)
             ),
-            "mend what fails, and load it again",
+            "fix what fails, and load it again",
         );
     }
     let unanswered = ["hey", "oha", "bombardier"].contains(&tool.as_str())

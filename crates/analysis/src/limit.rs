@@ -337,11 +337,11 @@ fn task_evidence(task: &TaskUse, observed: &Observed) -> Vec<Evidence> {
     evidence
 }
 
-/// `the generator had 38 % head-room`.
+/// `the generator had 38 % headroom`.
 pub(crate) fn head_room(observed: &Observed) -> String {
     match observed.busiest_load_thread() {
         Some(thread) => format!(
-            "the generator had {} head-room",
+            "the generator had {} headroom",
             percent((1.0 - thread.busy).max(0.0))
         ),
         None => "the generator's own CPU was not measured".to_owned(),
@@ -511,7 +511,7 @@ fn network_limit(case: &Case<'_>) -> Option<Finding> {
         limit: Limit::Network,
         resource: "retransmissions",
         why: format!(
-            "the path lost segments: {} of those sent were sent again; nobody's CPU was saturated",
+            "the path lost segments: {} of those sent were retransmitted; no CPU was saturated",
             percent(lost)
         ),
         remedy: "look at drops on the path: interface counters, queues, the switch".to_owned(),
@@ -744,7 +744,7 @@ fn unknown(case: &Case<'_>, observed: &Observed) -> Finding {
             format!(
                 "nobody was saturated (the busiest server thread at {busiest}; {room}){in_use}"
             ),
-            "look at connections without an answer, at errors and at the time to connect"
+            "look at connections without a response, at errors and at the time to connect"
                 .to_owned(),
         )
     } else {

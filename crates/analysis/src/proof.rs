@@ -957,16 +957,16 @@ mod tests {
     fn a_stopped_proof_keeps_what_it_has() {
         let mut few = proved_proof();
         let evidence = few.evidence.clone();
-        cut_short(&mut few, 3, 8, "a person stopped it");
+        cut_short(&mut few, 3, 8, "it was interrupted");
         assert_eq!(few.result, "stopped");
         assert_eq!(few.evidence, evidence);
         let mut enough = proved_proof();
-        cut_short(&mut enough, 6, 8, "a person stopped it");
+        cut_short(&mut enough, 6, 8, "it was interrupted");
         assert_eq!(enough.result, "proved");
         assert!(
             enough
                 .why
-                .ends_with("a person stopped it after 6 of 8 blocks")
+                .ends_with("it was interrupted after 6 of 8 blocks")
         );
     }
 
@@ -1018,7 +1018,7 @@ mod tests {
         assert_eq!(loud.result, "not_proved");
         assert_eq!(check(&loud), Status::Supported);
         let mut stopped = proved;
-        cut_short(&mut stopped, 1, 8, "a person stopped it");
+        cut_short(&mut stopped, 1, 8, "it was interrupted");
         assert_eq!(check(&stopped), Status::Supported);
     }
 }

@@ -127,7 +127,7 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
     let all = if all && n > 1 { "all " } else { "" };
     let connections = format!("{all}{}", plural(n, "connection"));
     let requests = format!("{all}{}", plural(n, "request"));
-    let answers = format!("{all}{}", plural(n, "answer"));
+    let responses = format!("{all}{}", plural(n, "response"));
     let timeout = case.spec.timeout;
     let text = match kind {
         FailureKind::ConnectRefused => format!("{peer} refused {connections}"),
@@ -138,16 +138,16 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::NoLocalPort => format!("no local port was free for {connections} to {peer}"),
         FailureKind::NoDescriptor => format!("no file descriptor was free for {connections}"),
         FailureKind::Tls => format!("TLS failed on {connections} to {peer}"),
-        FailureKind::Timeout => format!("{peer} left {requests} without an answer for {timeout}"),
+        FailureKind::Timeout => format!("{peer} left {requests} without a response for {timeout}"),
         FailureKind::Reset => format!("{peer} reset {connections} with a request outstanding"),
-        FailureKind::ClosedEarly => format!("{peer} closed {connections} before an answer"),
-        FailureKind::Truncated => format!("{answers} of {peer} broke off in the middle"),
-        FailureKind::Malformed => format!("{answers} of {peer} were not HTTP/1"),
+        FailureKind::ClosedEarly => format!("{peer} closed {connections} before a response"),
+        FailureKind::Truncated => format!("{responses} of {peer} broke off in the middle"),
+        FailureKind::Malformed => format!("{responses} of {peer} were not HTTP/1"),
         FailureKind::HeadTooLarge => {
-            format!("{answers} of {peer} had a head larger than the buffer")
+            format!("{responses} of {peer} had a head larger than the buffer")
         }
-        FailureKind::Status4xx => format!("{answers} of {peer} had a status of 400 to 499"),
-        FailureKind::Status5xx => format!("{answers} of {peer} had a status of 500 to 599"),
+        FailureKind::Status4xx => format!("{responses} of {peer} had a status of 400 to 499"),
+        FailureKind::Status5xx => format!("{responses} of {peer} had a status of 500 to 599"),
         FailureKind::Io => format!("a socket call failed for {requests} to {peer}"),
     };
     match case.outcome.first_failure.get(&kind) {
@@ -254,7 +254,7 @@ fn silence(case: &Case<'_>) -> Finding {
         format!("no request succeeded: none was sent within {time}")
     } else {
         format!(
-            "no request succeeded: {} answered none of {} within {time}",
+            "no request succeeded: {} responded to none of {} within {time}",
             authority(&case.spec.url),
             plural(sent, "request")
         )
@@ -312,7 +312,7 @@ fn short(case: &Case<'_>, limits: &Limits, due: f64, answered: f64) -> Finding {
         limit: cause.limit,
         resource: cause.resource,
         why: format!(
-            "the schedule was not met: of {}/s offered {}/s were answered ({} late, {} dropped); {}",
+            "the schedule was not met: of {}/s offered {}/s were served ({} late, {} dropped); {}",
             rate(offered),
             rate(achieved),
             count(requests.late),

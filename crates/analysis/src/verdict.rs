@@ -165,7 +165,7 @@ mod tests {
             "99 %",
             "user 33 %",
             "system 66 %",
-            "38 % head-room",
+            "38 % headroom",
         ];
         check(&load, true, Limit::Server, "worker", &words);
         assert_eq!(load.warnings(), Vec::<String>::new());
@@ -196,13 +196,13 @@ mod tests {
             "generator",
             &["88 %"],
         );
-        // In an open loop 88 % is head-room, as long as the schedule was met.
+        // In an open loop 88 % is headroom, as long as the schedule was met.
         check(
             &Load::open(0.5, 0.88),
             true,
             Limit::OfferedLoad,
             "offered_load",
-            &["12 % head-room"],
+            &["12 % headroom"],
         );
         // The server is the busier of two that are not full: the generator is not the limit.
         check(
@@ -262,7 +262,7 @@ mod tests {
             true,
             Limit::OfferedLoad,
             "offered_load",
-            &["82 % head-room"],
+            &["82 % headroom"],
         );
     }
 
@@ -272,7 +272,7 @@ mod tests {
             "1,000/s",
             "met with room",
             "nginx worker 7 on core 0, was at 12 %",
-            "92 % head-room",
+            "92 % headroom",
         ];
         check(
             &Load::open(0.12, 0.08),
@@ -774,7 +774,7 @@ mod tests {
 
     #[test]
     fn a_server_that_was_not_watched_is_not_guessed_at() {
-        let words = ["was not watched", "58 % head-room"];
+        let words = ["was not watched", "58 % headroom"];
         check(
             &Load::closed(0.0, 0.42).remote(),
             true,
@@ -897,7 +897,7 @@ mod tests {
             false,
             Limit::Unknown,
             "",
-            &["all 900 answers of 127.0.0.1:8080 had a status of 500 to 599"],
+            &["all 900 responses of 127.0.0.1:8080 had a status of 500 to 599"],
         );
         let ports = Load::closed(0.2, 0.2).failing(FailureKind::NoLocalPort, 5, 0, "");
         check(
@@ -913,7 +913,7 @@ mod tests {
             false,
             Limit::Unknown,
             "",
-            &["left all 10 requests without an answer for 2.00s"],
+            &["left all 10 requests without a response for 2.00s"],
         );
         let short = Load::closed(0.0, 0.0).change(|l| {
             l.outcome.requests = record::RequestCounts {
@@ -926,7 +926,7 @@ mod tests {
             false,
             Limit::Unknown,
             "",
-            &["answered none of 10 requests within 10.0s"],
+            &["responded to none of 10 requests within 10.0s"],
         );
         assert_eq!(silent.warnings(), Vec::<String>::new());
     }

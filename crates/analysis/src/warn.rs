@@ -201,7 +201,7 @@ fn starved_connections(case: &Case<'_>) -> Option<Warning> {
         Warning::new(
             "connections_without_an_answer",
             format!(
-                "{} of {} never had an answer: the others' response times look better than the service is",
+                "{} of {} never had a response: the others' response times look better than the service is",
                 unanswered,
                 plural(u64::from(case.outcome.connections.asked), "connection")
             ),

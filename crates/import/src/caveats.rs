@@ -24,7 +24,7 @@ pub(crate) fn caveats(reported: &Reported) -> Vec<Warning> {
         "weighttp" => "weighttp is a closed loop; its text says nothing of latency",
         "h2load" => "h2load prints no percentiles, and its --rps sends in lumps",
         "hey" => {
-            "hey is a closed loop even with -q; its rate counts failed requests as well, even where nothing answered"
+            "hey is a closed loop even with -q; its rate counts failed requests as well, even where nothing responded"
         }
         "oha" => {
             "oha's latencies count from the actual send unless it was run with --latency-correction"

@@ -188,7 +188,7 @@ impl Figure {
             }
             Figure::ConnectionsPeak => ("connections_peak", "open at most", "1"),
             Figure::SegmentsPerRequest => ("segments_per_request", "segments/req", "1"),
-            Figure::RetransmitShare => ("retransmit_share", "sent again", "share"),
+            Figure::RetransmitShare => ("retransmit_share", "retransmitted", "share"),
             Figure::TlbLoadsPerRequest => ("dtlb_loads_per_request", "dTLB loads/req", "1"),
             Figure::TlbMissesPerRequest => ("dtlb_misses_per_request", "dTLB misses/req", "1"),
             Figure::WorkerImbalance => ("worker_imbalance", "busiest worker", "fair shares"),

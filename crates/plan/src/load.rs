@@ -152,7 +152,7 @@ fn closed_with_rate(at: usize) -> Found {
         first: "rate".to_owned(),
         second: "arrival = \"closed\"".to_owned(),
         inside: "one load".to_owned(),
-        why: "a closed loop sends when an answer has come, not at a rate",
+        why: "a closed loop sends when a response has arrived, not at a rate",
     };
     Found::at(at, fault)
 }

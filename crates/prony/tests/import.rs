@@ -71,7 +71,7 @@ fn imported_records_are_reported_and_compared() {
     assert!(
         report
             .stdout
-            .contains("reported by wrk and not measured here"),
+            .contains("Reported by wrk and not measured here"),
         "{}",
         report.stdout
     );

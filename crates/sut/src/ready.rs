@@ -23,7 +23,7 @@ pub(crate) fn try_once(
         None => Ok(()),
         Some(path) => match status_of(stream, address, path, longest)? {
             status if status < 400 => Ok(()),
-            status => Err(format!("{path} answers with status {status}")),
+            status => Err(format!("{path} responds with status {status}")),
         },
     }
 }
@@ -50,7 +50,7 @@ fn status_of(
 ) -> Result<u16, String> {
     ask(stream, address, path, longest)
         .map_err(|e| format!("asking {address} for {path}: {e}"))?
-        .ok_or_else(|| format!("the answer to {path} is not HTTP"))
+        .ok_or_else(|| format!("the response to {path} is not HTTP"))
 }
 
 fn ask(
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(said("HTTP/1.0 301\r\n\r\n"), Ok(()));
         assert_eq!(
             said("HTTP/1.1 503 Busy\r\n\r\n"),
-            Err("/up answers with status 503".to_owned())
+            Err("/up responds with status 503".to_owned())
         );
         for answer in [
             "",
@@ -121,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(
                 said(answer),
-                Err("the answer to /up is not HTTP".to_owned()),
+                Err("the response to /up is not HTTP".to_owned()),
                 "{answer}"
             );
         }

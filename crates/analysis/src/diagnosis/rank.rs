@@ -414,7 +414,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
     Finding {
         cause: "nothing_answered".to_owned(),
         variant: None,
-        title: "Nothing was answered as asked".to_owned(),
+        title: "No request succeeded".to_owned(),
         target: String::new(),
         confidence: 1.0,
         status: Status::Supported,

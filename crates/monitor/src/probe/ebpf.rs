@@ -77,13 +77,13 @@ const ARRIVALS: [Attachment; 2] = [
         "data_ready",
         "sk_data_ready",
         "arrivals",
-        "arrival of upstreams' answers",
+        "arrival of upstreams' responses",
     ),
     attachment(
         "data_ready_old",
         "tcp_probe",
         "arrivals",
-        "arrival of upstreams' answers",
+        "arrival of upstreams' responses",
     ),
 ];
 

@@ -2,7 +2,7 @@
 
 use analysis::{RunAnalysis, Search};
 use plan::{Plan, TrialPlan};
-use record::Arrival;
+use record::{Arrival, RunRecord};
 
 /// Why a trial has no rate.
 #[derive(Debug)]
@@ -26,14 +26,16 @@ pub fn search_of<'a>(
 /// The arrivals of a trial: those of its plan, a share of what earlier stages found, or the step that the search is at.
 pub fn arrival(
     plan: &Plan,
+    record: &RunRecord,
     analysis: &RunAnalysis,
     trial: &TrialPlan,
 ) -> Result<Arrival, Unresolved> {
     let rate = match (search_of(plan, analysis, trial), trial.rate_of_capacity) {
         (Some(search), _) => search.next_per_s(),
-        (None, Some(share)) => analysis
-            .full_rate_per_s(plan, trial.stage)
-            .map(|full| (full * share).round().max(1.0)),
+        (None, Some(share)) => rate_before(plan, record, trial.id).or_else(|| {
+            let full = analysis.full_rate_per_s(plan, trial.stage)?;
+            Some((full * share).round().max(1.0))
+        }),
         (None, None) => return Ok(trial.load.arrival),
     };
     let per_s = rate.ok_or_else(|| unresolved(trial))?;
@@ -41,6 +43,14 @@ pub fn arrival(
         Arrival::Poisson { seed, .. } => Arrival::Poisson { per_s, seed },
         Arrival::Constant { .. } | Arrival::Closed => Arrival::Constant { per_s },
     })
+}
+
+/// The rate that was offered in the trial that this one measures again, or is beside: the full rate may have become
+/// another since, and both are to be of one cell.
+fn rate_before(plan: &Plan, record: &RunRecord, id: u32) -> Option<f64> {
+    let again = plan.again.iter().find(|a| a.trial == id)?;
+    let before = record.trials.iter().find(|t| t.id == again.of)?;
+    before.load.arrival.offered_per_s()
 }
 
 /// Whether the trial's rate is a share of what a search should have found and did not.

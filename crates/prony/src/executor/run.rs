@@ -83,7 +83,7 @@ pub fn run(
                     store_failed = save_plan(&plan, &mut record, store);
                     continue;
                 }
-                rate::arrival(&plan, &analysed, &trial)
+                rate::arrival(&plan, &record, &analysed, &trial)
             }
             false => Ok(trial.load.arrival),
         };
@@ -224,14 +224,6 @@ fn measure_again(plan: &mut Plan, record: &RunRecord) -> Result<bool, Failure> {
         ));
     }
     Ok(again > 0)
-}
-
-/// The rate that was offered in the trial that this one measures again, or is beside: the capacity may have become
-/// another since, and both are to be of one cell.
-fn rate_before(plan: &Plan, record: &RunRecord, id: u32) -> Option<f64> {
-    let again = plan.again.iter().find(|a| a.trial == id)?;
-    let before = record.trials.iter().find(|t| t.id == again.of)?;
-    before.load.arrival.offered_per_s()
 }
 
 /// Stores the plan with its new block, so that an interrupted run can be continued with it.

@@ -552,7 +552,7 @@ impl Lines<'_> {
     fn next_of_capacity(&self, capacity: &Capacity) -> Sentence {
         let s = sentence(Said::Next, "/remedy");
         let s = match first_sentence(&self.answer.remedy) {
-            "" => s.words("nothing stands in the way."),
+            "" => s.words("nothing to fix was found."),
             remedy => s.words(format!("{remedy}.")),
         };
         match (capacity.trials < FEWEST_TRIALS, &capacity.cause) {

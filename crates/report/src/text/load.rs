@@ -156,7 +156,7 @@ fn counts(outcome: &LoadOutcome) -> Vec<Vec<String>> {
     for (n, fate) in [
         (requests.late, "late"),
         (requests.dropped, "dropped"),
-        (requests.retried, "sent again"),
+        (requests.retried, "resent"),
     ] {
         if n > 0 {
             fates += &format!(", {} {fate}", count(n));
@@ -291,7 +291,7 @@ pub fn progress_line(spec: &LoadSpec, started_at: Nanos, slice: &Interval) -> St
             Nanos(slice.response_ns_p99).to_string()
         );
     } else {
-        line += "  no answer yet in this slice";
+        line += "  no response yet in this slice";
     }
     line += &format!(
         "  errors {}  generator {}",

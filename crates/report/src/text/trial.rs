@@ -21,7 +21,7 @@ pub fn trial_line(trial: &TrialAnalysis) -> String {
                 .generator_utilization
                 .map_or_else(|| "-".to_owned(), percent)
         ),
-        _ => "no answer".to_owned(),
+        _ => "no response".to_owned(),
     };
     let disturbed = trial.foreign_cores.filter(|_| trial.is_disturbed());
     let disturbed = disturbed.map_or_else(String::new, |cores| {

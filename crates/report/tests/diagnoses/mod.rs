@@ -148,7 +148,7 @@ fn worker_station() -> Station {
     Station {
         name: "worker".into(),
         target: "server".into(),
-        why: "nginx worker 1234 on core 0 was busy 99 % of the time; the generator had 38 % head-room".into(),
+        why: "nginx worker 1234 on core 0 was busy 99 % of the time; the generator had 38 % headroom".into(),
     }
 }
 
@@ -209,7 +209,7 @@ fn ruled() -> Vec<RuledOut> {
             "loss",
             "Loss between client and server",
             "",
-            "0 segments sent again in 3,000 requests",
+            "0 segments retransmitted in 3,000 requests",
         ),
         ruled_out(
             "delayed_ack",

@@ -65,7 +65,7 @@ fn read_answer(
             }
             Some(head) => break (head, received.split_off(head.head_len)),
             None if received.len() > HEAD_MAX => {
-                return Err(io::Error::other("the head of the answer does not end"));
+                return Err(io::Error::other("the head of the response does not end"));
             }
             None => match stream.read(&mut piece)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -53,7 +53,7 @@ impl fmt::Display for Detail {
             Detail::Text(text) => f.write_str(text),
             Detail::Codec(error) => write!(f, "{error}"),
             Detail::Tls(error) => write!(f, "TLS: {error}"),
-            Detail::Status(status) => write!(f, "the server answered with status {status}"),
+            Detail::Status(status) => write!(f, "the server responded with status {status}"),
         }
     }
 }

@@ -12,7 +12,7 @@ use record::{Answer, Arrival, Body, FailureKind, Histogram, LoadOutcome, LoadSpe
 
 const LOAD: &str = "load";
 const SINGLE_CLIENT: &str = "load of a single client";
-const ANSWER: &str = "one answer";
+const ANSWER: &str = "one response";
 /// Windows of the quanta, ms.
 const QUANTA: [(&str, f64, f64); 4] = [
     ("40ms", 38.0, 50.0),
@@ -152,7 +152,7 @@ fn failures(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
         ("504", 504, 504),
     ] {
         let name = format!("client.status_{name}_share");
-        sheet.divided(&name, within(from, to), answers, LOAD, "nothing answered");
+        sheet.divided(&name, within(from, to), answers, LOAD, "no response arrived");
     }
 }
 
@@ -208,7 +208,7 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
         .sum();
     let requests = slices.max(outcome.requests.completed) as f64;
     let requests = (requests > 0.0).then_some(requests);
-    let none = "nothing answered";
+    let none = "no response arrived";
     let opened = connections.opened as f64;
     sheet.divided(
         "client.connects_per_request",
@@ -367,7 +367,7 @@ fn rate_spread(outcome: &LoadOutcome) -> Option<f64> {
 
 fn single_client(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let single_client = material.single_client();
-    let reason = "no load of a single client was made, or nothing answered it";
+    let reason = "no load of a single client was made, or it got no response";
     let of = |get: &dyn Fn(&LoadOutcome) -> Option<f64>| single_client.and_then(get);
     let values = [
         ("client.single_client_p50_ms", of(&|l| ms(&l.response, 0.5))),
@@ -406,7 +406,7 @@ fn single_client(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn answer(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let answer = material.examination().and_then(|e| e.answer.as_ref());
-    let reason = "no single answer was examined";
+    let reason = "no single response was examined";
     let received = sheet.value("client.received_bytes_per_request");
     match (answer, received) {
         (Some(answer), _) => sheet.known("client.answer_bytes", answer.body_bytes as f64, ANSWER),

@@ -99,7 +99,7 @@ fn totals(material: &Material<'_>, observed: &Observed, tasks: &[&TaskUse], shee
     let used: f64 = tasks.iter().map(|t| t.busy).sum();
     let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
     let cpu_us = seconds.map(|s| used * s * 1e6);
-    let none = "nothing answered";
+    let none = "no response arrived";
     sheet.divided(
         "cpu.us_per_request",
         cpu_us,

@@ -127,7 +127,7 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     let mean_ms = sum_ns
         .filter(|_| seen > 0.0)
         .map(|sum_ns| sum_ns as f64 / seen / 1e6);
-    let unseen = "the arrival of the upstreams' answers was not seen";
+    let unseen = "the arrival of the upstreams' responses was not seen";
     sheet.maybe(name, mean_ms, SOURCE, unseen);
 }
 
