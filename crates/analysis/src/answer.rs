@@ -57,7 +57,6 @@ impl AnswerMetric {
 /// What a level does against another, in one setting of the other factors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
-    /// Stage.
     pub stage: String,
     /// Level compared with: of the factors that the baseline fixes.
     pub from: Levels,
@@ -67,7 +66,6 @@ pub struct Effect {
     pub setting: Levels,
     /// Median and range at `from`.
     pub before: Option<Spread>,
-    /// At `to`.
     pub after: Option<Spread>,
     /// `to` divided by `from`, with its interval.
     pub ratio: Ratio,
@@ -83,18 +81,16 @@ impl Effect {
 /// A level that could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Uncompared {
-    /// Stage.
     pub stage: String,
     /// Levels of all factors.
     pub levels: Levels,
-    /// Pairs of valid trials with the baseline; three give an interval.
-    pub pairs: u32,
+    /// Why: as the cell says, `2 pairs of 3` or `not measured`.
+    pub why: String,
 }
 
 /// How much is held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
-    /// Stage.
     pub stage: String,
     /// Levels with the highest rate.
     pub levels: Levels,
@@ -136,8 +132,8 @@ pub struct Answer {
     pub kind: AnswerKind,
     /// What a comparison is judged by.
     pub metric: AnswerMetric,
-    /// What the level that matters does; `null` without a comparison. Where `no_difference_above` is set it is the level
-    /// that is farthest from the baseline.
+    /// What the level that matters does; `null` without a comparison. Where `no_difference_above` is set it is the
+    /// level that is farthest from the baseline.
     pub effect: Option<Effect>,
     /// The other levels in the same setting, in the order of the file.
     pub others: Vec<Effect>,
@@ -347,7 +343,10 @@ fn uncompared(known: Known<'_>, stage: &Stage, metric: AnswerMetric) -> Vec<Unco
         .map(|c| Uncompared {
             stage: stage.name.clone(),
             levels: c.levels.clone(),
-            pairs: metric.of(c).map_or(0, |r| r.pairs),
+            why: match &c.no_ratio {
+                Some(why) => why.clone(),
+                None => "no interval".to_owned(),
+            },
         })
         .collect()
 }
@@ -377,8 +376,8 @@ fn matters<'a>(known: Known<'_>, stage: &Stage, effects: &'a [Effect]) -> Option
     })
 }
 
-/// The best of the other levels against the worst, where the worst is worse than the baseline and the best of the others
-/// is shown to be better than it. Over pairs of the same block, as the ratios to the baseline are.
+/// The best of the other levels against the worst, where the worst is worse than the baseline and the best of the
+/// others is shown to be better than it. Over pairs of the same block, as the ratios to the baseline are.
 fn better(
     known: Known<'_>,
     stage: &Stage,

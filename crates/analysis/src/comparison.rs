@@ -78,7 +78,6 @@ pub enum Judgement {
 pub struct FigureCompared {
     /// `rate_per_s`, `response_ns_p50`, `response_ns_p99`, `cpu_us_per_request`, `calls_per_request`.
     pub figure: String,
-    /// Unit.
     pub unit: String,
     /// Over the valid trials of the first record.
     pub before: Spread,
@@ -110,7 +109,6 @@ pub struct CpuCompared {
 /// One cell that both records have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellCompared {
-    /// Stage.
     pub stage: String,
     /// Level of each factor.
     pub levels: Levels,
@@ -133,7 +131,6 @@ pub struct CellCompared {
 pub struct Refused {
     /// Its name.
     pub cell: String,
-    /// Why.
     pub why: String,
 }
 

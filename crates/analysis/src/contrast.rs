@@ -4,9 +4,10 @@
 //!
 //! Everything is computed on logarithms, so that twice and half are equally far from equal. Where ranks decide, the
 //! estimate is that of Hodges and Lehmann (1963): the median of all Walsh averages of the pairs, or of all differences
-//! between two samples. It bears 29 % of outliers and costs 5 % where there are none. Its interval and its p-value invert
-//! Wilcoxon's tests, which assume nothing of the noise but that two equal arms could change places; the random order
-//! inside a block makes that true whatever drifts (Fisher's randomisation argument; Lehmann: Nonparametrics, 1.2 and 3.1).
+//! between two samples. It bears 29 % of outliers and costs 5 % where there are none. Its interval and its p-value
+//! invert Wilcoxon's tests, which assume nothing of the noise but that two equal arms could change places; the random
+//! order inside a block makes that true whatever drifts (Fisher's randomisation argument; Lehmann: Nonparametrics,
+//! 1.2 and 3.1).
 //!
 //! The surprise: with few trials the ranks cannot reach 5 %, however large the effect (five pairs: 6.25 %; and the
 //! correction for several comparisons asks for more). Then Student's t takes over, which assumes normal noise, and the

@@ -29,7 +29,6 @@ pub struct ReportedGain {
 pub struct ReportedCell {
     /// Trial that holds it.
     pub trial: u32,
-    /// The figure.
     pub figure: ReportedFigure,
     /// Against the baseline's column; `None` in that column and without one.
     pub gain: Option<ReportedGain>,
@@ -48,7 +47,6 @@ pub struct ReportedRow {
 /// What was reported of a stage, levels of one factor side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportedTable {
-    /// Stage.
     pub stage: String,
     /// The one figure that it holds; empty for several.
     pub figure: String,
@@ -60,7 +58,6 @@ pub struct ReportedTable {
     pub columns: Vec<String>,
     /// Tools that reported.
     pub tools: Vec<String>,
-    /// Rows.
     pub rows: Vec<ReportedRow>,
 }
 

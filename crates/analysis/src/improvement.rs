@@ -1,4 +1,5 @@
-//! The path of an improvement (`diagnose --improve`): what was found, what was changed, what the change brought, and where it ended.
+//! The path of an improvement (`diagnose --improve`): what was found, what was changed, what the change brought, and
+//! where it ended.
 
 use crate::{Change, Proof, ProofRatio};
 use schemars::JsonSchema;
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 pub struct ImprovementStep {
     /// Cause that led to it.
     pub cause: String,
-    /// Its title.
     pub title: String,
     /// What was changed.
     pub changes: Vec<Change>,

@@ -32,7 +32,6 @@ pub enum PerRequest {
     RunQueue,
     /// Reads of a socket or file.
     Reads,
-    /// Writes to it.
     Writes,
     /// Other system calls.
     Calls,
@@ -90,7 +89,6 @@ impl Difference {
 /// One quantity of a request that differs between the two cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MechanismChange {
-    /// What it is.
     pub what: PerRequest,
     /// Target; empty for all targets together.
     pub target: String,
@@ -125,7 +123,6 @@ impl MechanismChange {
 pub struct CauseSeen {
     /// Name in the catalogue.
     pub cause: String,
-    /// Its title.
     pub title: String,
     /// Target that it concerns; empty for the host, the client or the path between.
     pub target: String,

@@ -1,14 +1,14 @@
 //! Did a change do what its cause predicts? A verdict over interleaved blocks and two signatures.
 //!
-//! A block holds three loads, one of each copy: the server as it is (U), its identical twin (T), and the changed one (C).
-//! *Proved* needs three things at once: the one metric that was named before the first load moved for the better beyond
-//! the noise (and no other for the worse), the mechanism's own signal moved as predicted, and a control signal did not
-//! move. The surprise: a metric that moved while the signature stayed is not a success of the change but of the
-//! environment, and is reported as such.
+//! A block holds three loads, one of each copy: the server as it is (U), its identical twin (T), and the changed
+//! one (C). *Proved* needs three things at once: the one metric that was named before the first load moved for the
+//! better beyond the noise (and no other for the worse), the mechanism's own signal moved as predicted, and a control
+//! signal did not move. The surprise: a metric that moved while the signature stayed is not a success of the change
+//! but of the environment, and is reported as such.
 //!
-//! **The test.** All ratios are Hodges-Lehmann estimates on logarithms with Wilcoxon's intervals (see `contrast`), so half
-//! and twice are equally far from equal. With `c = ln C/U`, `d = ln C/T`, `a = ln T/U` over the blocks, signs turned so that
-//! above 0 is better, the metric has improved when
+//! **The test.** All ratios are Hodges-Lehmann estimates on logarithms with Wilcoxon's intervals (see `contrast`), so
+//! half and twice are equally far from equal. With `c = ln C/U`, `d = ln C/T`, `a = ln T/U` over the blocks, signs
+//! turned so that above 0 is better, the metric has improved when
 //!
 //! ```text
 //! low(c) > 0  and  low(d) > 0            both 95 % intervals exclude "no better"
@@ -16,21 +16,21 @@
 //! ```
 //!
 //! The first line is the min test for a treatment that must beat each of several others (Laska and Meisner 1989), an
-//! intersection-union test (Berger 1982): each part has the level 2.5 % on its side, so the whole has at most 2.5 %, and no
-//! correction is due. Each part assumes only that two equal copies could change places inside a block. The pooled
-//! contrast `ln C - (ln U + ln T)/2` would use the twin with a smaller variance (1.5 instead of 2 of a load's), but its sign
-//! is not symmetric where noise is not (one slow load in a block makes it positive for two of three arms), and in
-//! simulations it proved up to 9 % of changes that did nothing.
+//! intersection-union test (Berger 1982): each part has the level 2.5 % on its side, so the whole has at most 2.5 %,
+//! and no correction is due. Each part assumes only that two equal copies could change places inside a block. The
+//! pooled contrast `ln C - (ln U + ln T)/2` would use the twin with a smaller variance (1.5 instead of 2 of a
+//! load's), but its sign is not symmetric where noise is not (one slow load in a block makes it positive for two of
+//! three arms), and in simulations it proved up to 9 % of changes that did nothing.
 //!
-//! The second line is what the twin adds. A copy differs from its like by where its memory came to lie (Mytkowicz et al.
-//! 2009), and by as much in every block, so no number of blocks shows it. Two copies have one degree of freedom for that:
-//! a test by Student's t would ask for 5.5 times their distance and find nothing. Once the distance holds 5 % as long as
-//! copies differ by no more than two thirds of one load's noise (`simulated::proofs`; `bench/README.md` has what copies of a
-//! real server differ by).
+//! The second line is what the twin adds. A copy differs from its like by where its memory came to lie (Mytkowicz et
+//! al. 2009), and by as much in every block, so no number of blocks shows it. Two copies have one degree of freedom
+//! for that: a test by Student's t would ask for 5.5 times their distance and find nothing. Once the distance holds 5
+//! % as long as copies differ by no more than two thirds of one load's noise (`simulated::proofs`; `bench/README.md`
+//! has what copies of a real server differ by).
 //!
 //! Simulated, a proof of [`BLOCKS`] blocks calls a change that does nothing an improvement in at most 1 % of the cases,
-//! whatever drifts, changes its speed or has outliers, and finds a true effect of 10 % nine times in ten at 3 % of noise a
-//! load, and seven times in ten at 5 %.
+//! whatever drifts, changes its speed or has outliers, and finds a true effect of 10 % nine times in ten at 3 % of
+//! noise a load, and seven times in ten at 5 %.
 //!
 //! **The other metrics** cannot prove. They are tested for having become worse in the same way, corrected by Holm's
 //! procedure among themselves, because any of them takes the proof away.
@@ -142,7 +142,6 @@ impl Metric {
 /// One load's figures; `None` where it had none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Arm {
-    /// Successes per second.
     pub rate_per_s: Option<f64>,
     /// CPU of all its processes per request, microseconds.
     pub cpu_us_per_request: Option<f64>,
@@ -192,11 +191,9 @@ pub fn turn(block: usize, turn: usize, arms: usize) -> usize {
 pub struct Mechanism {
     /// Fact's name.
     pub signal: String,
-    /// Its unit.
     pub unit: String,
     /// Without the change; `None` when it could not be seen.
     pub before: Option<f64>,
-    /// With it.
     pub after: Option<f64>,
     /// Predicted: it falls (`true`) or rises.
     pub falls: bool,
@@ -538,8 +535,8 @@ pub fn put_back(proof: &mut Proof, changed: &[Arm], back: &[Arm], mechanism: Opt
 }
 
 /// How far a cause has been shown after `proof`, which was `before`. Only a measurement that contradicts the cause
-/// refutes it: not one that could not be made, was stopped, could not see the mechanism, or left an improvement possible
-/// that would have been worth the change.
+/// refutes it: not one that could not be made, was stopped, could not see the mechanism, or left an improvement
+/// possible that would have been worth the change.
 pub fn status_after(before: Status, proof: &Proof) -> Status {
     let decides = |r: &&ProofRatio| r.role == METRIC || r.role == AGAINST_TWIN;
     let deciding: Vec<&ProofRatio> = proof.evidence.iter().filter(decides).collect();
@@ -868,7 +865,7 @@ mod tests {
             (1.0 / 2.2, false),
         ] {
             let of = |changed: f64, metric| {
-                let middle = (1.0 * noise as f64).sqrt();
+                let middle = f64::sqrt(noise);
                 let blocks = steady(1_000.0, 1_000.0 * noise, 1_000.0 * middle * changed);
                 judged(&blocks, metric, Some(&falls), None).result
             };

@@ -112,8 +112,8 @@ fn at_its_best(cell: &Cell) -> String {
     }
 }
 
-/// A closed-loop trial that was faster than the best cell, and that the generator limited or whose cell is not measured,
-/// when the server did not limit the best cell: the server can do more, and this run cannot say how much.
+/// A closed-loop trial that was faster than the best cell, and that the generator limited or whose cell is not
+/// measured, when the server did not limit the best cell: the server can do more, and this run cannot say how much.
 fn faster_but_not_measured<'a>(
     best: &Cell,
     verdict: &Verdict,

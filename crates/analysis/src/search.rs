@@ -29,7 +29,6 @@ const MOST_SILENT: usize = 2;
 pub struct Search {
     /// Stage's name.
     pub stage: String,
-    /// Levels.
     pub levels: Levels,
     /// Rate that it begins at, per second: the highest that a closed loop before it reached; `null` without one.
     pub bound_per_s: Option<f64>,
@@ -44,7 +43,6 @@ pub struct Search {
 /// One step: a short trial at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchStep {
-    /// The trial.
     pub trial: u32,
     /// Rate that was offered, per second.
     pub offered_per_s: f64,

@@ -74,7 +74,6 @@ pub struct Verdict {
 pub struct LatencySummary {
     /// Smallest.
     pub min: u64,
-    /// Mean.
     pub mean: f64,
     /// Median.
     pub p50: u64,
@@ -138,7 +137,6 @@ pub struct TrialAnalysis {
     pub id: u32,
     /// Stage's name.
     pub stage: String,
-    /// Block.
     pub block: u32,
     /// Level of each factor.
     pub levels: Levels,
@@ -156,7 +154,8 @@ pub struct TrialAnalysis {
     pub error_share: Option<f64>,
     /// The generator's CPU per completed request, microseconds; spinning left out.
     pub generator_cpu_us_per_request: Option<f64>,
-    /// The most of the mean response time that the generator's pauses can be, 0 to 1; `None` where they were not counted.
+    /// The most of the mean response time that the generator's pauses can be, 0 to 1; `None` where they were not
+    /// counted.
     pub pause_share: Option<f64>,
     /// CPU of all target processes per completed request, microseconds.
     pub target_cpu_us_per_request: Option<f64>,
@@ -166,8 +165,8 @@ pub struct TrialAnalysis {
     /// for too short a time to tell.
     #[serde(default)]
     pub foreign_cores: Option<f64>,
-    /// The trial that measured this one again, because programs outside the experiment took CPU in it; its figures stand
-    /// in the cell in place of these.
+    /// The trial that measured this one again, because programs outside the experiment took CPU in it; its figures
+    /// stand in the cell in place of these.
     #[serde(default)]
     pub replaced_by: Option<u32>,
     /// A person stopped it before its end: it speaks neither for its cell nor against it.
@@ -201,7 +200,6 @@ impl TrialAnalysis {
 /// Median and spread over the valid trials of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// Median.
     pub median: f64,
     /// Smallest.
     pub min: f64,
@@ -283,7 +281,6 @@ impl Ratio {
 pub struct Cell {
     /// Stage's name.
     pub stage: String,
-    /// Levels.
     pub levels: Levels,
     /// Trials planned.
     pub planned: u32,
@@ -299,13 +296,12 @@ pub struct Cell {
     /// where it has figures.
     #[serde(default)]
     pub not_measured: Option<String>,
-    /// Offered rate per second.
     pub offered_per_s: Option<Spread>,
     /// Successes per second, of the steady part of each trial (see [`Steady`]).
     pub achieved_per_s: Option<Spread>,
-    /// Longest warm-up within the measured part that the rates of the used trials leave out, s. Where it is above 0, the
-    /// rate is of a shorter window than p50, p99 and CPU, which are of the whole measured part; 0: all are of one window;
-    /// `null`: no trial was long enough to be tested.
+    /// Longest warm-up within the measured part that the rates of the used trials leave out, s. Where it is above 0,
+    /// the rate is of a shorter window than p50, p99 and CPU, which are of the whole measured part; 0: all are of one
+    /// window; `null`: no trial was long enough to be tested.
     #[serde(default)]
     pub rate_dropped_s: Option<f64>,
     /// Median response time, ns.
@@ -362,7 +358,6 @@ pub struct Knee {
     pub axis: String,
     /// The last load at which more load still paid.
     pub at: f64,
-    /// Rate there, per second.
     pub achieved_per_s: f64,
     /// p99 there, ns; `null` where no latency is known, as of some results of other tools.
     pub response_ns_p99: Option<f64>,

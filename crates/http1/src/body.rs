@@ -27,7 +27,6 @@ enum State {
     DataLf,
     /// At the start of a line behind the last chunk.
     Trailer,
-    /// In a trailer field.
     TrailerField,
     /// Behind the CR of a trailer field.
     TrailerLf,

@@ -58,7 +58,6 @@ pub struct ImportedResult {
     pub trial: u32,
     /// Stage of that trial.
     pub stage: String,
-    /// Its levels.
     pub levels: Levels,
     /// What the tool said.
     pub reported: Reported,
@@ -67,20 +66,17 @@ pub struct ImportedResult {
 /// Lines that looked like a result and were not taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// File.
     pub file: String,
     /// First line, from 1.
     pub from: u32,
     /// Last line.
     pub to: u32,
-    /// Why.
     pub why: String,
 }
 
 /// What came of an import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// The record.
     pub record: RunRecord,
     /// Its results, in the order of the texts.
     pub results: Vec<ImportedResult>,

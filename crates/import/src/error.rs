@@ -5,7 +5,6 @@ use plan::near_miss;
 /// Why a text gave no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The format is unknown.
     #[error("unknown format `{name}`{}", near.as_ref().map_or_else(String::new, |n| format!("; did you mean `{n}`?")))]
     UnknownFormat {
         /// As typed.
@@ -15,14 +14,10 @@ pub enum ImportError {
     },
     /// There is nothing in the file.
     #[error("`{file}` is empty")]
-    Empty {
-        /// File.
-        file: String,
-    },
+    Empty { file: String },
     /// The file is no text.
     #[error("`{file}` is not a text: byte {at} of it is {byte:#04x}")]
     Binary {
-        /// File.
         file: String,
         /// Offset, from 0.
         at: usize,
@@ -32,11 +27,9 @@ pub enum ImportError {
     /// What was found is of another tool.
     #[error("`{file}` holds no result of {format}; line {line} begins one of {detected}")]
     OtherFormat {
-        /// File.
         file: String,
         /// As typed.
         format: String,
-        /// What it is.
         detected: String,
         /// Line, from 1.
         line: u32,
@@ -44,7 +37,6 @@ pub enum ImportError {
     /// A result began and did not end, or contradicts itself.
     #[error("`{file}`, lines {from} to {to}: {why}")]
     NotWhole {
-        /// File.
         file: String,
         /// First line, from 1.
         from: u32,
@@ -56,7 +48,6 @@ pub enum ImportError {
     /// Nothing in it is known.
     #[error("nothing in `{file}` (to line {lines}) is a result of {format}")]
     Unknown {
-        /// File.
         file: String,
         /// As typed, or what `auto` knows.
         format: String,

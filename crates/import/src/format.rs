@@ -7,13 +7,10 @@ pub enum Format {
     Auto,
     /// ApacheBench.
     Ab,
-    /// wrk.
     Wrk,
-    /// wrk2.
     Wrk2,
     /// weighttp, old text or JSON.
     Weighttp,
-    /// h2load.
     H2load,
     /// oha, text or JSON.
     Oha,
@@ -23,7 +20,6 @@ pub enum Format {
     K6,
     /// fortio, text or JSON.
     Fortio,
-    /// hey.
     Hey,
     /// bombardier, text or JSON.
     Bombardier,
@@ -33,9 +29,7 @@ pub enum Format {
     Hdr,
     /// `strace -c`, and sizes counted by `uniq -c`.
     Strace,
-    /// vmstat.
     Vmstat,
-    /// mpstat.
     Mpstat,
     /// Tables of numbers in a text.
     Table,

@@ -22,29 +22,22 @@ pub struct Stat {
     pub parent: i32,
     /// Its session (setsid(2)).
     pub session: i32,
-    /// Minor faults.
     pub minor_faults: u64,
     /// Minor faults of children that ended and were waited for; the other fields of children are alike.
     pub children_minor_faults: u64,
-    /// Major faults.
     pub major_faults: u64,
-    /// Of its children.
     pub children_major_faults: u64,
     /// Ticks in user mode.
     pub user_ticks: u64,
     /// Ticks in the kernel.
     pub system_ticks: u64,
-    /// Of its children.
     pub children_user_ticks: u64,
-    /// Of its children.
     pub children_system_ticks: u64,
     /// Nice value: 0 is normal, 19 yields most.
     pub nice: i32,
-    /// Threads.
     pub threads: u64,
     /// Start time in ticks since boot: with the pid it names a process for certain.
     pub start_ticks: u64,
-    /// Resident pages.
     pub rss_pages: u64,
 }
 

@@ -50,7 +50,6 @@ pub enum MonitorError {
     /// A device that was asked for does not exist.
     #[error("there is no network device `{name}`, only {known}")]
     NoDevice {
-        /// Its name.
         name: String,
         /// Those that exist, separated by commas.
         known: String,
@@ -58,7 +57,6 @@ pub enum MonitorError {
     /// The groups of a process have no such controller where it can be read.
     #[error("no group of {target} under /sys/fs/cgroup has the {controller} controller")]
     NoController {
-        /// The target.
         target: String,
         /// `cpu` or `memory`.
         controller: &'static str,

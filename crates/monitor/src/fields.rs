@@ -40,7 +40,6 @@ pub struct Field {
     pub key: &'static str,
     /// From the file's unit to the signal's.
     pub scale: Scale,
-    /// The signal.
     pub signal: Signal,
 }
 

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// One row of the table of signals in ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Name.
     pub name: &'static str,
     /// Unit of the values.
     pub unit: &'static str,

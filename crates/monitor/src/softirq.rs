@@ -34,7 +34,6 @@ const KINDS: [(&str, &str); 5] = [
 /// Calls of a kind on a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
-    /// Core.
     pub core: u32,
     /// Kind, as in the table of signals.
     pub kind: &'static str,

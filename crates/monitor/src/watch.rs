@@ -49,7 +49,6 @@ pub struct WatchConfig {
     pub interval: Nanos,
     /// Time between samples of what is expensive or changes slowly, and between looks for new processes.
     pub slow_interval: Nanos,
-    /// The targets.
     pub targets: Vec<Watched>,
     /// prony's own process, watched without its descendants; `None` does not watch it.
     pub generator: Option<i32>,

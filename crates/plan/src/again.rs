@@ -1,8 +1,8 @@
 //! Trials that are measured again at the end of a run, because programs outside the experiment took CPU in them.
 //!
 //! A trial is compared within its block, so one that is measured again makes a block of its own together with the
-//! baseline that it is compared with, or with all that are compared with it. The surprise: it is measured again once. On
-//! a host that is never quiet a second time would tell no more than the first.
+//! baseline that it is compared with, or with all that are compared with it. The surprise: it is measured again once.
+//! On a host that is never quiet a second time would tell no more than the first.
 
 use crate::order::SplitMix;
 use crate::{Levels, Plan, TrialPlan, expand};

@@ -69,7 +69,6 @@ pub enum Fault {
         what: String,
         /// What it must be.
         expected: String,
-        /// What it is.
         found: String,
     },
     /// Something that every experiment needs is not there.
@@ -113,7 +112,6 @@ pub enum Fault {
     Keyed {
         /// The load field.
         field: String,
-        /// Its keys.
         keys: String,
         /// The factor that comes closest, with its levels.
         factor: Option<(String, String)>,
@@ -123,7 +121,6 @@ pub enum Fault {
     KeyedBySeveral {
         /// The load field.
         field: String,
-        /// The factors.
         factors: String,
     },
     /// A URL that cannot be loaded.
@@ -136,10 +133,7 @@ pub enum Fault {
     },
     /// A target that no trial starts.
     #[error("target `{target}` is never used: no URL names it and no used target's template does")]
-    Unused {
-        /// The target.
-        target: String,
-    },
+    Unused { target: String },
     /// Targets that wait for each other.
     #[error("the targets {targets} need each other's address: none of them can be started first")]
     Cycle {
@@ -174,7 +168,6 @@ pub enum Fault {
         crate::MOST_TRIALS
     )]
     TooManyTrials {
-        /// The stage.
         stage: String,
         /// Cells times repeats.
         trials: u64,

@@ -253,7 +253,6 @@ impl Over {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FigureOver {
-    /// The figure.
     pub figure: Figure,
     /// Over the repeats.
     pub over: Over,

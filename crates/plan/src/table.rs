@@ -59,7 +59,6 @@ impl TableKind {
 /// A table as the experiment asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableSpec {
-    /// Title.
     pub title: String,
     /// What it holds.
     pub kind: TableKind,
@@ -80,9 +79,7 @@ pub struct TableSpec {
 /// Levels of one factor that a table keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Only {
-    /// The factor.
     pub factor: String,
-    /// Its levels.
     pub levels: Vec<String>,
 }
 

@@ -22,7 +22,6 @@ pub enum TemplateError {
         file: String,
         /// Line, from 1.
         line: usize,
-        /// The name.
         name: String,
         /// The known name that it resembles.
         near: Option<String>,

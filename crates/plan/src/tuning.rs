@@ -50,7 +50,6 @@ pub struct Profile {
 pub struct Setting {
     /// What is set.
     pub knob: Knob,
-    /// To what.
     pub wanted: Wanted,
     /// Why, in a sentence.
     pub why: String,
@@ -69,7 +68,6 @@ pub enum Knob {
     Nic {
         /// The device; `None` is every device with hardware behind it.
         device: Option<String>,
-        /// The figure.
         figure: String,
     },
     /// The CPUs that take the interrupts of network devices.

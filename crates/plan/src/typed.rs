@@ -18,7 +18,6 @@ const MOST_SOURCES: u64 = 65_536;
 /// Why a text is no value of its field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Misfit {
-    /// What it must be.
     #[error("must be {0}")]
     MustBe(String),
     /// It is none of a few words.

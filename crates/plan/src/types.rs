@@ -111,7 +111,6 @@ fn examined() -> bool {
 /// What is varied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
-    /// Name.
     pub name: String,
     /// Levels as text, in the order of the file.
     pub levels: Vec<String>,
@@ -195,7 +194,6 @@ impl TrialPlan {
 pub struct TargetSpec {
     /// Name in the experiment; the host part of a URL may name it.
     pub name: String,
-    /// What it is.
     pub kind: TargetKind,
     /// Address to listen on; port 0 takes a free one. Templates see it as `{{listen}}`, `{{address}}`, `{{port}}`.
     pub listen: SocketAddr,
@@ -252,7 +250,6 @@ impl Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileContent {
-    /// This text.
     Text(String),
     /// This many bytes of incompressible filling.
     Size(Bytes),

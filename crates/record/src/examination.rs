@@ -43,13 +43,11 @@ pub struct Server {
     pub kind: String,
     /// As it states it; empty when it does not.
     pub version: String,
-    /// Executable.
     pub exe: String,
     /// Command line of its main process.
     pub command: Vec<String>,
     /// Main process.
     pub main_pid: i32,
-    /// Its processes.
     pub processes: Vec<ServerProcess>,
     /// Addresses that it listens on.
     pub listens: Vec<String>,
@@ -68,7 +66,6 @@ pub struct Server {
 pub struct ServerProcess {
     /// Process id.
     pub pid: i32,
-    /// Parent.
     pub parent: i32,
     /// `main`, `worker`, `helper`.
     pub role: String,
@@ -115,7 +112,6 @@ pub struct Directive {
 /// One answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Status.
     pub status: u16,
     /// `HTTP/1.1`.
     pub version: String,
@@ -168,7 +164,6 @@ pub struct Signature {
     pub window_ns: u64,
     /// Events that the probes lost; counts are too low when this is not 0.
     pub lost: u64,
-    /// By target.
     pub targets: Vec<TargetSignature>,
     /// What could not be probed.
     pub unavailable: Vec<Unavailable>,
@@ -244,7 +239,6 @@ pub enum FdClass {
     Unix,
     /// Regular file.
     File,
-    /// Pipe.
     Pipe,
     /// epoll, eventfd, timerfd, signalfd, inotify.
     Poll,
@@ -296,7 +290,6 @@ pub struct CallStats {
     pub call: String,
     /// What its descriptor led to.
     pub class: FdClass,
-    /// Calls.
     pub calls: u64,
     /// Failures by errno's name: `EAGAIN`.
     pub errors: BTreeMap<String, u64>,
@@ -329,13 +322,9 @@ pub struct FileStats {
     pub missing: u64,
     /// `stat` and its kin, `access`.
     pub stats: u64,
-    /// Reads.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Writes.
     pub writes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// `fsync` and `fdatasync`.
     pub syncs: u64,
@@ -366,9 +355,7 @@ pub struct Blocked {
     pub call: String,
     /// What that call's descriptor led to.
     pub class: FdClass,
-    /// State.
     pub state: WaitState,
-    /// Waits.
     pub waits: u64,
     /// Time in them, ns.
     pub total_ns: u64,
@@ -389,9 +376,7 @@ pub struct SocketStats {
     pub closed_by_us: u64,
     /// The peer sent the first FIN.
     pub closed_by_peer: u64,
-    /// Resets sent.
     pub resets_sent: u64,
-    /// Resets received.
     pub resets_received: u64,
     /// Segments sent again.
     pub retransmits: u64,
@@ -404,7 +389,6 @@ pub struct SocketStats {
 pub struct UpstreamStats {
     /// `address:port`.
     pub address: String,
-    /// Connects.
     pub connects: u64,
     /// Connects that failed, by errno's name (`EINPROGRESS` is not a failure).
     pub connect_errors: BTreeMap<String, u64>,
@@ -423,7 +407,6 @@ pub struct UpstreamStats {
     /// shorter ones too.
     #[serde(default)]
     pub answered: Vec<u64>,
-    /// Bytes written to it.
     pub written_bytes: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
@@ -497,7 +480,6 @@ pub struct Profile {
     pub unwound: u64,
     /// Each frame once.
     pub frames: Vec<Frame>,
-    /// Stacks.
     pub stacks: Vec<Stack>,
 }
 
@@ -508,7 +490,6 @@ pub struct Frame {
     pub symbol: String,
     /// File name of its library or program; `kernel`, or a kernel module's name in brackets.
     pub module: String,
-    /// It is in the kernel.
     pub kernel: bool,
 }
 

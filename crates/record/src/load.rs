@@ -14,10 +14,7 @@ pub enum Arrival {
     /// Closed loop: the next request is scheduled when an answer has come.
     Closed,
     /// Open loop, equal gaps; `per_s` over all threads.
-    Constant {
-        /// Requests per second in total.
-        per_s: f64,
-    },
+    Constant { per_s: f64 },
     /// Open loop, exponential gaps; `per_s` over all threads.
     Poisson {
         /// Requests per second in total, on average.
@@ -72,7 +69,6 @@ pub enum Body {
     /// No body.
     #[default]
     None,
-    /// This text.
     Text(String),
     /// The content of this file, read before the load starts.
     File(String),
@@ -256,7 +252,6 @@ pub struct RequestCounts {
     pub dropped: u64,
     /// Sent again on a new connection because the server announced the close of the old one.
     pub retried: u64,
-    /// Failures by kind.
     pub failed: BTreeMap<FailureKind, u64>,
 }
 
@@ -276,7 +271,6 @@ impl RequestCounts {
 /// Connections over the whole load, warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Connections {
-    /// Asked for.
     pub asked: u32,
     /// Opened successfully in total.
     pub opened: u64,
@@ -381,7 +375,6 @@ pub struct Interval {
     pub sent: u64,
     /// Answered with a status below 400.
     pub succeeded: u64,
-    /// Failed.
     pub failed: u64,
     /// Body and head bytes received.
     pub received_bytes: u64,
@@ -424,7 +417,6 @@ pub struct LoadOutcome {
     pub connect: Histogram,
     /// From the actual send to the first byte of the response, successes only.
     pub first_byte: Histogram,
-    /// Connections.
     pub connections: Connections,
     /// The generator's own cost.
     pub generator: GeneratorCost,

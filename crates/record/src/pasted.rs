@@ -27,7 +27,6 @@ pub struct Sizes {
 pub struct CallCount {
     /// System call.
     pub call: String,
-    /// Calls.
     pub calls: u64,
     /// Failed calls.
     pub errors: u64,
@@ -74,7 +73,6 @@ impl Table {
 /// Median and range of the rows under load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnderLoad {
-    /// Median.
     pub median: f64,
     /// Smallest.
     pub min: f64,
@@ -115,7 +113,6 @@ pub struct Pasted {
     pub straces: Vec<StraceSummary>,
     /// Sizes by call, from counted lists and from lines of strace.
     pub sizes: Vec<Sizes>,
-    /// vmstat.
     pub vmstats: Vec<Table>,
     /// pidstat, one table a block.
     pub pidstats: Vec<Table>,

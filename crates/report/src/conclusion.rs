@@ -42,7 +42,6 @@ pub enum Said {
     Knee,
     /// What limits the server at its best.
     Limit,
-    /// What causes it.
     Cause,
     /// What cannot be said, and why.
     CannotSay,

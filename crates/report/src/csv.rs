@@ -3,8 +3,8 @@
 //!
 //! Every factor of the run is a column, `factor_NAME`, empty where a stage does not have it. A trial that is not
 //! valid has rows too, and says so: filter by `valid`; or by `used`, which leaves those that the figures of their cells
-//! are of (a cell with too few valid trials has none, and of a trial that was measured again the second one counts). A value that was not measured is empty, which both read as
-//! missing.
+//! are of (a cell with too few valid trials has none, and of a trial that was measured again the second one counts).
+//! A value that was not measured is empty, which both read as missing.
 
 use analysis::{LatencySummary, RunAnalysis, TrialAnalysis};
 use record::{LoadOutcome, RunRecord, TrialRecord};
@@ -15,9 +15,7 @@ use std::collections::BTreeSet;
 pub struct Run<'a> {
     /// Its name in the column `record`.
     pub name: &'a str,
-    /// The record.
     pub record: &'a RunRecord,
-    /// Its analysis.
     pub analysis: &'a RunAnalysis,
 }
 

@@ -26,9 +26,7 @@ pub struct Entry<'a> {
     pub name: &'a str,
     /// Its directory as seen from the index.
     pub directory: &'a str,
-    /// The record.
     pub record: &'a RunRecord,
-    /// Its analysis.
     pub analysis: &'a RunAnalysis,
 }
 
@@ -46,16 +44,13 @@ pub struct IndexDocument {
 /// A directory that could not be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unreadable {
-    /// The directory.
     pub directory: String,
-    /// Why.
     pub why: String,
 }
 
 /// One experiment over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
-    /// Its question.
     pub question: String,
     /// Its records, by their start.
     pub records: Vec<Recorded>,
@@ -99,7 +94,6 @@ pub struct Recorded {
 pub struct CellHistory {
     /// Stage's name.
     pub stage: String,
-    /// Levels.
     pub levels: Levels,
     /// One for each record that has the cell.
     pub points: Vec<Point>,

@@ -40,7 +40,6 @@ pub struct LoadDocument {
     pub requests: Requests,
     /// Complete answers by status.
     pub status: BTreeMap<String, u64>,
-    /// Rates over the measured part.
     pub rate_per_s: Rates,
     /// Payload over the measured part.
     pub bytes: ByteCounts,
@@ -59,9 +58,7 @@ pub struct LoadDocument {
 /// The load that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadAsked {
-    /// URL.
     pub url: String,
-    /// Method.
     pub method: String,
     /// Connections in total.
     pub connections: u32,
@@ -116,9 +113,7 @@ pub struct Rates {
 /// Payload in bytes (TCP payload, or TLS plaintext).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByteCounts {
-    /// Received.
     pub received: u64,
-    /// Sent.
     pub sent: u64,
 }
 
@@ -199,7 +194,6 @@ pub struct RunDocument {
     /// Cells that have figures: the verdict speaks of these.
     #[serde(default)]
     pub cells_answered: u32,
-    /// Cells of the plan.
     #[serde(default)]
     pub cells_planned: u32,
     /// Highest valid closed-loop rate, per second; `null` when none was found.
@@ -239,7 +233,6 @@ pub struct RunDocument {
 /// The answer with its sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answered {
-    /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
     /// The same in three sentences: what, by which mechanism, what to do and how sure.
@@ -272,7 +265,6 @@ pub struct Diagnosed {
 /// What `prony diagnose --json` prints: the names of the load's document, and the diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnoseDocument {
-    /// The load.
     #[serde(flatten)]
     pub load: Loaded,
     /// The diagnosis.
@@ -311,7 +303,6 @@ pub enum Loaded {
 /// The diagnosis of one cell of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellDiagnosed {
-    /// Stage.
     pub stage: String,
     /// Level of each factor.
     pub levels: Levels,
@@ -347,7 +338,6 @@ pub struct CompareDocument {
     pub format: u32,
     /// No difference was seen, in what could be judged.
     pub same: bool,
-    /// The comparison.
     #[serde(flatten)]
     pub comparison: Comparison,
     /// What other tools reported of both, side by side; the first record is the baseline.

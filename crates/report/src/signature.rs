@@ -17,7 +17,6 @@ pub struct SignatureTable {
     pub failed: u64,
     /// Events that the probes lost; counts are too low when this is not 0.
     pub lost: u64,
-    /// By target.
     pub targets: Vec<TargetTable>,
     /// What could not be probed.
     pub unavailable: Vec<Unavailable>,

@@ -79,7 +79,6 @@ pub struct RestoredRow {
 /// A profile that is applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppliedProfile {
-    /// The profile.
     pub profile: String,
     /// When, RFC 3339.
     pub at: String,
@@ -103,9 +102,7 @@ pub struct AppliedRow {
 /// A profile that is built in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileRow {
-    /// Its name.
     pub name: String,
-    /// What it is for.
     pub about: String,
     /// Number of its settings.
     pub settings: u32,

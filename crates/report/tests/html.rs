@@ -83,7 +83,7 @@ fn every_part_is_there() {
     let html = page(&record, &analysis, &BTreeMap::new());
     for want in [
         "Why does nginx &lt;halve&gt; the backend&#39;s throughput?",
-        "Not answered: ",
+        "the rate changes by",
         "server: worker",
         "nginx worker 4711 was busy",
         "thread.utilization{name=nginx,pid=4711}",

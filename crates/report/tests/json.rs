@@ -541,7 +541,7 @@ fn documents() -> Vec<(String, Value)> {
         serde_json::to_value(run_document(record, &analysis, "", &BTreeMap::new())).unwrap()
     };
     let mut all = vec![("run".to_owned(), document(&run()))];
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../analysis/tests/foreign");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../import/tests/tools");
     for file in std::fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
         let (file, bytes) = (path.display().to_string(), std::fs::read(&path).unwrap());

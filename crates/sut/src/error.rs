@@ -26,9 +26,7 @@ pub enum TargetError {
     /// The server's program is not there.
     #[error("cannot start target `{target}`: {program} is not installed")]
     NoProgram {
-        /// The target.
         target: String,
-        /// The program.
         program: String,
         /// How to get it, when that is known.
         known: Option<&'static str>,
@@ -36,7 +34,6 @@ pub enum TargetError {
     /// A library that shall be loaded before the server cannot be.
     #[error("cannot start target `{target}`: {library} cannot be preloaded: {words}")]
     NoPreload {
-        /// The target.
         target: String,
         /// The library as it was asked for.
         library: String,
@@ -46,7 +43,6 @@ pub enum TargetError {
     /// A limit that cannot be set.
     #[error("cannot limit target `{target}`: {cause}")]
     NoLimit {
-        /// The target.
         target: String,
         /// What stands in the way.
         cause: String,
@@ -56,7 +52,6 @@ pub enum TargetError {
     /// A server that cannot read its configuration again.
     #[error("target `{target}` cannot be reloaded: {cause}")]
     NoReload {
-        /// The target.
         target: String,
         /// Why not.
         cause: String,
@@ -72,27 +67,18 @@ pub enum TargetError {
     /// A NUMA node that is not there.
     #[error("cannot bind target `{target}` to NUMA node {node}: {cause}")]
     NoSuchNode {
-        /// The target.
         target: String,
-        /// The node.
         node: u32,
         /// The system's words.
         cause: String,
     },
     /// The plan names an adapter that this version does not have.
     #[error("cannot start target `{target}`: there is no adapter `{adapter}`")]
-    NoAdapter {
-        /// The target.
-        target: String,
-        /// The adapter.
-        adapter: String,
-    },
+    NoAdapter { target: String, adapter: String },
     /// Something listens there already.
     #[error("cannot start target `{target}`: {address} is in use{}", by(.holders))]
     PortTaken {
-        /// The target.
         target: String,
-        /// The address.
         address: SocketAddr,
         /// Who listens there; empty when this user may not see it.
         holders: Vec<Holder>,
@@ -100,9 +86,7 @@ pub enum TargetError {
     /// The address cannot be listened on.
     #[error("cannot start target `{target}`: listening on {address}: {cause}")]
     Listen {
-        /// The target.
         target: String,
-        /// The address.
         address: SocketAddr,
         /// The system's words.
         cause: String,
@@ -110,7 +94,6 @@ pub enum TargetError {
     /// CPUs that prony itself may not use.
     #[error("cannot pin target `{target}` to CPU {cpu}: this process may use the CPUs {allowed:?}")]
     NoSuchCpu {
-        /// The target.
         target: String,
         /// First CPU that is not allowed.
         cpu: u32,
@@ -120,7 +103,6 @@ pub enum TargetError {
     /// A template could not be filled in.
     #[error("filling in the configuration of target `{target}`: {cause}")]
     Template {
-        /// The target.
         target: String,
         /// Which name, which line.
         cause: Box<TemplateError>,
@@ -128,7 +110,6 @@ pub enum TargetError {
     /// The server refuses its configuration.
     #[error("target `{target}` refuses its configuration: {words}")]
     Configuration {
-        /// The target.
         target: String,
         /// The server's own message.
         words: String,
@@ -136,9 +117,7 @@ pub enum TargetError {
     /// The system could not start the process.
     #[error("cannot start target `{target}`: running {program}: {cause}")]
     Spawn {
-        /// The target.
         target: String,
-        /// The program.
         program: String,
         /// The system's words.
         cause: String,
@@ -146,7 +125,6 @@ pub enum TargetError {
     /// It ended before it was ready.
     #[error("target `{target}` ended while it was starting ({how}){}", said(.words))]
     Died {
-        /// The target.
         target: String,
         /// Exit status or signal.
         how: String,
@@ -156,7 +134,6 @@ pub enum TargetError {
     /// It runs but does not serve.
     #[error("target `{target}` was not ready after {waited_ms} ms: {cause}{}", said(.words))]
     NotReady {
-        /// The target.
         target: String,
         /// How long it was waited for.
         waited_ms: u64,
@@ -167,14 +144,10 @@ pub enum TargetError {
     },
     /// A person wanted the end before it was ready.
     #[error("target `{target}` was stopped while it was starting")]
-    Interrupted {
-        /// The target.
-        target: String,
-    },
+    Interrupted { target: String },
     /// Processes of a target that survive SIGKILL.
     #[error("target `{target}` cannot be stopped: {pids:?} survive SIGKILL")]
     Unstoppable {
-        /// The target.
         target: String,
         /// The processes.
         pids: Vec<i32>,
@@ -204,7 +177,6 @@ pub enum TargetError {
     File {
         /// "creating", "writing", ...
         doing: &'static str,
-        /// The path.
         path: PathBuf,
         /// The system's words.
         cause: String,

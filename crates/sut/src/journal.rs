@@ -51,7 +51,6 @@ pub enum Change {
     },
     /// A file of the kernel's is written; undone by writing what stood there.
     File {
-        /// Its path.
         path: PathBuf,
         /// What stood there.
         before: String,
@@ -96,7 +95,6 @@ enum Line {
 /// What was undone for an owner that had died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The change.
     pub change: Change,
     /// Processes that were killed, by pid.
     pub killed: Vec<i32>,
@@ -111,7 +109,6 @@ pub struct Recovered {
 pub struct Pending {
     /// Its number.
     pub id: ChangeId,
-    /// The change.
     pub change: Change,
     /// The first process, of processes.
     pub leader: Option<Leader>,

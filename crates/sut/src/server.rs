@@ -44,7 +44,6 @@ pub(crate) enum Reload {
     Never,
     /// By a signal to its main process.
     Signal(i32),
-    /// By a command.
     Command(Vec<String>),
 }
 

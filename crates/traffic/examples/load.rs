@@ -1,6 +1,7 @@
 //! Runs one load and prints what a comparison with another generator needs.
 //!
-//! `cargo run --release --example load -- URL [-c N] [-d SECONDS] [-R PER_S] [-n N] [--per N] [--cpu N] [--pipeline N] [--full 1]`
+//! `cargo run --release --example load -- URL [-c N] [-d SECONDS] [-R PER_S] [-n N] [--per N] [--cpu N] [--pipeline
+//! N] [--full 1]`
 
 #![allow(
     clippy::print_stdout,

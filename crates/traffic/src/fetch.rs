@@ -13,7 +13,6 @@ const MAX_BYTES: usize = 16 << 20;
 /// A fetched response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// Its status.
     pub status: u16,
     /// Its body; the content of chunks without their framing.
     pub body: Vec<u8>,

@@ -20,7 +20,6 @@ pub struct FactDeclaration {
     pub unit: String,
     /// What it says, in one sentence.
     pub meaning: String,
-    /// Whose it is.
     pub of: FactOf,
     /// The least that must be there to know it.
     pub tier: FactTier,
@@ -44,7 +43,6 @@ pub enum FactTier {
     Load,
     /// /proc and sock_diag while the load runs.
     Proc,
-    /// A profile.
     Profile,
     /// A signature pass with counters on tracepoints.
     PerfEvents,
@@ -90,7 +88,6 @@ pub struct Cause {
     /// shown.
     #[serde(default)]
     pub worth_from: Option<f64>,
-    /// What it explains.
     pub explains: Explains,
     /// More general or look-alike causes that it goes before when both hold.
     #[serde(default)]
@@ -303,7 +300,6 @@ pub enum Moves {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CauseFile {
-    /// Causes.
     #[serde(default)]
     pub cause: Vec<Cause>,
 }
@@ -334,7 +330,6 @@ fn declarations(file: FactFile) -> Vec<FactDeclaration> {
 /// Everything that is compiled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    /// Facts.
     pub facts: Vec<FactDeclaration>,
     /// Causes, in the order of their files.
     pub causes: Vec<Cause>,

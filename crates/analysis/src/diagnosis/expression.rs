@@ -10,9 +10,7 @@ use crate::words::{count, percent};
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// A number.
     Number(f64),
-    /// A fact.
     Fact(String),
     /// Two expressions joined by `+ - * /`.
     Binary(char, Box<Expression>, Box<Expression>),

@@ -156,7 +156,6 @@ fn segment_matches(pattern: &str, segment: &str) -> bool {
 #[derive(Clone, Copy)]
 pub struct FactView<'a> {
     set: &'a FactSet,
-    /// The target.
     pub target: &'a str,
 }
 

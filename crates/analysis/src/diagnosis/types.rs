@@ -59,7 +59,6 @@ pub struct Proof {
 /// The metric that a proof is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedBy {
-    /// Which.
     pub metric: Metric,
     /// Why this one, in a few words: what it follows from.
     pub why: String,
@@ -69,10 +68,9 @@ pub struct JudgedBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProofRatio {
     /// `metric` and `against_twin`: what decides, against each copy without the change; `mechanism`, `control`;
-    /// `secondary`: a metric that must not get worse; `noise`: the twins (A/A); `put_back`: with the fault back, against
-    /// the change.
+    /// `secondary`: a metric that must not get worse; `noise`: the twins (A/A); `put_back`: with the fault back,
+    /// against the change.
     pub role: String,
-    /// Signal.
     pub signal: String,
     /// Unit of both values.
     pub unit: String,
@@ -80,7 +78,8 @@ pub struct ProofRatio {
     pub before: f64,
     /// Median with it.
     pub after: f64,
-    /// Hodges-Lehmann estimate of after / before over the pairs, or their quotient for counts; `None` when `before` is 0.
+    /// Hodges-Lehmann estimate of after / before over the pairs, or their quotient for counts; `None` when `before`
+    /// is 0.
     pub ratio: Option<f64>,
     /// Its interval; `None` when there were too few pairs, or for counts.
     pub interval: Option<(f64, f64)>,

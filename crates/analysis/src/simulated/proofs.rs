@@ -2,7 +2,8 @@
 //!
 //! A proof's false alarm is a change that does nothing and is called an improvement, though its mechanism moved: that
 //! leaves the metric alone to judge. It may happen in 5 % of the proofs. The surprise: what differs between copies that
-//! are the same, block after block, is beyond two copies' power to bound. The second test shows how much of it is borne.
+//! are the same, block after block, is beyond two copies' power to bound. The second test shows how much of it is
+//! borne.
 
 use super::{Host, NOISES, Noise, error, share};
 use crate::contrast::ALPHA;

@@ -25,7 +25,6 @@ use trial::Trial;
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
-    /// Title.
     pub title: String,
     /// What it holds: `figures`, `calls`, `sizes`, `workers`, `cores`, `queues`.
     pub kind: String,
@@ -33,7 +32,6 @@ pub struct Table {
     pub stage: String,
     /// Heads of the names that stand left of each row's values.
     pub names: Vec<String>,
-    /// Columns.
     pub columns: Vec<TableColumn>,
     /// Rows, each with as many values as there are columns.
     pub rows: Vec<TableRow>,
@@ -44,7 +42,6 @@ pub struct Table {
 /// A column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableColumn {
-    /// Head.
     pub head: String,
     /// What its values are: columns of one group stand side by side. Empty where the rows say it.
     pub group: String,
@@ -82,14 +79,13 @@ pub struct TableValue {
 /// How a value differs from the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// Relative change (0.08: 8 % more); for a share the difference of the two shares. Over at least three pairs of valid
-    /// trials of one block in which other programs took no CPU; of counts the quotient of the two values.
+    /// Relative change (0.08: 8 % more); for a share the difference of the two shares. Over at least three pairs of
+    /// valid trials of one block in which other programs took no CPU; of counts the quotient of the two values.
     pub change: f64,
     /// Lower end of its 95 % interval; `None` of counts, which do not depend on how fast things went.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Pairs.
     pub pairs: u32,
     /// It is what the two values show, as far as they are rounded. Where it is not, the pairs are not all of the trials
     /// behind the values, or their middle is another.
@@ -217,8 +213,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The value against that of the baseline's cell, or why that cannot be said: of what the stage's own table compares
-    /// what that says.
+    /// The value against that of the baseline's cell, or why that cannot be said: of what the stage's own table
+    /// compares what that says.
     fn gain(
         &self,
         cell: &Cell,

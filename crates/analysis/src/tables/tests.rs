@@ -96,8 +96,8 @@ fn rows_by_columns_with_gains_against_the_baseline() {
     );
 }
 
-/// Two stacks in five blocks of different speed, one twice as fast; in blocks that `limited` names the generator was the
-/// limit of a stack.
+/// Two stacks in five blocks of different speed, one twice as fast; in blocks that `limited` names the generator was
+/// the limit of a stack.
 fn five_blocks(limited: fn(&str, u32) -> bool) -> Table {
     let stage = StageSample {
         name: "requests",

@@ -134,7 +134,6 @@ pub enum NicError {
     /// The driver has no such thing.
     #[error("the driver of {device} does not offer `{name}`")]
     Unsupported {
-        /// The device.
         device: String,
         /// The figure.
         name: String,
@@ -142,7 +141,6 @@ pub enum NicError {
     /// It can be read but not changed.
     #[error("`{name}` of {device} is fixed")]
     Fixed {
-        /// The device.
         device: String,
         /// The figure.
         name: String,
@@ -154,7 +152,6 @@ pub enum NicError {
         doing: &'static str,
         /// The figure.
         name: String,
-        /// The device.
         device: String,
         /// The system's words.
         cause: io::Error,

@@ -33,7 +33,6 @@ pub struct ProbeTarget {
 /// What to probe and how.
 #[derive(Clone, Debug)]
 pub struct ProbeConfig {
-    /// The targets.
     pub targets: Vec<ProbeTarget>,
     /// The best tier to try.
     pub best_tier: Tier,

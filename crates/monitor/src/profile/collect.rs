@@ -24,7 +24,6 @@ const LOOK_NS: i64 = 500_000_000;
 /// A sample as it came, and how many it stands for.
 #[derive(Debug)]
 pub struct Kept {
-    /// The record.
     pub record: Box<[u8]>,
     /// Samples that it stands for since others were dropped.
     pub scale: u64,
@@ -33,7 +32,6 @@ pub struct Kept {
 /// What came out of the rings.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// Samples.
     pub samples: Vec<Kept>,
     /// Starts, ends, names and mappings, decoded, ring by ring.
     pub tasks: Vec<Record<'static>>,

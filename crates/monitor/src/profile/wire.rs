@@ -40,7 +40,6 @@ pub enum Record<'a> {
         tid: i32,
         /// It did so by executing another program, which drops all mappings.
         exec: bool,
-        /// The name.
         name: String,
     },
     /// Code was mapped.

@@ -2,7 +2,8 @@
 //! their time goes. Everything but the timed load itself, which it prepares and follows.
 //!
 //! ```text
-//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> the timed load -> signature -> off-CPU
+//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> the timed load ->
+//! signature -> off-CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
@@ -53,7 +54,6 @@ pub struct Examiner<'a> {
 /// What the passes before the timed load brought.
 #[derive(Default)]
 pub struct PreLoad {
-    /// One answer.
     pub answer: Option<Answer>,
     /// A single client's load.
     pub single_client: Option<LoadOutcome>,

@@ -189,7 +189,6 @@ pub fn beside<T: DeserializeOwned>(
 
 /// A record with what is said about it.
 pub struct Judged<'a> {
-    /// The record.
     pub record: &'a RunRecord,
     /// Figures and verdicts.
     pub analysis: &'a RunAnalysis,

@@ -46,6 +46,14 @@ fn every_file_says_what_it_is() {
 }
 
 #[test]
+fn public_items_say_what_they_are() {
+    hold(&[".rs"], |path, text| match path.contains("/src/") {
+        true => documented(path, text),
+        false => Vec::new(),
+    });
+}
+
+#[test]
 fn nothing_is_left_unfinished() {
     hold(&[".rs", ".py", ".sh", ".toml", "Makefile"], leftovers);
 }

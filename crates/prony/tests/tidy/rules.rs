@@ -206,6 +206,29 @@ pub fn header(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
+/// Public types, traits, functions and constants of a module say what they are; methods, fields and variants where the
+/// name does not. The compiler's own lint cannot tell these apart, and asks for comments that repeat a name.
+pub fn documented(_path: &str, text: &str) -> Vec<Finding> {
+    const ITEMS: [&str; 7] = ["fn", "const", "struct", "enum", "trait", "type", "static"];
+    let lines: Vec<&str> = text.lines().collect();
+    let is_item = |line: &str| {
+        let words = line.strip_prefix("pub ").and_then(|l| l.split(' ').next());
+        words.is_some_and(|word| ITEMS.contains(&word))
+    };
+    // From an item up to what stands above it: attributes may take several lines.
+    let said = |at: usize| {
+        let above = lines[..at].iter().rev();
+        let mut above = above.take_while(|line| !line.is_empty() && **line != "}");
+        above.any(|line| line.starts_with("///"))
+    };
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(at, line)| is_item(line) && !said(*at))
+        .map(|(at, line)| (at + 1, format!("says not what it is: `{line}`")))
+        .collect()
+}
+
 pub fn leftovers(_path: &str, text: &str) -> Vec<Finding> {
     // Assembled, so that this file does not contain them itself.
     let words = [
@@ -407,6 +430,13 @@ mod tests {
         assert_eq!(found(header, "crates/x/src/x.rs", "// no\n"), [1]);
         assert_eq!(found(header, "crates/x/src/x.rs", "//! yes\n"), NONE);
         assert_eq!(found(header, "crates/x/build.rs", "// yes\n"), NONE);
+    }
+
+    #[test]
+    fn canary_documented() {
+        let text = "/// What it is.\n#[derive(\n    Debug\n)]\npub struct A {\n    pub b: u8,\n}\n\npub fn bare() {}\n\
+                    #[test]\npub const TOO: u8 = 1;\n";
+        assert_eq!(found(documented, "crates/x/src/x.rs", text), [9, 11]);
     }
 
     #[test]

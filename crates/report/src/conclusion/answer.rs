@@ -1,8 +1,8 @@
-//! The answer of a run as three sentences: what the factor does (or how much is held), by which mechanism (or what limits
-//! it), what to do and how sure that is.
+//! The answer of a run as three sentences: what the factor does (or how much is held), by which mechanism (or what
+//! limits it), what to do and how sure that is.
 //!
-//! Every number is one of the document's `answer`; a level without an interval is named as such and nothing else is said
-//! of it.
+//! Every number is one of the document's `answer`; a level without an interval is named as such and nothing else is
+//! said of it.
 
 use super::{NAMED, Said, Sentence};
 use crate::number::{Source, Unit};
@@ -208,12 +208,14 @@ impl Lines<'_> {
         if all.is_empty() {
             return s;
         }
-        s = s.words(" Without three pairs of valid trials, and so without an interval: ");
+        s = s.words(" Not compared: ");
         for (i, one) in all.iter().take(UNCOMPARED_NAMED).enumerate() {
             let between = if i == 0 { "" } else { ", " };
-            s = s.words(format!("{between}{} (", levels_words(&one.levels)));
-            s = self.number(s, &format!("/uncompared/{i}/pairs"), Unit::Count);
-            s = s.words(if one.pairs == 1 { " pair)" } else { " pairs)" });
+            s = s.words(format!(
+                "{between}{} ({})",
+                levels_words(&one.levels),
+                one.why
+            ));
         }
         s.words(match all.len().saturating_sub(UNCOMPARED_NAMED) {
             0 => ".".to_owned(),
@@ -247,7 +249,8 @@ impl Lines<'_> {
         }
     }
 
-    /// CPU of a request with its largest part, and the wait for it where there is room for it; all with their intervals.
+    /// CPU of a request with its largest part, and the wait for it where there is room for it; all with their
+    /// intervals.
     fn times(&self, mut s: Sentence, m: &RequestChange, at: &str, with_wait: bool) -> Sentence {
         let timed = || {
             let all = m.changes.iter().enumerate();

@@ -14,7 +14,6 @@ use serde::Serialize;
 pub enum Axis {
     /// Closed loop.
     Connections,
-    /// Open loop.
     OfferedPerS,
 }
 

@@ -45,7 +45,6 @@ pub struct TrialSeries {
 /// The load over time; all lists as long as `at_s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LoadSeries {
-    /// Middle of the slice.
     pub at_s: Vec<f64>,
     /// Successes per second, rounded up.
     pub succeeded_per_s: Vec<u64>,

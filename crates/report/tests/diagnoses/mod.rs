@@ -148,7 +148,9 @@ fn worker_station() -> Station {
     Station {
         name: "worker".into(),
         target: "server".into(),
-        why: "nginx worker 1234 on core 0 was busy 99 % of the time; the generator had 38 % headroom".into(),
+        why:
+            "nginx worker 1234 on core 0 was busy 99 % of the time; the generator had 38 % headroom"
+                .into(),
     }
 }
 

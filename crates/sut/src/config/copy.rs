@@ -36,7 +36,6 @@ pub struct ConfigChange {
     pub action: ChangeAction,
     /// Section, as in [`record::Directive::context`]; all sections of that name are changed.
     pub context: Vec<String>,
-    /// Name.
     pub name: String,
     /// Arguments, unquoted.
     pub args: Vec<String>,

@@ -19,13 +19,9 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
     /// A file that holds it.
-    File {
-        /// Its path.
-        path: PathBuf,
-    },
+    File { path: PathBuf },
     /// A figure of a network device.
     Nic {
-        /// The device.
         device: String,
         /// The figure, as the crate `nic` names it.
         figure: String,
@@ -159,10 +155,7 @@ pub enum PutBack {
         was: String,
     },
     /// It stands already, or there is nothing left to put back.
-    NothingToDo {
-        /// Why.
-        why: String,
-    },
+    NothingToDo { why: String },
     /// Somebody else has changed it since; it was left alone.
     Changed {
         /// What stands there.

@@ -11,7 +11,6 @@ use std::path::Path;
 /// A profile that was applied and is not restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The profile.
     pub profile: String,
     /// When, RFC 3339.
     pub at: String,

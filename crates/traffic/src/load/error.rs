@@ -56,9 +56,7 @@ pub enum LoadError {
     /// A header cannot be sent.
     #[error("reading the header `{name}: {value}`: {cause}")]
     Header {
-        /// Its name.
         name: String,
-        /// Its value.
         value: String,
         /// What is wrong.
         cause: &'static str,
@@ -76,7 +74,6 @@ pub enum LoadError {
     NotPositive {
         /// The quantity.
         what: &'static str,
-        /// Its value.
         value: String,
     },
     /// Neither a duration nor a number of requests.
@@ -121,7 +118,6 @@ pub enum LoadError {
     /// A source address that is not this host's.
     #[error("binding to the source address {address}: {cause}")]
     Source {
-        /// The address.
         address: IpAddr,
         /// What the system says.
         cause: io::Error,
@@ -129,7 +125,6 @@ pub enum LoadError {
     /// A source address of the other family.
     #[error("the source address {address} cannot reach {server}: one is IPv4 and the other IPv6")]
     SourceFamily {
-        /// The address.
         address: IpAddr,
         /// Where to.
         server: SocketAddr,
@@ -140,7 +135,6 @@ pub enum LoadError {
         list(allowed)
     )]
     Cpu {
-        /// The CPU.
         cpu: u32,
         /// Those allowed.
         allowed: Vec<u32>,
@@ -184,7 +178,6 @@ pub enum LoadError {
     TooLong {
         /// The quantity.
         what: &'static str,
-        /// As asked.
         asked: Nanos,
     },
     /// The system refuses a thread or an epoll instance.

@@ -16,7 +16,6 @@ const TIME_WAIT: Nanos = Nanos::from_secs(60);
 /// The local ports of a host, and how many of them connections to one server are waiting out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalPorts {
-    /// In the range.
     pub range: u64,
     /// Connections to this server in TIME_WAIT whose ports cannot be used for it now.
     pub time_wait: u64,

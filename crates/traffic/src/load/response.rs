@@ -63,7 +63,6 @@ impl HeadCache {
 /// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Its status.
     pub status: u16,
     /// The connection may carry another request.
     pub keep_alive: bool,
@@ -73,7 +72,6 @@ pub(crate) struct Answer {
 enum State {
     /// Before or in a head, of which so many bytes lie in the partial buffer.
     Head(usize),
-    /// In a body.
     Body(BodyDecoder, Answer),
 }
 

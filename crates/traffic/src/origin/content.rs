@@ -19,7 +19,6 @@ pub const FILES_BYTES_MAX: u64 = 1 << 30;
 /// What a request's target leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// `/`.
     Root,
     /// `/bytes/SIZE`.
     Sized(Bytes),
@@ -27,11 +26,8 @@ pub enum Route {
     File(usize),
     /// `/status/CODE`.
     Status(u16),
-    /// `/upload`.
     Upload,
-    /// `/stats`.
     Stats,
-    /// Nothing.
     NotFound,
     /// A known path with a part that cannot be understood; the text says why.
     Refused(u16, String),

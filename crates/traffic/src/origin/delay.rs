@@ -13,14 +13,11 @@ use std::str::FromStr;
 pub enum Delay {
     /// Always the same.
     Constant(Nanos),
-    /// Exponential.
     Exponential {
-        /// Mean.
         mean: Nanos,
     },
     /// Lognormal: the logarithm is normal.
     Lognormal {
-        /// Median.
         median: Nanos,
         /// Standard deviation of the logarithm.
         sigma: f64,

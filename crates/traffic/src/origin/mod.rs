@@ -135,10 +135,7 @@ pub enum OriginError {
         "cannot serve {directory}: its files take more than {}",
         Bytes(FILES_BYTES_MAX)
     )]
-    FilesTooLarge {
-        /// The directory.
-        directory: PathBuf,
-    },
+    FilesTooLarge { directory: PathBuf },
     /// There is no memory for the bodies.
     #[error("cannot hold the bodies to serve in memory: {cause}")]
     Store {

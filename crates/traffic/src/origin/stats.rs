@@ -158,7 +158,6 @@ pub struct ThreadStats {
     pub tid: i32,
     /// CPU that it is pinned to.
     pub cpu: Option<u32>,
-    /// Its counts.
     #[serde(flatten)]
     pub counts: Counts,
 }

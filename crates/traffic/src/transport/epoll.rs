@@ -23,7 +23,6 @@ const EVERYTHING: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | lib
 /// Where to and where from.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    /// The server.
     pub server: SocketAddr,
     /// Local addresses, used in turn; empty leaves the choice to the kernel.
     pub sources: Vec<IpAddr>,

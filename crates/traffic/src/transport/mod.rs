@@ -99,7 +99,6 @@ impl Failure {
 /// and its slot may hold the next one: an event in the same batch has closed it. The loop compares the generations.
 #[derive(Debug)]
 pub(crate) struct Tagged {
-    /// The slot.
     pub slot: Slot,
     /// As given to [`Transport::open`].
     pub generation: Generation,

@@ -152,7 +152,13 @@ fn failures(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
         ("504", 504, 504),
     ] {
         let name = format!("client.status_{name}_share");
-        sheet.divided(&name, within(from, to), answers, LOAD, "no response arrived");
+        sheet.divided(
+            &name,
+            within(from, to),
+            answers,
+            LOAD,
+            "no response arrived",
+        );
     }
 }
 

@@ -110,7 +110,8 @@ fn a_full_server_responds_by_littles_law() {
 
 #[test]
 fn a_server_with_room_is_not_made_to_wait() {
-    // 64 connections, 1 ms each: 64,000/s, so dense that responses could gather. Nobody has said that the server is full.
+    // 64 connections, 1 ms each: 64,000/s, so dense that responses could gather. Nobody has said that the server is
+    // full.
     let server = Server::healthy(Delay::Fixed(MS));
     let case = Case::new(Arrival::Closed, 64, server);
     check(&case, |ended| {
@@ -163,8 +164,8 @@ fn pauses_change_nothing_while_the_server_is_full() {
 
 #[test]
 fn a_stalled_server_has_the_response_times_of_the_stall() {
-    // Due every millisecond; nothing leaves the server from 200 to 400 ms, and there are connections enough. What is due
-    // at t in the stall waits until its end, whatever the generator does meanwhile.
+    // Due every millisecond; nothing leaves the server from 200 to 400 ms, and there are connections enough. What is
+    // due at t in the stall waits until its end, whatever the generator does meanwhile.
     let server = Server {
         frozen: Some((200 * MS, 400 * MS)),
         ..Server::healthy(Delay::Fixed(MS / 2))
@@ -188,7 +189,8 @@ fn a_stalled_server_has_the_response_times_of_the_stall() {
 
 #[test]
 fn a_stall_behind_one_connection_counts_from_the_schedule() {
-    // As before over a single connection: what becomes due in the stall queues for it, then leaves one behind the other.
+    // As before over a single connection: what becomes due in the stall queues for it, then leaves one behind the
+    // other.
     let service = MS / 2;
     let server = Server {
         frozen: Some((200 * MS, 400 * MS)),
