@@ -1,6 +1,6 @@
 //! When requests are due: pure arithmetic on the run's clock, no clock of its own.
 //!
-//! The load loop asks an [`Arrivals`] two things, as vegeta's loop asks its Pacer: when is the next request due,
+//! The load loop asks an `Arrivals` two things, as vegeta's loop asks its Pacer: when is the next request due,
 //! and what does a response free. A closed loop is a number of clients, each freed by its response; an open loop is
 //! a schedule that no response moves. What follows from that for the loop (how long late responses still count,
 //! how many requests go onto one connection, what lateness means) is answered here too, so that the loop never
