@@ -5,11 +5,11 @@
 //! much is held and what limits it. The surprise: where neither can be said the answer is that, with what to run next.
 
 use crate::contrast::{self, Family, Sample};
-use crate::mechanism::{CauseSeen, Known, Pair, RequestChange, mechanism, spread_of};
+use crate::mechanism::{CauseSeen, Known, Pair, RequestChange, mechanism};
 use crate::stats::share;
 use crate::words;
 use crate::{Cell, Diagnosis, Finding, Knee, Limit, Ratio, RunAnalysis, Spread, Status};
-use plan::{Levels, Plan, Stage};
+use plan::{Levels, Metric, Plan, Stage};
 use record::{PROOF_STAGE, RunRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ pub enum AnswerMetric {
     Rate,
     /// Open loop: the rate is given, so the tail tells.
     P99,
+    /// The servers' CPU per request, where the experiment asks for it.
+    Cpu,
 }
 
 impl AnswerMetric {
@@ -42,6 +44,7 @@ impl AnswerMetric {
         match self {
             AnswerMetric::Rate => cell.rate_ratio,
             AnswerMetric::P99 => cell.p99_ratio,
+            AnswerMetric::Cpu => cell.cpu_ratio,
         }
     }
 
@@ -49,7 +52,7 @@ impl AnswerMetric {
     fn gain(self, ratio: f64) -> f64 {
         match self {
             AnswerMetric::Rate => ratio,
-            AnswerMetric::P99 => 1.0 / ratio,
+            AnswerMetric::P99 | AnswerMetric::Cpu => 1.0 / ratio,
         }
     }
 }
@@ -238,12 +241,11 @@ fn effects<'a>(known: Known<'a>, stage: &'a Stage, metric: AnswerMetric) -> Vec<
         let (to, setting) = split(&cell.levels, &stage.baseline);
         let mut from = cell.levels.clone();
         from.extend(stage.baseline.clone());
-        let p99 = metric == AnswerMetric::P99;
         Some(Effect {
             stage: stage.name.clone(),
             from: stage.baseline.clone(),
-            before: spread_of(known, &stage.name, &from, p99),
-            after: spread_of(known, &stage.name, &cell.levels, p99),
+            before: spread_of(known, &stage.name, &from, metric),
+            after: spread_of(known, &stage.name, &cell.levels, metric),
             to,
             setting,
             ratio,
@@ -252,17 +254,38 @@ fn effects<'a>(known: Known<'a>, stage: &'a Stage, metric: AnswerMetric) -> Vec<
     of_stage.filter_map(effect).collect()
 }
 
+/// Median, smallest and largest of a cell's figure.
+fn spread_of(
+    known: Known<'_>,
+    stage: &str,
+    levels: &Levels,
+    metric: AnswerMetric,
+) -> Option<Spread> {
+    let cells = &known.analysis.cells;
+    let cell = cells
+        .iter()
+        .find(|c| c.stage == stage && c.levels == *levels)?;
+    match metric {
+        AnswerMetric::Rate => cell.achieved_per_s,
+        AnswerMetric::P99 => cell.response_ns_p99,
+        AnswerMetric::Cpu => cell.target_cpu_us_per_request,
+    }
+}
+
 /// Levels of the factors that the baseline fixes, and those of the others.
 fn split(levels: &Levels, baseline: &Levels) -> (Levels, Levels) {
     let both = levels.clone().into_iter();
     both.partition(|(factor, _)| baseline.contains_key(factor))
 }
 
-fn metric_of(known: Known<'_>, stage: &str) -> AnswerMetric {
-    let mut cells = known.analysis.cells.iter().filter(|c| c.stage == stage);
-    match cells.any(|c| c.offered_per_s.is_some()) {
-        true => AnswerMetric::P99,
-        false => AnswerMetric::Rate,
+/// What the experiment names; else what its load leaves open.
+fn metric_of(known: Known<'_>, stage: &Stage) -> AnswerMetric {
+    let cells = known.analysis.cells.iter();
+    let mut cells = cells.filter(|c| c.stage == stage.name);
+    match (stage.metric, cells.any(|c| c.offered_per_s.is_some())) {
+        (Some(Metric::Rate), _) | (None, false) => AnswerMetric::Rate,
+        (Some(Metric::P99), _) | (None, true) => AnswerMetric::P99,
+        (Some(Metric::Cpu), _) => AnswerMetric::Cpu,
     }
 }
 
@@ -270,7 +293,7 @@ fn metric_of(known: Known<'_>, stage: &str) -> AnswerMetric {
 fn comparison(known: Known<'_>, stages: &[&Stage]) -> Option<Answer> {
     let all: Vec<(&Stage, AnswerMetric, Vec<Effect>)> = stages
         .iter()
-        .map(|s| (*s, metric_of(known, &s.name)))
+        .map(|s| (*s, metric_of(known, s)))
         .map(|(s, metric)| (s, metric, effects(known, s, metric)))
         .filter(|(_, _, effects)| !effects.is_empty())
         .collect();
@@ -406,6 +429,7 @@ fn better(
     let pairs = known.paired(&pair, |t| match metric {
         AnswerMetric::Rate => t.achieved_per_s,
         AnswerMetric::P99 => crate::cells::p99(t),
+        AnswerMetric::Cpu => t.target_cpu_us_per_request,
     });
     let ratios: Vec<f64> = pairs.iter().filter_map(|(a, b)| share(*b, *a)).collect();
     let family = Family {
@@ -493,7 +517,7 @@ fn not_compared(known: Known<'_>, stages: &[&Stage]) -> Answer {
     Answer {
         unanswered: Some(Unanswered { what, why, next }),
         blocks: stages[0].repeats,
-        metric: metric_of(known, &stages[0].name),
+        metric: metric_of(known, stages[0]),
         ..Answer::empty(&known.record.manifest.question, AnswerKind::NotAnswered)
     }
 }
@@ -576,7 +600,7 @@ mod tests {
     use record::Nanos;
 
     /// A factor `path` whose levels serve so many requests in 10 s, in blocks that differ by a few per cent.
-    fn answered(per_level: &[(&'static str, f64)], repeats: u32, baseline: bool) -> Answer {
+    fn recorded(per_level: &[(&'static str, f64)], repeats: u32, baseline: bool) -> RunRecord {
         let stage = StageSample {
             name: "main",
             factors: vec![("path", per_level.iter().map(|(name, _)| *name).collect())],
@@ -601,7 +625,11 @@ mod tests {
                 generator: 0.3,
             }
         };
-        let record = run(&[stage], figures);
+        run(&[stage], figures)
+    }
+
+    fn answered(per_level: &[(&'static str, f64)], repeats: u32, baseline: bool) -> Answer {
+        let record = recorded(per_level, repeats, baseline);
         let analysis = analyse(&record).unwrap();
         answer(&record, &analysis, &BTreeMap::new())
     }
@@ -641,6 +669,21 @@ mod tests {
         let (low, high) = found.effect.unwrap().ratio.interval().unwrap();
         assert!(low < 1.0 && 1.0 < high);
         assert!((bound - (1.0 - low).max(high - 1.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_experiment_may_name_what_it_is_judged_by() {
+        let mut record = recorded(&[("direct", 10_000.0), ("slow", 5_000.0)], 6, true);
+        record.plan["stages"][0]["metric"] = "cpu_us_per_request".into();
+        let analysis = analyse(&record).unwrap();
+        let found = answer(&record, &analysis, &BTreeMap::new());
+        assert_eq!(found.metric, AnswerMetric::Cpu);
+        let effect = found.effect.unwrap();
+        let cell = analysis.cells.iter().find(|c| c.levels["path"] == "slow");
+        assert_eq!(Some(effect.ratio), cell.unwrap().cpu_ratio);
+        // A request takes twice the CPU, and less of it is better.
+        assert!((effect.ratio.ratio - 2.0).abs() < 0.1, "{effect:?}");
+        assert!(found.metric.gain(effect.ratio.ratio) < 1.0);
     }
 
     #[test]

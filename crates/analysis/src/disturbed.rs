@@ -1,20 +1,16 @@
 //! Trials in which programs outside the experiment took CPU: which they are, which were measured again, and what a
 //! reader must know of it.
 
-use crate::words::plural;
-use crate::{AnalysisError, TrialAnalysis, run};
+use crate::TrialAnalysis;
+use crate::words::{plural, trial_numbers};
 use plan::Plan;
 use record::{RunRecord, TrialState, Warning};
 use std::collections::BTreeSet;
 
 /// Numbers of the trials that other programs disturbed.
-///
-/// # Errors
-/// [`AnalysisError::Plan`] when the stored plan cannot be read.
-pub fn disturbed(record: &RunRecord) -> Result<Vec<u32>, AnalysisError> {
-    let trials = run::analyse(record)?.trials;
+pub fn disturbed(trials: &[TrialAnalysis]) -> Vec<u32> {
     let disturbed = trials.iter().filter(|t| t.is_disturbed());
-    Ok(disturbed.map(|t| t.id).collect())
+    disturbed.map(|t| t.id).collect()
 }
 
 /// Names the trial that stands in the place of each one that was measured again.
@@ -50,7 +46,7 @@ pub(crate) fn warning(trials: &[TrialAnalysis]) -> Option<Warning> {
             TrialAnalysis::DISTURBED_CORES,
             found.len(),
             plural(trials.len() as u64, "trial"),
-            run::numbers(found.iter().map(|t| t.id)),
+            trial_numbers(found.iter().map(|t| t.id)),
         ),
         "stop what else runs on this host; a longer `budget` lets more trials be measured again",
     ))

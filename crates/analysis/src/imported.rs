@@ -137,6 +137,7 @@ fn stage_of(name: &str, compared: &str, trials: &[&TrialAnalysis]) -> Stage {
         repeats: 1,
         examine: false,
         search: None,
+        metric: None,
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::contrast::{self, Family};
 use crate::diagnosis::{CallChange, signature_diff};
 use crate::stats::share;
-use crate::{Diagnosis, Finding, RunAnalysis, Spread, Status, TrialAnalysis, observed, stats};
+use crate::{Diagnosis, Finding, RunAnalysis, Status, TrialAnalysis, observed, stats};
 use plan::Levels;
 use record::{FdClass, RunRecord, Signature, TargetSignature, TrialRecord};
 use schemars::JsonSchema;
@@ -518,23 +518,6 @@ fn causes(before: Option<&Diagnosis>, after: Option<&Diagnosis>) -> Vec<CauseSee
     }
     seen.sort_by_key(|s| (s.before == s.after, std::cmp::Reverse(s.status)));
     seen
-}
-
-/// Median, smallest and largest of a cell's rate or p99.
-pub(crate) fn spread_of(
-    known: Known<'_>,
-    stage: &str,
-    levels: &Levels,
-    p99: bool,
-) -> Option<Spread> {
-    let cells = &known.analysis.cells;
-    let cell = cells
-        .iter()
-        .find(|c| c.stage == stage && c.levels == *levels)?;
-    match p99 {
-        true => cell.response_ns_p99,
-        false => cell.achieved_per_s,
-    }
 }
 
 #[cfg(test)]

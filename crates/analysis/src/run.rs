@@ -7,14 +7,11 @@ use crate::search::searches;
 use crate::tables::tables;
 use crate::trial::analyse_trial;
 use crate::warn::FOREIGN_CPU;
-use crate::words::{levels, plural, rate};
+use crate::words::{levels, plural, rate, trial_numbers};
 use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, disturbed, imported};
 use plan::Plan;
 use record::{PROOF_STAGE, RunRecord, Unavailable, Warning};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Trials that a warning names by number before it says "and more".
-const NAMED_TRIALS: usize = 5;
 
 /// Analyses a run from nothing but its record.
 ///
@@ -240,7 +237,7 @@ fn not_valid(trials: &[TrialAnalysis]) -> Vec<Warning> {
                     group.len(),
                     plural(trials.len() as u64, "trial"),
                     if group.len() == 1 { "is" } else { "are" },
-                    numbers(group.iter().map(|t| t.id)),
+                    trial_numbers(group.iter().map(|t| t.id)),
                     group[0].verdict.why
                 ),
                 group[0].verdict.remedy.clone(),
@@ -258,16 +255,6 @@ fn reason(verdict: &Verdict) -> String {
         .unwrap_or_default();
     let words = clause.chars().filter(|c| !c.is_ascii_digit());
     format!("{}/{}", verdict.limit.name(), words.collect::<String>())
-}
-
-pub(crate) fn numbers(ids: impl Iterator<Item = u32>) -> String {
-    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
-    let shown = ids[..ids.len().min(NAMED_TRIALS)].join(", ");
-    let noun = if ids.len() == 1 { "trial" } else { "trials" };
-    match ids.len().saturating_sub(NAMED_TRIALS) {
-        0 => format!("{noun} {shown}"),
-        more => format!("{noun} {shown} and {more} more"),
-    }
 }
 
 /// What could not be watched in any trial, once each: trials whose servers took other ports say the same.
@@ -317,7 +304,7 @@ fn merged(trials: &[TrialAnalysis], own: &[Vec<Warning>]) -> Vec<Warning> {
         .into_values()
         .map(|group| {
             let (_, first) = group[0];
-            let at = numbers(group.iter().map(|(id, _)| *id));
+            let at = trial_numbers(group.iter().map(|(id, _)| *id));
             Warning {
                 seen: format!("{} ({at})", first.seen),
                 ..first.clone()
@@ -761,7 +748,7 @@ mod tests {
             "{seen}"
         );
         assert_eq!(
-            crate::disturbed(&disturbed_in(&[0, 3], 0.4)).unwrap(),
+            crate::disturbed(&analyse(&disturbed_in(&[0, 3], 0.4)).unwrap().trials),
             [0, 3]
         );
     }

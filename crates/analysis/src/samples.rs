@@ -316,6 +316,7 @@ fn plan_stage(sample: &StageSample) -> plan::Stage {
         repeats: sample.repeats,
         examine: true,
         search: None,
+        metric: None,
     }
 }
 

@@ -75,6 +75,20 @@ pub fn several_levels(cells: &[&plan::Levels]) -> String {
     phrase.join(" ")
 }
 
+/// Trials that a warning names by number before it says "and more".
+const NAMED_TRIALS: usize = 5;
+
+/// `trials 0, 3, 4 and 2 more`.
+pub(crate) fn trial_numbers(ids: impl Iterator<Item = u32>) -> String {
+    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+    let shown = ids[..ids.len().min(NAMED_TRIALS)].join(", ");
+    let noun = if ids.len() == 1 { "trial" } else { "trials" };
+    match ids.len().saturating_sub(NAMED_TRIALS) {
+        0 => format!("{noun} {shown}"),
+        more => format!("{noun} {shown} and {more} more"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

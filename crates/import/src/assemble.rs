@@ -446,6 +446,7 @@ fn stages(items: &[Item], options: &Options) -> Result<Vec<Stage>, ImportError> 
                 repeats: 1,
                 examine: false,
                 search: None,
+                metric: None,
             });
             stages.len() - 1
         });

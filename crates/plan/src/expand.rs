@@ -126,6 +126,7 @@ fn add_stage(
         repeats,
         examine: design.examine.unwrap_or(true) && section.search.is_none(),
         search: section.search,
+        metric: design.metric,
     });
     if report
         .take(check_size(section, &factors, repeats))

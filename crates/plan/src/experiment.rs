@@ -15,7 +15,7 @@ use crate::targets::{self, Target};
 use crate::template::{TEMPLATE_NAMES, is_word};
 use crate::topology;
 use crate::tuning::{self, Profile};
-use crate::{Factor, IrqPin, Levels, SearchFor};
+use crate::{Factor, IrqPin, Levels, Metric, SearchFor};
 use record::Nanos;
 use std::collections::BTreeMap;
 
@@ -24,12 +24,13 @@ const KEYS: [&str; 12] = [
     "table", "onload",
 ];
 const STAGE_KEYS: [&str; 5] = ["name", "factor", "load", "design", "search"];
-const DESIGN_KEYS: [&str; 11] = [
+const DESIGN_KEYS: [&str; 12] = [
     "baseline",
     "repeats",
     "measure",
     "warmup",
     "examine",
+    "metric",
     "budget",
     "errors",
     "tune",
@@ -37,7 +38,15 @@ const DESIGN_KEYS: [&str; 11] = [
     "max_repeats",
     "aa",
 ];
-const STAGE_DESIGN_KEYS: [&str; 6] = ["baseline", "repeats", "measure", "warmup", "examine", "aa"];
+const STAGE_DESIGN_KEYS: [&str; 7] = [
+    "baseline", "repeats", "measure", "warmup", "examine", "metric", "aa",
+];
+
+const METRICS: [(&str, Metric); 3] = [
+    ("rate_per_s", Metric::Rate),
+    ("cpu_us_per_request", Metric::Cpu),
+    ("response_ns_p99", Metric::P99),
+];
 
 /// The whole file.
 #[derive(Default)]
@@ -87,6 +96,7 @@ pub(crate) struct Design {
     pub measure: Option<Nanos>,
     pub warmup: Option<Nanos>,
     pub examine: Option<bool>,
+    pub metric: Option<Metric>,
     /// With its place.
     pub budget: Option<(usize, Nanos)>,
     pub errors: Option<f64>,
@@ -442,6 +452,7 @@ impl Design {
             "measure" => self.measure = Some(field.duration_above_zero()?),
             "warmup" => self.warmup = Some(field.duration()?),
             "examine" => self.examine = Some(field.boolean()?),
+            "metric" => self.metric = Some(field.choice(&METRICS)?),
             "budget" => self.budget = Some((field.node.at, field.duration_above_zero()?)),
             "until" => self.until = Some(field.half_width()?),
             "max_repeats" => self.max_repeats = Some(field.count32(1)?),
@@ -459,6 +470,7 @@ impl Design {
             measure: self.measure.or(top.measure),
             warmup: self.warmup.or(top.warmup),
             examine: self.examine.or(top.examine),
+            metric: self.metric.or(top.metric),
             budget: top.budget,
             errors: top.errors,
             until: top.until,

@@ -93,6 +93,23 @@ pub struct Stage {
     /// The trials are the steps of a search, `block` being the step: such a stage has no cells and no repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchFor>,
+    /// What its levels are compared by in the run's answer; absent: the rate of a closed loop, the p99 of an open one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+}
+
+/// A figure that levels can be compared by, under its name in results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Metric {
+    /// Successes per second.
+    #[serde(rename = "rate_per_s")]
+    Rate,
+    /// The servers' CPU per request.
+    #[serde(rename = "cpu_us_per_request")]
+    Cpu,
+    /// 99th percentile of the response time.
+    #[serde(rename = "response_ns_p99")]
+    P99,
 }
 
 /// What a stage searches for.

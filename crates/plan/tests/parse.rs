@@ -1,6 +1,6 @@
 //! Whole experiment files: those that parse, what they become, and what is said of those that do not.
 
-use plan::{FileContent, Plan, PlanError, TargetKind, TrialPlan};
+use plan::{FileContent, Metric, Plan, PlanError, TargetKind, TrialPlan};
 use record::{Arrival, Bytes, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +142,7 @@ fn quickstart_is_a_sweep_a_search_and_shares_of_what_the_search_found() {
     assert!(plan.time() <= Nanos::from_secs(60), "{}", plan.time());
     assert_eq!(plan.stages.len(), 3);
     let of_stage = |stage| plan.trials.iter().filter(move |t| t.stage == stage);
-    assert_eq!((of_stage(0).count(), of_stage(2).count()), (8, 4));
+    assert_eq!((of_stage(0).count(), of_stage(2).count()), (12, 4));
     assert!(of_stage(0).all(|t| t.load.arrival == Arrival::Closed));
     let steps: Vec<u32> = of_stage(1).map(|t| t.block).collect();
     assert_eq!(steps, (0..plan::SEARCH_STEPS).collect::<Vec<_>>());
@@ -210,6 +210,10 @@ fn what_a_search_cannot_have_is_refused() {
             "search = \"connections\"",
             "unknown value `connections` in search",
         ),
+        (
+            "factor.pipeline = [1, 2]\ndesign.metric = \"cpu\"",
+            "unknown value `cpu` in metric",
+        ),
     ] {
         let text = format!("{CLOSED_THEN}[[stage]]\nname = \"s\"\n{stage}\n");
         let error = Plan::parse(&text, "f", &|_| Err(String::new())).unwrap_err();
@@ -229,7 +233,8 @@ fn what_a_search_cannot_have_is_refused() {
 fn nginx_static_compares_keep_alive_with_a_connection_per_request() {
     let plan = experiment("nginx-static.toml");
     assert!(plan.time() <= Nanos::from_secs(180), "{}", plan.time());
-    assert_eq!(plan.trials.len(), 2 * 3 * 5);
+    assert_eq!(plan.trials.len(), 2 * 3 * 7);
+    assert_eq!(plan.stages[0].metric, Some(Metric::Cpu));
     for trial in &plan.trials {
         let want = (trial.levels["reuse"] == "per_request").then_some(1);
         assert_eq!(trial.load.requests_per_connection, want);

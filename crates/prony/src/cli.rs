@@ -10,7 +10,7 @@ const EXIT_CODES: &str = "\
 Examples:
   prony load http://127.0.0.1:8080/        what it serves, and what limits it
   prony diagnose --url http://127.0.0.1/   why it is not faster
-  prony run                                a whole evaluation, under a minute
+  prony run                                a whole evaluation, about a minute
 
 Exit codes:
   0    the figures can be used
@@ -277,7 +277,7 @@ pub struct OriginArgs {
 const RUN_EXAMPLES: &str = "\
 Examples:
   prony run
-      the built-in evaluation of the built-in server, under a minute
+      the built-in evaluation of the built-in server, about a minute
   prony run experiments/nginx-static.toml
       an experiment of your own; experiments/README.md lists the keys
   prony run proxy-buffers

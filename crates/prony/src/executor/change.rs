@@ -125,6 +125,7 @@ fn stage(trials: &[TrialRecord]) -> Stage {
         repeats: trials.iter().map(|t| t.block + 1).max().unwrap_or(0),
         examine: true,
         search: None,
+        metric: None,
     }
 }
 

@@ -211,8 +211,7 @@ fn repeat(plan: &mut Plan, record: &RunRecord, stage: usize) -> bool {
 
 /// Adds trials in which other programs took CPU once more; false when there is none left, or no time for it.
 fn measure_again(plan: &mut Plan, record: &RunRecord) -> Result<bool, Failure> {
-    let disturbed = analysis::disturbed(record)
-        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let disturbed = analysis::disturbed(&analyse(record)?.trials);
     let (before, trials) = (plan.time(), plan.trials.len());
     let again = plan.measure_again(&disturbed);
     if again > 0 {

@@ -24,6 +24,7 @@ pub fn as_record(
             repeats: 1,
             examine: true,
             search: None,
+            metric: None,
         }],
         trials: vec![TrialPlan {
             id: 0,

@@ -46,6 +46,7 @@ fn metric_words(metric: AnswerMetric) -> &'static str {
     match metric {
         AnswerMetric::Rate => "rate",
         AnswerMetric::P99 => "p99 of the response time",
+        AnswerMetric::Cpu => "servers' CPU per request",
     }
 }
 
@@ -117,6 +118,7 @@ impl Lines<'_> {
         let (unit, behind) = match metric {
             AnswerMetric::Rate => (Unit::PerSecond, "/s"),
             AnswerMetric::P99 => (Unit::Nanos, ""),
+            AnswerMetric::Cpu => (Unit::Micros, ""),
         };
         let s = match (effect.before, effect.after) {
             (Some(_), Some(_)) => {
@@ -435,7 +437,7 @@ impl Lines<'_> {
         let worse = effect.is_shown()
             && match self.answer.metric {
                 AnswerMetric::Rate => effect.ratio.ratio < 1.0,
-                AnswerMetric::P99 => effect.ratio.ratio > 1.0,
+                AnswerMetric::P99 | AnswerMetric::Cpu => effect.ratio.ratio > 1.0,
             };
         let s = match (&self.answer.better, self.answer.no_difference_above) {
             (_, Some(bound)) if bound > NARROW => s.words(
@@ -608,7 +610,7 @@ fn gains(metric: AnswerMetric, effect: &Effect) -> bool {
     effect.is_shown()
         && match metric {
             AnswerMetric::Rate => effect.ratio.ratio > 1.0,
-            AnswerMetric::P99 => effect.ratio.ratio < 1.0,
+            AnswerMetric::P99 | AnswerMetric::Cpu => effect.ratio.ratio < 1.0,
         }
 }
 

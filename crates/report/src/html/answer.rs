@@ -112,6 +112,7 @@ fn bars(answer: &Answer, document: &RunDocument) -> Option<BarsView> {
         match answer.metric {
             AnswerMetric::Rate => cell.achieved_per_s,
             AnswerMetric::P99 => cell.response_ns_p99,
+            AnswerMetric::Cpu => cell.target_cpu_us_per_request,
         }
     };
     let shown: Vec<(usize, &Cell, Spread)> = document
@@ -128,6 +129,11 @@ fn bars(answer: &Answer, document: &RunDocument) -> Option<BarsView> {
     let (field, unit, metric) = match answer.metric {
         AnswerMetric::Rate => ("achieved_per_s", Unit::PerSecond, "Successes per second"),
         AnswerMetric::P99 => ("response_ns_p99", Unit::Nanos, "p99 of the response time"),
+        AnswerMetric::Cpu => (
+            "target_cpu_us_per_request",
+            Unit::Micros,
+            "CPU of the servers per request",
+        ),
     };
     let source = Source::at("", "/comparisons", &document.comparisons);
     let rows: Vec<BarRow> = shown
@@ -171,7 +177,7 @@ fn tone(answer: &Answer, levels: &Levels) -> &'static str {
     };
     let more = effect.ratio.ratio > 1.0;
     match (answer.metric, more) {
-        (AnswerMetric::Rate, true) | (AnswerMetric::P99, false) => "better",
+        (AnswerMetric::Rate, true) | (AnswerMetric::P99 | AnswerMetric::Cpu, false) => "better",
         _ => "worse",
     }
 }

@@ -276,6 +276,7 @@ fn stage(
         repeats,
         examine: true,
         search: None,
+        metric: None,
     }
 }
 
