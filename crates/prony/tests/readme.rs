@@ -80,7 +80,7 @@ fn run_load(state: &Path, readme: &str) -> Finished {
 fn every_command_is_one_that_is_tried_here() {
     let readme = readme();
     let verbs: Vec<&str> = commands(&readme).iter().map(|words| words[0]).collect();
-    assert_eq!(verbs, ["origin", "load", "diagnose", "run"]);
+    assert_eq!(verbs, ["origin", "load", "diagnose", "run", "compare", "import"]);
 }
 
 #[test]
@@ -158,4 +158,29 @@ fn the_experiment_is_one_that_can_run() {
     );
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert!(!out.exists(), "a dry run wrote `{}`", out.display());
+}
+
+#[test]
+fn results_of_other_tools_are_imported_and_compared_as_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = root().join("crates/import/tests/tools");
+    std::fs::copy(tools.join("study.md"), dir.path().join("study.md")).unwrap();
+    std::fs::copy(tools.join("wrk.txt"), dir.path().join("wrk.txt")).unwrap();
+    let run = |words: &[&str]| finish(prony(dir.path()).current_dir(dir.path()).args(words));
+    let readme = readme();
+    let imported = run(&command(&readme, "import"));
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    assert!(dir.path().join("study/manifest.json").exists());
+    for name in ["before", "after"] {
+        let made = run(&["import", "wrk", "wrk.txt", "--out", name]);
+        assert_eq!(made.code, Some(0), "{}", made.stderr);
+    }
+    let compared = run(&command(&readme, "compare"));
+    assert!(
+        compared.stdout.contains("rate_per_s"),
+        "{:?}: {}{}",
+        compared.code,
+        compared.stdout,
+        compared.stderr
+    );
 }
