@@ -47,7 +47,7 @@ truth-quick: build
 	truth/run.py --quick --prony $(BUILD)/release/prony
 
 build: ## build the release binary, its debug information beside it
-	@echo "building prony: about 10 minutes on 2 cores the first time, 5 after a change, none without one;"
+	@echo "building prony: about 3 minutes on 2 idle cores the first time, 2 after a change, none without one;"
 	@echo "half of it is the last step, which optimises across all crates"
 	$(CARGO) build --release --locked --bin prony
 	@scripts/strip.sh $(BUILD)/release/prony

@@ -15,6 +15,9 @@ const ADDRESS: &str = "http://127.0.0.1:8080";
 /// The length of its loads, shortened here.
 const LENGTH: (&str, &str) = ("3s", "300ms");
 
+/// The row that only a load has that lasts until the server is seen to be full.
+const WHILE_FULL: &str = "pauses";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -80,7 +83,10 @@ fn run_load(state: &Path, readme: &str) -> Finished {
 fn every_command_is_one_that_is_tried_here() {
     let readme = readme();
     let verbs: Vec<&str> = commands(&readme).iter().map(|words| words[0]).collect();
-    assert_eq!(verbs, ["origin", "load", "diagnose", "run", "compare", "import"]);
+    assert_eq!(
+        verbs,
+        ["origin", "load", "diagnose", "run", "compare", "import"]
+    );
 }
 
 #[test]
@@ -101,7 +107,8 @@ fn the_first_load_gives_what_the_readme_shows() {
         shown.contains(&"response time"),
         "the README shows no load: {shown:?}"
     );
-    let stale: Vec<_> = shown.iter().filter(|name| !real.contains(name)).collect();
+    let is_stale = |name: &&&str| !real.contains(*name) && **name != WHILE_FULL;
+    let stale: Vec<_> = shown.iter().filter(is_stale).collect();
     assert!(
         stale.is_empty(),
         "{stale:?} is not in the output:\n{}",
