@@ -105,6 +105,9 @@ pub struct Capacity {
     pub trials: u32,
     /// The rate was offered (open loop), not searched for.
     pub offered: bool,
+    /// Highest open-loop rate that was met, where the rate above is a closed loop's; `null` without one.
+    #[serde(default)]
+    pub open: Option<Met>,
     /// Where more load stops to pay; `null` where the curve did not bend.
     pub knee: Option<Knee>,
     /// What limits it: `worker`, `backend`, ..., or the side.
@@ -113,6 +116,18 @@ pub struct Capacity {
     pub why: String,
     /// Cause that holds there; `null` where none was found or the cell was not examined.
     pub cause: Option<CauseSeen>,
+}
+
+/// An open-loop rate that was met, and how fast it was then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Met {
+    pub stage: String,
+    pub levels: Levels,
+    pub rate_per_s: Spread,
+    /// ns.
+    pub response_ns_p50: Spread,
+    /// ns.
+    pub response_ns_p99: Spread,
 }
 
 /// Why there is no answer, and what would give one.
@@ -552,6 +567,18 @@ fn capacity(known: Known<'_>) -> Answer {
         let along = k.levels.iter().all(|(f, l)| best.levels.get(f) == Some(l));
         k.stage == best.stage && along
     });
+    let met = cells()
+        .filter(|c| best.offered_per_s.is_none() && c.offered_per_s.is_some())
+        .max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let met = met.and_then(|c| {
+        Some(Met {
+            stage: c.stage.clone(),
+            levels: c.levels.clone(),
+            rate_per_s: c.achieved_per_s?,
+            response_ns_p50: c.response_ns_p50?,
+            response_ns_p99: c.response_ns_p99?,
+        })
+    });
     let of_best = best.verdict.as_ref();
     let cause = known
         .examined(&best.stage, &best.levels)
@@ -578,6 +605,7 @@ fn capacity(known: Known<'_>) -> Answer {
             response_ns_p99: best.response_ns_p99,
             trials: u32::try_from(best.valid.len()).unwrap_or(u32::MAX),
             offered: best.offered_per_s.is_some(),
+            open: met,
             knee: knee.cloned(),
             limit: of_best.map_or(Limit::Unknown, |v| v.limit),
             why: of_best.map(|v| v.why.clone()).unwrap_or_default(),

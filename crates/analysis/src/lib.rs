@@ -49,7 +49,7 @@ pub mod words;
 
 pub use alike::alike;
 pub use answer::{
-    Answer, AnswerKind, AnswerMetric, Capacity, Effect, Unanswered, Uncompared, answer,
+    Answer, AnswerKind, AnswerMetric, Capacity, Effect, Met, Unanswered, Uncompared, answer,
 };
 pub use comparison::{
     CellCompared, CompareOptions, Comparison, CpuCompared, FigureCompared, Judgement, Outcome,

@@ -8,8 +8,8 @@ use super::{NAMED, Said, Sentence};
 use crate::number::{Source, Unit};
 use analysis::words::{levels as levels_words, plural};
 use analysis::{
-    Answer, AnswerKind, AnswerMetric, Capacity, CauseSeen, Effect, Levels, Limit, MechanismChange,
-    Method, PerRequest, RequestChange, Status,
+    Answer, AnswerKind, AnswerMetric, Capacity, CauseSeen, Effect, Knee, Levels, Limit,
+    MechanismChange, Met, Method, PerRequest, RequestChange, Status,
 };
 
 /// Kinds of calls that are named of each target.
@@ -538,9 +538,14 @@ impl Lines<'_> {
             ),
             None => s,
         };
-        let Some(knee) = &capacity.knee else {
-            return s.words(".");
+        let s = match &capacity.knee {
+            Some(knee) => self.knee(s, knee),
+            None => s,
         };
+        self.met(s.words("."), capacity.open.as_ref())
+    }
+
+    fn knee(&self, s: Sentence, knee: &Knee) -> Sentence {
         let (unit, behind) = match knee.axis.as_str() {
             "connections" => (Unit::Count, " connections"),
             _ => (Unit::PerSecond, "/s offered"),
@@ -551,7 +556,27 @@ impl Lines<'_> {
             "/capacity/knee/achieved_per_s",
             Unit::PerSecond,
         );
-        s.words("/s).")
+        s.words("/s)")
+    }
+
+    /// A closed loop says nothing of how fast users are served: the highest rate that was met does.
+    fn met(&self, s: Sentence, met: Option<&Met>) -> Sentence {
+        let Some(met) = met else {
+            return s;
+        };
+        let s = s.words(format!(" In an open loop{} ", at_setting(&met.levels)));
+        let s = self.number(s, "/capacity/open/rate_per_s/median", Unit::PerSecond);
+        let s = self.number(
+            s.words("/s are served with p50 "),
+            "/capacity/open/response_ns_p50/median",
+            Unit::Nanos,
+        );
+        let s = self.number(
+            s.words(" and p99 "),
+            "/capacity/open/response_ns_p99/median",
+            Unit::Nanos,
+        );
+        s.words(".")
     }
 
     fn next_of_capacity(&self, capacity: &Capacity) -> Sentence {
