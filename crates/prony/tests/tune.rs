@@ -310,7 +310,7 @@ fn a_run_sets_a_real_sysctl_and_puts_it_back() {
         finished.stderr
     );
     assert!(
-        finished.stderr.contains("settings that are changed: 1"),
+        finished.stderr.contains("settings changed: 1"),
         "{}",
         finished.stderr
     );
