@@ -93,8 +93,8 @@ pub fn of_node(node: u32) -> io::Result<Vec<u32>> {
     cpus.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it has no CPUs"))
 }
 
-/// The kernel's list format: `0-3,6`.
-fn list(text: &str) -> Option<Vec<u32>> {
+/// CPUs in the kernel's list format, `0-3,6`; `None` for what is no such list, empty for an empty one.
+pub fn list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

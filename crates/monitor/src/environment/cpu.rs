@@ -152,14 +152,9 @@ fn per_cpu(values: impl Iterator<Item = (u32, Result<String, String>)>) -> Resul
     Ok(parts.collect::<Vec<_>>().join("; "))
 }
 
-/// Reads the kernel's list form, `0-3,8`.
+/// Reads the kernel's list form, `0-3,8`, which is never empty here.
 pub(super) fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
-    }
-    Some(cpus)
+    linux::affinity::list(text.trim()).filter(|cpus| !cpus.is_empty())
 }
 
 #[cfg(test)]
