@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 /// Fewest valid trials of a cell that was planned with as many; of fewer, all must be valid.
 const FEWEST_VALID: usize = 3;
-/// Share of a cell's valid trials that must name the same limit for the cell to have one: a trial in three may stand on
-/// the other side of a threshold that the cell is close to.
-const AGREEMENT: f64 = 2.0 / 3.0;
+/// So many of so many valid trials of a cell must name the same limit for the cell to have one: a trial in three may
+/// stand on the other side of a threshold that the cell is close to.
+const AGREEMENT: (usize, usize) = (2, 3);
 
 /// Cells of all stages, in the order of the file, baseline ratios included.
 pub(crate) fn cells(plan: &Plan, trials: &[TrialAnalysis]) -> Vec<Cell> {
@@ -279,7 +279,7 @@ fn cell_verdict(
     }
     let limits = limits_named(valid);
     let (most, n) = *limits.first()?;
-    if (n as f64) < AGREEMENT * valid.len() as f64 - 1e-9 {
+    if n * AGREEMENT.1 < valid.len() * AGREEMENT.0 {
         return Some(disagreement(valid, &limits));
     }
     let mut agreeing: Vec<&TrialAnalysis> = valid.to_vec();

@@ -7,7 +7,7 @@
 
 use crate::Watched;
 use crate::thread::parse_schedstat;
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
@@ -39,13 +39,7 @@ pub struct Full {
 impl Full {
     /// Takes the first look, at `now`.
     pub fn new(root: Root, targets: &[Watched], now: Nanos) -> Self {
-        let named = targets.iter().enumerate();
-        let mut watched: BTreeMap<i32, Option<usize>> = named
-            .flat_map(|(index, target)| target.pids.iter().map(move |&pid| (pid, Some(index))))
-            .collect();
-        // Targets that prony started are its descendants, but prony is not their child.
-        let own = i32::try_from(std::process::id()).unwrap_or(0);
-        watched.entry(own).or_insert(None);
+        let watched = tree::watched(targets.iter().map(|target| target.pids.as_slice()));
         let mut full = Full {
             root,
             targets: targets.len(),

@@ -13,6 +13,18 @@ use record::Nanos;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What [`Tree::owned`] takes for targets that are given by their processes: each owned by its target's index, and
+/// this process by none. Targets that prony started are its descendants, but prony is not their child.
+pub(crate) fn watched<'a>(
+    targets: impl Iterator<Item = &'a [i32]>,
+) -> BTreeMap<i32, Option<usize>> {
+    let each = |(index, pids): (usize, &'a [i32])| pids.iter().map(move |&pid| (pid, Some(index)));
+    let mut watched: BTreeMap<i32, Option<usize>> = targets.enumerate().flat_map(each).collect();
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    watched.entry(own).or_insert(None);
+    watched
+}
+
 /// The parent of each process on the host.
 #[derive(Debug, Default)]
 pub struct Tree {

@@ -7,7 +7,7 @@
 
 use super::{ProbeConfig, ProbeTarget, Probed};
 use crate::MonitorError;
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 use linux::Root;
 use linux::clock::monotonic_ns;
 use linux::procfs::Stat;
@@ -33,13 +33,7 @@ pub(crate) fn members(
 ) -> Result<BTreeMap<i32, usize>, MonitorError> {
     let mut tree = Tree::default();
     tree.refresh(root)?;
-    let named = targets.iter().enumerate();
-    let mut watched: BTreeMap<i32, Option<usize>> = named
-        .flat_map(|(index, target)| target.pids.iter().map(move |&pid| (pid, Some(index))))
-        .collect();
-    // Targets that prony started are its descendants, but prony is not their child.
-    let own = i32::try_from(std::process::id()).unwrap_or(0);
-    watched.entry(own).or_insert(None);
+    let watched = tree::watched(targets.iter().map(|target| target.pids.as_slice()));
     Ok(tree.owned(&watched).into_iter().collect())
 }
 
