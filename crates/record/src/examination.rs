@@ -25,6 +25,9 @@ pub struct Examination {
     /// Counts and sizes per request, from the signature pass.
     #[serde(default)]
     pub signature: Option<Signature>,
+    /// Where requests spent their time, from a trace of sockets and threads; `None` when it was not taken.
+    #[serde(default)]
+    pub turns: Option<crate::Turns>,
     /// What the timing pass' own monitors took.
     #[serde(default)]
     pub monitor_cost: Vec<ProbeCost>,

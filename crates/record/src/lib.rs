@@ -13,6 +13,7 @@ pub mod pasted;
 pub mod reported;
 pub mod run;
 pub mod series;
+pub mod turns;
 pub mod units;
 
 pub use clock::{Clock, ManualClock};
@@ -32,6 +33,7 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
+pub use turns::{Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns};
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 
 use serde::{Deserialize, Serialize};

@@ -15,7 +15,7 @@ use monitor::profile::{Profiled, Profiler};
 use monitor::{Observation, Watch, WatchConfig, Watched};
 use record::{
     Answer, Arrival, Clock, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
-    Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState,
+    Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
     Unavailable, UpstreamPeer,
 };
 use std::collections::BTreeMap;
@@ -66,6 +66,8 @@ pub struct PreLoad {
 pub struct PostLoad {
     /// Counts per request; `None` when nothing was answered.
     pub signature: Option<Signature>,
+    /// Where requests spent their time; `None` when it was not traced.
+    pub turns: Option<Turns>,
     /// Off-CPU stacks.
     pub off_cpu: Option<Profile>,
     /// What could not be learned.
@@ -360,6 +362,7 @@ impl Passes {
                 answer: self.pre_load.answer,
                 single_client: self.pre_load.single_client,
                 signature: self.post_load.signature,
+                turns: self.post_load.turns,
                 monitor_cost,
                 profiles,
             }),

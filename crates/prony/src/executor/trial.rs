@@ -244,6 +244,7 @@ fn measure(
             answer: pre_load.answer,
             single_client: pre_load.single_client,
             signature: post_load.signature,
+            turns: post_load.turns,
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),
         };

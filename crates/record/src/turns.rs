@@ -1,0 +1,144 @@
+//! Where the time of requests goes at a server: turns of its connections, each split over places that add up.
+//!
+//! A *turn* lasts from the arrival of a request's first byte in the socket to the last write of its response. It is taken
+//! from a trace of sockets and threads in a pass of its own, whose load is stored with it: the shares are used, and the
+//! total is that of the same seconds. Every nanosecond of a turn belongs to exactly one place, so the places of an
+//! account add up to its total by construction.
+
+use crate::{Histogram, LoadOutcome, ProbeCost, Unavailable};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one pass saw of the turns of all targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turns {
+    /// Length of the traced window, ns.
+    pub window_ns: u64,
+    /// One connection in so many was followed; 1 is every connection.
+    pub sampled_one_in: u32,
+    /// What the client saw in the same window; `None` without a load of ours.
+    #[serde(default)]
+    pub load: Option<LoadOutcome>,
+    /// Events that the trace lost; the error of every row widens with it.
+    pub lost: u64,
+    pub targets: Vec<TargetTurns>,
+    /// What could not be traced.
+    pub unavailable: Vec<Unavailable>,
+    /// What the trace took.
+    pub cost: Vec<ProbeCost>,
+}
+
+/// The turns of one target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetTurns {
+    /// Target's name.
+    pub target: String,
+    /// Connections that were followed and had a turn.
+    pub connections: u64,
+    /// Turns that ended in the window, on the connections that were followed.
+    pub account: TurnAccount,
+    /// The slowest 1 % of them; `None` when there were too few turns to tell.
+    #[serde(default)]
+    pub tail: Option<TurnTail>,
+    /// Length of turns.
+    pub lengths: Option<Histogram>,
+    /// Time between a turn's end and the next request of its connection: the client's time, summed over turns, ns.
+    pub between_ns: u64,
+    /// Turns in which reading and writing did not alternate as a request and its response do (pipelining, streaming).
+    pub irregular: u64,
+    /// Bytes that requests brought and responses took.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Requests per connection, connections accepted and closed in the window.
+    pub accepted: u64,
+    pub closed: u64,
+}
+
+/// A number of turns and where their time went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnAccount {
+    pub turns: u64,
+    /// Sum of their lengths, ns: the sum over `places` too.
+    pub total_ns: u64,
+    /// Largest first.
+    pub places: Vec<PlaceTime>,
+    /// Samples of the CPU that fell into places where a thread ran.
+    #[serde(default)]
+    pub cpu_samples: Vec<PlaceSamples>,
+}
+
+/// The slowest turns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnTail {
+    /// A turn at least this long belongs to it, ns.
+    pub from_ns: u64,
+    /// Separate moments in which slow turns came: at least 100 ms apart.
+    pub bursts: u64,
+    /// Mean time between the beginnings of bursts, ns; `None` for fewer than three.
+    pub period_ns: Option<u64>,
+    pub account: TurnAccount,
+}
+
+/// Where a part of a turn is spent.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// From the end of the handshake until the connection was accepted, with its first request there.
+    ListenQueue,
+    /// Data was there and the thread asleep: until the thread was woken and ready.
+    WakeUp,
+    /// A thread was ready and no CPU free for it; `detail` is who ran instead.
+    RunQueue,
+    /// The event loop ran for other requests.
+    OtherTurns,
+    /// The event loop was blocked while it served another request; `detail` is the kind of wait.
+    OthersBlocked,
+    /// The thread ran, and no request was open on it: timers, logs, housekeeping.
+    Loop,
+    /// All threads of the pool had a request of their own.
+    NoFreeThread,
+    /// Its own thread ran for it.
+    OnCpu,
+    /// Its own thread was blocked in its turn; `detail` is the kind of wait.
+    Blocked,
+    /// Waiting for a peer that the server had asked; `detail` is the peer's address.
+    Upstream,
+    /// The peer had answered, and the server had not read it yet; `detail` is the peer's address.
+    UpstreamUnread,
+    /// Between the first and the last write, waiting until more could be sent.
+    Sending,
+    /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server.
+    Hidden,
+}
+
+/// Time at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceTime {
+    pub place: Place,
+    /// See [`Place`]. Kinds of wait: `futex`, `sleep`, `disk`, `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
+    /// `flock`, `poll`, `send`, `socket`, `other`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Who ended the wait: `thread NAME`, `process NAME`, `timer`, `interrupt`; empty when that was not seen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waker: String,
+    /// Index into the stacks of the examination's off-CPU profile: where the thread waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<u32>,
+    /// Turns that had a part of their time here.
+    pub turns: u64,
+    pub total_ns: u64,
+}
+
+/// Samples of the on-CPU profile of the same window that fell on turns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceSamples {
+    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`].
+    pub place: Place,
+    /// Index into the stacks of the pass' on-CPU profile.
+    pub stack: u32,
+    /// Samples, weighted by the turns that waited meanwhile.
+    pub samples: u64,
+}
