@@ -74,14 +74,14 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
         seconds: seconds.unwrap_or(0.0),
         requests: material.completed(),
     });
-    let seen = Seen::Measured(ledger);
+    let seen = Seen::Measured(ledger.map(Box::new));
     conclude(&facts, material.verdict.as_ref(), seen, tier.name())
 }
 
 /// What there is to account for.
 pub(crate) enum Seen {
     /// A trial was measured; `None` where no account of it could be made.
-    Measured(Option<Ledger>),
+    Measured(Option<Box<Ledger>>),
     /// Other tools printed it.
     Pasted,
 }

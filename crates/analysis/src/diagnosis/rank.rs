@@ -61,7 +61,7 @@ pub(crate) fn rank(
     let front = facts.targets.first().map_or("", String::as_str);
     let mut ranked = Ranked::default();
     let (mut ledger, pasted) = match seen {
-        Seen::Measured(ledger) => (ledger, false),
+        Seen::Measured(ledger) => (ledger.map(|l| *l), false),
         Seen::Pasted => (None, true),
     };
     let mut held: Vec<Held<'_>> = Vec::new();
