@@ -9,7 +9,7 @@
 
 mod catalogue;
 mod change;
-mod expression;
+pub(crate) mod expression;
 mod fact;
 mod facts;
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 mod types;
-mod work;
+pub(crate) mod work;
 
 pub use catalogue::{
     Catalogue, Cause, CauseFile, ChangeTemplate, Condition, ConfigTest, Explains, FactDeclaration,
@@ -65,7 +65,10 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
     let facts = facts::extract(material);
     let tier = material.examination().and_then(|e| e.signature.as_ref());
     let tier = tier.map(|s| s.tier).unwrap_or_default();
-    conclude(&facts, material.verdict.as_ref(), tier.name())
+    let mut diagnosis = conclude(&facts, material.verdict.as_ref(), tier.name());
+    let profiles = material.examination().map(|e| e.profiles.as_slice());
+    crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    diagnosis
 }
 
 /// Diagnoses facts that come from elsewhere: what other tools printed. Without a load there is no verdict, and the

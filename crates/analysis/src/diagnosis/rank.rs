@@ -159,6 +159,7 @@ fn hold<'a>(
             gain_bound,
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
+            predicted: None,
             proof: None,
         },
         cause,
@@ -360,6 +361,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_bound: None,
         gain_unknown: None,
         worth_changing: false,
+        predicted: None,
         proof: None,
     }
 }
@@ -431,6 +433,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_bound: None,
         gain_unknown: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     }
 }

@@ -87,6 +87,7 @@ fn small_buffers() -> Finding {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     }
 }
@@ -268,6 +269,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     };
     let log = Finding {
@@ -288,6 +290,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: false,
+        predicted: None,
         ..keepalive.clone()
     };
     let tcp = Finding {
@@ -329,6 +332,7 @@ pub fn healthy() -> Diagnosis {
             gain_unknown: None,
             variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
+            predicted: None,
             proof: None,
         }],
         unseen: vec![],
