@@ -9,7 +9,7 @@
 
 mod catalogue;
 mod change;
-mod expression;
+pub(crate) mod expression;
 mod fact;
 mod facts;
 #[cfg(test)]
@@ -75,7 +75,10 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
         requests: material.completed(),
     });
     let seen = Seen::Measured(ledger.map(Box::new));
-    conclude(&facts, material.verdict.as_ref(), seen, tier.name())
+    let mut diagnosis = conclude(&facts, material.verdict.as_ref(), seen, tier.name());
+    let profiles = material.examination().map(|e| e.profiles.as_slice());
+    crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    diagnosis
 }
 
 /// What there is to account for.

@@ -395,6 +395,7 @@ fn finding(cause: &str) -> Finding {
         changes: Vec::new(),
         gain_bound: None,
         gain_unknown: None,
+        predicted: None,
         worth_changing: true,
         proof: None,
     }

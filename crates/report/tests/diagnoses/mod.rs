@@ -87,6 +87,7 @@ fn small_buffers() -> Finding {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     }
 }
@@ -111,6 +112,7 @@ fn proof() -> Proof {
             metric: Metric::Rate,
             why: "the cause caps the rate".into(),
         }),
+        predicted: None,
         changes: small_buffers().changes,
         evidence: vec![
             ratio("metric", "rate_per_s", "1/s", 4_812.0, 6_785.0, Some((1.36, 1.44))),
@@ -338,6 +340,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     };
     let log = Finding {
@@ -358,6 +361,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: false,
+        predicted: None,
         ..keepalive.clone()
     };
     let tcp = Finding {
@@ -399,6 +403,7 @@ pub fn healthy() -> Diagnosis {
             gain_unknown: None,
             variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
+            predicted: None,
             proof: None,
         }],
         unseen: vec![],
