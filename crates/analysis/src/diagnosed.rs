@@ -241,6 +241,7 @@ mod tests {
             ruled_out: Vec::new(),
             unseen: Vec::new(),
             unexplained: None,
+            ledger: None,
             facts: Vec::new(),
             tier: String::new(),
         };

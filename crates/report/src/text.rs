@@ -8,6 +8,7 @@ mod comparison;
 mod diagnosis;
 pub(crate) mod imported;
 mod improvement;
+mod ledger;
 mod live;
 mod load;
 mod plan;

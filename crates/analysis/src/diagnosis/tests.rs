@@ -686,7 +686,10 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
         if let Some(share) = parallel {
             set.known("", "client.parallel_share", share, "test");
         }
-        diagnose_facts(&set, "proc").findings.swap_remove(0)
+        let seen = super::Seen::Measured(None);
+        super::conclude(&set, None, seen, "proc")
+            .findings
+            .swap_remove(0)
     };
     assert_eq!(first(Some(0.2)).cause, "unknown");
     assert_eq!(first(None).cause, "unknown");
@@ -828,7 +831,13 @@ fn an_unknown_gain_ranks_below_every_known_one_and_is_said() {
         let causes: Vec<&str> = causes.iter().map(String::as_str).collect();
         let catalogue = Catalogue::parse("", &causes).unwrap();
         let station = super::station::find(&set, None);
-        let ranked = super::rank::rank(&catalogue, &set, &station, None);
+        let ranked = super::rank::rank(
+            &catalogue,
+            &set,
+            &station,
+            None,
+            super::Seen::Measured(None),
+        );
         let named = ranked.findings.into_iter();
         named
             .map(|f| (f.cause, f.worth_changing, f.gain_unknown.is_some()))

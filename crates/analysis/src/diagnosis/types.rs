@@ -90,7 +90,8 @@ pub struct ProofRatio {
 /// A cause that holds, with everything that speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Name in the catalogue; `none` for a healthy server, `unknown` where the evidence does not reach.
+    /// Name in the catalogue; `none` for a healthy server, `unlabelled` for a row of the ledger that no cause explains,
+    /// `unknown` where the evidence does not reach.
     pub cause: String,
     /// Of `none`: `healthy_cpu_bound`, `healthy_underloaded` or `too_few_connections`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +174,8 @@ pub struct Diagnosis {
     /// Who is the limit.
     pub station: Station,
     /// Causes that hold, most likely first; the first is `none` for a healthy server, CPU-bound by its own work or
-    /// underloaded, and `unknown` where neither can be told.
+    /// underloaded, `unlabelled` where the largest part of the time is known and no cause explains it, and `unknown`
+    /// where the evidence does not reach.
     pub findings: Vec<Finding>,
     /// Causes that do not hold although something pointed to them.
     pub ruled_out: Vec<RuledOut>,
@@ -181,6 +183,9 @@ pub struct Diagnosis {
     pub unseen: Vec<Unseen>,
     /// Share of the limiting resource's time that no finding explains, 0 to 1; `None` when it cannot be told.
     pub unexplained: Option<f64>,
+    /// Where the time went; `None` where none of it was seen.
+    #[serde(default)]
+    pub ledger: Option<crate::Ledger>,
     /// Every fact that was known, for `--json` and the page.
     pub facts: Vec<FactValue>,
     /// Best tier of the probes, by name.

@@ -112,6 +112,20 @@ impl Works {
     }
 }
 
+impl Works {
+    /// The innermost frame that shows a kind.
+    pub(crate) fn shown_by<'a>(
+        &self,
+        kind: &str,
+        frames: &[&'a Frame],
+        thread: &str,
+    ) -> Option<&'a Frame> {
+        let of_kind = || self.work.iter().filter(|w| w.kind == kind);
+        let shows = |f: &&&Frame| of_kind().any(|w| w.matches(&[**f], thread));
+        frames.iter().rev().find(shows).copied()
+    }
+}
+
 /// The frames of a stack, root first; indices that lead nowhere are left out.
 pub(crate) fn frames<'a>(profile: &'a Profile, stack: &Stack) -> Vec<&'a Frame> {
     let indices = stack.frames.iter();

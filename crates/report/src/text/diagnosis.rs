@@ -3,6 +3,7 @@
 //! The order is that of a reader with one minute: cause, numbers, remedy, bound on the gain. What was ruled out, what
 //! could not be seen and what the server does for a request follow, cut to the rows that matter.
 
+use super::ledger::ledger;
 use super::style::Style;
 use super::table::{columns, names};
 use super::wrap::{WIDTH, wrapped};
@@ -45,6 +46,7 @@ pub fn diagnosis_text(
         sections.extend(main.proof.as_ref().map(|p| proof(p, style)));
     }
     sections.push(accounts(diagnosis, main));
+    sections.push(ledger(diagnosis.ledger.as_ref(), style));
     sections.push(further(others, style));
     sections.push(ruled_out(diagnosis, style));
     sections.push(unseen(diagnosis, style));
@@ -80,11 +82,13 @@ fn first_lines(diagnosis: &Diagnosis, main: Option<&Finding>, style: Style) -> S
     let coloured = match (main.cause.as_str(), main.status) {
         ("none", _) => style.good(&label),
         ("unknown", _) => style.doubtful(&label),
+        ("unlabelled", _) => style.bad(&label),
         (_, Status::Suspected | Status::Refuted) => style.doubtful(&label),
         _ => style.bad(&label),
     };
     let mut rest = format!("{}{}", main.title.trim_end_matches('.'), at(&main.target));
-    if main.cause != "unknown" {
+    // No cause is alleged where a row is told as it is.
+    if !matches!(main.cause.as_str(), "unknown" | "unlabelled") {
         rest += &format!(
             " ({}, confidence {:.2})",
             status(main.status),
@@ -136,7 +140,7 @@ fn evidence(items: &[Evidence], style: Style) -> String {
 fn remedy(finding: &Finding, style: Style) -> String {
     let mut text = String::new();
     if !finding.remedy.is_empty() {
-        let label = if matches!(finding.cause.as_str(), "none" | "unknown") {
+        let label = if matches!(finding.cause.as_str(), "none" | "unknown" | "unlabelled") {
             "next:"
         } else {
             "remedy:"

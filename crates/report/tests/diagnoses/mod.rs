@@ -241,6 +241,7 @@ pub fn one_cause() -> Diagnosis {
             why: "sock_diag gives tcp_info only for sockets of the same user; run as root".into(),
         }],
         unexplained: Some(0.12),
+        ledger: None,
         facts: facts(),
         tier: "ebpf".into(),
     }
@@ -333,6 +334,7 @@ pub fn healthy() -> Diagnosis {
         }],
         unseen: vec![],
         unexplained: Some(0.04),
+        ledger: None,
         ..one_cause()
     }
 }
@@ -363,6 +365,7 @@ pub fn nothing_visible() -> Diagnosis {
             unseen("unbuffered_log", &["log_write.per_request"], why),
         ],
         unexplained: None,
+        ledger: None,
         facts: vec![],
         tier: "proc".into(),
     }
