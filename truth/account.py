@@ -181,6 +181,9 @@ class Account:
         full = [one for one in found if one[1] >= FULL and one[1] >= fullest[1] - 0.05]
         if full:
             return full[0]
+        if "share_of_capacity" in self.plan["load"]:
+            # Nothing limits but what is asked for; what it takes is CPU.
+            return "offered", fullest[1], found[0][2]
         return "concurrency", fullest[1], {key: share for key, share in self.latency.items()}
 
     def within(self, at):

@@ -38,6 +38,10 @@ WORDS = {
     "queue": r"queue|other request|others|behind|for a cpu|for a thread|no free thread|run queue|wake.?up|not read"
              r"|ahead of it|scheduler|in line|head of line",
 }
+# Rows of a core's time that are not the program's: taken out, as an idle rest is.
+BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+# A loop that stalls is a loop that runs, or waits, for no request.
+OUTSIDE = r"outside of requests"
 IDLE = r"\bidle\b|not used|nothing to do|spare|\bfree\b(?! thread)"
 # Words that make a row one of waiting for one's turn, whatever it names beside.
 QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)"
@@ -88,6 +92,10 @@ class Names:
     def of(self, row, account):
         """The class of a row of one account (`rate`, `latency` or `tail`); None for an idle rest."""
         text = text_of(row)
+        if row.get("kind") in BESIDE:
+            return None
+        if account != "rate" and re.search(OUTSIDE, text):
+            return ("stall",) if self.stall else ("queue",)
         if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
             return ("stall",)
         waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
