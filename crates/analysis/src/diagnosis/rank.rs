@@ -160,6 +160,7 @@ fn hold<'a>(
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
             predicted: None,
+            calibrated: None,
             proof: None,
         },
         cause,
@@ -362,6 +363,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_unknown: None,
         worth_changing: false,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }
@@ -434,6 +436,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_unknown: None,
         worth_changing: true,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }
