@@ -78,6 +78,7 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
     let mut diagnosis = conclude(&facts, material.verdict.as_ref(), seen, tier.name());
     let profiles = material.examination().map(|e| e.profiles.as_slice());
     crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    crate::predict::calibrate(&mut diagnosis, &facts);
     diagnosis
 }
 

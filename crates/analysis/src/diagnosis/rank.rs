@@ -212,6 +212,7 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         gain_bound: Some(row.share),
         gain_unknown: None,
         predicted: None,
+        calibrated: None,
         worth_changing: true,
         proof: None,
     }
@@ -287,6 +288,7 @@ fn hold<'a>(
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
             predicted: None,
+            calibrated: None,
             proof: None,
         },
         cause,
@@ -496,6 +498,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_unknown: None,
         worth_changing: false,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }
@@ -568,6 +571,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_unknown: None,
         worth_changing: true,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }

@@ -35,6 +35,8 @@ const CLOSED: &str = "closed queueing network, MVA";
 const OPEN: &str = "open queueing network, M/G/1";
 /// A row takes at most this: what is left is at least the server's reading and writing.
 const MOST: f64 = 0.98;
+/// A rate so many times as high as the measured one is out of reach of what was measured.
+const FARTHEST: f64 = 10.0;
 /// What a place must be busy for at the new rate to be named as full.
 const FULL: f64 = 0.9;
 
@@ -57,9 +59,8 @@ enum Effect {
 
 /// Adds to every finding that may gain what its change would bring.
 pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Profile]) {
-    let model = Model::of(facts);
-    let front = facts.targets.first().map_or("", String::as_str);
-    let family = facts.servers.get(front).map_or("", |s| s.kind.as_str());
+    let (model, capped) = (Model::of(facts), Model::capped(facts));
+    let family = family(facts);
     let station = diagnosis.station.name.clone();
     let findings = diagnosis.findings.iter_mut();
     let named = findings.filter(|f| f.may_gain() && f.cause != "none" && f.cause != "unknown");
@@ -69,7 +70,11 @@ pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Pr
         };
         let metric = judged_by(&cause.name, &station, facts).metric;
         let effect = effect(cause, finding, facts, profiles);
-        let said = effect.and_then(|effect| what_if(metric, &effect, &model, facts));
+        let said = effect.and_then(|effect| {
+            let of_cap = matches!(effect, Effect::Cap { .. });
+            let model = if of_cap { &capped } else { &model };
+            what_if(metric, &effect, model, facts)
+        });
         finding.predicted = Some(match said {
             Ok(mut said) => {
                 widen(&mut said, facts, family);
@@ -77,6 +82,34 @@ pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Pr
             }
             Err(why) => withheld(metric, why),
         });
+    }
+}
+
+/// Puts the share of recorded cases that were right in place of the rules' scores, where enough were recorded of other
+/// families of servers.
+pub(crate) fn calibrate(diagnosis: &mut Diagnosis, facts: &FactSet) {
+    let family = family(facts);
+    for (at, finding) in diagnosis.findings.iter_mut().enumerate() {
+        let class = match (at, finding.cause.as_str()) {
+            (_, "unknown") => continue,
+            (0, "none") => "none",
+            (0, _) => "cause",
+            _ => "further",
+        };
+        finding.calibrated = calibration().confidence(class, finding.confidence, family);
+        if let Some(found) = finding.calibrated {
+            finding.confidence = found.frequency();
+        }
+    }
+}
+
+/// The family of the server behind the URL, as calibrations call it.
+fn family(facts: &FactSet) -> &str {
+    let front = facts.targets.first().map_or("", String::as_str);
+    match facts.servers.get(front).map_or("", |s| s.kind.as_str()) {
+        "java" => "tomcat",
+        "php-fpm" => "php",
+        kind => kind,
     }
 }
 
@@ -225,6 +258,12 @@ fn what_if(
         (Metric::Rate, _) => {
             let model = model.as_ref().map_err(Clone::clone)?;
             let rate = rate.ok_or("the model has no place for what it takes")?;
+            if rate.1 > FARTHEST {
+                return Err(format!(
+                    "the rate would be {:.0} times as high: what a request costs so far from here was not measured",
+                    rate.1
+                ));
+            }
             (rate, of_arrivals(model))
         }
         (Metric::P50, _) => {
@@ -305,18 +344,13 @@ impl Effect {
                 center.demand = (center.demand - net * alone).max(0.0);
             }
             Effect::Cap { target } => {
-                model.slots = None;
+                model.places.retain(|p| p.kind != Kind::Cap);
                 if let Some(at) = model.cpu_of(target) {
                     let place = &mut model.places[at];
                     if place.held_back {
                         let servers = place.center.servers.unwrap_or(1.0);
                         place.center.servers = Some(servers.max(place.whole));
                     }
-                }
-                if let Some(at) = model.wait_place() {
-                    // What nothing explains is the cap's own delay.
-                    let place = &mut model.places[at];
-                    place.center.demand = place.explained;
                 }
             }
             Effect::Cores { target, net } => {
@@ -357,6 +391,7 @@ fn next_limit(model: &Model) -> Option<NextLimit> {
     let busy = |at: usize| model.places[at].center.spacing() * now;
     let narrowest = mva::narrowest(&model.centers())?;
     let full = model.slots.is_none() && busy(narrowest) >= FULL;
+    // What is full, or what caps, is what goes.
     let mut others = model.centers();
     if full {
         others[narrowest].demand = 0.0;
@@ -366,7 +401,7 @@ fn next_limit(model: &Model) -> Option<NextLimit> {
     Some(NextLimit {
         station: place.kind.station().to_owned(),
         target: match place.kind {
-            Kind::Generator | Kind::Wait => String::new(),
+            Kind::Generator | Kind::Wait | Kind::Cap => String::new(),
             _ => place.targets.join(", "),
         },
         at_ratio: 1.0 / (place.center.spacing() * now),
