@@ -86,6 +86,8 @@ bless: ## rewrite the golden files from the present output; read the diff before
 # The built object is checked in with its hashes, so that only whoever changes its source needs clang, llvm and libbpf-dev.
 BPF := crates/monitor/bpf
 bpf: ## compile the probes' kernel side anew (clang, llvm, libbpf-dev)
-	cd $(BPF) && clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-prefix-map=$(CURDIR)=. \
-		-I/usr/include/$(shell uname -m)-linux-gnu -c prony.bpf.c -o prony.bpf.o
-	cd $(BPF) && llvm-strip -g prony.bpf.o && sha256sum prony.bpf.c prony.bpf.o > prony.bpf.sha256
+	cd $(BPF) && for name in prony turns; do \
+		clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-prefix-map=$(CURDIR)=. \
+			-I/usr/include/$(shell uname -m)-linux-gnu -c $$name.bpf.c -o $$name.bpf.o && \
+		llvm-strip -g $$name.bpf.o && sha256sum $$name.bpf.c $$name.bpf.o > $$name.bpf.sha256 || exit 1; \
+	done

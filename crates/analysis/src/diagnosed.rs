@@ -181,6 +181,7 @@ mod tests {
             gain_bound: None,
             gain_unknown: None,
             worth_changing: true,
+            predicted: None,
             proof: None,
         }
     }
@@ -197,6 +198,7 @@ mod tests {
                 changes: Vec::new(),
                 evidence: Vec::new(),
                 calls: Vec::new(),
+                predicted: None,
             },
         }
     }

@@ -30,6 +30,7 @@ mod limit;
 mod mechanism;
 mod observed;
 mod pasted;
+mod predict;
 mod proof;
 mod rank;
 mod run;
@@ -73,6 +74,7 @@ pub use ledger::{Account, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::pasted_facts;
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
+pub use predict::{Brought, Calibrated, Calibration, Held, Named, NextLimit, WhatIf, held};
 pub use proof::{
     Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
     put_back, read_as_aa, status_after, turn,

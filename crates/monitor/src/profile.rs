@@ -34,6 +34,7 @@ mod waits;
 mod wire;
 
 use crate::probe::ProbeTarget;
+use crate::turns::Located;
 use collect::Collected;
 use event::Events;
 use fold::Folder;
@@ -103,6 +104,8 @@ pub struct Profiled {
     pub unavailable: Vec<Unavailable>,
     /// What it took of the host's CPUs.
     pub cost: ProbeCost,
+    /// When and of which thread each stack was taken, in no order.
+    pub located: Vec<Located>,
 }
 
 /// Name of a profile of this kind in messages and costs.
@@ -249,10 +252,12 @@ impl Profiler {
                 }
             }
         }
+        let (profile, located) = folder.finish(collected.lost);
         Profiled {
-            profile: folder.finish(collected.lost),
+            profile,
             cost: self.cost(&collected),
             unavailable: std::mem::take(&mut self.unavailable),
+            located,
         }
     }
 

@@ -9,7 +9,7 @@
 
 mod catalogue;
 mod change;
-mod expression;
+pub(crate) mod expression;
 mod fact;
 mod facts;
 #[cfg(test)]
@@ -74,14 +74,17 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
         seconds: seconds.unwrap_or(0.0),
         requests: material.completed(),
     });
-    let seen = Seen::Measured(ledger);
-    conclude(&facts, material.verdict.as_ref(), seen, tier.name())
+    let seen = Seen::Measured(ledger.map(Box::new));
+    let mut diagnosis = conclude(&facts, material.verdict.as_ref(), seen, tier.name());
+    let profiles = material.examination().map(|e| e.profiles.as_slice());
+    crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    diagnosis
 }
 
 /// What there is to account for.
 pub(crate) enum Seen {
     /// A trial was measured; `None` where no account of it could be made.
-    Measured(Option<Ledger>),
+    Measured(Option<Box<Ledger>>),
     /// Other tools printed it.
     Pasted,
 }

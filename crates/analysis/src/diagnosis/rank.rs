@@ -61,7 +61,7 @@ pub(crate) fn rank(
     let front = facts.targets.first().map_or("", String::as_str);
     let mut ranked = Ranked::default();
     let (mut ledger, pasted) = match seen {
-        Seen::Measured(ledger) => (ledger, false),
+        Seen::Measured(ledger) => (ledger.map(|l| *l), false),
         Seen::Pasted => (None, true),
     };
     let mut held: Vec<Held<'_>> = Vec::new();
@@ -211,6 +211,7 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         changes: Vec::new(),
         gain_bound: Some(row.share),
         gain_unknown: None,
+        predicted: None,
         worth_changing: true,
         proof: None,
     }
@@ -285,6 +286,7 @@ fn hold<'a>(
             gain_bound,
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
+            predicted: None,
             proof: None,
         },
         cause,
@@ -493,6 +495,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_bound: None,
         gain_unknown: None,
         worth_changing: false,
+        predicted: None,
         proof: None,
     }
 }
@@ -564,6 +567,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_bound: None,
         gain_unknown: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     }
 }

@@ -1,6 +1,7 @@
 //! What a diagnosis says, as data.
 
 use super::signature_diff::CallChange;
+use crate::predict::{Held, WhatIf};
 use crate::{Evidence, Metric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct Proof {
     /// Calls per request that differ between the two, largest difference first.
     #[serde(default)]
     pub calls: Vec<CallChange>,
+    /// What was predicted of the metric, beside what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Held>,
 }
 
 /// The metric that a proof is judged by.
@@ -120,6 +124,13 @@ pub struct Finding {
     pub gain_unknown: Option<String>,
     /// A change would bring enough to be measured. False: true, but not worth changing, or its gain is not known.
     pub worth_changing: bool,
+    /// What the change would bring, before anything is changed; left out where no change is worth it.
+    #[serde(
+        default,
+        rename = "prediction",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub predicted: Option<WhatIf>,
     /// The measured proof.
     pub proof: Option<Proof>,
 }

@@ -4,16 +4,19 @@
 //! adds up to the client's mean. A wait for a server on this host whose turns were traced too is divided by that
 //! server's own account, however many servers stand behind each other.
 
+use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, TargetTurns, TurnAccount,
-    Turns,
+    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
+    TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
 /// Servers behind each other that are followed.
 const DEEPEST: usize = 6;
+/// Fewer samples than this do not say what ran.
+const FEWEST_SAMPLES: u64 = 30;
 /// Fewer turns than this make no account.
 const FEWEST: u64 = 20;
 
@@ -33,7 +36,7 @@ pub(super) enum Which {
 /// Part of an account before it is cut to its largest rows.
 #[derive(Clone, Debug)]
 struct Part {
-    kind: &'static str,
+    kind: String,
     label: String,
     place: String,
     own: bool,
@@ -87,7 +90,7 @@ impl LatencyCase<'_> {
             .filter(|ns| *ns > 0.0);
         if let Some(ns) = beyond {
             parts.push(Part {
-                kind: "client",
+                kind: "client".to_owned(),
                 label: "the client and the path to it".to_owned(),
                 place: String::new(),
                 own: true,
@@ -104,7 +107,7 @@ impl LatencyCase<'_> {
         let rows = parts.into_iter().map(|p| {
             let share = p.ns / total;
             Row {
-                kind: p.kind.to_owned(),
+                kind: p.kind,
                 label: p.label,
                 share,
                 share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
@@ -155,10 +158,14 @@ impl LatencyCase<'_> {
         which: Which,
         depth: usize,
     ) -> Vec<Part> {
-        let mut parts: BTreeMap<(&'static str, String), Part> = BTreeMap::new();
+        let mut parts: BTreeMap<(String, String), Part> = BTreeMap::new();
+        let ran = self.ran(turns, account);
         for place in &account.places {
-            for part in self.of_place(turns, place, which, depth) {
-                let key = (part.kind, part.label.clone());
+            let divided = ran.iter().find(|(of, _)| *of == place.place);
+            let whole = self.of_place(turns, place, which, depth);
+            let divided = divided.map(|(_, rows)| divide(turns, place, &whole[0], rows));
+            for part in divided.unwrap_or(whole) {
+                let key = (part.kind.clone(), part.label.clone());
                 let entry = parts.entry(key).or_insert_with(|| Part {
                     ns: 0.0,
                     largest: 0.0,
@@ -172,6 +179,27 @@ impl LatencyCase<'_> {
             }
         }
         parts.into_values().collect()
+    }
+
+    /// What ran in the places where a thread ran, by the samples that fell there.
+    fn ran(&self, turns: &TargetTurns, account: &TurnAccount) -> Vec<(Place, Vec<CpuRow>)> {
+        let mut profiles = self.examination.profiles.iter().rev();
+        let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
+            return Vec::new();
+        };
+        let program = super::rate::program(Some(self.examination), &turns.target);
+        let of = |place: Place| {
+            let samples = account.cpu_samples.iter().filter(|s| s.place == place);
+            let stacks: Vec<(&Stack, u64)> = samples
+                .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
+                .collect();
+            let seen = stacks.iter().map(|(_, n)| n).sum::<u64>() >= FEWEST_SAMPLES;
+            seen.then(|| (place, cpu_rows(profile, &stacks, &program)))
+        };
+        [Place::OnCpu, Place::OtherTurns, Place::Loop]
+            .into_iter()
+            .filter_map(of)
+            .collect()
     }
 
     fn of_place(
@@ -193,7 +221,7 @@ impl LatencyCase<'_> {
         }
         let (kind, label, own) = self.words(turns, place);
         vec![Part {
-            kind,
+            kind: kind.to_owned(),
             label,
             place: self.stack_of(place).unwrap_or_default(),
             own,
@@ -231,13 +259,14 @@ impl LatencyCase<'_> {
         let filled = (theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0);
         for part in &mut parts {
             part.ns *= ns * filled / whole;
-            if !part.label.starts_with("in ") {
+            let told = part.label.starts_with("in ") || part.label.starts_with("on the CPU in ");
+            if !told {
                 part.label = format!("in {}: {}", named(server), part.label);
             }
         }
         if filled < 1.0 {
             parts.push(Part {
-                kind: "path",
+                kind: "path".to_owned(),
                 label: format!("between {} and {}", turns.target, named(server)),
                 place: place.detail.clone(),
                 own: true,
@@ -407,6 +436,34 @@ impl LatencyCase<'_> {
             .then(|| names.join(" < "))
             .or(module.map(str::to_owned))
     }
+}
+
+/// A place where a thread ran, by what ran there. A queue behind other requests stays one row that says what of.
+fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow]) -> Vec<Part> {
+    let all: u64 = rows.iter().map(|r| r.samples).sum();
+    if place.place != Place::OnCpu {
+        let largest = rows.iter().take(3).map(|r| {
+            let share = r.samples as f64 / all as f64;
+            format!("{} {}", r.label, crate::words::percent(share))
+        });
+        let mostly: Vec<String> = largest.collect();
+        return vec![Part {
+            place: format!("mostly {}", mostly.join(", ")),
+            ..whole.clone()
+        }];
+    }
+    let parts = rows.iter().map(|r| {
+        let ns = whole.ns * r.samples as f64 / all as f64;
+        Part {
+            kind: r.kind.clone(),
+            label: format!("on the CPU in {}: {}", turns.target, r.label),
+            place: r.place.clone(),
+            own: r.own,
+            ns,
+            largest: ns,
+        }
+    });
+    parts.collect()
 }
 
 /// `postgres`, or the target's name where the program is of no known kind.

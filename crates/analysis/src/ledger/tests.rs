@@ -330,7 +330,7 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
         near(share("in db: waiting for the disk"), 0.6),
         "{account:#?}"
     );
-    assert!(near(share("in db: on the CPU in db"), 0.2), "{account:#?}");
+    assert!(near(share("on the CPU in db"), 0.2), "{account:#?}");
     assert!(near(share("between proxy and app"), 0.09), "{account:#?}");
     assert!(near(account.total, 10.0), "{}", account.total);
     // 1 ms of turns in a window of a second.
@@ -395,6 +395,7 @@ fn finding(cause: &str) -> Finding {
         changes: Vec::new(),
         gain_bound: None,
         gain_unknown: None,
+        predicted: None,
         worth_changing: true,
         proof: None,
     }

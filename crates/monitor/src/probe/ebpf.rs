@@ -252,14 +252,14 @@ fn attach_one(
     false
 }
 
-fn map_error(what: &'static str) -> impl Fn(MapError) -> EbpfError {
+pub(crate) fn map_error(what: &'static str) -> impl Fn(MapError) -> EbpfError {
     move |error| EbpfError::Map {
         what,
         cause: chain(&error),
     }
 }
 
-fn map<'a>(bpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Map, EbpfError> {
+pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Map, EbpfError> {
     bpf.map_mut(name).ok_or(EbpfError::Missing(name))
 }
 
@@ -382,7 +382,7 @@ fn costs(bpf: &Ebpf) -> (Vec<ProbeCost>, u64) {
 }
 
 /// Run time (ns), runs and missed runs, which the kernel tells only in the descriptor's fdinfo.
-fn account(program: &Program) -> Option<[u64; 3]> {
+pub(crate) fn account(program: &Program) -> Option<[u64; 3]> {
     let info: ProgramInfo = program.info().ok()?;
     let fd = info.fd().ok()?;
     let text =

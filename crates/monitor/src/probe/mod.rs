@@ -7,14 +7,14 @@
 //! see is a [`Unavailable`] with its reason, in a field that is `None` and not zero.
 
 mod allocator;
-mod calls;
+pub(crate) mod calls;
 mod collect;
-mod ebpf;
-mod error;
+pub(crate) mod ebpf;
+pub(crate) mod error;
 mod heads;
 mod layout;
 mod perf;
-mod proc;
+pub(crate) mod proc;
 
 use linux::Root;
 use record::{ProbeCost, TargetSignature, Tier, Unavailable};

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> the timed load ->
-//! signature -> off-CPU
+//! signature -> turns, with stacks on and off the CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
@@ -12,6 +12,7 @@ use super::drive::{Instrumentation, drive};
 use crate::terminal::Progress;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use monitor::profile::{Profiled, Profiler};
+use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watch, WatchConfig, Watched};
 use record::{
     Answer, Arrival, Clock, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
@@ -37,7 +38,18 @@ const SIGNATURE_REQUESTS: u64 = 3_000;
 const SIGNATURE_WINDOW: f64 = 0.5;
 const SIGNATURE_MOST: u64 = 50_000;
 const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
-const OFF_CPU_TIME: Nanos = Nanos::from_millis(700);
+/// The turn trace lasts as long as the slowest 1 % take to be a hundred requests, within bounds.
+const TURNS_TAIL: f64 = 10_000.0;
+const TURNS_LEAST: Nanos = Nanos::from_secs(2);
+const TURNS_MOST: Nanos = Nanos::from_secs(5);
+/// Requests a second that are followed at most: above it, one connection in two, four, ... is.
+const TURNS_PER_S: f64 = 100_000.0;
+/// Connections that are followed at least, where there are so many.
+const TURNS_CONNECTIONS: u32 = 16;
+/// Samples per second of CPU time in the turn trace, whose total no figure is taken from.
+const TURNS_HZ: u32 = 499;
+/// Stacks of threads that leave a CPU, per second and CPU, in the turn trace.
+const TURNS_WAITS_HZ: u32 = 999;
 
 /// What an examination works with.
 pub struct Examiner<'a> {
@@ -68,8 +80,8 @@ pub struct PostLoad {
     pub signature: Option<Signature>,
     /// Where requests spent their time; `None` when it was not traced.
     pub turns: Option<Turns>,
-    /// Off-CPU stacks.
-    pub off_cpu: Option<Profile>,
+    /// Stacks of the turns' window: off the CPU, and on it.
+    pub profiles: Vec<Profile>,
     /// What could not be learned.
     pub unavailable: Vec<Unavailable>,
 }
@@ -156,13 +168,7 @@ impl Examiner<'_> {
         }
         brought.signature = Some(self.signature(servers, rate_per_s)?);
         if !(self.interrupted)() {
-            match self.off_cpu(servers)? {
-                Ok(profiled) => {
-                    brought.unavailable.extend(profiled.unavailable);
-                    brought.off_cpu = Some(profiled.profile);
-                }
-                Err(gap) => brought.unavailable.push(gap),
-            }
+            self.turns(servers, rate_per_s, &mut brought)?;
         }
         Ok(brought)
     }
@@ -194,27 +200,107 @@ impl Examiner<'_> {
         Ok(signature(probed, Some((&spec, &outcome))))
     }
 
-    fn off_cpu(&mut self, servers: &[Server]) -> Result<Result<Profiled, Unavailable>, LoadError> {
+    /// A load of its own while turns are traced and stacks are taken.
+    fn turns(
+        &mut self,
+        servers: &[Server],
+        rate_per_s: f64,
+        brought: &mut PostLoad,
+    ) -> Result<(), LoadError> {
+        let seconds = TURNS_TAIL / rate_per_s.max(1.0);
         let spec = LoadSpec {
             warmup: Nanos(0),
             requests: None,
-            duration: Some(OFF_CPU_TIME),
+            duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
             ..self.spec.clone()
         };
         let load = Load::prepare(&spec)?;
-        let profiler = match Profiler::start(&profile_config(servers, ProfileKind::OffCpu, 0)) {
-            Ok(profiler) => profiler,
-            Err(gap) => return Ok(Err(gap)),
-        };
+        let one_in = followed_one_in(rate_per_s, spec.connections);
+        let tracing = Tracing::start(servers, self.best_tier, one_in, TURNS_HZ, TURNS_WAITS_HZ);
+        let interrupted = self.interrupted;
         let driven = drive(
             load,
             &spec,
             &Instrumentation::default(),
             self.progress,
-            &mut || (self.interrupted)(),
+            &mut || interrupted(),
         );
-        let profiled = profiler.stop();
-        driven.map(|_| Ok(profiled))
+        tracing.stop(brought);
+        let outcome = driven?.outcome;
+        if let Some(turns) = &mut brought.turns {
+            turns.load = Some(outcome);
+        }
+        Ok(())
+    }
+}
+
+/// One connection in how many is followed at such a rate.
+fn followed_one_in(rate_per_s: f64, connections: u32) -> u32 {
+    let by_rate = (rate_per_s / TURNS_PER_S).ceil().max(1.0) as u32;
+    by_rate.clamp(1, (connections / TURNS_CONNECTIONS).max(1))
+}
+
+/// The turn trace and the two profilers of its window.
+struct Tracing {
+    tracer: Result<Tracer, Unavailable>,
+    off_cpu: Result<Profiler, Unavailable>,
+    /// Only with turns that its samples could fall on.
+    on_cpu: Option<Result<Profiler, Unavailable>>,
+}
+
+impl Tracing {
+    /// Starts what the system allows; what it does not is said by [`Tracing::stop`].
+    fn start(servers: &[Server], best_tier: Tier, one_in: u32, hz: u32, waits_hz: u32) -> Self {
+        let profiler = |kind, hz| Profiler::start(&profile_config(servers, kind, hz));
+        let tracer = if best_tier >= Tier::Ebpf {
+            Tracer::start(&TraceConfig {
+                targets: probe_targets(servers),
+                one_in,
+            })
+        } else {
+            Err(Unavailable {
+                what: "time of requests at the server (turns)".to_owned(),
+                reason: "probes in the kernel were not asked for".to_owned(),
+                remedy: String::new(),
+            })
+        };
+        // Without turns the stacks off the CPU are all there is: every one is taken.
+        let waits_hz = if tracer.is_ok() { waits_hz } else { 0 };
+        Self {
+            off_cpu: profiler(ProfileKind::OffCpu, waits_hz),
+            on_cpu: tracer.is_ok().then(|| profiler(ProfileKind::OnCpu, hz)),
+            tracer,
+        }
+    }
+
+    /// Ends all three and brings their results together.
+    fn stop(self, brought: &mut PostLoad) {
+        let traced: Result<Traced, _> = self.tracer.map(Tracer::stop);
+        let mut costs = Vec::new();
+        let profilers = [Some(self.off_cpu), self.on_cpu];
+        let [waits, samples] = profilers.map(|profiler| match profiler {
+            Some(Ok(profiler)) => {
+                let profiled = profiler.stop();
+                brought.unavailable.extend(profiled.unavailable);
+                brought.profiles.push(profiled.profile);
+                costs.push(profiled.cost);
+                profiled.located
+            }
+            Some(Err(gap)) => {
+                brought.unavailable.push(gap);
+                Vec::new()
+            }
+            None => Vec::new(),
+        });
+        let stacks = Stacks { waits, samples };
+        match traced {
+            Ok(traced) => {
+                let mut turns = traced.account(&stacks);
+                turns.cost.extend(costs);
+                brought.turns = Some(turns);
+            }
+            Err(gap) => brought.unavailable.push(gap),
+        }
     }
 }
 
@@ -338,7 +424,7 @@ impl Passes {
             &mut monitor_cost,
             &mut unavailable,
         );
-        profiles.extend(self.post_load.off_cpu);
+        profiles.extend(self.post_load.profiles);
         TrialRecord {
             id: 0,
             stage: STAGE.to_owned(),

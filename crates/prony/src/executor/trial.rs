@@ -254,7 +254,7 @@ fn measure(
             &mut examination.monitor_cost,
             &mut record.unavailable,
         );
-        examination.profiles.extend(post_load.off_cpu);
+        examination.profiles.extend(post_load.profiles);
         record.examination = Some(examination);
     }
     record.series = watched.series;

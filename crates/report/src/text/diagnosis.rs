@@ -4,6 +4,7 @@
 //! could not be seen and what the server does for a request follow, cut to the rows that matter.
 
 use super::ledger::ledger;
+use super::prediction::would_bring;
 use super::style::Style;
 use super::table::{columns, names};
 use super::wrap::{WIDTH, wrapped};
@@ -214,6 +215,9 @@ fn with_evidence(proof: &Proof, (coloured, label): (&str, &str), style: Style) -
         );
         text += &wrapped("  judged by ", &words, 4);
     }
+    if let Some(held) = &proof.predicted {
+        text += &wrapped("  ", &super::prediction::held(held), 4);
+    }
     if !proof.evidence.is_empty() {
         let head = [
             "measured", "before", "after", "ratio", "interval", "expected", "signal",
@@ -300,6 +304,9 @@ fn accounts(diagnosis: &Diagnosis, main: Option<&Finding>) -> String {
     } else if let Some(why) = main.and_then(|m| m.gain_unknown.as_deref()) {
         let words = format!("what it would bring is not known: {why}");
         text += &wrapped("gain:        ", &words, 13);
+    }
+    if let Some(said) = main.and_then(|m| m.predicted.as_ref()) {
+        text += &wrapped("would bring: ", &would_bring(said), 13);
     }
     let rest = match diagnosis.unexplained {
         Some(share) => format!("{} of the limiting resource's time", percent(share)),

@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    CallChange, Change, Diagnosis, Evidence, FactValue, Finding, JudgedBy, Metric, Proof,
-    ProofRatio, RuledOut, Station, Status, Unseen,
+    Account, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, JudgedBy, Ledger, Metric,
+    Proof, ProofRatio, Row, RuledOut, Station, Status, Unseen,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
@@ -87,6 +87,7 @@ fn small_buffers() -> Finding {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     }
 }
@@ -111,6 +112,7 @@ fn proof() -> Proof {
             metric: Metric::Rate,
             why: "the cause caps the rate".into(),
         }),
+        predicted: None,
         changes: small_buffers().changes,
         evidence: vec![
             ratio("metric", "rate_per_s", "1/s", 4_812.0, 6_785.0, Some((1.36, 1.44))),
@@ -228,6 +230,75 @@ fn ruled() -> Vec<RuledOut> {
     ]
 }
 
+fn row(kind: &str, label: &str, share: f64, place: &str) -> Row {
+    Row {
+        kind: kind.into(),
+        label: label.into(),
+        share,
+        share_error: 0.02,
+        place: place.into(),
+        source: "on-CPU profile, scaled to the run time of the threads".into(),
+        own_work: kind != "function",
+        ..Row::default()
+    }
+}
+
+/// Both accounts of a proxy whose worker is full, and what could not be seen.
+fn ledger() -> Ledger {
+    let waits = [(
+        "other_turns",
+        "waiting while the worker serves other requests",
+        0.9,
+    )];
+    let waits = waits.map(|(kind, label, share)| Row {
+        requests: Some(57.6),
+        ..row(kind, label, share, "")
+    });
+    let client = Row {
+        requests: Some(6.4),
+        ..row("client", "the client and the path to it", 0.1, "")
+    };
+    Ledger {
+        rate: Some(Account {
+            target: "server".into(),
+            of: "the time of core 0".into(),
+            total: 48.2,
+            unit: "us/request".into(),
+            requests: None,
+            rows: vec![
+                Row {
+                    cause: Some("small_proxy_buffers".into()),
+                    ..row(
+                        "net_receive",
+                        "receiving over TCP",
+                        0.46,
+                        "ngx_event_pipe in nginx",
+                    )
+                },
+                row("net_send", "sending over TCP", 0.3, "ngx_writev in nginx"),
+                row(
+                    "function",
+                    "ngx_http_proxy_process_header",
+                    0.2,
+                    "ngx_http_proxy_process_header in nginx",
+                ),
+                row("idle", "idle: nothing was there to do", 0.04, ""),
+            ],
+        }),
+        latency: Some(Account {
+            target: "server".into(),
+            of: "the mean response time".into(),
+            total: 3_085.0,
+            unit: "us".into(),
+            requests: Some(64.0),
+            rows: waits.into_iter().chain([client]).collect(),
+        }),
+        tail: None,
+        servers: Vec::new(),
+        not_visible: vec!["the slowest 1 % at server: too few turns, 80 were traced".into()],
+    }
+}
+
 /// One cause that holds, unproved.
 pub fn one_cause() -> Diagnosis {
     Diagnosis {
@@ -241,7 +312,7 @@ pub fn one_cause() -> Diagnosis {
             why: "sock_diag gives tcp_info only for sockets of the same user; run as root".into(),
         }],
         unexplained: Some(0.12),
-        ledger: None,
+        ledger: Some(ledger()),
         facts: facts(),
         tier: "ebpf".into(),
     }
@@ -269,6 +340,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
         proof: None,
     };
     let log = Finding {
@@ -289,6 +361,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: false,
+        predicted: None,
         ..keepalive.clone()
     };
     let tcp = Finding {
@@ -330,6 +403,7 @@ pub fn healthy() -> Diagnosis {
             gain_unknown: None,
             variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
+            predicted: None,
             proof: None,
         }],
         unseen: vec![],
