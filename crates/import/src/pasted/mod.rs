@@ -2,11 +2,22 @@
 //!
 //! It stands beside `import` and shares its readers. It looks for what it knows, wherever that stands, and keeps the
 //! order. The surprise: nothing is left out for being incomplete, because a diagnosis says what it does not see.
+//!
+//! ```text
+//! lines    a number or a message by its wording: netstat -s, sysctl, show info, logs
+//! tables   a head of column names and rows: top, iostat, mpstat, sar
+//! sockets  a socket a line: ss, netstat -an, lsof
+//! ```
+
+mod lines;
+mod pieces;
+mod sockets;
+mod tables;
 
 use crate::read::loads;
 use crate::text::{plain, words};
 use crate::{host, pidstat, strace};
-use record::pasted::Pasted;
+use record::pasted::{Artefact, Pasted};
 
 /// Reads texts, each with its file's name, in order.
 pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
@@ -21,9 +32,27 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         let vmstats = host::vmstats(&words).into_iter();
         all.vmstats.extend(vmstats.map(|(table, _)| table));
         all.pidstats.extend(pidstat::pidstats(&lines));
-        all.loads.extend(loads(&text));
+        let loads = loads(&text);
+        let whole = !loads.is_empty();
+        all.loads.extend(loads);
+        let others = artefacts(&lines).into_iter();
+        // The generator's own reader has said it all.
+        all.artefacts
+            .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
     }
     all
+}
+
+/// What all readers find in one text, in its order.
+fn artefacts(lines: &[&str]) -> Vec<Artefact> {
+    let split: Vec<_> = lines.iter().map(|l| pieces::pieces(l)).collect();
+    let mut found = lines::read(&split);
+    found.extend(tables::read(lines));
+    found.extend(tables::summaries(lines));
+    found.extend(sockets::read(lines));
+    found.retain(|a| !a.is_empty());
+    found.sort_by_key(|a| a.line);
+    found
 }
 
 #[cfg(test)]
