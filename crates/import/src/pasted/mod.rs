@@ -7,10 +7,14 @@
 //! lines    a number or a message by its wording: netstat -s, sysctl, show info, logs
 //! tables   a head of column names and rows: top, iostat, mpstat, sar
 //! sockets  a socket a line: ss, netstat -an, lsof
+//! profiles functions with shares, and stacks: perf, pprof, folded
+//! events   a time a line: access logs, GC logs, tcpdump, strace -T, histograms
 //! ```
 
+mod events;
 mod lines;
 mod pieces;
+mod profiles;
 mod sockets;
 mod tables;
 
@@ -50,6 +54,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(tables::read(lines));
     found.extend(tables::summaries(lines));
     found.extend(sockets::read(lines));
+    found.extend(profiles::read(lines));
+    found.extend(events::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found
