@@ -69,7 +69,7 @@ pub use fairness::precision;
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
-pub use pasted::pasted_facts;
+pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use proof::{
     Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
