@@ -19,8 +19,13 @@ struct Thread {
     right: Vec<String>,
     #[serde(default)]
     next: Vec<String>,
-    #[serde(default)]
-    hold_out: bool,
+    /// 1: the readers were written with it; 2, 3: collected then, and used after; 4: the hold-out.
+    #[serde(default = "first")]
+    round: u8,
+}
+
+fn first() -> u8 {
+    1
 }
 
 #[derive(Deserialize)]
@@ -75,11 +80,11 @@ fn judge(thread: &Thread, answer: Option<&Diagnosis>) -> Judged {
     }
 }
 
-/// Judges one half, with a line for each.
-fn table(hold_out: bool) -> (Vec<Judged>, String) {
+/// Judges one round, with a line for each.
+fn table(round: u8) -> (Vec<Judged>, String) {
     let mut all = Vec::new();
     let mut text = String::new();
-    for thread in threads().iter().filter(|t| t.hold_out == hold_out) {
+    for thread in threads().iter().filter(|t| t.round == round) {
         let answer = answer(&text_of(&thread.file));
         let judged = judge(thread, answer.as_ref());
         let finding = answer.as_ref().and_then(|d| d.findings.first());
@@ -115,13 +120,21 @@ fn reach(judged: &[Judged]) -> Result<String, String> {
 
 #[test]
 fn threads_that_the_readers_were_written_with() {
-    let (judged, text) = table(false);
+    let (judged, text) = table(1);
     println!("{text}{}", reach(&judged).expect(&text));
 }
 
 #[test]
 fn threads_that_were_collected_afterwards() {
-    let (judged, text) = table(true);
+    for round in [2, 3] {
+        let (judged, text) = table(round);
+        println!("{text}{}", reach(&judged).expect(&text));
+    }
+}
+
+#[test]
+fn threads_that_were_held_out() {
+    let (judged, text) = table(4);
     println!("{text}{}", reach(&judged).expect(&text));
 }
 

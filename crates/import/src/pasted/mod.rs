@@ -49,6 +49,9 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
 
 /// What all readers find in one text, in its order.
 fn artefacts(lines: &[&str]) -> Vec<Artefact> {
+    // Mails and forums quote with a mark before each line.
+    let lines: Vec<&str> = lines.iter().map(|l| unquoted(l)).collect();
+    let lines = lines.as_slice();
     let split: Vec<_> = lines.iter().map(|l| pieces::pieces(l)).collect();
     let mut found = lines::read(&split);
     found.extend(tables::read(lines));
@@ -59,6 +62,15 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found
+}
+
+/// A line without the marks of a quotation.
+fn unquoted(line: &str) -> &str {
+    let mut line = line;
+    while let Some(rest) = line.strip_prefix('>') {
+        line = rest.strip_prefix(' ').unwrap_or(rest);
+    }
+    line
 }
 
 #[cfg(test)]
