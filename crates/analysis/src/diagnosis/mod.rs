@@ -28,10 +28,13 @@ pub use catalogue::{
     FactOf, FactTier, Moves, ProofSignals, Scope, catalogue, use_catalogue,
 };
 pub use change::proposed_changes;
+pub(crate) use expression::{Expression, Template};
 pub use fact::{FactSet, FactView, Reading};
 pub use rank::fact_text;
+pub(crate) use rules::{Scene, Truth, condition};
 pub use signature_diff::{CallChange, signature_diff};
 pub use types::*;
+pub(crate) use work::{frames, works};
 
 use crate::ledger::{self, Ledger, LedgerCase};
 use crate::{TrialAnalysis, Verdict};
