@@ -157,13 +157,15 @@ class Account:
         stall = self.plan.get("stall", {})
         found = []
         work = {}
+        waits = ("sleep", "lock", "slot", "upstream")
         for at, key in enumerate(keys):
-            if key[0] != "stall":
+            # A goroutine that waited may go on on another thread, whose clock says nothing of it.
+            if key[0] != "stall" and not (key[0] in waits and self.plan["runtime"] == "go"):
                 work[key] = work.get(key, 0) + cpu[at]
         if stall.get("inside") == "burn":
             work[("stall",)] = stalled
         # CPU of steps that wait is the program's own: the kernel's way to sleep, to lock and to ask.
-        own = sum(work.pop(key) for key in [*work] if key[0] in ("sleep", "lock", "slot", "upstream"))
+        own = sum(work.pop(key) for key in [*work] if key[0] in waits)
         work[("own",)] = max(self.cpu_ns - sum(work.values()), own)
         found.append(("core", self.cpu_ns / self.window_ns, shares(work)))
         if self.plan["runtime"] == "c":
