@@ -15,7 +15,7 @@
 | rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's |
 | own | any other row of work: the program's reading, parsing and answering |
 
-Classes of one plan that the same words describe (a lock and a slot; sleeps and gaps) are one group. Rows of an account are
+Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one group. Rows of an account are
 taken as they are: shares of the total that the account states, an idle rest taken out on both sides.
 """
 
@@ -64,6 +64,9 @@ def ambiguous(plan):
         groups |= {"lock": "lock", "slot": "lock"}
     if {"log", "sync"} <= kinds:
         groups |= {"log": "log", "sync": "log"}
+    if "stall" in plan and plan["runtime"] != "c" and kinds & {"lock", "slot"}:
+        # Whom a stall holds up waits at a lock, too.
+        groups |= {"lock": "lock", "slot": "lock", "stall": "lock"}
     gaps = any(step["kind"] == "pieces" and step["gap_us"] for step in plan["steps"])
     if gaps and sleeps:
         groups |= {"pieces": "sleep"}
@@ -100,12 +103,12 @@ class Names:
         if row.get("kind") in UNNAMED and not any(f"upstream-{port}" in text for port in self.ports):
             return (row["kind"],)
         if account != "rate" and re.search(OUTSIDE, text):
-            return ("stall",) if self.stall else ("queue",)
+            return self.group(("stall",)) if self.stall else ("queue",)
         if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
-            return ("stall",)
+            return self.group(("stall",))
         waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
         if waits_for_others and self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"], text):
-            return ("stall",)
+            return self.group(("stall",))
         if waits_for_others:
             return ("queue",)
         for function in self.functions:

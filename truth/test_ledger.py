@@ -48,6 +48,14 @@ class Naming(unittest.TestCase):
         ]:
             self.check(everything, row, expected)
 
+    def test_a_stall_that_threads_wait_for_is_a_lock_beside_a_lock(self):
+        stall = {"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200}
+        both = plan(LOCK, runtime="java", stall=stall)
+        self.check(both, ("waiting in a futex", "woken by thread stall"), ("lock",), "tail")
+        self.assertEqual(ledger.Names(both, []).group(("stall",)), ("lock",))
+        alone = plan(BURN, runtime="java", stall=stall)
+        self.check(alone, ("waiting in a futex", "woken by thread stall"), ("stall",), "tail")
+
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):
