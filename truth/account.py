@@ -132,11 +132,9 @@ class Account:
                 add(key, wall - late - cpu)
                 add(("own",), cpu)
                 add(("queue",), late)
-            elif key[0] == "pieces":
+            else:
                 add(key, wall - late)
                 add(("queue",), late)
-            else:
-                add(key, wall)
         ran = min(max(running, 0), own) if own_cpu else own
         add(("own",), ran)
         add(("queue",), own - ran)
@@ -145,7 +143,7 @@ class Account:
     # ---- what limits the rate ----
 
     def column_sums(self, which):
-        """Wall (0) or CPU (1) time by column."""
+        """Wall (0), CPU (1) or late (2) time by column."""
         return [sum(self.rows.column[FIXED + 3 * at + which]) for at in range(len(planned.columns(self.plan)))]
 
     def limit(self):
@@ -194,8 +192,9 @@ class Account:
     def loop(self, wall, keys, stalled):
         """The event loop's time: whatever its steps take, on a CPU or not."""
         time = {("stall",): stalled} if stalled else {}
-        for ns, key in zip(wall, keys):
-            time[key] = time.get(key, 0) + ns
+        for ns, late, key in zip(wall, self.column_sums(2), keys):
+            time[key] = time.get(key, 0) + ns - late
+            time[("queue",)] = time.get(("queue",), 0) + late
         time[("own",)] = max(sum(self.rows.column[3]) - sum(wall), 0)
         return "loop", sum(time.values()) / self.window_ns, shares(time)
 

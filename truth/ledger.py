@@ -15,8 +15,9 @@
 | rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's |
 | own | any other row of work: the program's reading, parsing and answering |
 
-Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one group. Rows of an account are
-taken as they are: shares of the total that the account states, an idle rest taken out on both sides.
+Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one
+group. Rows of an account are taken as they are: shares of the total that the account states, an idle rest taken out on
+both sides.
 """
 
 import json
