@@ -40,7 +40,7 @@ JAVA_FLAGS = ["-Xmx512m", "-Xms512m", "-XX:+UseSerialGC", "-XX:-BackgroundCompil
                 [*planned.FUNCTIONS, planned.STALL_FUNCTION]]]
 EXAMPLES = """\
 examples:
-  truth/plans.py --plans 6 --quick              two plans of each runtime, a minute
+  truth/plans.py --plans 3 --quick              a plan of each runtime, a minute
   truth/plans.py --plans 300 --seed 1           what the reach table asks for, two hours
   truth/plans.py --seed 17 --runtime go         one plan again, by its seed
   truth/plans.py --plans 9 --account            no diagnosis: the programs' accounts beside a plain load
@@ -218,7 +218,7 @@ def load_flags(options, plan, program):
     wanted = plan["load"]
     flags = ["-c", str(wanted["connections"])]
     # Compiles what is to be compiled, opens what is to be opened.
-    found = load(options, program.url, flags, 3 if plan["runtime"] == "java" else 1)
+    found = load(options, program.url, flags, 3 if plan["runtime"] == "java" and not options.quick else 1)
     if "share_of_capacity" in wanted:
         flags += ["-R", str(max(10, int(achieved(found) * wanted["share_of_capacity"])))]
     return flags
