@@ -414,18 +414,25 @@ fn widen(said: &mut WhatIf, facts: &FactSet, family: &str) {
         return;
     };
     let noise = facts.view("").value("client.rate_spread").unwrap_or(0.0);
-    match calibration().widening(said.metric.name(), family) {
+    let words = match calibration().widening(said.metric.name(), family) {
         Some(widening) => {
-            said.interval = Some(widening.around(net, point, noise));
-            said.basis.push(format!(
-                "the interval's width is that of {} measured changes of other servers",
-                widening.changes
-            ));
+            let (low, high) = widening.around(net, point, noise);
+            let changes = widening.changes;
+            // One that holds "no change" too has nothing to say.
+            if low < 1.0 && high > 1.0 {
+                format!(
+                    "no interval: {changes} measured changes of other servers missed by more than this is worth"
+                )
+            } else {
+                said.interval = Some((low, high));
+                format!(
+                    "the interval's width is that of {changes} measured changes of other servers"
+                )
+            }
         }
-        None => said.basis.push(
-            "too few measured changes of other servers are recorded for an interval".to_owned(),
-        ),
-    }
+        None => "no interval: too few measured changes of other servers are recorded".to_owned(),
+    };
+    said.basis.push(words);
 }
 
 #[cfg(test)]
