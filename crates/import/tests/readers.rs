@@ -168,6 +168,12 @@ const FIGURES: &[(&str, &str, &str, f64)] = &[
         4.5,
     ),
     (
+        "strace",
+        "[pid 1] ppoll([{fd=9, events=POLLIN}], 1, {0, 0}, NULL, 8) = 0 (Timeout)\n[pid 1] ppoll([{fd=9, events=POLLIN}], 1, {0, 0}, NULL, 8) = 0 (Timeout)\n[pid 2] futex(0x7f, FUTEX_WAIT_PRIVATE, 2, NULL <unfinished ...>\n[pid 2] <... futex resumed> ) = -1 EAGAIN (Resource temporarily unavailable)\n[pid 2] read(3, \"x\", 1) = 1\n",
+        "strace.empty_polls",
+        2.0,
+    ),
+    (
         "histogram",
         "@usecs:\n[256, 512)           100 |@@@@@@@@@@@@|\n[512, 1K)             10 |@           |\n[1M, 2M)               2 |            |\n",
         "histogram.p99",

@@ -145,23 +145,45 @@ fn straces(pasted: &Pasted) -> Option<Held> {
     ))
 }
 
+/// Response times that differ by this factor at the same rate are no noise.
+const SLOWER: f64 = 2.0;
+
 fn loads(pasted: &Pasted) -> Option<Held> {
     let [before, after] = pasted.loads.as_slice() else {
         return None;
     };
-    let (old, new) = (before.value("rate_per_s")?, after.value("rate_per_s")?);
+    let figures = |name: &str| before.value(name).zip(after.value(name));
+    let (old, new) = figures("rate_per_s")?;
     let same = before.tool == after.tool
         && before.value("connections") == after.value("connections")
         && old > 0.0
         && new > 0.0;
-    if !same || (new / old).max(old / new) < RATE {
+    if !same {
         return None;
     }
-    Some(changed(
+    let slower = figures("latency_ns.p50")
+        .or_else(|| figures("latency_ns.mean"))
+        .filter(|(a, b)| *a > 0.0 && *b > 0.0 && (b / a).max(a / b) >= SLOWER);
+    let mut said = if (new / old).max(old / new) >= RATE {
         format!(
             "the second run reached {:.2} times the rate of the first ({old:.0} and {new:.0}/s) with as many connections",
             new / old
-        ),
+        )
+    } else if let Some((a, b)) = slower {
+        format!(
+            "at the same rate ({old:.0} and {new:.0}/s) the second run's typical response took {:.2} times as long as the first's",
+            b / a
+        )
+    } else {
+        return None;
+    };
+    if let Some((a, b)) = figures("threads").filter(|(a, b)| a != b) {
+        said += &format!(
+            "; the generator used {a:.0} and {b:.0} threads, so the difference may be its own"
+        );
+    }
+    Some(changed(
+        said,
         "what differs between the two, one at a time, each several times in turn (`prony run` with it as a factor), and `perf record -g -p PID -- sleep 10` in both",
         0.5,
         Vec::new(),

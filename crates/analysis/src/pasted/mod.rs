@@ -45,6 +45,13 @@ pub fn diagnose_pasted(pasted: &Pasted) -> Diagnosis {
     });
     diagnosis.findings = findings(&held, diagnosis.findings, &shown);
     diagnosis.facts = shown.values(catalogue());
+    for fact in diagnosis
+        .facts
+        .iter_mut()
+        .filter(|f| f.name.starts_with("seen."))
+    {
+        readings::unit_of(&fact.name).clone_into(&mut fact.unit);
+    }
     diagnosis
 }
 

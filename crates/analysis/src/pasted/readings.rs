@@ -80,10 +80,40 @@ pub(super) fn hold(pasted: &Pasted, facts: &FactSet) -> Vec<Held> {
             says: text(&reading.says),
             next: text(&reading.next),
             weight: reading.weight,
-            evidence: judged.into_iter().flat_map(|j| j.evidence).collect(),
+            evidence: judged
+                .into_iter()
+                .flat_map(|j| j.evidence)
+                .map(with_unit)
+                .collect(),
         })
     });
     held.collect()
+}
+
+/// What was shown has its unit in its name, unit last; a plain number has none.
+fn with_unit(mut evidence: Evidence) -> Evidence {
+    if evidence.signal.contains("seen.") && evidence.unit == "1" {
+        evidence.unit = unit_of(&evidence.signal).to_owned();
+    }
+    evidence
+}
+
+/// The unit that a name ends with.
+pub(super) fn unit_of(name: &str) -> &'static str {
+    let ends = |suffixes: &[&str]| suffixes.iter().any(|s| name.ends_with(s));
+    if ends(&["_share", "_busiest", "_limited", ".used"]) {
+        "1"
+    } else if ends(&["_per_s"]) {
+        "1/s"
+    } else if ends(&["_ms"]) {
+        "ms"
+    } else if ends(&["_bytes"]) {
+        "bytes"
+    } else if ends(&["_s"]) {
+        "s"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]

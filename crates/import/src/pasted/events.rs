@@ -16,7 +16,11 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(haproxy_log(lines));
     done.extend(collections(lines));
     done.extend(packets(lines));
-    done.extend(calls(lines));
+    let timed = calls(lines);
+    if timed.is_none() {
+        done.extend(untimed(lines));
+    }
+    done.extend(timed);
     done.extend(histograms(lines));
     done
 }
@@ -508,6 +512,80 @@ fn timed_call(line: &str) -> Option<(&str, f64, String)> {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     let quoted = before[open..].split('"').nth(1).unwrap_or_default();
     known.then(|| (name, took, quoted.chars().take(60).collect()))
+}
+
+/// Fewer lines of strace than this say nothing about shares of its calls.
+const FEWEST_LINES: f64 = 4.0;
+
+/// Lines of strace without times: how often which call is made, fails, and polls without waiting.
+fn untimed(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("strace", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((call, rest)) = untimed_call(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("strace.lines", 1.0);
+        if rest.contains(" = -1 E") {
+            found.add("strace.failing", 1.0);
+        }
+        let polls = [
+            "poll",
+            "ppoll",
+            "select",
+            "pselect6",
+            "epoll_wait",
+            "epoll_pwait",
+        ];
+        let at_once = rest.contains("{0, 0}")
+            || rest.contains(", 0) ")
+            || rest.contains("tv_sec=0, tv_nsec=0");
+        if polls.contains(&call) && at_once && rest.contains(" = 0") {
+            found.add("strace.empty_polls", 1.0);
+        }
+        found.rows.push(Row {
+            label: call.to_owned(),
+            place: String::new(),
+            share: 1.0,
+        });
+    }
+    let all = found.value("strace.lines").filter(|n| *n >= FEWEST_LINES)?;
+    found.rows.iter_mut().for_each(|r| r.share /= all);
+    found.settle();
+    let most = found.rows.first().map_or(0.0, |r| r.share);
+    found.figures.insert("strace.most".into(), most);
+    Some(found)
+}
+
+/// `[pid 12] 10:00:00 futex(...) = 0`, `[pid 12] <... futex resumed> ) = 0`: the call and what stands behind its name.
+fn untimed_call(line: &str) -> Option<(&str, &str)> {
+    let mut line = line.trim();
+    if let Some(rest) = line.strip_prefix("[pid") {
+        line = rest.split_once(']')?.1.trim_start();
+    }
+    let time = |word: &str| word.contains(':') && clock(word).is_some();
+    if let Some((first, rest)) = line.split_once(' ')
+        && time(first)
+    {
+        line = rest.trim_start();
+    }
+    let is_name = |name: &str| {
+        name.len() > 2
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    // What was begun on another line is counted there.
+    if line.starts_with("<...") {
+        return None;
+    }
+    let (name, rest) = line.split_once('(')?;
+    let returned =
+        rest.contains(") = ") || rest.contains(")  ") || rest.ends_with("<unfinished ...>");
+    (is_name(name) && returned).then_some((name, rest))
 }
 
 /// `[1K, 2K)  123 |@@@@ |` of bpftrace and bcc's `1024 -> 2047 : 123 |****|`.
