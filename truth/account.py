@@ -132,11 +132,9 @@ class Account:
                 add(key, wall - late - cpu)
                 add(("own",), cpu)
                 add(("queue",), late)
-            elif key[0] == "pieces":
+            else:
                 add(key, wall - late)
                 add(("queue",), late)
-            else:
-                add(key, wall)
         ran = min(max(running, 0), own) if own_cpu else own
         add(("own",), ran)
         add(("queue",), own - ran)
@@ -145,7 +143,7 @@ class Account:
     # ---- what limits the rate ----
 
     def column_sums(self, which):
-        """Wall (0) or CPU (1) time by column."""
+        """Wall (0), CPU (1) or late (2) time by column."""
         return [sum(self.rows.column[FIXED + 3 * at + which]) for at in range(len(planned.columns(self.plan)))]
 
     def limit(self):
@@ -157,13 +155,15 @@ class Account:
         stall = self.plan.get("stall", {})
         found = []
         work = {}
+        waits = ("sleep", "lock", "slot", "upstream")
         for at, key in enumerate(keys):
-            if key[0] != "stall":
+            # A goroutine that waited may go on on another thread, whose clock says nothing of it.
+            if key[0] != "stall" and not (key[0] in waits and self.plan["runtime"] == "go"):
                 work[key] = work.get(key, 0) + cpu[at]
         if stall.get("inside") == "burn":
             work[("stall",)] = stalled
         # CPU of steps that wait is the program's own: the kernel's way to sleep, to lock and to ask.
-        own = sum(work.pop(key) for key in [*work] if key[0] in ("sleep", "lock", "slot", "upstream"))
+        own = sum(work.pop(key) for key in [*work] if key[0] in waits)
         work[("own",)] = max(self.cpu_ns - sum(work.values()), own)
         found.append(("core", self.cpu_ns / self.window_ns, shares(work)))
         if self.plan["runtime"] == "c":
@@ -192,8 +192,9 @@ class Account:
     def loop(self, wall, keys, stalled):
         """The event loop's time: whatever its steps take, on a CPU or not."""
         time = {("stall",): stalled} if stalled else {}
-        for ns, key in zip(wall, keys):
-            time[key] = time.get(key, 0) + ns
+        for ns, late, key in zip(wall, self.column_sums(2), keys):
+            time[key] = time.get(key, 0) + ns - late
+            time[("queue",)] = time.get(("queue",), 0) + late
         time[("own",)] = max(sum(self.rows.column[3]) - sum(wall), 0)
         return "loop", sum(time.values()) / self.window_ns, shares(time)
 

@@ -40,8 +40,9 @@ def write(path, text):
 
 def nginx(lab, settings, own, php=False):
     (own / "log").mkdir()
-    site = replaced(Path("/etc/nginx/sites-available/default").read_text(), (r"listen 80 default_server", f"listen 127.0.0.1:{settings['port']} default_server"),
-                    (r"^\s*listen \[::\]:80.*$", ""), (r"root /var/www/html", f"root {lab.dir}/site"))
+    site = replaced(
+        Path("/etc/nginx/sites-available/default").read_text(), (r"listen 80 ", f"listen 127.0.0.1:{settings['port']} "),
+        (r"^\s*listen \[::\]:80.*$", ""), (r"root /var/www/html", f"root {lab.dir}/site"))
     if php:
         # The file has it as a comment.
         socket = lab.servers["php"]["socket_path"]
@@ -67,14 +68,15 @@ def apache(lab, settings, own, php=False):
         (own / name).mkdir()
     write(etc / "ports.conf", f"Listen 127.0.0.1:{settings['port']}\n")
     for path in (etc / "sites-enabled").iterdir():
-        write(path, replaced(path.read_text(), (r"\*:80", f"*:{settings['port']}"), (r"/var/www/html", lab.dir / "site")))
+        text = replaced(path.read_text(), (r"\*:80", f"*:{settings['port']}"), (r"/var/www/html", lab.dir / "site"))
+        write(path, text)
     main = replaced(Path(etc / "apache2.conf").read_text(), (r"<Directory /var/www/>", f"<Directory {lab.dir}/site>"))
     write(etc / "apache2.conf", main)
     if php:
         for module in ("proxy", "proxy_fcgi"):
             shutil.copy(etc / f"mods-available/{module}.load", etc / f"mods-enabled/{module}.load")
-        text = Path("/etc/apache2/conf-available").glob("php*-fpm.conf")
-        text = replaced(next(text).read_text(), (r"unix:/run/php/php[\d.]+-fpm.sock", f"unix:{lab.servers['php']['socket_path']}"))
+        text = next(Path("/etc/apache2/conf-available").glob("php*-fpm.conf")).read_text()
+        text = replaced(text, (r"unix:/run/php/php[\d.]+-fpm.sock", f"unix:{lab.servers['php']['socket_path']}"))
         write(etc / "conf-enabled/php-fpm.conf", text)
     env = {"APACHE_CONFDIR": str(etc), "APACHE_RUN_USER": "www-data", "APACHE_RUN_GROUP": "www-data",
            "APACHE_PID_FILE": str(own / "run/pid"), "APACHE_RUN_DIR": str(own / "run"), "LANG": "C",
@@ -100,7 +102,8 @@ def lighttpd(lab, settings, own):
     text = replaced(
         Path("/etc/lighttpd/lighttpd.conf").read_text(), (r'"/var/www/html"', f'"{lab.dir}/site"'),
         (r'"/var/cache/lighttpd/uploads"', f'"{own}"'), (r'"/var/log/lighttpd/error.log"', f'"{own}/error.log"'),
-        (r'"/run/lighttpd.pid"', f'"{own}/pid"'), (r"^server.port .*", f'server.port = {settings["port"]}\nserver.bind = "127.0.0.1"'),
+        (r'"/run/lighttpd.pid"', f'"{own}/pid"'),
+        (r"^server.port .*", f'server.port = {settings["port"]}\nserver.bind = "127.0.0.1"'),
         (r"^include_shell .*use-ipv6.*", ""))
     return ["lighttpd", "-D", "-f", write(own / "lighttpd.conf", text)], {}, True
 
@@ -124,7 +127,8 @@ def tomcat(lab, settings, own):
     shutil.copytree("/etc/tomcat10", own / "conf")
     for name in ("webapps", "temp", "work", "logs"):
         (own / name).mkdir()
-    text = replaced((own / "conf/server.xml").read_text(), (r'Connector port="8080"', f'Connector port="{settings["port"]}" address="127.0.0.1"'))
+    connector = f'Connector port="{settings["port"]}" address="127.0.0.1"'
+    text = replaced((own / "conf/server.xml").read_text(), (r'Connector port="8080"', connector))
     write(own / "conf/server.xml", text)
     shutil.copytree(lab.dir / "site", own / "webapps/ROOT")
     # The package gives its files to a user of its own.

@@ -12,10 +12,12 @@
 | pieces | sending, or (with gaps in between) sleeping |
 | stall | the stall's function; for a sleep, a wait that is not a request's own |
 | queue | waiting for a CPU, a thread or other requests |
+| rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's |
 | own | any other row of work: the program's reading, parsing and answering |
 
-Classes of one plan that the same words describe (a lock and a slot; sleeps and gaps) are one group. Rows of an account are
-taken as they are: shares of the total that the account states, an idle rest taken out on both sides.
+Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one
+group. Rows of an account are taken as they are: shares of the total that the account states, an idle rest taken out on
+both sides.
 """
 
 import json
@@ -35,11 +37,13 @@ WORDS = {
     "lock": r"lock|mutex|futex|monitor|park|semaphore",
     "allocate": r"alloc|memory|fault|mmap|munmap|zero|clear_page|garbage|\bgc\b|heap",
     "pieces": r"send|sent|tcp.?write|last byte",
-    "queue": r"queue|other request|others|behind|for a cpu|for a thread|no free thread|run queue|wake.?up|not read"
+    "queue": r"queue|other request|others|behind|for a cpu|for a thread|no free thread|accepted|run queue|wake.?up|not read"
              r"|ahead of it|scheduler|in line|head of line",
 }
 # Rows of a core's time that are not the program's: taken out, as an idle rest is.
 BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+# Rows that name nothing: no step is one of them.
+UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
 OUTSIDE = r"outside of requests"
 IDLE = r"\bidle\b|not used|nothing to do|spare|\bfree\b(?! thread)"
@@ -61,6 +65,9 @@ def ambiguous(plan):
         groups |= {"lock": "lock", "slot": "lock"}
     if {"log", "sync"} <= kinds:
         groups |= {"log": "log", "sync": "log"}
+    if "stall" in plan and plan["runtime"] != "c" and kinds & {"lock", "slot"}:
+        # Whom a stall holds up waits at a lock, too.
+        groups |= {"lock": "lock", "slot": "lock", "stall": "lock"}
     gaps = any(step["kind"] == "pieces" and step["gap_us"] for step in plan["steps"])
     if gaps and sleeps:
         groups |= {"pieces": "sleep"}
@@ -94,20 +101,23 @@ class Names:
         text = text_of(row)
         if row.get("kind") in BESIDE:
             return None
+        if row.get("kind") in UNNAMED and not any(f"upstream-{port}" in text for port in self.ports):
+            return (row["kind"],)
         if account != "rate" and re.search(OUTSIDE, text):
-            return ("stall",) if self.stall else ("queue",)
+            return self.group(("stall",)) if self.stall else ("queue",)
         if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
-            return ("stall",)
+            return self.group(("stall",))
         waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
         if waits_for_others and self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"], text):
-            return ("stall",)
+            return self.group(("stall",))
         if waits_for_others:
             return ("queue",)
         for function in self.functions:
             if function in text:
                 return ("burn", function)
         for port in self.ports:
-            if re.search(rf":{port}\b", text):
+            # Its address, or the name that prony gives to a server that it found there.
+            if re.search(rf"(:|upstream-){port}\b", text):
                 return ("upstream", port)
         return self.by_words(row, text)
 

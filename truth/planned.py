@@ -9,7 +9,7 @@ import random
 RUNTIMES = ("c", "go", "java")
 FUNCTIONS = ["sort_records", "hash_blocks", "scan_text", "multiply_matrix", "parse_numbers"]
 STALL_FUNCTION = "compact_store"
-# What each runtime can be asked for. A loop has nobody to wait for a slot with, and shares a lock with a thread beside it.
+# What each runtime can be asked for. A loop waits for a slot with nobody, and shares a lock with a thread beside it.
 KINDS = {
     "c": ["burn", "burn", "lock", "sleep", "upstream", "file", "log", "sync", "allocate", "pieces"],
     "go": ["burn", "burn", "lock", "sleep", "upstream", "file", "log", "sync", "allocate", "pieces", "slot"],

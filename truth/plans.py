@@ -40,7 +40,7 @@ JAVA_FLAGS = ["-Xmx512m", "-Xms512m", "-XX:+UseSerialGC", "-XX:-BackgroundCompil
                 [*planned.FUNCTIONS, planned.STALL_FUNCTION]]]
 EXAMPLES = """\
 examples:
-  truth/plans.py --plans 6 --quick              two plans of each runtime, a minute
+  truth/plans.py --plans 3 --quick              a plan of each runtime, a minute
   truth/plans.py --plans 300 --seed 1           what the reach table asks for, two hours
   truth/plans.py --seed 17 --runtime go         one plan again, by its seed
   truth/plans.py --plans 9 --account            no diagnosis: the programs' accounts beside a plain load
@@ -218,7 +218,7 @@ def load_flags(options, plan, program):
     wanted = plan["load"]
     flags = ["-c", str(wanted["connections"])]
     # Compiles what is to be compiled, opens what is to be opened.
-    found = load(options, program.url, flags, 3 if plan["runtime"] == "java" else 1)
+    found = load(options, program.url, flags, 3 if plan["runtime"] == "java" and not options.quick else 1)
     if "share_of_capacity" in wanted:
         flags += ["-R", str(max(10, int(achieved(found) * wanted["share_of_capacity"])))]
     return flags
@@ -260,7 +260,7 @@ def judge(options, plan, builds):
             own = program.account(*window, cpu.between(*window))
     except (lab.NotReady, subprocess.TimeoutExpired, OSError, KeyError) as error:
         return row | {"error": f"{error!r}"}
-    row |= {"seconds": seconds, "own": own.document(), "whole": own.rows.whole}
+    row |= {"ports": program.ports, "seconds": seconds, "own": own.document(), "whole": own.rows.whole}
     if options.account:
         response = document["latency_ns"]["service"] or {}
         return row | {"client_mean_ns": response.get("mean"), "valid": document["verdict"]["valid"]}
@@ -270,6 +270,20 @@ def judge(options, plan, builds):
     row["results"] = ledger.judge(plan, program.ports, tables, document.get("ledger"))
     if options.double:
         row["doubled"] = double(options, plan, builds, own, document)
+    return row
+
+
+def judged_again(row):
+    """A row of an earlier run with today's words; its account and its ledger as they were."""
+    if "results" in row:
+        def keyed(table):
+            parts = {name: name.split(" ") for name in table}
+            return {tuple(int(word) if word.isdigit() else word for word in parts[name]): share
+                    for name, share in table.items()}
+        tables = {which: keyed(row["own"][which]) for which in ("rate", "latency", "tail")}
+        if row["runtime"] == "java":
+            del tables["tail"]
+        row["results"] = ledger.judge(row["plan"], row["ports"], tables, row["ledger"])
     return row
 
 
@@ -392,6 +406,11 @@ def kind_of(text):
 # ---- the command ----
 
 
+def write_rows(options, rows):
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1, default=str))
+
+
 def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -404,6 +423,7 @@ def arguments():
     parser.add_argument("--double", action="store_true", help="measure each plan with its largest step doubled, too")
     parser.add_argument("--duration", help="length of the timed load (default: prony's)")
     parser.add_argument("--json", metavar="FILE", help="write every row to FILE")
+    parser.add_argument("--again", metavar="FILE", nargs="+", help="judge rows that --json wrote before, without a run")
     parser.add_argument("--show", action="store_true", help="print the plans as JSON and stop")
     return parser.parse_args()
 
@@ -420,6 +440,11 @@ def main():
     if options.show:
         print(json.dumps(plans, indent=1))
         return EXIT_VALID
+    if options.again:
+        rows = [judged_again(row) for path in options.again for row in json.loads(Path(path).read_text())]
+        for row in rows:
+            show(row)
+        return EXIT_VALID if summary(rows) else EXIT_COMPARISON
     if not options.prony or not Path(options.prony).exists():
         print("there is no prony binary\nremedy: make build, or --prony PATH", file=sys.stderr)
         return EXIT_ENVIRONMENT
@@ -437,10 +462,10 @@ def main():
                 show(rows[-1])
         except KeyboardInterrupt:
             print("interrupted; what was judged before:", file=sys.stderr)
+            write_rows(options, rows)
             summary(rows)
             return EXIT_INTERRUPTED
-    if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1, default=str))
+    write_rows(options, rows)
     met = summary(rows)
     if options.account or options.quick:
         return EXIT_COMPARISON if any("error" in row for row in rows) else EXIT_VALID

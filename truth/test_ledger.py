@@ -38,6 +38,7 @@ class Naming(unittest.TestCase):
             (("on the CPU", "sort_records in plan_server; called from run_step"), ("burn", "sort_records")),
             (("on the CPU", ["hash_blocks", "run_step", "main"]), ("burn", "hash_blocks")),
             (("waiting for 127.0.0.1:4711", "plan_peer, 1 turn in flight"), ("upstream", 4711)),
+            (("in upstream-4711: asleep until a timer", ""), ("upstream", 4711)),
             (("asleep", "clock_nanosleep; woken by a timer"), ("sleep",)),
             (("waiting for a lock", "futex; woken by thread worker"), ("lock",)),
             (("behind other requests", "sort_records"), ("queue",)),
@@ -46,6 +47,19 @@ class Naming(unittest.TestCase):
             (("idle", ""), None),
         ]:
             self.check(everything, row, expected)
+
+    def test_a_stall_that_threads_wait_for_is_a_lock_beside_a_lock(self):
+        stall = {"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200}
+        both = plan(LOCK, runtime="java", stall=stall)
+        self.check(both, ("waiting in a futex", "woken by thread stall"), ("lock",), "tail")
+        self.assertEqual(ledger.Names(both, []).group(("stall",)), ("lock",))
+        alone = plan(BURN, runtime="java", stall=stall)
+        self.check(alone, ("waiting in a futex", "woken by thread stall"), ("stall",), "tail")
+
+    def test_a_row_that_names_nothing_is_no_steps(self):
+        names = ledger.Names(plan(BURN), [])
+        for kind in ("rest", "hidden"):
+            self.assertEqual(names.of({"kind": kind, "label": "9 smaller rows", "share": 0.2}, "latency"), (kind,))
 
     def test_another_peer_is_not_the_planned_one(self):
         self.check(plan(ASK), ("waiting for 127.0.0.1:47111", ""), ("own",))
@@ -155,6 +169,11 @@ class Accounts(unittest.TestCase):
     def test_a_full_core_is_divided_by_cpu_time(self):
         own = self.account(plan(BURN, runtime="go"), [(500, 0, 400_000, 400_000, [(400_000, 300_000, 0)])] * 1000, 10**9)
         self.assertEqual(own.station, "core")
+        self.assertAlmostEqual(own.rate[("burn", "sort_records")], 0.3)
+
+    def test_a_goroutine_that_changed_threads_has_no_cpu_time_of_its_wait(self):
+        garbage = (400_000, 0, 500_000, 0, [(90_000, 90_000, 0), (300_000, 300_000, 0)])
+        own = self.account(plan(SLEEP, BURN, runtime="go"), [garbage] * 1000, 10**9)
         self.assertAlmostEqual(own.rate[("burn", "sort_records")], 0.3)
 
     def test_a_loop_that_waits_is_full_without_a_cpu(self):

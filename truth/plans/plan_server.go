@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -218,6 +219,15 @@ func (w *work) do() int64 {
 	return wall() - until
 }
 
+// Keeps a goroutine that burns on its thread, for the same reason.
+func (w *work) stay() func() {
+	if w.function == nil {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
+
 // ---- the account ----
 
 type times struct{ wall, cpu int64 }
@@ -273,12 +283,19 @@ func ask(peers []net.Conn) int64 {
 
 func (s *step) run(c *connection, row account, from times) {
 	late := int64(0)
+	if s.kind == "burn" || s.kind == "file" || s.kind == "log" || s.kind == "allocate" {
+		// The thread's CPU clock is the goroutine's own only while it stays, preempted or not.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		from.cpu = cpu()
+	}
 	switch s.kind {
 	case "burn", "sleep":
 		late = s.work.do()
 	case "lock":
 		lock := &locks[s.index]
 		lock.Lock()
+		defer s.work.stay()()
 		held := now()
 		row.note(s.column, from, held, sinceFree(lock.released, from, held))
 		late = s.work.do()
@@ -288,6 +305,7 @@ func (s *step) run(c *connection, row account, from times) {
 		return
 	case "slot":
 		s.slots <- struct{}{}
+		defer s.work.stay()()
 		held := now()
 		row.note(s.column, from, held, sinceFree(s.freed.Load(), from, held))
 		late = s.work.do()

@@ -369,7 +369,7 @@ pub struct DiagnoseArgs {
     /// Count the calls of memory allocators too, each of which costs a trap
     #[arg(long, requires = "no_load")]
     pub allocator: bool,
-    /// What another tool printed: strace -c, vmstat, wrk, ab, pidstat, sizes counted by `uniq -c`; may be repeated
+    /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
     pub from: Vec<PathBuf>,
     /// Prove the fix: load a changed and an unchanged copy of the server in turn

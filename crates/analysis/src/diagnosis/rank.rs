@@ -157,8 +157,10 @@ pub(crate) fn rank(
             let confidence = a.finding.confidence.total_cmp(&b.finding.confidence);
             specific(a).cmp(&specific(b)).then(confidence)
         });
-        // What another tool printed shows no more than what it shows.
-        let none = none.filter(|_| !pasted);
+        // What another tool printed shows no more than what it shows; where a server's time could be seen, only the
+        // account of it shows that nothing else takes it.
+        let shown = account.is_some() || station.name == "generator";
+        let none = none.filter(|_| !pasted && shown);
         findings.insert(0, nothing(facts, station, verdict, none, account));
     }
     ranked.findings = findings;
