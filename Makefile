@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
 .NOTPARALLEL:
-.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-quick build install bench truth bless bpf
+.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans bless bpf
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,7 +25,7 @@ test: ## set up, then everything that `make check` does
 	@$(MAKE) --no-print-directory check
 
 # The tests come last, so that their summaries are what remains on the screen.
-check: fmt deny lint doc cargo-test truth-quick ## format, dependencies, lints, docs and tests: what CI runs
+check: fmt deny lint doc cargo-test truth-test truth-quick plans-quick ## format, dependencies, lints, docs and tests: what CI runs
 
 fmt:
 	$(CARGO) fmt --all -- --check
@@ -42,9 +42,17 @@ doc:
 cargo-test:
 	$(CARGO) test --workspace --locked --no-fail-fast
 
+# How answers are compared, on documents made by hand: no server, no load.
+truth-test:
+	python3 -m unittest discover -q -s truth
+
 # Optimised, as a person would run it: a generator of the debug profile is itself the limit on a small machine.
 truth-quick: build
 	truth/run.py --quick --prony $(BUILD)/release/prony
+
+# Two programs of each runtime: that they run and account for themselves, and what the ledger says of them.
+plans-quick: build
+	truth/plans.py --plans 6 --quick --prony $(BUILD)/release/prony
 
 build: ## build the release binary, its debug information beside it
 	@echo "building prony: about 3 minutes on 2 idle cores the first time, 2 after a change, none without one;"
@@ -67,12 +75,19 @@ truth: ## diagnose servers with a planted cause, the same fixed, and healthy one
 	@$(MAKE) --no-print-directory build
 	truth/run.py --prony $(BUILD)/release/prony
 
+plans: ## hold the ledger against 60 random programs that account for themselves; PLANS=300 takes two hours
+	@scripts/setup.sh truth
+	@$(MAKE) --no-print-directory build
+	truth/plans.py --plans $(or $(PLANS),60) --prony $(BUILD)/release/prony
+
 bless: ## rewrite the golden files from the present output; read the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --locked
 
 # The built object is checked in with its hashes, so that only whoever changes its source needs clang, llvm and libbpf-dev.
 BPF := crates/monitor/bpf
 bpf: ## compile the probes' kernel side anew (clang, llvm, libbpf-dev)
-	cd $(BPF) && clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-prefix-map=$(CURDIR)=. \
-		-I/usr/include/$(shell uname -m)-linux-gnu -c prony.bpf.c -o prony.bpf.o
-	cd $(BPF) && llvm-strip -g prony.bpf.o && sha256sum prony.bpf.c prony.bpf.o > prony.bpf.sha256
+	cd $(BPF) && for name in prony turns; do \
+		clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-prefix-map=$(CURDIR)=. \
+			-I/usr/include/$(shell uname -m)-linux-gnu -c $$name.bpf.c -o $$name.bpf.o && \
+		llvm-strip -g $$name.bpf.o && sha256sum $$name.bpf.c $$name.bpf.o > $$name.bpf.sha256 || exit 1; \
+	done

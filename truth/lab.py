@@ -23,8 +23,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import defaults
+
 HERE = Path(__file__).resolve().parent
-STATES = ("slow", "fixed", "healthy")
+STATES = ("slow", "fixed", "healthy", "low", "middle", "full")
+# Flags of a load that says how full the server is to be; `middle` gets half of the rate that it was found to hold.
+LEVELS = {"low": ["-c", "4", "-R", "100"], "middle": ["-c", "16"], "full": ["-c", "16"]}
+MIDDLE = 0.5
 SERVER_CPU, LOAD_CPU = "0", "1"
 READY_LIMIT_S = 40
 STOP_LIMIT_S = 3
@@ -44,8 +49,9 @@ PROGRAMS = {
     "go": ("go", "golang-go"), "python": ("python3", "python3"), "gunicorn": ("gunicorn", "gunicorn"),
     "uwsgi": ("uwsgi", "uwsgi-core uwsgi-plugin-python3"), "php-fpm": ("php-fpm", "php-fpm"),
     "origin": ("python3", "python3"),
-    "hog": ("python3", "python3"),
-}
+    "hog": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
+    "php-fpm-default": ("php-fpm", "php-fpm"), "log-sink": ("python3", "python3"),
+} | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"}
 
 
 class NotReady(Exception):
@@ -311,7 +317,9 @@ class Lab(contextlib.ExitStack):
         front = list(self.servers.values())[-1]
         scheme = self.case.data.get("scheme", "http")
         self.path = self.case.data[self.state].get("path", self.case.data.get("path", "/"))
-        flags = self.case.data[self.state].get("load", self.case.data.get("load", DEFAULT_LOAD))
+        common = self.case.data.get("load", DEFAULT_LOAD)
+        flags = self.case.data[self.state].get("load", [*LEVELS[self.state], *self.case.data.get("headers", [])]
+                                               if self.state in LEVELS else common)
         self.load = [self.fill(flag, front) for flag in flags]
         self.url = f"{scheme}://127.0.0.1:{front['port']}{self.path}"
         self.wait_for_answer(scheme, front["port"])
@@ -343,6 +351,8 @@ class Lab(contextlib.ExitStack):
         """Held open together, so that no two are the same."""
         held = []
         for settings in self.servers.values():
+            if settings["kind"] == "php-fpm-default":
+                settings["socket_path"] = f"{self.dir}/php.sock"
             kind = socket.SOCK_DGRAM if settings.get("udp") else socket.SOCK_STREAM
             held.append(socket.socket(type=kind))
             held[-1].bind(("127.0.0.1", 0))
@@ -384,6 +394,7 @@ class Lab(contextlib.ExitStack):
         if user():
             os.chown(own, *user()[1:])
         argv, env, privileged = COMMANDS[settings["kind"]](self, settings, own)
+        argv[0] = find(argv[0])
         env |= {key: self.fill(value, settings) for key, value in settings.get("env", {}).items()}
         group = None
         if settings.get("quota_cores") or settings.get("memory_limit"):
@@ -400,6 +411,8 @@ class Lab(contextlib.ExitStack):
         self.children.append(child)
         if settings["kind"] == "hog":
             self.neighbours.add(child.pid)
+        elif "socket_path" in settings:
+            self.wait_for_file(child, settings["socket_path"])
         elif not settings.get("udp"):
             self.wait_for_port(child, settings["port"])
 
@@ -416,6 +429,14 @@ class Lab(contextlib.ExitStack):
         end = time.monotonic() + READY_LIMIT_S
         while time.monotonic() < end and child.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            time.sleep(0.03)
+        raise NotReady(f"{child.args[0]} did not get ready: {self.said()}")
+
+    def wait_for_file(self, child, path):
+        end = time.monotonic() + READY_LIMIT_S
+        while time.monotonic() < end and child.poll() is None:
+            if os.path.exists(path):
                 return
             time.sleep(0.03)
         raise NotReady(f"{child.args[0]} did not get ready: {self.said()}")
@@ -577,7 +598,7 @@ COMMANDS = {
     "nginx": nginx, "haproxy": haproxy, "apache": apache, "lighttpd": lighttpd, "varnish": varnish, "tomcat": tomcat,
     "node": script("node"), "python": script("python3"), "go": go, "gunicorn": gunicorn, "uwsgi": uwsgi,
     "php-fpm": php_fpm, "origin": origin, "hog": hog,
-}
+} | defaults.COMMANDS
 
 
 def key(kind):

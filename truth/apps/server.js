@@ -49,7 +49,46 @@ const habits = {
     response.write(BODY.subarray(0, 512));
     setImmediate(() => response.end(BODY.subarray(512)));
   },
+  'answer-after-45-ms': (request, response) => setTimeout(send, 45, response),
+  'answer-after-2-ms': (request, response) => setTimeout(send, 2, response),
+  'a-tenth-missing': (request, response) => {
+    if (asked++ % 10) return send(response);
+    response.writeHead(404, { 'Content-Length': 0 });
+    response.end();
+  },
+  // A piece every 20 ms, as a feed of events has it.
+  stream: (request, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    let left = 5;
+    const timer = setInterval(() => {
+      if (left--) return response.write('data: one event\n\n');
+      clearInterval(timer);
+      response.end();
+    }, 20);
+  },
+  // Answers at once, but for 120 ms of every second.
+  'periodic-stall': (request, response) => {
+    stalling ??= setInterval(compactStore, 1000);
+    send(response);
+  },
+  // A question for each of 20 rows, one after the other; or one for all of them.
+  'ask-by-row': (request, response) => ask(20, 1, response),
+  'ask-at-once': (request, response) => ask(1, 20, response),
 };
+
+let asked = 0;
+let stalling;
+
+function compactStore() {
+  for (const end = Date.now() + 120; Date.now() < end;);
+}
+
+const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
+function ask(turns, rows, response) {
+  if (!turns) return send(response);
+  const question = { port: Number(process.argv[4]), host: '127.0.0.1', path: `/bytes/${rows * 50}B`, agent };
+  http.get(question, (answer) => answer.resume().on('end', () => ask(turns - 1, rows, response)));
+}
 
 const server = http.createServer({ noDelay: true, keepAliveTimeout: 65000 }, habits[process.argv[3]]);
 server.listen({ port: Number(process.argv[2]), host: '127.0.0.1', backlog: 1024 });

@@ -6,6 +6,7 @@ It keeps connections and writes an answer in one piece, whatever its habit is, u
 import asyncio
 import json
 import os
+import queue
 import re
 import socket
 import subprocess
@@ -253,6 +254,22 @@ def ask(port, other):
     threads(port, work)
 
 
+def ask_through_pool(port, other, size):
+    """As ask, over a pool of connections that all threads share."""
+    pool = queue.SimpleQueue()
+    for _ in range(size):
+        pool.put(socket.create_connection(("127.0.0.1", int(other))))
+
+    def work():
+        connection = pool.get()
+        connection.sendall(b"GET /bytes/16 HTTP/1.1\r\nHost: service\r\n\r\n")
+        connection.recv(RECEIVE)
+        pool.put(connection)
+        return BODY
+
+    threads(port, work)
+
+
 def busy(port):
     """An event loop that never sleeps."""
 
@@ -296,6 +313,7 @@ HABITS = {
     "bytewise": bytewise,
     "busy": busy,
     "ask": lambda port: ask(port, sys.argv[3]),
+    "ask-pool": lambda port: ask_through_pool(port, sys.argv[3], int(sys.argv[4])),
     "small-backlog": lambda port: threads(port, no_work, backlog=1),
 }
 

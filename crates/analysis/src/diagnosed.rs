@@ -181,6 +181,8 @@ mod tests {
             gain_bound: None,
             gain_unknown: None,
             worth_changing: true,
+            predicted: None,
+            calibrated: None,
             proof: None,
         }
     }
@@ -197,6 +199,7 @@ mod tests {
                 changes: Vec::new(),
                 evidence: Vec::new(),
                 calls: Vec::new(),
+                predicted: None,
             },
         }
     }
@@ -241,6 +244,7 @@ mod tests {
             ruled_out: Vec::new(),
             unseen: Vec::new(),
             unexplained: None,
+            ledger: None,
             facts: Vec::new(),
             tier: String::new(),
         };

@@ -25,10 +25,12 @@ pub mod imported;
 mod improvement;
 mod knee;
 mod latency;
+mod ledger;
 mod limit;
 mod mechanism;
 mod observed;
 mod pasted;
+mod predict;
 mod proof;
 mod rank;
 mod run;
@@ -68,9 +70,11 @@ pub use error::AnalysisError;
 pub use fairness::precision;
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
+pub use ledger::{Account, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
+pub use predict::{Brought, Calibrated, Calibration, Held, Named, NextLimit, WhatIf, held};
 pub use proof::{
     Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
     put_back, read_as_aa, status_after, turn,

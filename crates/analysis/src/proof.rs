@@ -416,6 +416,7 @@ pub fn prove(
         changes,
         evidence,
         calls: Vec::new(),
+        predicted: None,
     }
 }
 

@@ -40,6 +40,7 @@ pub mod tcp;
 pub mod thread;
 pub mod tlb;
 pub mod tree;
+pub mod turns;
 pub mod watch;
 
 pub use error::MonitorError;

@@ -34,6 +34,7 @@ mod waits;
 mod wire;
 
 use crate::probe::ProbeTarget;
+use crate::turns::Located;
 use collect::Collected;
 use event::Events;
 use fold::Folder;
@@ -94,6 +95,27 @@ pub struct Profiler {
     unavailable: Vec<Unavailable>,
 }
 
+/// Samples that were taken and are not followed yet.
+#[derive(Debug)]
+pub struct EndedProfile {
+    profiler: Profiler,
+    collected: Collected,
+    /// When the sampling ended, ns.
+    end: u64,
+}
+
+impl EndedProfile {
+    /// Samples that the kernel took.
+    pub fn samples(&self) -> u64 {
+        self.collected.events
+    }
+
+    /// Follows the stacks and names them.
+    pub fn fold(self) -> Profiled {
+        self.profiler.fold(self.collected, self.end)
+    }
+}
+
 /// A profile, what it lacks and what it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profiled {
@@ -103,6 +125,8 @@ pub struct Profiled {
     pub unavailable: Vec<Unavailable>,
     /// What it took of the host's CPUs.
     pub cost: ProbeCost,
+    /// When and of which thread each stack was taken, in no order.
+    pub located: Vec<Located>,
 }
 
 /// Name of a profile of this kind in messages and costs.
@@ -179,7 +203,12 @@ impl Profiler {
     }
 
     /// Ends the sampling, follows the stacks and names them.
-    pub fn stop(mut self) -> Profiled {
+    pub fn stop(self) -> Profiled {
+        self.end().fold()
+    }
+
+    /// Ends the sampling. To follow and name the stacks takes more CPU than to sample them, and can wait.
+    pub fn end(mut self) -> EndedProfile {
         let end = linux::clock::monotonic_ns();
         self.ended.store(true, Ordering::Release);
         let collected = match self.reader.take().map(JoinHandle::join) {
@@ -193,7 +222,11 @@ impl Profiler {
                 Collected::default()
             }
         };
-        self.fold(collected, end)
+        EndedProfile {
+            profiler: self,
+            collected,
+            end,
+        }
     }
 
     fn fold(mut self, mut collected: Collected, end: u64) -> Profiled {
@@ -249,10 +282,12 @@ impl Profiler {
                 }
             }
         }
+        let (profile, located) = folder.finish(collected.lost);
         Profiled {
-            profile: folder.finish(collected.lost),
+            profile,
             cost: self.cost(&collected),
             unavailable: std::mem::take(&mut self.unavailable),
+            located,
         }
     }
 

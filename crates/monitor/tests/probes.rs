@@ -25,6 +25,7 @@ const REQUESTS: u64 = 300;
 
 fn config(pids: &[i32], listens: &[u16]) -> ProbeConfig {
     ProbeConfig {
+        allocator: true,
         targets: vec![ProbeTarget {
             target: "server".to_owned(),
             pids: pids.to_vec(),
@@ -156,18 +157,23 @@ fn check_calls(signature: &TargetSignature, expected: &[(&str, FdClass, f64)]) {
 }
 
 #[test]
-fn the_object_is_what_its_source_was_compiled_to() {
+fn the_objects_are_what_their_sources_were_compiled_to() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
-    let list = fs::read_to_string(dir.join("prony.bpf.sha256")).unwrap();
-    let mut names = Vec::new();
-    for line in list.lines() {
-        let (expected, name) = line.split_once("  ").unwrap();
-        let digest = Sha256::digest(fs::read(dir.join(name)).unwrap());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, expected, "{name}: run `make bpf`");
-        names.push(name);
+    for object in ["prony", "turns"] {
+        let list = fs::read_to_string(dir.join(format!("{object}.bpf.sha256"))).unwrap();
+        let mut names = Vec::new();
+        for line in list.lines() {
+            let (expected, name) = line.split_once("  ").unwrap();
+            let digest = Sha256::digest(fs::read(dir.join(name)).unwrap());
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, expected, "{name}: run `make bpf`");
+            names.push(name);
+        }
+        assert_eq!(
+            names,
+            [format!("{object}.bpf.c"), format!("{object}.bpf.o")]
+        );
     }
-    assert_eq!(names, ["prony.bpf.c", "prony.bpf.o"]);
 }
 
 #[test]

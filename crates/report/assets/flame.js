@@ -68,4 +68,15 @@
       zoom(frames[0]);
     });
   }
+  // A segment of the ledger searches the flame graphs of its cell for its function.
+  for (const segment of document.querySelectorAll(".ledger-bar [data-search]")) {
+    segment.addEventListener("click", () => {
+      const graphs = document.getElementById(segment.dataset.graphs);
+      for (const search of graphs.querySelectorAll(".flame-search")) {
+        search.value = segment.dataset.search;
+        search.dispatchEvent(new Event("input"));
+      }
+      graphs.scrollIntoView({ behavior: "smooth" });
+    });
+  }
 })();

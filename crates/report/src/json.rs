@@ -8,7 +8,7 @@ use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, Station, Table,
+    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, Station, Table,
     TrialAnalysis, Unseen, Verdict,
 };
 use import::{Imported, ImportedResult, LeftOut};
@@ -252,6 +252,9 @@ pub struct Diagnosed {
     pub station: Station,
     /// Share of the limiting resource's time that no finding explains, 0 to 1; `null` when it cannot be told.
     pub unexplained: Option<f64>,
+    /// Where the time went, in two accounts that add up; `null` where none of it was seen.
+    #[serde(default)]
+    pub ledger: Option<Ledger>,
     /// Every fact that was known.
     pub facts: Vec<FactValue>,
     /// Calls per request; `null` when none were counted.
@@ -323,6 +326,7 @@ impl Diagnosed {
             unseen: diagnosis.unseen.clone(),
             station: diagnosis.station.clone(),
             unexplained: diagnosis.unexplained,
+            ledger: diagnosis.ledger.clone(),
             facts: diagnosis.facts.clone(),
             signature: signature.and_then(signature::table),
             monitor_cost: monitors.iter().map(CostRow::from).collect(),

@@ -32,6 +32,9 @@ const NAMES: [&str; 16] = [
 /// Number of the limit of open files among [`NAMES`].
 const OPEN_FILES: usize = libc::RLIMIT_NOFILE as usize;
 
+/// Number of the limit of processes.
+const PROCESSES: usize = libc::RLIMIT_NPROC as usize;
+
 /// `CAP_SYS_RESOURCE` (linux/capability.h).
 const MAY_RAISE: u32 = 24;
 
@@ -102,9 +105,13 @@ impl Rlimits {
         (0..self.0.len()).try_for_each(|i| set(i, self.0[i]))
     }
 
-    /// Sets what may be set: a limit that is out of reach comes as near as it may.
+    /// Sets what may be set: a limit that is out of reach comes as near as it may. A limit of no process at all is what
+    /// a program sets for itself (HAProxy, which never forks): under it none could be started.
     pub fn approach(&self) {
         for (i, wanted) in self.0.iter().enumerate() {
+            if self.of_its_own(i) {
+                continue;
+            }
             if set(i, *wanted).is_err() {
                 let hard = wanted.hard.min(get(i).hard);
                 let nearest = Limit {
@@ -115,6 +122,11 @@ impl Rlimits {
                 let _ = set(i, nearest);
             }
         }
+    }
+
+    /// The program has set it for itself.
+    fn of_its_own(&self, number: usize) -> bool {
+        number == PROCESSES && self.0[number].soft == 0
     }
 
     /// What of `self` is not so in `other`, one text a limit.
@@ -216,6 +228,17 @@ mod tests {
         assert_eq!(missing.len(), 1, "{missing:?}");
         assert!(missing[0].starts_with("limit of open files 77 (it has "));
         assert_eq!(Rlimits::of(Path::new("/nonexistent"), 1), None);
+    }
+
+    /// A copy of an HAProxy could not be started: execve(2) fails with EAGAIN above the limit of processes.
+    #[test]
+    fn a_limit_of_no_process_is_the_programs_own() {
+        let mut limits = Rlimits::own();
+        limits.0[PROCESSES] = Limit { soft: 0, hard: 0 };
+        assert!(limits.of_its_own(PROCESSES));
+        assert!(!limits.of_its_own(OPEN_FILES));
+        limits.0[PROCESSES].soft = 100;
+        assert!(!limits.of_its_own(PROCESSES));
     }
 
     #[test]

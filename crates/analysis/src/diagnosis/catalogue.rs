@@ -89,6 +89,9 @@ pub struct Cause {
     #[serde(default)]
     pub worth_from: Option<f64>,
     pub explains: Explains,
+    /// Kinds of rows of the time ledger that it explains: it gains no more than these.
+    #[serde(default)]
+    pub rows: Vec<String>,
     /// More general or look-alike causes that it goes before when both hold.
     #[serde(default)]
     pub beats: Vec<String>,

@@ -88,6 +88,14 @@ impl FactSet {
             .push((target.to_owned(), pattern.to_owned(), fact));
     }
 
+    /// Under which target a rule about `target` finds a fact: its own, or the run's.
+    pub(crate) fn owner(&self, target: &str, name: &str) -> String {
+        match self.find(target, name) {
+            Some(_) => target.to_owned(),
+            None => String::new(),
+        }
+    }
+
     /// The facts as a rule about this target sees them: the target's own, then those of the run.
     pub fn view<'a>(&'a self, target: &'a str) -> FactView<'a> {
         FactView { set: self, target }

@@ -9,7 +9,7 @@
 
 mod catalogue;
 mod change;
-mod expression;
+pub(crate) mod expression;
 mod fact;
 mod facts;
 #[cfg(test)]
@@ -21,7 +21,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 mod types;
-mod work;
+pub(crate) mod work;
 
 pub use catalogue::{
     Catalogue, Cause, CauseFile, ChangeTemplate, Condition, ConfigTest, Explains, FactDeclaration,
@@ -36,6 +36,7 @@ pub use signature_diff::{CallChange, signature_diff};
 pub use types::*;
 pub(crate) use work::{frames, works};
 
+use crate::ledger::{self, Ledger, LedgerCase};
 use crate::{TrialAnalysis, Verdict};
 use facts::Material;
 use record::{EnvironmentItem, TrialRecord, TrialState};
@@ -68,13 +69,33 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
     let facts = facts::extract(material);
     let tier = material.examination().and_then(|e| e.signature.as_ref());
     let tier = tier.map(|s| s.tier).unwrap_or_default();
-    conclude(&facts, material.verdict.as_ref(), tier.name())
+    let ledger = ledger::ledger(&LedgerCase {
+        examination: material.examination(),
+        observed: material.observed.as_ref(),
+        facts: &facts,
+        seconds: material.seconds().unwrap_or(0.0),
+        requests: material.completed(),
+    });
+    let seen = Seen::Measured(ledger.map(Box::new));
+    let mut diagnosis = conclude(&facts, material.verdict.as_ref(), seen, tier.name());
+    let profiles = material.examination().map(|e| e.profiles.as_slice());
+    crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    crate::predict::calibrate(&mut diagnosis, &facts);
+    diagnosis
+}
+
+/// What there is to account for.
+pub(crate) enum Seen {
+    /// A trial was measured; `None` where no account of it could be made.
+    Measured(Option<Box<Ledger>>),
+    /// Other tools printed it.
+    Pasted,
 }
 
 /// Diagnoses facts that come from elsewhere: what other tools printed. Without a load there is no verdict, and the
 /// station is what the facts say of who was busy.
 pub fn diagnose_facts(facts: &FactSet, tier: &str) -> Diagnosis {
-    conclude(facts, None, tier)
+    conclude(facts, None, Seen::Pasted, tier)
 }
 
 /// Facts of a trial, for what needs single numbers: proofs and comparisons.
@@ -82,10 +103,10 @@ pub fn facts_of(trial: &TrialRecord, environment: &[EnvironmentItem], error_limi
     facts::extract(&Material::new(trial, environment, error_limit, None))
 }
 
-fn conclude(facts: &FactSet, verdict: Option<&Verdict>, tier: &str) -> Diagnosis {
+fn conclude(facts: &FactSet, verdict: Option<&Verdict>, seen: Seen, tier: &str) -> Diagnosis {
     let catalogue = catalogue();
     let station = station::find(facts, verdict);
-    let mut ranked = rank::rank(catalogue, facts, &station, verdict);
+    let mut ranked = rank::rank(catalogue, facts, &station, verdict, seen);
     let errors = facts.view("").value("client.errors_share");
     let failed = verdict
         .filter(|v| !v.valid)
@@ -109,6 +130,7 @@ fn conclude(facts: &FactSet, verdict: Option<&Verdict>, tier: &str) -> Diagnosis
         ruled_out: ranked.ruled_out,
         unseen: ranked.unseen,
         unexplained: ranked.unexplained,
+        ledger: ranked.ledger,
         facts: facts.values(catalogue),
         tier: tier.to_owned(),
     }

@@ -9,7 +9,8 @@ use super::expression::{Expression, Format, Template, ungrouped};
 use super::fact::{FactSet, FactView, Reading};
 use super::rules::{Outcome, Scene, judge};
 use super::station::seen_from;
-use super::{Catalogue, Finding, RuledOut, Station, Status, Unseen, change, work};
+use super::{Catalogue, Finding, RuledOut, Seen, Station, Status, Unseen, change, work};
+use crate::ledger::{self, Account, Ledger, Row};
 use crate::words::percent;
 use crate::{Evidence, Verdict};
 
@@ -46,6 +47,7 @@ pub(crate) struct Ranked {
     pub ruled_out: Vec<RuledOut>,
     pub unseen: Vec<Unseen>,
     pub unexplained: Option<f64>,
+    pub ledger: Option<Ledger>,
 }
 
 /// Judges every cause at every target that it is about, and orders what holds.
@@ -54,9 +56,14 @@ pub(crate) fn rank(
     facts: &FactSet,
     station: &Station,
     verdict: Option<&Verdict>,
+    seen: Seen,
 ) -> Ranked {
     let front = facts.targets.first().map_or("", String::as_str);
     let mut ranked = Ranked::default();
+    let (mut ledger, pasted) = match seen {
+        Seen::Measured(ledger) => (ledger.map(|l| *l), false),
+        Seen::Pasted => (None, true),
+    };
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
     for cause in &catalogue.causes {
@@ -80,7 +87,12 @@ pub(crate) fn rank(
                     confidence,
                     status,
                     evidence,
-                } => held.push(hold(cause, scene, about, confidence, status, evidence)),
+                } => {
+                    let bound = ledger.as_ref();
+                    let bound = bound.and_then(|l| ledger::bound(l, cause, about, front));
+                    let seen = (confidence, status, evidence);
+                    held.push(hold(cause, scene, about, bound, seen));
+                }
                 Outcome::RuledOut { why, near } => {
                     let out = RuledOut {
                         cause: cause.name.clone(),
@@ -108,30 +120,148 @@ pub(crate) fn rank(
         .partition(|h| h.cause.explains == Explains::Nothing && h.cause.group == "none");
     order(&mut held);
     let worthy = held.iter().any(|h| h.worth == Worth::Measurable);
-    ranked.unexplained = worthy.then(|| unexplained(&held)).flatten();
-    if !worthy && !held.iter().any(|h| h.worth == Worth::Unknown && h.fits) {
+    let unsure = held.iter().any(|h| h.worth == Worth::Unknown && h.fits);
+    let worth: Vec<bool> = held.iter().map(|h| h.worth == Worth::Measurable).collect();
+    let bounds = unexplained(&held);
+    let mut findings: Vec<Finding> = held.into_iter().map(|h| h.finding).collect();
+    if let Some(ledger) = &mut ledger {
+        ledger::label(ledger, &findings, catalogue, front);
+    }
+    let account = ledger
+        .as_ref()
+        .and_then(|l| ledger::deciding(l, station, front));
+    ranked.unexplained = match account {
+        Some(account) => Some(account.unlabelled()),
+        None => worthy.then_some(bounds).flatten(),
+    };
+    let row = account.and_then(|a| Some((a, a.largest_unlabelled().filter(|r| matters(a, r))?)));
+    if let Some((account, row)) = row {
+        // Whatever else holds: what takes less than half of it stands behind it.
+        let less = |(index, f): &(usize, &Finding)| {
+            !worth[*index] || f.gain_bound.is_some_and(|bound| bound < row.share / 2.0)
+        };
+        let at = findings
+            .iter()
+            .enumerate()
+            .find(less)
+            .map_or(findings.len(), |(i, _)| i);
+        let fails = findings.first().is_some_and(|f| {
+            let cause = catalogue.cause(&f.cause);
+            cause.is_some_and(|c| c.explains == Explains::Errors)
+        });
+        findings.insert(if fails { at.max(1) } else { at }, unlabelled(account, row));
+    } else if !worthy && !unsure {
         let none = nones.into_iter().filter(|h| h.fits);
         let specific = |h: &Held<'_>| h.cause.beats.iter().any(|b| b == "none");
         let none = none.max_by(|a, b| {
             let confidence = a.finding.confidence.total_cmp(&b.finding.confidence);
             specific(a).cmp(&specific(b)).then(confidence)
         });
-        ranked.findings.push(nothing(facts, station, verdict, none));
+        // What another tool printed shows no more than what it shows; where a server's time could be seen, only the
+        // account of it shows that nothing else takes it.
+        let shown = account.is_some() || station.name == "generator";
+        let none = none.filter(|_| !pasted && shown);
+        findings.insert(0, nothing(facts, station, verdict, none, account));
     }
-    ranked.findings.extend(held.into_iter().map(|h| h.finding));
+    ranked.findings = findings;
+    ranked.ledger = ledger;
     ranked
+}
+
+/// A row of a full CPU matters from this share: what is less may be how a program of its kind spends its time.
+const LARGE_FUNCTION: f64 = 0.2;
+/// A wait matters from this share of a request's time.
+const LARGE_WAIT: f64 = 0.3;
+
+fn matters(account: &Account, row: &Row) -> bool {
+    let from = if account.requests.is_some() {
+        LARGE_WAIT
+    } else {
+        LARGE_FUNCTION
+    };
+    // Where nothing was full, CPU time limits nothing.
+    row.share - row.share_error >= from
+}
+
+/// The largest row that no cause explains, as a finding.
+fn unlabelled(account: &Account, row: &Row) -> Finding {
+    let place = if row.place.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", row.place)
+    };
+    let what = format!(
+        "{} of {} is {}{place}",
+        percent(row.share),
+        account.of,
+        row.label
+    );
+    let rows = account.rows.iter().take(5).map(|r| {
+        let signal = format!("ledger.{}{{{}}}", r.kind, r.label);
+        Evidence::new(signal, r.share, "1", None, &r.source)
+    });
+    Finding {
+        cause: "unlabelled".to_owned(),
+        variant: None,
+        title: format!("{} of the time: {}", percent(row.share), row.label),
+        target: account.target.clone(),
+        confidence: (1.0 - row.share_error / row.share).clamp(0.0, 1.0),
+        status: Status::Supported,
+        why: format!("{what}. No rule of the catalogue knows it."),
+        evidence: rows.collect(),
+        remedy: next_step(row),
+        changes: Vec::new(),
+        gain_bound: Some(row.share),
+        gain_unknown: None,
+        predicted: None,
+        calibrated: None,
+        worth_changing: true,
+        proof: None,
+    }
+}
+
+/// What a person does about a row that no rule knows.
+fn next_step(row: &Row) -> String {
+    let place = if row.place.is_empty() {
+        &row.label
+    } else {
+        &row.place
+    };
+    match row.kind.as_str() {
+        "function" | "library" | "compiled" | "interpreter" => format!(
+            "Make it cheaper, call it less often, or give it more cores: {place}. The flame graph of the report (`--out DIR`) shows who calls it."
+        ),
+        "call" => format!("Look at who makes this call, and how often for each request: {place}."),
+        "upstream" => format!(
+            "Look at what answers there: `prony diagnose` on its host, with the same load, says where its time goes. {}",
+            row.label
+        ),
+        "lock" => format!(
+            "Look at who holds it while others wait ({place}): hold it for less work, or divide it."
+        ),
+        "sleep" => format!("Look at what sleeps while requests wait: {place}."),
+        "disk" | "sync" => format!("Look at which file it is and on which disk: {place}."),
+        "no_free_thread" => {
+            "Look at what the pool's threads wait for meanwhile, then at their number.".to_owned()
+        }
+        _ => format!("Look at it in the program: {place}."),
+    }
 }
 
 fn hold<'a>(
     cause: &'a Cause,
     scene: Scene<'_>,
     about: &str,
-    confidence: f64,
-    status: Status,
-    evidence: Vec<Evidence>,
+    bound: Option<f64>,
+    (confidence, status, evidence): (f64, Status, Vec<Evidence>),
 ) -> Held<'a> {
     let facts = &scene.facts;
     let (gain_bound, gain_unknown) = gain(cause, facts);
+    // Removing a cause brings no more than the rows that it explains.
+    let gain_bound = match (gain_bound, bound) {
+        (Some(gain), Some(rows)) => Some(gain.min(rows)),
+        (gain, rows) => gain.or(rows),
+    };
     let text = |template: &str| match Template::parse(template) {
         Ok(parsed) => parsed.text(facts),
         Err(_) => template.to_owned(),
@@ -159,6 +289,8 @@ fn hold<'a>(
             gain_bound,
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
+            predicted: None,
+            calibrated: None,
             proof: None,
         },
         cause,
@@ -313,6 +445,7 @@ fn nothing(
     station: &Station,
     verdict: Option<&Verdict>,
     healthy: Option<Held<'_>>,
+    account: Option<&Account>,
 ) -> Finding {
     let front = facts.targets.first().map_or("", String::as_str);
     let view = facts.view(front);
@@ -328,16 +461,22 @@ fn nothing(
         None => untold(front, station, verdict),
     };
     finding.evidence.extend(busy_with(&view));
-    let doing: Vec<String> = busy_kinds(&view)
-        .into_iter()
-        .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), percent(share)))
-        .collect();
+    let kinds = || {
+        let kinds = busy_kinds(&view).into_iter();
+        kinds
+            .map(|(kind, share)| format!("{} {}", kind.replace('_', " "), percent(share)))
+            .collect()
+    };
+    let (of, doing): (&str, Vec<String>) = match account {
+        Some(account) => {
+            let rows = account.rows.iter().filter(|r| r.kind != "rest").take(5);
+            let rows = rows.map(|r| format!("{} {}", r.label, percent(r.share)));
+            (account.of.as_str(), rows.collect())
+        }
+        None => ("its CPU time", kinds()),
+    };
     if !doing.is_empty() {
-        finding.why = format!(
-            "{} Its CPU time: {}.",
-            sentence(&finding.why),
-            doing.join(", ")
-        );
+        finding.why = format!("{} Of {of}: {}.", sentence(&finding.why), doing.join(", "));
     }
     finding
 }
@@ -360,6 +499,8 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_bound: None,
         gain_unknown: None,
         worth_changing: false,
+        predicted: None,
+        calibrated: None,
         proof: None,
     }
 }
@@ -431,6 +572,8 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_bound: None,
         gain_unknown: None,
         worth_changing: true,
+        predicted: None,
+        calibrated: None,
         proof: None,
     }
 }

@@ -1,6 +1,7 @@
 //! What a diagnosis says, as data.
 
 use super::signature_diff::CallChange;
+use crate::predict::{Calibrated, Held, WhatIf};
 use crate::{Evidence, Metric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct Proof {
     /// Calls per request that differ between the two, largest difference first.
     #[serde(default)]
     pub calls: Vec<CallChange>,
+    /// What was predicted of the metric, beside what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Held>,
 }
 
 /// The metric that a proof is judged by.
@@ -90,7 +94,8 @@ pub struct ProofRatio {
 /// A cause that holds, with everything that speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Name in the catalogue; `none` for a healthy server, `unknown` where the evidence does not reach.
+    /// Name in the catalogue; `none` for a healthy server, `unlabelled` for a row of the ledger that no cause explains,
+    /// `unknown` where the evidence does not reach.
     pub cause: String,
     /// Of `none`: `healthy_cpu_bound`, `healthy_underloaded` or `too_few_connections`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,8 +104,12 @@ pub struct Finding {
     pub title: String,
     /// Target that it concerns; empty for the host, the client or the path between.
     pub target: String,
-    /// 0 to 1.
+    /// 0 to 1: the share of recorded cases that were right where `calibrated` is there; else the rules' own score,
+    /// which is no frequency.
     pub confidence: f64,
+    /// The recorded cases that the confidence was learned from; left out where there were too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
     /// How far it has been shown.
     pub status: Status,
     /// In one or two sentences with the numbers: what happens and why it costs.
@@ -119,6 +128,13 @@ pub struct Finding {
     pub gain_unknown: Option<String>,
     /// A change would bring enough to be measured. False: true, but not worth changing, or its gain is not known.
     pub worth_changing: bool,
+    /// What the change would bring, before anything is changed; left out where no change is worth it.
+    #[serde(
+        default,
+        rename = "prediction",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub predicted: Option<WhatIf>,
     /// The measured proof.
     pub proof: Option<Proof>,
 }
@@ -173,7 +189,8 @@ pub struct Diagnosis {
     /// Who is the limit.
     pub station: Station,
     /// Causes that hold, most likely first; the first is `none` for a healthy server, CPU-bound by its own work or
-    /// underloaded, and `unknown` where neither can be told.
+    /// underloaded, `unlabelled` where the largest part of the time is known and no cause explains it, and `unknown`
+    /// where the evidence does not reach.
     pub findings: Vec<Finding>,
     /// Causes that do not hold although something pointed to them.
     pub ruled_out: Vec<RuledOut>,
@@ -181,6 +198,9 @@ pub struct Diagnosis {
     pub unseen: Vec<Unseen>,
     /// Share of the limiting resource's time that no finding explains, 0 to 1; `None` when it cannot be told.
     pub unexplained: Option<f64>,
+    /// Where the time went; `None` where none of it was seen.
+    #[serde(default)]
+    pub ledger: Option<crate::Ledger>,
     /// Every fact that was known, for `--json` and the page.
     pub facts: Vec<FactValue>,
     /// Best tier of the probes, by name.

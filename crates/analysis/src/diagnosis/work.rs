@@ -106,9 +106,27 @@ impl Works {
 
     /// Whether a stack is of this kind.
     pub(crate) fn is(&self, profile: &Profile, stack: &Stack, kind: &str) -> bool {
-        let frames = frames(profile, stack);
+        self.matches(&frames(profile, stack), &stack.thread, kind)
+    }
+
+    /// The same of frames, root first, that a thread of this name was in.
+    pub(crate) fn matches(&self, frames: &[&Frame], thread: &str, kind: &str) -> bool {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
-        of_kind.any(|w| w.matches(&frames, &stack.thread))
+        of_kind.any(|w| w.matches(frames, thread))
+    }
+}
+
+impl Works {
+    /// The innermost frame that shows a kind.
+    pub(crate) fn shown_by<'a>(
+        &self,
+        kind: &str,
+        frames: &[&'a Frame],
+        thread: &str,
+    ) -> Option<&'a Frame> {
+        let of_kind = || self.work.iter().filter(|w| w.kind == kind);
+        let shows = |f: &&&Frame| of_kind().any(|w| w.matches(&[**f], thread));
+        frames.iter().rev().find(shows).copied()
     }
 }
 

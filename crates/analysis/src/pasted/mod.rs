@@ -118,6 +118,8 @@ fn established(held: &Held) -> Finding {
         gain_unknown: Some("pasted output does not say how much of the time it takes".to_owned()),
         worth_changing: true,
         proof: None,
+        predicted: None,
+        calibrated: None,
     }
 }
 
@@ -163,6 +165,8 @@ fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
         gain_unknown: None,
         worth_changing: false,
         proof: None,
+        predicted: None,
+        calibrated: None,
     }
 }
 

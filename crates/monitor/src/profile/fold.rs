@@ -10,6 +10,7 @@ use super::kernel::KernelSymbols;
 use super::maps::{self, FileId, Files, Mapping};
 use super::owners::Owners;
 use super::wire::Sample;
+use crate::turns::Located;
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder, UnwinderNative};
 use record::{Frame, Profile, ProfileKind, Stack, WaitState};
 use std::collections::HashMap;
@@ -33,7 +34,10 @@ pub struct Folder<'a> {
     /// Frames by file and address in it.
     known: HashMap<(FileId, u64), u32>,
     kernel_known: HashMap<u64, u32>,
-    stacks: HashMap<Key, u64>,
+    /// Weight of each stack, and its number in the order of their coming.
+    stacks: HashMap<Key, (u64, u32)>,
+    /// Which stack was taken when.
+    located: Vec<Located>,
     profile: Profile,
 }
 
@@ -91,6 +95,7 @@ impl<'a> Folder<'a> {
             known: HashMap::new(),
             kernel_known: HashMap::new(),
             stacks: HashMap::new(),
+            located: Vec::new(),
             profile: Profile {
                 kind,
                 hz,
@@ -117,7 +122,15 @@ impl<'a> Folder<'a> {
             frames,
             state,
         };
-        *self.stacks.entry(key).or_default() += weight;
+        let number = self.stacks.len() as u32;
+        let (sum, number) = self.stacks.entry(key).or_insert((0, number));
+        *sum += weight;
+        self.located.push(Located {
+            tid: sample.tid.cast_unsigned(),
+            at_ns: sample.time,
+            stack: *number,
+            count,
+        });
     }
 
     /// The state of a wait that begins with this stack; `None` when neither the switch nor the stack tells.
@@ -292,26 +305,36 @@ impl<'a> Folder<'a> {
         binary
     }
 
-    /// The profile: stacks by weight, heaviest first.
-    pub fn finish(self, lost: u64) -> Profile {
+    /// The profile, stacks by weight, heaviest first; and when each was taken.
+    pub fn finish(self, lost: u64) -> (Profile, Vec<Located>) {
         let mut profile = self.profile;
         profile.lost = lost;
-        let stacks = self.stacks.into_iter().map(|(key, weight)| {
+        let stacks = self.stacks.into_iter().map(|(key, (weight, number))| {
             let target = self.owners.target(key.pid);
-            Stack {
+            let stack = Stack {
                 target: target.map_or(String::new(), |index| self.targets[index].clone()),
                 pid: key.pid,
                 thread: key.thread,
                 frames: key.frames,
                 weight,
                 state: key.state,
-            }
+            };
+            (number, stack)
         });
-        profile.stacks = stacks.collect();
-        profile
-            .stacks
-            .sort_by(|a, b| (b.weight, a.pid, &a.frames).cmp(&(a.weight, b.pid, &b.frames)));
-        profile
+        let mut stacks: Vec<(u32, Stack)> = stacks.collect();
+        stacks.sort_by(|(_, a), (_, b)| {
+            (b.weight, a.pid, &a.frames).cmp(&(a.weight, b.pid, &b.frames))
+        });
+        let mut places = vec![0; stacks.len()];
+        for (place, (number, _)) in (0_u32..).zip(&stacks) {
+            places[*number as usize] = place;
+        }
+        let mut located = self.located;
+        for one in &mut located {
+            one.stack = places[one.stack as usize];
+        }
+        profile.stacks = stacks.into_iter().map(|(_, stack)| stack).collect();
+        (profile, located)
     }
 }
 

@@ -38,8 +38,12 @@ pub struct Measured {
 impl Measured {
     /// Adds the proof of a finding of the record's first trial, and says what it came to.
     fn add(&mut self, record: &RunRecord, finding: &Finding, proved: Proved) -> Proof {
-        let Proved { proof, trials } = proved;
+        let Proved { mut proof, trials } = proved;
+        proof.predicted = analysis::held(finding, &proof);
         terminal::note(&format!("  {}: {}", proof.result, proof.why));
+        if let Some(held) = &proof.predicted {
+            terminal::note(&format!("  {}", report::text::held(held)));
+        }
         self.add_trials(&finding.cause, trials);
         self.proofs.push(StoredProof {
             trial: record.trials[0].id,
@@ -256,6 +260,8 @@ impl Changes<'_> {
             gain_bound: None,
             gain_unknown: None,
             worth_changing: false,
+            predicted: None,
+            calibrated: None,
             variant: None,
             proof: None,
         };
@@ -426,6 +432,7 @@ fn unmeasured(result: &str, why: &str, changes: Vec<Change>) -> Proved {
             changes,
             evidence: Vec::new(),
             calls: Vec::new(),
+            predicted: None,
         },
         trials: Vec::new(),
     }

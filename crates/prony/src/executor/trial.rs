@@ -245,6 +245,7 @@ fn measure(
             single_client: pre_load.single_client,
             signature: post_load.signature,
             turns: post_load.turns,
+            watching: None,
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),
         };
@@ -254,7 +255,7 @@ fn measure(
             &mut examination.monitor_cost,
             &mut record.unavailable,
         );
-        examination.profiles.extend(post_load.off_cpu);
+        examination.profiles.extend(post_load.profiles);
         record.examination = Some(examination);
     }
     record.series = watched.series;

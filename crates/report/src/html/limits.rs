@@ -3,6 +3,7 @@
 //! Each item of evidence links to the place that shows it, which its name's first word tells.
 
 use super::curves::load_factor;
+use super::ledger::{self, AccountView};
 use super::{figures, flame, levels_text};
 use crate::json::{CellDiagnosed, RunDocument};
 use crate::number::{Number, Source, Unit};
@@ -33,6 +34,9 @@ pub struct LimitView {
     station: String,
     station_why: String,
     unexplained: Option<Number>,
+    accounts: Vec<AccountView>,
+    /// What the accounts lack.
+    not_visible: Vec<String>,
     tier: String,
     findings: Vec<FindingView>,
     ruled_out: Vec<NamedWhy>,
@@ -373,6 +377,16 @@ fn view(record: &RunRecord, document: &RunDocument, i: usize, source: &Source) -
         },
         station_why: said.station.why.clone(),
         unexplained: number("unexplained", Unit::Share),
+        accounts: said
+            .ledger
+            .as_ref()
+            .map(|l| ledger::accounts(l, &format!("{at}/ledger"), source))
+            .unwrap_or_default(),
+        not_visible: said
+            .ledger
+            .as_ref()
+            .map(|l| l.not_visible.clone())
+            .unwrap_or_default(),
         tier: said.tier.clone(),
         findings: findings
             .map(|(n, f)| finding(f, &format!("{at}/diagnosis/{n}"), (i, cell.trial), source))

@@ -3,6 +3,8 @@
 //! The order is that of a reader with one minute: cause, numbers, remedy, bound on the gain. What was ruled out, what
 //! could not be seen and what the server does for a request follow, cut to the rows that matter.
 
+use super::ledger::ledger;
+use super::prediction::would_bring;
 use super::style::Style;
 use super::table::{columns, names};
 use super::wrap::{WIDTH, wrapped};
@@ -45,6 +47,7 @@ pub fn diagnosis_text(
         sections.extend(main.proof.as_ref().map(|p| proof(p, style)));
     }
     sections.push(accounts(diagnosis, main));
+    sections.push(ledger(diagnosis.ledger.as_ref(), style));
     sections.push(further(others, style));
     sections.push(ruled_out(diagnosis, style));
     sections.push(unseen(diagnosis, style));
@@ -60,6 +63,18 @@ fn status(status: Status) -> &'static str {
         Status::Suspected => "suspected",
         Status::Supported => "supported",
         Status::Proved => "proved",
+    }
+}
+
+/// A frequency with the cases that it was counted in, or the score that the rules gave, which is none.
+fn confidence(finding: &Finding) -> String {
+    match (finding.calibrated, finding.status) {
+        (_, Status::Proved) => format!("confidence {:.2}", finding.confidence),
+        (Some(of), _) => format!(
+            "confidence {:.2}: right in {} of {} recorded cases",
+            finding.confidence, of.right, of.cases
+        ),
+        (None, _) => format!("score {:.2}, not calibrated", finding.confidence),
     }
 }
 
@@ -80,16 +95,14 @@ fn first_lines(diagnosis: &Diagnosis, main: Option<&Finding>, style: Style) -> S
     let coloured = match (main.cause.as_str(), main.status) {
         ("none", _) => style.good(&label),
         ("unknown", _) => style.doubtful(&label),
+        ("unlabelled", _) => style.bad(&label),
         (_, Status::Suspected | Status::Refuted) => style.doubtful(&label),
         _ => style.bad(&label),
     };
     let mut rest = format!("{}{}", main.title.trim_end_matches('.'), at(&main.target));
-    if main.cause != "unknown" {
-        rest += &format!(
-            " ({}, confidence {:.2})",
-            status(main.status),
-            main.confidence
-        );
+    // No cause is alleged where a row is told as it is.
+    if !matches!(main.cause.as_str(), "unknown" | "unlabelled") {
+        rest += &format!(" ({}, {})", status(main.status), confidence(main));
     }
     marked(&coloured, &label, &rest) + &wrapped("  ", &main.why, 2)
 }
@@ -136,7 +149,7 @@ fn evidence(items: &[Evidence], style: Style) -> String {
 fn remedy(finding: &Finding, style: Style) -> String {
     let mut text = String::new();
     if !finding.remedy.is_empty() {
-        let label = if matches!(finding.cause.as_str(), "none" | "unknown") {
+        let label = if matches!(finding.cause.as_str(), "none" | "unknown" | "unlabelled") {
             "next:"
         } else {
             "remedy:"
@@ -209,6 +222,9 @@ fn with_evidence(proof: &Proof, (coloured, label): (&str, &str), style: Style) -
             by.why
         );
         text += &wrapped("  judged by ", &words, 4);
+    }
+    if let Some(held) = &proof.predicted {
+        text += &wrapped("  ", &super::prediction::held(held), 4);
     }
     if !proof.evidence.is_empty() {
         let head = [
@@ -297,6 +313,9 @@ fn accounts(diagnosis: &Diagnosis, main: Option<&Finding>) -> String {
         let words = format!("what it would bring is not known: {why}");
         text += &wrapped("gain:        ", &words, 13);
     }
+    if let Some(said) = main.and_then(|m| m.predicted.as_ref()) {
+        text += &wrapped("would bring: ", &would_bring(said), 13);
+    }
     let rest = match diagnosis.unexplained {
         Some(share) => format!("{} of the limiting resource's time", percent(share)),
         None => "cannot be told".to_owned(),
@@ -347,11 +366,11 @@ fn short(finding: &Finding) -> String {
         .gain_bound
         .map_or_else(String::new, |b| format!(", gain at most {}", percent(b)));
     let head = format!(
-        "{}{} ({}, confidence {:.2}{bound})",
+        "{}{} ({}, {}{bound})",
         finding.title.trim_end_matches('.'),
         at(&finding.target),
         status(finding.status),
-        finding.confidence
+        confidence(finding)
     );
     let mut text = wrapped(&format!("  {}: ", finding.cause), &head, 4);
     text += &wrapped("    ", &finding.why, 4);

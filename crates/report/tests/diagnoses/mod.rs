@@ -4,8 +4,9 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    CallChange, Change, Diagnosis, Evidence, FactValue, Finding, JudgedBy, Metric, Proof,
-    ProofRatio, RuledOut, Station, Status, Unseen,
+    Account, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
+    JudgedBy, Ledger, Metric, NextLimit, Proof, ProofRatio, Row, RuledOut, Station, Status, Unseen,
+    WhatIf,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
@@ -87,7 +88,35 @@ fn small_buffers() -> Finding {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: Some(would_bring()),
+        calibrated: Some(Calibrated {
+            score: 0.9,
+            cases: 41,
+            right: 37,
+        }),
         proof: None,
+    }
+}
+
+/// What it would bring, before it was measured.
+fn would_bring() -> WhatIf {
+    WhatIf {
+        metric: Metric::Rate,
+        ratio: Some(1.36),
+        interval: Some((1.2, 1.5)),
+        net: Some((1.3, 1.42)),
+        rate: None,
+        next_limit: Some(NextLimit {
+            station: "upstream".into(),
+            target: "upstream-9000".into(),
+            at_ratio: 1.62,
+        }),
+        model: "closed queueing network, MVA".into(),
+        basis: vec![
+            "the row takes 46 % of the CPU time of server, 51 % with all that belongs to it".into(),
+            "64 requests in flight".into(),
+        ],
+        withheld: None,
     }
 }
 
@@ -141,6 +170,15 @@ fn proof() -> Proof {
                 mean_bytes_after: None,
             },
         ],
+        predicted: Some(Held {
+            metric: Metric::Rate,
+            ratio: Some(1.36),
+            interval: Some((1.2, 1.5)),
+            measured: 1.41,
+            measured_interval: Some((1.36, 1.44)),
+            within: Some(true),
+            withheld: None,
+        }),
     }
 }
 
@@ -228,6 +266,75 @@ fn ruled() -> Vec<RuledOut> {
     ]
 }
 
+fn row(kind: &str, label: &str, share: f64, place: &str) -> Row {
+    Row {
+        kind: kind.into(),
+        label: label.into(),
+        share,
+        share_error: 0.02,
+        place: place.into(),
+        source: "on-CPU profile, scaled to the run time of the threads".into(),
+        own_work: kind != "function",
+        ..Row::default()
+    }
+}
+
+/// Both accounts of a proxy whose worker is full, and what could not be seen.
+fn ledger() -> Ledger {
+    let waits = [(
+        "other_turns",
+        "waiting while the worker serves other requests",
+        0.9,
+    )];
+    let waits = waits.map(|(kind, label, share)| Row {
+        requests: Some(57.6),
+        ..row(kind, label, share, "")
+    });
+    let client = Row {
+        requests: Some(6.4),
+        ..row("client", "the client and the path to it", 0.1, "")
+    };
+    Ledger {
+        rate: Some(Account {
+            target: "server".into(),
+            of: "the time of core 0".into(),
+            total: 48.2,
+            unit: "us/request".into(),
+            requests: None,
+            rows: vec![
+                Row {
+                    cause: Some("small_proxy_buffers".into()),
+                    ..row(
+                        "net_receive",
+                        "receiving over TCP",
+                        0.46,
+                        "ngx_event_pipe in nginx",
+                    )
+                },
+                row("net_send", "sending over TCP", 0.3, "ngx_writev in nginx"),
+                row(
+                    "function",
+                    "ngx_http_proxy_process_header",
+                    0.2,
+                    "ngx_http_proxy_process_header in nginx",
+                ),
+                row("idle", "idle: nothing was there to do", 0.04, ""),
+            ],
+        }),
+        latency: Some(Account {
+            target: "server".into(),
+            of: "the mean response time".into(),
+            total: 3_085.0,
+            unit: "us".into(),
+            requests: Some(64.0),
+            rows: waits.into_iter().chain([client]).collect(),
+        }),
+        tail: None,
+        servers: Vec::new(),
+        not_visible: vec!["the slowest 1 % at server: too few turns, 80 were traced".into()],
+    }
+}
+
 /// One cause that holds, unproved.
 pub fn one_cause() -> Diagnosis {
     Diagnosis {
@@ -241,6 +348,7 @@ pub fn one_cause() -> Diagnosis {
             why: "sock_diag gives tcp_info only for sockets of the same user; run as root".into(),
         }],
         unexplained: Some(0.12),
+        ledger: Some(ledger()),
         facts: facts(),
         tier: "ebpf".into(),
     }
@@ -268,6 +376,8 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
+        predicted: None,
+        calibrated: None,
         proof: None,
     };
     let log = Finding {
@@ -288,6 +398,7 @@ pub fn many_causes() -> Diagnosis {
         gain_unknown: None,
         variant: None,
         worth_changing: false,
+        predicted: None,
         ..keepalive.clone()
     };
     let tcp = Finding {
@@ -329,10 +440,13 @@ pub fn healthy() -> Diagnosis {
             gain_unknown: None,
             variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
+            predicted: None,
+            calibrated: None,
             proof: None,
         }],
         unseen: vec![],
         unexplained: Some(0.04),
+        ledger: None,
         ..one_cause()
     }
 }
@@ -363,6 +477,7 @@ pub fn nothing_visible() -> Diagnosis {
             unseen("unbuffered_log", &["log_write.per_request"], why),
         ],
         unexplained: None,
+        ledger: None,
         facts: vec![],
         tier: "proc".into(),
     }

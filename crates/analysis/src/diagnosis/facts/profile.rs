@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 const SOURCE: &str = "on-CPU profile";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 5] = [
+    "profile.logging_call_share",
     "profile.kernel_share",
     "profile.syscall_share",
     "profile.top_symbol_share",
@@ -63,6 +64,8 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
         kernel.any(|f| enters.iter().any(|e| f.symbol.contains(e)))
     };
     sheet.known("profile.syscall_share", share(&below_call), SOURCE);
+    let logs = |s: &Stack| in_kernel(s) && work::works().is(profile, s, "logging");
+    sheet.known("profile.logging_call_share", share(&logs), SOURCE);
     for kind in kinds() {
         let of_kind = |s: &Stack| work::works().is(profile, s, kind);
         sheet.known(&format!("profile.{kind}_share"), share(&of_kind), SOURCE);

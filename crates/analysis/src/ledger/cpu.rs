@@ -1,0 +1,367 @@
+//! CPU samples as rows: each stack in exactly one, by what a person calls that work.
+//!
+//! Known kinds of work come first (`catalogue/rows.toml`). What is left is a system call by its name, a library by its
+//! function, or the program's own code. There the surprise is that neither the innermost nor the outermost function
+//! says much: the tree of callers is followed down while one branch holds nearly all of it, and where it parts the
+//! branches are the rows, each named by the deepest function that holds nearly all of its branch.
+
+use crate::diagnosis::work::{Works, frames, works};
+use record::{Frame, Profile, Stack};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// A branch with this share of its parent is the way on, and no row.
+const MAIN_BRANCH: f64 = 0.8;
+/// Functions below this share of the samples are told together.
+const SMALL: f64 = 0.02;
+/// Callers that are named.
+const CALLERS: usize = 3;
+/// Libraries whose functions do what their caller wants.
+const HELPERS: [&str; 8] = [
+    "libc.",
+    "libc-",
+    "libm.",
+    "libm-",
+    "ld-linux",
+    "libpthread",
+    "[vdso]",
+    "libstdc++",
+];
+
+/// A row as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RowRule {
+    pub key: String,
+    pub label: String,
+    /// Kinds of work, one of which the stack must be of.
+    pub kinds: Vec<String>,
+    /// Where the innermost frame must be; anywhere when left out.
+    #[serde(default)]
+    pub side: Option<Side>,
+    /// The innermost frame is of the module of the frame that shows the kind.
+    #[serde(default)]
+    pub same_module: bool,
+    /// What any server does for what was asked.
+    #[serde(default)]
+    pub own: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Side {
+    User,
+    Kernel,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowRules {
+    row: Vec<RowRule>,
+}
+
+/// The rules that are compiled in.
+pub(crate) fn rules() -> &'static [RowRule] {
+    static RULES: OnceLock<RowRules> = OnceLock::new();
+    let rules = RULES.get_or_init(|| {
+        toml::from_str(include_str!("../../catalogue/rows.toml"))
+            .expect("a test parses the file that is compiled in")
+    });
+    &rules.row
+}
+
+/// A part of the samples.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CpuRow {
+    pub kind: String,
+    pub label: String,
+    /// Function and callers.
+    pub place: String,
+    pub own: bool,
+    pub samples: u64,
+}
+
+/// Samples of some stacks as rows, largest first. `program` is the file name of the server's program.
+pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &str) -> Vec<CpuRow> {
+    let works = works();
+    let mut known: BTreeMap<&str, (&RowRule, Gathered)> = BTreeMap::new();
+    let mut calls: BTreeMap<String, Gathered> = BTreeMap::new();
+    let mut libraries: BTreeMap<String, Gathered> = BTreeMap::new();
+    let mut own = Tree::default();
+    for (stack, samples) in stacks {
+        let all = frames(profile, stack);
+        let rule = rules()
+            .iter()
+            .find(|r| fits(r, works, profile, stack, &all));
+        if let Some(rule) = rule {
+            let (_, gathered) = known
+                .entry(&rule.key)
+                .or_insert((rule, Gathered::default()));
+            gathered.add(&all, *samples, named_in(&all));
+        } else if all.last().is_none_or(|f| f.kernel) {
+            let call = call_of(&all).unwrap_or_default();
+            let gathered = calls.entry(call).or_default();
+            gathered.add(&all, *samples, kernel_leaf(&all));
+        } else {
+            let users: Vec<&Frame> = all.iter().filter(|f| !f.kernel).copied().collect();
+            // What a helper does is done for its caller.
+            let leaf = users.iter().rposition(|f| !is_helper(&f.module));
+            let leaf = leaf.unwrap_or(users.len() - 1);
+            let module = users[leaf].module.clone();
+            if of_program(&module, program) {
+                let of_own = users[..=leaf].iter().filter(|f| f.module == module);
+                let path: Vec<&str> = of_own.map(|f| f.symbol.as_str()).collect();
+                own.add(&path, *samples);
+            } else {
+                let gathered = libraries.entry(module).or_default();
+                gathered.add(&all, *samples, Some(users[leaf]));
+            }
+        }
+    }
+    let total: u64 = stacks.iter().map(|(_, samples)| samples).sum();
+    let mut rows: Vec<CpuRow> = Vec::new();
+    for (rule, gathered) in known.into_values() {
+        rows.push(gathered.into_row(&rule.key, rule.label.clone(), rule.own));
+    }
+    for (call, gathered) in calls {
+        let row = match call.as_str() {
+            "" => gathered.into_row(
+                "kernel",
+                "interrupts and other work of the kernel".to_owned(),
+                true,
+            ),
+            _ => gathered.into_row("call", format!("the system call {call}"), false),
+        };
+        rows.push(row);
+    }
+    for (module, gathered) in libraries {
+        let kind = if is_jit(&module) {
+            "compiled"
+        } else {
+            "library"
+        };
+        let label = match kind {
+            "compiled" => "code that a runtime compiled while it ran".to_owned(),
+            _ => module.clone(),
+        };
+        // A runtime that shows no names shows no fault either.
+        rows.push(gathered.into_row(kind, label, kind == "compiled"));
+    }
+    rows.extend(own.rows(total, program));
+    rows.retain(|r| r.samples > 0);
+    rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.label.cmp(&b.label)));
+    rows
+}
+
+fn fits(rule: &RowRule, works: &Works, profile: &Profile, stack: &Stack, all: &[&Frame]) -> bool {
+    let leaf_kernel = all.last().is_none_or(|f| f.kernel);
+    let side = match rule.side {
+        None => true,
+        Some(Side::User) => !leaf_kernel,
+        Some(Side::Kernel) => leaf_kernel,
+    };
+    side && rule.kinds.iter().any(|kind| {
+        if rule.same_module {
+            let leaf = all.last().map_or("", |f| f.module.as_str());
+            let shown = works.shown_by(kind, all, &stack.thread);
+            return shown.is_some_and(|f| f.module == leaf);
+        }
+        works.is(profile, stack, kind)
+    })
+}
+
+pub(super) fn is_helper(module: &str) -> bool {
+    HELPERS.iter().any(|h| module.starts_with(h))
+}
+
+fn is_jit(module: &str) -> bool {
+    module.is_empty()
+        || module.starts_with('[')
+        || module.starts_with("perf-")
+        || module.starts_with("//anon")
+}
+
+/// The program itself; a program that was replaced while it ran is still itself.
+fn of_program(module: &str, program: &str) -> bool {
+    let name = module.trim_end_matches(" (deleted)");
+    name == program || !name.contains(".so") && !is_jit(name) && program.is_empty()
+}
+
+/// The system call that a stack is below.
+fn call_of(all: &[&Frame]) -> Option<String> {
+    let names = all.iter().filter(|f| f.kernel).filter_map(|f| {
+        let rest = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__ia32_sys_"];
+        rest.iter().find_map(|p| f.symbol.strip_prefix(p))
+    });
+    names.map(str::to_owned).next()
+}
+
+/// The innermost user function with a name worth telling.
+fn named_in<'a>(all: &[&'a Frame]) -> Option<&'a Frame> {
+    let users = || all.iter().rev().filter(|f| !f.kernel);
+    users()
+        .find(|f| !is_helper(&f.module))
+        .or(users().next())
+        .copied()
+}
+
+fn kernel_leaf<'a>(all: &[&'a Frame]) -> Option<&'a Frame> {
+    all.last().copied()
+}
+
+/// Samples of a row with the functions that stand for it.
+#[derive(Default)]
+struct Gathered {
+    samples: u64,
+    /// By function, with its callers.
+    at: BTreeMap<(String, String), (u64, String)>,
+}
+
+impl Gathered {
+    fn add(&mut self, all: &[&Frame], samples: u64, at: Option<&Frame>) {
+        self.samples += samples;
+        let Some(at) = at else { return };
+        let key = (at.symbol.clone(), at.module.clone());
+        let entry = self.at.entry(key).or_insert_with(|| (0, callers(all, at)));
+        entry.0 += samples;
+    }
+
+    fn into_row(self, kind: &str, label: String, own: bool) -> CpuRow {
+        let top = self.at.iter().max_by_key(|(_, (samples, _))| *samples);
+        let place = top.map_or(String::new(), |((symbol, module), (_, callers))| {
+            let function = format!("{symbol} in {module}");
+            match callers.as_str() {
+                "" => function,
+                _ => format!("{function}, called from {callers}"),
+            }
+        });
+        CpuRow {
+            kind: kind.to_owned(),
+            label,
+            place,
+            own,
+            samples: self.samples,
+        }
+    }
+}
+
+/// Who called a frame: the nearest named functions above it.
+fn callers(all: &[&Frame], at: &Frame) -> String {
+    let index = all.iter().rposition(|f| *f == at).unwrap_or(0);
+    let above = all[..index]
+        .iter()
+        .rev()
+        .filter(|f| !f.kernel && !is_helper(&f.module));
+    let mut names: Vec<&str> = Vec::new();
+    for frame in above {
+        if names.last() != Some(&frame.symbol.as_str()) {
+            names.push(&frame.symbol);
+        }
+        if names.len() == CALLERS {
+            break;
+        }
+    }
+    names.join(" < ")
+}
+
+/// The program's own functions by callers.
+#[derive(Default)]
+struct Tree {
+    samples: u64,
+    children: BTreeMap<String, Tree>,
+}
+
+impl Tree {
+    fn add(&mut self, path: &[&str], samples: u64) {
+        self.samples += samples;
+        if let Some((first, rest)) = path.split_first() {
+            self.children
+                .entry((*first).to_owned())
+                .or_default()
+                .add(rest, samples);
+        }
+    }
+
+    fn largest(&self) -> Option<(&String, &Tree)> {
+        self.children.iter().max_by_key(|(_, child)| child.samples)
+    }
+
+    /// Samples in the function itself.
+    fn itself(&self) -> u64 {
+        self.samples - self.children.values().map(|c| c.samples).sum::<u64>()
+    }
+
+    /// Rows of what is below, each at least a small share of `total`; the rest is one row.
+    fn rows(&self, total: u64, program: &str) -> Vec<CpuRow> {
+        let mut at = self;
+        let mut above: Vec<&str> = Vec::new();
+        while let Some((name, child)) = at.largest() {
+            let main = child.samples as f64 >= MAIN_BRANCH * at.samples as f64;
+            // A function that does the work itself is a row, not the way to one.
+            if !main || child.itself() as f64 >= 0.5 * child.samples as f64 {
+                break;
+            }
+            above.push(name);
+            at = child;
+        }
+        let mut by_name: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        for (name, child) in &at.children {
+            let mut callers = above.clone();
+            let (deepest, samples) = child.deepest(name, &mut callers);
+            let callers: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
+            let entry = by_name
+                .entry(deepest.to_owned())
+                .or_insert((0, callers.join(" < ")));
+            entry.0 += samples;
+        }
+        if at.itself() > 0 && !above.is_empty() {
+            let name = above[above.len() - 1];
+            by_name
+                .entry(name.to_owned())
+                .or_insert((0, String::new()))
+                .0 += at.itself();
+        }
+        let mut rest = self.samples - by_name.values().map(|(samples, _)| samples).sum::<u64>();
+        let mut rows = Vec::new();
+        for (name, (samples, callers)) in by_name {
+            if (samples as f64) < SMALL * total as f64 {
+                rest += samples;
+                continue;
+            }
+            rows.push(CpuRow {
+                kind: "function".to_owned(),
+                label: name.clone(),
+                place: match callers.as_str() {
+                    "" => format!("{name} in {program}"),
+                    _ => format!("{name} in {program}, called from {callers}"),
+                },
+                own: false,
+                samples,
+            });
+        }
+        if rest > 0 {
+            rows.push(CpuRow {
+                kind: "functions".to_owned(),
+                label: format!("other functions of {program}"),
+                place: String::new(),
+                own: true,
+                samples: rest,
+            });
+        }
+        rows
+    }
+
+    /// The deepest function that holds nearly all of this branch; its callers within it are added.
+    fn deepest<'a>(&'a self, name: &'a str, callers: &mut Vec<&'a str>) -> (&'a str, u64) {
+        let (mut at, mut name) = (self, name);
+        while let Some((next, child)) = at.largest() {
+            if (child.samples as f64) < MAIN_BRANCH * at.samples as f64 {
+                break;
+            }
+            callers.push(name);
+            (at, name) = (child, next);
+        }
+        (name, self.samples)
+    }
+}

@@ -1,0 +1,475 @@
+//! What makes the latency: the mean time of a request over places, from the turns that were traced.
+//!
+//! Places of the server come from its turns; what the client saw beyond them is a row of its own, so that the account
+//! adds up to the client's mean. A wait for a server on this host whose turns were traced too is divided by that
+//! server's own account, however many servers stand behind each other.
+
+use super::cpu::{CpuRow, cpu_rows};
+use super::types::{Account, Row};
+use crate::diagnosis::work::{frames, works};
+use record::{
+    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
+    TurnAccount, Turns,
+};
+use std::collections::BTreeMap;
+
+/// Servers behind each other that are followed.
+const DEEPEST: usize = 6;
+/// Fewer samples than this do not say what ran.
+const FEWEST_SAMPLES: u64 = 30;
+/// Fewer turns than this make no account.
+const FEWEST: u64 = 20;
+
+/// What a latency account is made of.
+pub(super) struct LatencyCase<'a> {
+    pub turns: &'a Turns,
+    pub examination: &'a Examination,
+}
+
+/// The mean of all, or of the slowest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    Tail,
+}
+
+/// Part of an account before it is cut to its largest rows.
+#[derive(Clone, Debug)]
+struct Part {
+    kind: String,
+    label: String,
+    place: String,
+    own: bool,
+    ns: f64,
+    /// The largest of what it was put together from, whose place stands for all.
+    largest: f64,
+}
+
+impl LatencyCase<'_> {
+    /// The account of a target, or why there is none.
+    pub(super) fn account(
+        &self,
+        target: &str,
+        front: bool,
+        which: Which,
+    ) -> Result<Account, String> {
+        let turns = self.turns_of(target).ok_or_else(|| {
+            let gap = self.turns.unavailable.first();
+            let why = gap.map_or("its turns were not traced", |g| g.reason.as_str());
+            format!("latency of {target} by place: {why}")
+        })?;
+        let account = match which {
+            Which::All => &turns.account,
+            Which::Tail => {
+                let tail = turns.tail.as_ref().map(|t| &t.account);
+                tail.ok_or_else(|| {
+                    format!(
+                        "the slowest 1 % at {target}: too few turns, {} were traced",
+                        turns.account.turns
+                    )
+                })?
+            }
+        };
+        if account.turns < FEWEST {
+            let seen = account.turns;
+            return Err(format!(
+                "latency of {target} by place: only {seen} turns were traced"
+            ));
+        }
+        let n = account.turns as f64;
+        let mut parts = self.parts(turns, account, which, 0);
+        let server_ns: f64 = parts.iter().map(|p| p.ns).sum();
+        let client = self
+            .turns
+            .load
+            .as_ref()
+            .filter(|_| front && which == Which::All);
+        let client_ns = client.and_then(|l| l.response.mean_ns());
+        let beyond = client_ns
+            .map(|ns| ns * n - server_ns)
+            .filter(|ns| *ns > 0.0);
+        if let Some(ns) = beyond {
+            parts.push(Part {
+                kind: "client".to_owned(),
+                label: "the client and the path to it".to_owned(),
+                place: String::new(),
+                own: true,
+                ns,
+                largest: ns,
+            });
+        }
+        let total: f64 = parts.iter().map(|p| p.ns).sum();
+        let mean_ns = total / n;
+        let sampled = f64::from(self.turns.sampled_one_in.max(1));
+        let window = self.turns.window_ns as f64;
+        let concurrency = (window > 0.0 && which == Which::All).then(|| total * sampled / window);
+        let lost = self.lost_share();
+        let rows = parts.into_iter().map(|p| {
+            let share = p.ns / total;
+            Row {
+                kind: p.kind,
+                label: p.label,
+                share,
+                share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
+                place: p.place,
+                source: "turns: sk_data_ready, sock_recv_length, sock_send_length, sched_switch, sched_waking".to_owned(),
+                cause: None,
+                requests: concurrency.map(|c| c * share),
+                own_work: p.own,
+            }
+        });
+        let mut rows: Vec<Row> = rows.collect();
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
+        Ok(Account {
+            target: target.to_owned(),
+            of: match (which, client_ns) {
+                (Which::Tail, _) => {
+                    "the mean time of the slowest 1 % of the requests in the server".to_owned()
+                }
+                (Which::All, Some(_)) => "the mean response time".to_owned(),
+                (Which::All, None) => "the mean time of a request in the server".to_owned(),
+            },
+            total: mean_ns / 1e3,
+            unit: "us".to_owned(),
+            requests: concurrency,
+            rows,
+        })
+    }
+
+    fn turns_of(&self, target: &str) -> Option<&TargetTurns> {
+        self.turns.targets.iter().find(|t| t.target == target)
+    }
+
+    fn lost_share(&self) -> f64 {
+        let seen: u64 = self.turns.targets.iter().map(|t| t.account.turns).sum();
+        let lost = self.turns.lost as f64;
+        if lost == 0.0 {
+            0.0
+        } else {
+            lost / (lost + seen as f64)
+        }
+    }
+
+    /// The places of an account, with waits for servers that were traced divided by theirs.
+    fn parts(
+        &self,
+        turns: &TargetTurns,
+        account: &TurnAccount,
+        which: Which,
+        depth: usize,
+    ) -> Vec<Part> {
+        let mut parts: BTreeMap<(String, String), Part> = BTreeMap::new();
+        let ran = self.ran(turns, account);
+        for place in &account.places {
+            let divided = ran.iter().find(|(of, _)| *of == place.place);
+            let whole = self.of_place(turns, place, which, depth);
+            let divided = divided.map(|(_, rows)| divide(turns, place, &whole[0], rows));
+            for part in divided.unwrap_or(whole) {
+                let key = (part.kind.clone(), part.label.clone());
+                let entry = parts.entry(key).or_insert_with(|| Part {
+                    ns: 0.0,
+                    largest: 0.0,
+                    ..part.clone()
+                });
+                entry.ns += part.ns;
+                if part.ns > entry.largest {
+                    entry.largest = part.ns;
+                    entry.place = part.place;
+                }
+            }
+        }
+        parts.into_values().collect()
+    }
+
+    /// What ran in the places where a thread ran, by the samples that fell there.
+    fn ran(&self, turns: &TargetTurns, account: &TurnAccount) -> Vec<(Place, Vec<CpuRow>)> {
+        let mut profiles = self.examination.profiles.iter().rev();
+        let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
+            return Vec::new();
+        };
+        let program = super::rate::program(Some(self.examination), &turns.target);
+        let of = |place: Place| {
+            let samples = account.cpu_samples.iter().filter(|s| s.place == place);
+            let stacks: Vec<(&Stack, u64)> = samples
+                .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
+                .collect();
+            let seen = stacks.iter().map(|(_, n)| n).sum::<u64>() >= FEWEST_SAMPLES;
+            seen.then(|| (place, cpu_rows(profile, &stacks, &program)))
+        };
+        [Place::OnCpu, Place::OtherTurns, Place::Loop]
+            .into_iter()
+            .filter_map(of)
+            .collect()
+    }
+
+    fn of_place(
+        &self,
+        turns: &TargetTurns,
+        place: &PlaceTime,
+        which: Which,
+        depth: usize,
+    ) -> Vec<Part> {
+        let ns = place.total_ns as f64;
+        if place.place == Place::Upstream {
+            let behind = self
+                .server_at(&place.detail)
+                .filter(|s| s.target != turns.target);
+            let behind = behind.and_then(|s| Some((s, self.turns_of(&s.target)?)));
+            if let Some((server, theirs)) = behind.filter(|_| depth < DEEPEST) {
+                return self.behind(turns, place, server, theirs, which, depth);
+            }
+        }
+        let (kind, label, own) = self.words(turns, place);
+        vec![Part {
+            kind: kind.to_owned(),
+            label,
+            place: self.stack_of(place).unwrap_or_default(),
+            own,
+            ns,
+            largest: ns,
+        }]
+    }
+
+    /// A wait for a server that was traced: its own places, as far as they fill the wait.
+    fn behind(
+        &self,
+        turns: &TargetTurns,
+        place: &PlaceTime,
+        server: &Server,
+        theirs: &TargetTurns,
+        which: Which,
+        depth: usize,
+    ) -> Vec<Part> {
+        let ns = place.total_ns as f64;
+        let inner = match (which, &theirs.tail) {
+            (Which::Tail, Some(tail)) => &tail.account,
+            _ => &theirs.account,
+        };
+        let mut parts = self.parts(theirs, inner, which, depth + 1);
+        let whole: f64 = parts.iter().map(|p| p.ns).sum();
+        if whole <= 0.0 {
+            return self.of_place(turns, place, which, DEEPEST);
+        }
+        // Its turns may serve others as well, and waits may overlap: only the shares are taken, up to what its time
+        // is of the time that was waited for it.
+        let waited: u64 = (turns.account.places.iter())
+            .filter(|p| p.place == Place::Upstream && p.detail == place.detail)
+            .map(|p| p.total_ns)
+            .sum();
+        let filled = (theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0);
+        for part in &mut parts {
+            part.ns *= ns * filled / whole;
+            let told = part.label.starts_with("in ") || part.label.starts_with("on the CPU in ");
+            if !told {
+                part.label = format!("in {}: {}", named(server), part.label);
+            }
+        }
+        if filled < 1.0 {
+            parts.push(Part {
+                kind: "path".to_owned(),
+                label: format!("between {} and {}", turns.target, named(server)),
+                place: place.detail.clone(),
+                own: true,
+                ns: ns * (1.0 - filled),
+                largest: 0.0,
+            });
+        }
+        parts
+    }
+
+    /// The server on this host that listens at an address.
+    fn server_at(&self, address: &str) -> Option<&Server> {
+        let servers = &self.examination.servers;
+        let noted = servers.iter().flat_map(|s| &s.upstreams);
+        let noted = noted
+            .filter(|u| u.address == address)
+            .find_map(|u| u.target.as_ref());
+        if let Some(target) = noted {
+            return servers.iter().find(|s| s.target == *target);
+        }
+        let port = address.rsplit_once(':')?.1;
+        let listens = |s: &&Server| {
+            let mut own = s.listens.iter();
+            own.any(|l| l == address || l.rsplit_once(':').is_some_and(|(_, p)| p == port))
+        };
+        servers.iter().find(listens)
+    }
+
+    /// Kind, words, and whether it is the server's own work.
+    fn words(&self, turns: &TargetTurns, place: &PlaceTime) -> (&'static str, String, bool) {
+        let woken = match place.waker.as_str() {
+            "" => String::new(),
+            waker => format!(", woken by {waker}"),
+        };
+        let detail = place.detail.as_str();
+        match place.place {
+            Place::ListenQueue => ("listen_queue", "waiting to be accepted".to_owned(), false),
+            Place::WakeUp => ("wake_up", "waking the thread that reads".to_owned(), true),
+            Place::RunQueue => {
+                let by = if detail.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({detail} ran)")
+                };
+                ("run_queue", format!("waiting for a CPU{by}"), true)
+            }
+            Place::OtherTurns => (
+                "other_turns",
+                "waiting while the worker serves other requests".to_owned(),
+                true,
+            ),
+            Place::OthersBlocked => {
+                let (kind, words) = self.wait(place);
+                let kind = if kind == "idle" {
+                    "others_blocked"
+                } else {
+                    kind
+                };
+                (kind, format!("behind a request that is {words}"), false)
+            }
+            Place::Loop => (
+                "loop",
+                "the worker runs outside of requests".to_owned(),
+                true,
+            ),
+            Place::NoFreeThread => (
+                "no_free_thread",
+                "waiting for a free thread".to_owned(),
+                false,
+            ),
+            Place::OnCpu => ("on_cpu", format!("on the CPU in {}", turns.target), true),
+            Place::Blocked => {
+                let (kind, words) = self.wait(place);
+                (kind, format!("{words}{woken}"), false)
+            }
+            Place::Upstream => (
+                "upstream",
+                format!("waiting for {}", self.peer(detail)),
+                false,
+            ),
+            Place::UpstreamUnread => (
+                "upstream_unread",
+                format!("answer of {} there, not yet read", self.peer(detail)),
+                true,
+            ),
+            Place::Sending => (
+                "sending",
+                "sending, until the client takes more".to_owned(),
+                false,
+            ),
+            Place::Hidden => {
+                let what = if detail.is_empty() {
+                    "on no thread that was seen"
+                } else {
+                    detail
+                };
+                ("hidden", format!("inside the process, {what}"), false)
+            }
+        }
+    }
+
+    /// The kind of a blocked thread's wait and its words; a futex is what its stack says.
+    fn wait(&self, place: &PlaceTime) -> (&'static str, String) {
+        let of = |kind: &str| {
+            let profile = self.off_cpu()?;
+            let stack = profile.stacks.get(place.stack? as usize)?;
+            works().is(profile, stack, kind).then_some(())
+        };
+        match place.detail.as_str() {
+            "futex" if of("sleep_wait").is_some() => ("sleep", "asleep".to_owned()),
+            "futex" if of("lock_wait").is_some() => ("lock", "waiting for a lock".to_owned()),
+            "futex" => (
+                "lock",
+                "waiting in a futex (a lock or a condition)".to_owned(),
+            ),
+            "flock" => ("lock", "waiting for a file lock".to_owned()),
+            "sleep" => ("sleep", "asleep until a timer".to_owned()),
+            "disk" => ("disk", "waiting for the disk".to_owned()),
+            "file" => ("disk", "waiting for a file".to_owned()),
+            "page" => ("disk", "waiting for a page of memory".to_owned()),
+            "sync" => (
+                "sync",
+                "waiting until data is on the disk (sync)".to_owned(),
+            ),
+            "pipe" => ("pipe", "waiting for a pipe".to_owned()),
+            "unix" => ("unix", "waiting for a Unix socket".to_owned()),
+            "udp" => ("dns", "waiting for a UDP answer (name look-up)".to_owned()),
+            "child" => ("child", "waiting for a child process".to_owned()),
+            "send" => ("sending", "sending, until the peer takes more".to_owned()),
+            "poll" => ("idle", "waiting for events".to_owned()),
+            other => (
+                "other",
+                format!(
+                    "blocked ({})",
+                    if other.is_empty() { "unknown" } else { other }
+                ),
+            ),
+        }
+    }
+
+    fn peer(&self, address: &str) -> String {
+        match self.server_at(address) {
+            Some(server) => format!("{address} ({})", named(server)),
+            None if address.is_empty() => "an upstream".to_owned(),
+            None => address.to_owned(),
+        }
+    }
+
+    fn off_cpu(&self) -> Option<&Profile> {
+        let mut profiles = self.examination.profiles.iter();
+        profiles.find(|p| p.kind == ProfileKind::OffCpu)
+    }
+
+    /// Where a thread waited: the innermost function of the program or a library, with its callers.
+    fn stack_of(&self, place: &PlaceTime) -> Option<String> {
+        let profile = self.off_cpu()?;
+        let stack = profile.stacks.get(place.stack? as usize)?;
+        let all = frames(profile, stack);
+        let users: Vec<&&Frame> = all.iter().filter(|f| !f.kernel).collect();
+        let own = users
+            .iter()
+            .rev()
+            .filter(|f| !super::cpu::is_helper(&f.module));
+        let names: Vec<&str> = own.take(3).map(|f| f.symbol.as_str()).collect();
+        let module = users.last().map(|f| f.module.as_str());
+        (!names.is_empty())
+            .then(|| names.join(" < "))
+            .or(module.map(str::to_owned))
+    }
+}
+
+/// A place where a thread ran, by what ran there. A queue behind other requests stays one row that says what of.
+fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow]) -> Vec<Part> {
+    let all: u64 = rows.iter().map(|r| r.samples).sum();
+    if place.place != Place::OnCpu {
+        let largest = rows.iter().take(3).map(|r| {
+            let share = r.samples as f64 / all as f64;
+            format!("{} {}", r.label, crate::words::percent(share))
+        });
+        let mostly: Vec<String> = largest.collect();
+        return vec![Part {
+            place: format!("mostly {}", mostly.join(", ")),
+            ..whole.clone()
+        }];
+    }
+    let parts = rows.iter().map(|r| {
+        let ns = whole.ns * r.samples as f64 / all as f64;
+        Part {
+            kind: r.kind.clone(),
+            label: format!("on the CPU in {}: {}", turns.target, r.label),
+            place: r.place.clone(),
+            own: r.own,
+            ns,
+            largest: ns,
+        }
+    });
+    parts.collect()
+}
+
+/// `postgres`, or the target's name where the program is of no known kind.
+fn named(server: &Server) -> String {
+    match server.kind.as_str() {
+        "" | "generic" => server.target.clone(),
+        kind => format!("{kind} {}", server.target),
+    }
+}

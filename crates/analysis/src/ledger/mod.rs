@@ -1,0 +1,175 @@
+//! The time ledger: every microsecond has an owner before any cause is named.
+//!
+//! ```text
+//! threads, cores, on-CPU stacks -> rate account      turns, waits, wakers -> latency account (mean, slowest 1 %)
+//! findings -> labels of rows                          what no label has and is not the server's own work: unlabelled
+//! ```
+//! The accounts are made without any rule. Rules then only label rows: a cause can gain no more than the rows that it
+//! names, and a large row that no rule knows is said as it is, so that it is never called healthy.
+
+mod cpu;
+mod label;
+mod latency;
+mod rate;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use types::{Account, Ledger, Row, ServerLedger};
+
+pub(crate) use label::{bound, deciding, label};
+
+use crate::diagnosis::FactSet;
+use crate::observed::Observed;
+use latency::{LatencyCase, Which};
+use rate::{CpuCase, cpu_account};
+use record::Examination;
+
+/// Rows of an account that are shown.
+const ROWS: usize = 10;
+/// What is smaller joins the rest.
+const SMALLEST: f64 = 0.005;
+
+/// What the ledger is made from.
+pub(crate) struct LedgerCase<'a> {
+    pub examination: Option<&'a Examination>,
+    pub observed: Option<&'a Observed>,
+    pub facts: &'a FactSet,
+    /// Length of the measured part, s, and requests in it.
+    pub seconds: f64,
+    pub requests: Option<f64>,
+}
+
+/// Makes the ledger of a trial; `None` where nothing of it could be seen.
+pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
+    let mut ledger = Ledger::default();
+    let (front, behind) = case.facts.targets.split_first()?;
+    let mut seen = false;
+    let mut keep = |account: Result<Account, String>, gaps: &mut Vec<String>| match account {
+        Ok(account) => {
+            seen = true;
+            Some(shown(account))
+        }
+        Err(gap) => {
+            gaps.push(gap);
+            None
+        }
+    };
+    ledger.rate = keep(case.rate(front), &mut ledger.not_visible);
+    ledger.latency = keep(
+        case.latency(front, true, Which::All),
+        &mut ledger.not_visible,
+    );
+    if ledger.latency.is_some() {
+        ledger.tail = keep(
+            case.latency(front, true, Which::Tail),
+            &mut ledger.not_visible,
+        );
+    }
+    for target in behind {
+        ledger.servers.push(ServerLedger {
+            target: target.clone(),
+            rate: keep(case.rate(target), &mut ledger.not_visible),
+            latency: keep(
+                case.latency(target, false, Which::All),
+                &mut ledger.not_visible,
+            ),
+        });
+    }
+    ledger.not_visible.sort();
+    ledger.not_visible.dedup();
+    ledger.not_visible.extend(case.unnamed(&ledger));
+    seen.then_some(ledger)
+}
+
+impl LedgerCase<'_> {
+    fn rate(&self, target: &str) -> Result<Account, String> {
+        let observed = self
+            .observed
+            .ok_or("CPU: nothing was watched while it served")?;
+        cpu_account(&CpuCase {
+            target,
+            observed,
+            examination: self.examination,
+            facts: self.facts,
+            seconds: self.seconds,
+            requests: self.requests,
+        })
+    }
+
+    fn latency(&self, target: &str, front: bool, which: Which) -> Result<Account, String> {
+        let examination = self.examination;
+        let turns = examination.and_then(|e| Some((e, e.turns.as_ref()?)));
+        let (examination, turns) = turns.ok_or(
+            "latency by place: turns were not traced (they need BPF, Linux 6.3 or later, and root)",
+        )?;
+        LatencyCase { turns, examination }.account(target, front, which)
+    }
+
+    /// Rows that a runtime hides, with what would make them visible.
+    fn unnamed(&self, ledger: &Ledger) -> Vec<String> {
+        let behind = ledger.servers.iter().map(|s| s.rate.as_ref());
+        let accounts = [ledger.rate.as_ref()].into_iter().chain(behind).flatten();
+        let mut gaps = Vec::new();
+        for account in accounts {
+            let kind = self
+                .facts
+                .servers
+                .get(&account.target)
+                .map_or("", |s| s.kind.as_str());
+            for row in account.rows.iter().filter(|r| r.share >= 0.1) {
+                let remedy = match (row.kind.as_str(), kind) {
+                    ("interpreter", "python") => "python 3.12 or later started with -X perf",
+                    ("interpreter", "php-fpm") => {
+                        "request_slowlog_timeout in the pool's configuration"
+                    }
+                    ("compiled", "tomcat" | "java") => {
+                        "jcmd PID Compiler.perfmap (JDK 17 or later), then diagnose again"
+                    }
+                    ("compiled", "node") => "node started with --perf-basic-prof",
+                    ("interpreter" | "compiled", _) => {
+                        "the runtime's own map for perf (/tmp/perf-PID.map)"
+                    }
+                    _ => continue,
+                };
+                gaps.push(format!(
+                    "functions behind `{}` of {} ({}): {remedy}",
+                    row.label,
+                    account.target,
+                    crate::words::percent(row.share)
+                ));
+            }
+        }
+        gaps
+    }
+}
+
+/// The largest rows; what is left is one.
+fn shown(mut account: Account) -> Account {
+    account.rows.retain(|r| r.share > 0.0);
+    account
+        .rows
+        .sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
+    let large = account.rows.iter().filter(|r| r.share >= SMALLEST).count();
+    let keep = large.min(if account.rows.len() > ROWS {
+        ROWS - 1
+    } else {
+        ROWS
+    });
+    if account.rows.len() <= keep {
+        return account;
+    }
+    let rest = account.rows.split_off(keep);
+    let squared = rest.iter().map(|r| r.share_error.powi(2)).sum::<f64>();
+    account.rows.push(Row {
+        kind: "rest".to_owned(),
+        label: crate::words::plural(rest.len() as u64, "smaller row"),
+        share: rest.iter().map(|r| r.share).sum(),
+        share_error: squared.sqrt(),
+        source: "the rows above this one end here".to_owned(),
+        requests: rest.iter().map(|r| r.requests).sum(),
+        own_work: true,
+        ..Row::default()
+    });
+    account
+}

@@ -1,0 +1,267 @@
+//! What limits the rate, when that is CPU: the time of the full cores, or of the one full thread, as rows.
+//!
+//! The total is wall time that the kernel counted; samples only say how the server's own part of it is divided. So the
+//! rows add up whatever the sampler missed, and what was missed stands in their error.
+
+use super::cpu::{CpuRow, cpu_rows};
+use super::types::{Account, Row};
+use crate::diagnosis::FactSet;
+use crate::observed::{Observed, TaskUse};
+use record::{Examination, Profile, ProfileKind, Server, Stack};
+use std::collections::BTreeSet;
+
+/// A thread with this demand has no time off.
+const FULL: f64 = 0.9;
+/// A target that uses this share of its cores is limited by them, and not by one thread.
+const CORES: f64 = 0.8;
+/// Fewer samples than this say nothing about rows of a tenth.
+const FEWEST: u64 = 50;
+/// A thread below this share takes no part.
+const ACTIVE: f64 = 0.02;
+
+/// What the CPU account of a target is made of.
+pub(super) struct CpuCase<'a> {
+    pub target: &'a str,
+    pub observed: &'a Observed,
+    pub examination: Option<&'a Examination>,
+    pub facts: &'a FactSet,
+    /// Length of the window, s, and requests in it.
+    pub seconds: f64,
+    pub requests: Option<f64>,
+}
+
+/// The account of a target's CPU, or why there is none.
+pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
+    let tasks: Vec<&TaskUse> = case
+        .observed
+        .tasks
+        .iter()
+        .filter(|t| t.owner == case.target)
+        .collect();
+    if tasks.is_empty() {
+        return Err(format!(
+            "CPU of {}: its threads were not watched",
+            case.target
+        ));
+    }
+    let active: Vec<&TaskUse> = tasks.iter().filter(|t| t.busy >= ACTIVE).copied().collect();
+    let active = if active.is_empty() { tasks } else { active };
+    let cores: BTreeSet<u32> = active
+        .iter()
+        .flat_map(|t| case.observed.cores_of(&t.cpus))
+        .collect();
+    let cores: Vec<u32> = cores.into_iter().collect();
+    let run: f64 = active.iter().map(|t| t.busy).sum();
+    let scope = Scope::of(case, &active, &cores, run);
+    let profile = profile_of(case.examination)
+        .ok_or_else(|| format!("CPU of {} by function: no profile was taken", case.target))?;
+    let stacks = scope.stacks(profile, case.target, &active);
+    let samples: u64 = stacks.iter().map(|(_, weight)| weight).sum();
+    if samples < FEWEST {
+        let why = "too few for rows";
+        return Err(format!(
+            "CPU of {} by function: {samples} samples, {why}",
+            case.target
+        ));
+    }
+    let program = program(case.examination, case.target);
+    let parts = cpu_rows(profile, &stacks, &program);
+    Ok(scope.account(case, &parts, samples))
+}
+
+/// The on-CPU profile of the timing pass.
+pub(super) fn profile_of(examination: Option<&Examination>) -> Option<&Profile> {
+    let mut profiles = examination?.profiles.iter();
+    profiles.find(|p| p.kind == ProfileKind::OnCpu)
+}
+
+/// File name of a target's program; empty when it is not known.
+pub(super) fn program(examination: Option<&Examination>, target: &str) -> String {
+    let servers = examination
+        .map(|e| e.servers.as_slice())
+        .unwrap_or_default();
+    let server: Option<&Server> = servers.iter().find(|s| s.target == target);
+    let exe = server.map_or("", |s| s.exe.as_str());
+    let name = exe.rsplit('/').next().unwrap_or_default();
+    name.trim_end_matches(" (deleted)").to_owned()
+}
+
+/// What the account divides.
+enum Scope<'a> {
+    /// All time of some cores, as shares of one core.
+    Cores {
+        cores: Vec<u32>,
+        own: f64,
+        others: Vec<(&'static str, &'static str, f64)>,
+    },
+    /// All time of one thread.
+    Thread(&'a TaskUse),
+    /// The CPU time that it used, where nothing of it was full.
+    Used(f64),
+}
+
+impl<'a> Scope<'a> {
+    fn of(case: &CpuCase<'_>, active: &[&'a TaskUse], cores: &[u32], run: f64) -> Self {
+        let n = cores.len() as f64;
+        let busiest = active[0];
+        let used: Vec<_> = cores
+            .iter()
+            .filter_map(|c| case.observed.cores.get(c))
+            .collect();
+        let watched = used.len() == cores.len() && !cores.is_empty();
+        let interrupts: f64 = used.iter().map(|c| c.interrupts()).sum();
+        let busy: f64 = used.iter().map(|c| c.busy).sum();
+        let no_room = watched && run + interrupts >= CORES * n * FULL && busy >= FULL * n;
+        if no_room || watched && cores.len() == 1 && busiest.demand() >= FULL {
+            return Self::of_cores(case, cores, run);
+        }
+        if busiest.threads <= 1.0 && busiest.demand() >= FULL {
+            return Scope::Thread(busiest);
+        }
+        Scope::Used(run)
+    }
+
+    fn of_cores(case: &CpuCase<'_>, cores: &[u32], run: f64) -> Self {
+        let n = cores.len() as f64;
+        let used = || cores.iter().filter_map(|c| case.observed.cores.get(c));
+        let sum = |mode: &str| used().map(|c| c.mode(mode)).sum::<f64>();
+        let steal = sum("steal");
+        let idle: f64 = used().map(|c| (1.0 - c.busy).max(0.0)).sum();
+        let interrupts: f64 = used().map(|c| c.interrupts()).sum();
+        let all = case.observed.others_on(cores);
+        let beside: f64 = (case.observed.tasks.iter())
+            .filter(|t| t.owner != case.target)
+            .filter(|t| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c)))
+            .map(|t| t.busy)
+            .sum();
+        let throttled = case.facts.view(case.target).value("cgroup.throttled_share");
+        let throttled = throttled.unwrap_or(0.0).min(idle / n) * n;
+        let mut others = vec![
+            ("idle", "idle: nothing was there to do", idle - throttled),
+            ("throttled", "stopped by its CPU quota", throttled),
+            ("steal", "taken by the hypervisor", steal),
+            (
+                "beside",
+                "other servers of this test on the same cores",
+                beside,
+            ),
+            (
+                "foreign",
+                "programs outside the test on the same cores",
+                all.map_or(0.0, |o| o.foreign * n),
+            ),
+            (
+                "generator",
+                "the load generator on the same cores",
+                all.map_or(0.0, |o| o.generator * n),
+            ),
+        ];
+        // Kernels that count interrupts as run time of the thread that they hit have them twice here.
+        let rest = n - others.iter().map(|(.., share)| share).sum::<f64>();
+        let own = (run + interrupts).min(rest).max(run.min(n));
+        let short = n - own - others.iter().map(|(.., share)| share).sum::<f64>();
+        // What the ticks of /proc/stat and the threads' own clocks differ by.
+        if let Some(idle) = others.first_mut() {
+            idle.2 = (idle.2 + short).max(0.0);
+        }
+        Scope::Cores {
+            cores: cores.to_vec(),
+            own,
+            others,
+        }
+    }
+
+    /// The stacks that belong to it.
+    fn stacks<'p>(
+        &self,
+        profile: &'p Profile,
+        target: &str,
+        active: &[&TaskUse],
+    ) -> Vec<(&'p Stack, u64)> {
+        let of_target = profile.stacks.iter().filter(|s| s.target == target);
+        let of_target: Vec<(&Stack, u64)> = of_target.map(|s| (s, s.weight)).collect();
+        let Scope::Thread(task) = self else {
+            return of_target;
+        };
+        // A profile knows threads by name: where several have it, their mix stands for the one.
+        let of_thread = |(s, _): &&(&Stack, u64)| s.pid == task.pid && s.thread == task.name;
+        let own: Vec<(&Stack, u64)> = of_target.iter().filter(of_thread).copied().collect();
+        let known = own.iter().map(|(_, w)| w).sum::<u64>() >= FEWEST;
+        let _ = active;
+        if known { own } else { of_target }
+    }
+
+    fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], samples: u64) -> Account {
+        let (of, whole, own, others) = match self {
+            Scope::Cores { cores, own, others } => {
+                let names: Vec<String> = cores.iter().map(u32::to_string).collect();
+                let s = if cores.len() == 1 { "" } else { "s" };
+                let of = format!("the time of core{s} {}", names.join(","));
+                (of, cores.len() as f64, *own, others.clone())
+            }
+            Scope::Thread(task) => {
+                let wait = task.wait.unwrap_or(0.0).min(1.0 - task.busy);
+                let rest = vec![
+                    ("run_queue", "ready, and no CPU free for it", wait),
+                    (
+                        "idle",
+                        "asleep: nothing was there to do",
+                        (1.0 - task.busy - wait).max(0.0),
+                    ),
+                ];
+                (
+                    format!("the time of {}", task.label()),
+                    1.0,
+                    task.busy.min(1.0),
+                    rest,
+                )
+            }
+            Scope::Used(run) => {
+                let of = "the CPU time that it used (no core and no thread was full)";
+                (of.to_owned(), *run, *run, Vec::new())
+            }
+        };
+        let n = samples as f64;
+        let part = own / whole;
+        let mut rows: Vec<Row> = parts
+            .iter()
+            .map(|p| {
+                let share = p.samples as f64 / n;
+                Row {
+                    kind: p.kind.clone(),
+                    label: p.label.clone(),
+                    share: share * part,
+                    share_error: 2.0 * (share * (1.0 - share) / n).sqrt() * part,
+                    place: p.place.clone(),
+                    source: "on-CPU profile, scaled to the run time of the threads".to_owned(),
+                    own_work: p.own,
+                    ..Row::default()
+                }
+            })
+            .collect();
+        let counted = others.into_iter().filter(|(.., share)| *share > 0.0);
+        rows.extend(counted.map(|(kind, label, share)| Row {
+            kind: kind.to_owned(),
+            label: label.to_owned(),
+            share: share / whole,
+            share_error: 0.01,
+            source: "/proc/stat, /proc/PID/task/TID/schedstat".to_owned(),
+            // Idle time is no work of anybody's; it takes nothing from the server either.
+            own_work: kind == "idle",
+            ..Row::default()
+        }));
+        let per_request = case.requests.filter(|r| *r > 0.0);
+        let (total, unit) = match per_request {
+            Some(requests) => (whole * case.seconds * 1e6 / requests, "us/request"),
+            None => (whole, "cores"),
+        };
+        Account {
+            target: case.target.to_owned(),
+            of,
+            total,
+            unit: unit.to_owned(),
+            requests: None,
+            rows,
+        }
+    }
+}

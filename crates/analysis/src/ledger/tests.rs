@@ -1,0 +1,486 @@
+//! The ledger on profiles and turns whose answer is known.
+
+use super::cpu::{cpu_rows, rules};
+use super::latency::{LatencyCase, Which};
+use super::*;
+use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
+use record::{
+    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
+    TurnAccount, Turns, UpstreamPeer,
+};
+use std::collections::BTreeSet;
+
+/// A profile of stacks, each `module:symbol` from the root on and its samples; the module `kernel` is the kernel's.
+fn profile(stacks: &[(&[&str], u64)]) -> Profile {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut index = |text: &&str| {
+        let (module, symbol) = text.split_once(':').expect("module:symbol");
+        let frame = Frame {
+            symbol: symbol.to_owned(),
+            module: module.to_owned(),
+            kernel: module == "kernel",
+        };
+        let at = frames.iter().position(|f| *f == frame).unwrap_or_else(|| {
+            frames.push(frame);
+            frames.len() - 1
+        });
+        at as u32
+    };
+    let stacks = stacks.iter().map(|(path, weight)| Stack {
+        target: "web".to_owned(),
+        pid: 7,
+        thread: "web".to_owned(),
+        frames: path.iter().map(&mut index).collect(),
+        weight: *weight,
+        state: None,
+    });
+    let stacks: Vec<Stack> = stacks.collect();
+    let samples = stacks.iter().map(|s| s.weight).sum();
+    Profile {
+        kind: ProfileKind::OnCpu,
+        hz: 99,
+        samples,
+        lost: 0,
+        unwound: samples,
+        frames,
+        stacks,
+    }
+}
+
+fn rows(stacks: &[(&[&str], u64)]) -> Vec<(String, String, u64)> {
+    let profile = profile(stacks);
+    let all: Vec<(&Stack, u64)> = profile.stacks.iter().map(|s| (s, s.weight)).collect();
+    let rows = cpu_rows(&profile, &all, "app").into_iter();
+    rows.map(|r| (r.kind, r.label, r.samples)).collect()
+}
+
+#[test]
+fn every_kind_of_a_row_is_a_kind_of_work() {
+    let known: BTreeSet<&str> = works().kinds().into_iter().collect();
+    let mut keys = BTreeSet::new();
+    for rule in rules() {
+        assert!(keys.insert(&rule.key), "{} is there twice", rule.key);
+        for kind in &rule.kinds {
+            assert!(known.contains(kind.as_str()), "{}: `{kind}`", rule.key);
+        }
+    }
+}
+
+#[test]
+fn causes_name_rows_that_exist() {
+    let of_places = [
+        "listen_queue",
+        "wake_up",
+        "run_queue",
+        "other_turns",
+        "others_blocked",
+        "loop",
+        "no_free_thread",
+        "on_cpu",
+        "upstream",
+        "upstream_unread",
+        "sending",
+        "hidden",
+        "lock",
+        "sleep",
+        "disk",
+        "sync",
+        "pipe",
+        "unix",
+        "dns",
+        "child",
+        "idle",
+        "other",
+        "client",
+        "path",
+        "throttled",
+        "steal",
+        "beside",
+        "foreign",
+        "generator",
+        "compiled",
+    ];
+    let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
+    for cause in &catalogue().causes {
+        for row in &cause.rows {
+            let known = of_rules.contains(&row.as_str()) || of_places.contains(&row.as_str());
+            assert!(known, "{}: `{row}`", cause.name);
+        }
+    }
+}
+
+#[test]
+fn the_programs_functions_are_told_where_their_callers_part() {
+    let found = rows(&[
+        (
+            &[
+                "app:main",
+                "app:loop",
+                "app:serve",
+                "app:step",
+                "app:burn_a",
+            ],
+            60,
+        ),
+        (
+            &[
+                "app:main",
+                "app:loop",
+                "app:serve",
+                "app:step",
+                "app:burn_b",
+                "libm.so.6:sin",
+            ],
+            30,
+        ),
+        (&["app:main", "app:loop", "app:poll"], 1),
+        (
+            &[
+                "app:main",
+                "app:loop",
+                "kernel:do_syscall_64",
+                "kernel:tcp_sendmsg",
+            ],
+            9,
+        ),
+    ]);
+    let expected = [
+        ("function", "burn_a", 60),
+        ("function", "burn_b", 30),
+        ("net_send", "sending over TCP", 9),
+        ("functions", "other functions of app", 1),
+    ];
+    let expected = expected.map(|(kind, label, n)| (kind.to_owned(), label.to_owned(), n));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
+    let found = rows(&[
+        (&["app:main", "libnjs.so.0:run", "libnjs.so.0:step"], 40),
+        (
+            &[
+                "app:main",
+                "app:ngx_http_log_handler",
+                "kernel:__x64_sys_write",
+                "kernel:vfs_write",
+            ],
+            25,
+        ),
+        (
+            &["app:main", "kernel:__x64_sys_fsync", "kernel:vfs_fsync"],
+            20,
+        ),
+        (&["app:main", "libz.so.1:deflate", "libc.so.6:memcpy"], 15),
+    ]);
+    let kinds: Vec<(&str, u64)> = found
+        .iter()
+        .map(|(kind, _, n)| (kind.as_str(), *n))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("library", 40),
+            ("logging", 25),
+            ("call", 20),
+            ("compression", 15)
+        ]
+    );
+    assert_eq!(found[2].1, "the system call fsync");
+}
+
+#[test]
+fn every_sample_is_in_one_row() {
+    // Any mix of modules and depths, seeded.
+    let names = [
+        "app:a",
+        "app:b",
+        "app:c",
+        "libz.so.1:deflate",
+        "libx.so:y",
+        "libc.so.6:memcpy",
+        "kernel:tcp_sendmsg",
+        "kernel:asm_exc_page_fault",
+        "[jit]:[jit]",
+        "kernel:__x64_sys_close",
+        "app:malloc",
+        "app:_PyEval_EvalFrame",
+    ];
+    let mut seed = 7_u64;
+    let mut next = |n: usize| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % n
+    };
+    for _ in 0..200 {
+        let paths: Vec<(Vec<&str>, u64)> = (0..1 + next(12))
+            .map(|_| {
+                (
+                    (0..next(6)).map(|_| names[next(names.len())]).collect(),
+                    1 + next(9) as u64,
+                )
+            })
+            .collect();
+        let stacks: Vec<(&[&str], u64)> = paths.iter().map(|(p, n)| (p.as_slice(), *n)).collect();
+        let total: u64 = stacks.iter().map(|(_, n)| n).sum();
+        let told: u64 = rows(&stacks).iter().map(|(.., n)| n).sum();
+        assert_eq!(told, total, "{paths:?}");
+    }
+}
+
+fn place(place: Place, detail: &str, total_ns: u64) -> PlaceTime {
+    PlaceTime {
+        place,
+        detail: detail.to_owned(),
+        waker: String::new(),
+        stack: None,
+        turns: 100,
+        total_ns,
+    }
+}
+
+fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
+    let total_ns = places.iter().map(|p| p.total_ns).sum();
+    TargetTurns {
+        target: name.to_owned(),
+        connections: 10,
+        account: TurnAccount {
+            turns: 100,
+            total_ns,
+            places,
+            cpu_samples: Vec::new(),
+        },
+        ..TargetTurns::default()
+    }
+}
+
+fn chain() -> (Examination, Turns) {
+    let server = |name: &str, port: u16, to: Option<u16>| Server {
+        target: name.to_owned(),
+        kind: "generic".to_owned(),
+        listens: vec![format!("127.0.0.1:{port}")],
+        upstreams: to
+            .map(|p| UpstreamPeer {
+                address: format!("127.0.0.1:{p}"),
+                ..UpstreamPeer::default()
+            })
+            .into_iter()
+            .collect(),
+        ..Server::default()
+    };
+    let examination = Examination {
+        servers: vec![
+            server("proxy", 80, Some(81)),
+            server("app", 81, Some(82)),
+            server("db", 82, None),
+        ],
+        ..Examination::default()
+    };
+    let turns = Turns {
+        window_ns: 1_000_000_000,
+        sampled_one_in: 1,
+        targets: vec![
+            target(
+                "proxy",
+                vec![
+                    place(Place::OnCpu, "", 10_000),
+                    place(Place::Upstream, "127.0.0.1:81", 990_000),
+                ],
+            ),
+            target(
+                "app",
+                vec![
+                    place(Place::OnCpu, "", 100_000),
+                    place(Place::Upstream, "127.0.0.1:82", 800_000),
+                ],
+            ),
+            target(
+                "db",
+                vec![
+                    place(Place::Blocked, "disk", 600_000),
+                    place(Place::OnCpu, "", 200_000),
+                ],
+            ),
+        ],
+        ..Turns::default()
+    };
+    (examination, turns)
+}
+
+#[test]
+fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
+    let (examination, turns) = chain();
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("proxy", true, Which::All).unwrap();
+    let share = |label: &str| {
+        account
+            .rows
+            .iter()
+            .find(|r| r.label == label)
+            .map_or(0.0, |r| r.share)
+    };
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(near(account.closed(), 1.0), "{account:#?}");
+    assert_eq!(account.rows[0].label, "in db: waiting for the disk");
+    assert!(
+        near(share("in db: waiting for the disk"), 0.6),
+        "{account:#?}"
+    );
+    assert!(near(share("on the CPU in db"), 0.2), "{account:#?}");
+    assert!(near(share("between proxy and app"), 0.09), "{account:#?}");
+    assert!(near(account.total, 10.0), "{}", account.total);
+    // 1 ms of turns in a window of a second.
+    assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
+}
+
+#[test]
+fn a_peer_that_was_not_traced_is_named() {
+    let (examination, mut turns) = chain();
+    turns.targets.truncate(2);
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("proxy", true, Which::All).unwrap();
+    assert_eq!(
+        account.rows[0].label,
+        "in app: waiting for 127.0.0.1:82 (db)"
+    );
+    let largest = account.largest_unlabelled().unwrap();
+    assert_eq!(largest.kind, "upstream");
+}
+
+fn account(rows: &[(&str, f64, bool)]) -> Account {
+    let rows = rows.iter().map(|(kind, share, own_work)| Row {
+        kind: (*kind).to_owned(),
+        label: (*kind).to_owned(),
+        share: *share,
+        own_work: *own_work,
+        ..Row::default()
+    });
+    Account {
+        target: "web".to_owned(),
+        of: "the time of core 0".to_owned(),
+        total: 10.0,
+        unit: "us/request".to_owned(),
+        requests: None,
+        rows: rows.collect(),
+    }
+}
+
+#[test]
+fn rows_are_cut_and_still_add_up() {
+    let many: Vec<(&str, f64, bool)> = (0..20).map(|_| ("x", 0.05, false)).collect();
+    let shown = shown(account(&many));
+    assert_eq!(shown.rows.len(), ROWS);
+    assert!((shown.closed() - 1.0).abs() < 1e-9);
+    assert_eq!(shown.rows[ROWS - 1].label, "11 smaller rows");
+}
+
+fn finding(cause: &str) -> Finding {
+    Finding {
+        cause: cause.to_owned(),
+        variant: None,
+        title: String::new(),
+        target: "web".to_owned(),
+        confidence: 0.7,
+        status: Status::Supported,
+        why: String::new(),
+        evidence: Vec::new(),
+        remedy: String::new(),
+        changes: Vec::new(),
+        gain_bound: None,
+        gain_unknown: None,
+        predicted: None,
+        calibrated: None,
+        worth_changing: true,
+        proof: None,
+    }
+}
+
+#[test]
+fn a_cause_gains_no_more_than_its_rows() {
+    let catalogue: &Catalogue = catalogue();
+    let mut ledger = Ledger {
+        rate: Some(account(&[
+            ("compression", 0.25, true),
+            ("net_send", 0.4, true),
+            ("function", 0.35, false),
+        ])),
+        ..Ledger::default()
+    };
+    let cause = |name: &str| catalogue.cause(name).unwrap();
+    assert_eq!(
+        bound(&ledger, cause("compression_level"), "web", "web"),
+        Some(0.25)
+    );
+    assert_eq!(
+        bound(&ledger, cause("gc_small_heap"), "web", "web"),
+        Some(0.0)
+    );
+    // No rows, no account of waits: nothing is said.
+    assert_eq!(
+        bound(&ledger, cause("small_proxy_buffers"), "web", "web"),
+        None
+    );
+    assert_eq!(bound(&ledger, cause("upstream_slow"), "web", "web"), None);
+    label(
+        &mut ledger,
+        &[finding("compression_level")],
+        catalogue,
+        "web",
+    );
+    let rate = ledger.rate.as_ref().unwrap();
+    assert_eq!(rate.rows[0].cause.as_deref(), Some("compression_level"));
+    assert_eq!(rate.largest_unlabelled().unwrap().kind, "function");
+    assert!((rate.unlabelled() - 0.35).abs() < 1e-9);
+}
+
+#[test]
+fn the_account_of_who_is_full_decides() {
+    let ledger = Ledger {
+        rate: Some(account(&[])),
+        latency: Some(Account {
+            of: "the mean response time".to_owned(),
+            ..account(&[])
+        }),
+        servers: vec![ServerLedger {
+            target: "db".to_owned(),
+            rate: Some(Account {
+                of: "the time of core 3".to_owned(),
+                ..account(&[])
+            }),
+            latency: None,
+        }],
+        ..Ledger::default()
+    };
+    let of = |name: &str, target: &str| {
+        let station = Station {
+            name: name.to_owned(),
+            target: target.to_owned(),
+            why: String::new(),
+        };
+        deciding(&ledger, &station, "web").map(|a| a.of.clone())
+    };
+    assert_eq!(of("worker", "web").as_deref(), Some("the time of core 0"));
+    assert_eq!(of("upstream", "db").as_deref(), Some("the time of core 3"));
+    assert_eq!(
+        of("upstream", "").as_deref(),
+        Some("the mean response time")
+    );
+    assert_eq!(of("generator", ""), None);
+    assert!(
+        super::ledger(&LedgerCase {
+            examination: None,
+            observed: None,
+            facts: &FactSet::default(),
+            seconds: 1.0,
+            requests: None
+        })
+        .is_none()
+    );
+}

@@ -1,0 +1,93 @@
+//! What the ledger says, as data.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Two accounts of one trial, each adding up to a measured total, and those of the servers behind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ledger {
+    /// The time of what limits the rate; `null` where nothing of it was seen.
+    pub rate: Option<Account>,
+    /// The mean response time over places; `null` where turns were not traced.
+    pub latency: Option<Account>,
+    /// The same of the slowest 1 % of the requests; `null` where there were too few of them.
+    pub tail: Option<Account>,
+    /// Accounts of the other servers on this host.
+    pub servers: Vec<ServerLedger>,
+    /// What could not be seen, with the reason and what would make it visible.
+    pub not_visible: Vec<String>,
+}
+
+/// The accounts of a server behind the one that was asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerLedger {
+    /// Target's name.
+    pub target: String,
+    pub rate: Option<Account>,
+    pub latency: Option<Account>,
+}
+
+/// Rows that add up to a total.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Account {
+    /// Target that it is about.
+    pub target: String,
+    /// What is divided, in words: `the time of core 0`.
+    pub of: String,
+    /// The measured total, in `unit`.
+    pub total: f64,
+    pub unit: String,
+    /// Mean number of requests that the total stands for, by Little's law; `null` for a rate account.
+    pub requests: Option<f64>,
+    /// Largest first; at most ten.
+    pub rows: Vec<Row>,
+}
+
+/// A part of an account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Stable name of its kind, for scripts: `net_send`, `function`, `upstream`, `lock`.
+    pub kind: String,
+    /// In words: `sending over TCP`, `waiting for 127.0.0.1:5432 (postgres)`.
+    pub label: String,
+    /// Share of the account's total, 0 to 1.
+    pub share: f64,
+    /// Two standard errors of that share.
+    pub share_error: f64,
+    /// Function, call or peer with its callers; empty where there is nothing more to say than the label.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Where the number is from.
+    pub source: String,
+    /// Causes of the catalogue that label it, the first finding first; `null` for none.
+    pub cause: Option<String>,
+    /// Requests that stand here, by Little's law; `null` in a rate account.
+    pub requests: Option<f64>,
+    /// It is what a server of this kind does for what was asked, and no loss by itself.
+    pub own_work: bool,
+}
+
+impl Account {
+    /// Sum of the shares: 1 up to rounding, or the account does not close.
+    pub fn closed(&self) -> f64 {
+        self.rows.iter().map(|r| r.share).sum()
+    }
+
+    /// The largest row that is neither the server's own work nor labelled by a cause.
+    pub fn largest_unlabelled(&self) -> Option<&Row> {
+        let open = self
+            .rows
+            .iter()
+            .filter(|r| !r.own_work && r.cause.is_none());
+        open.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    /// Share without a label that is not the server's own work either.
+    pub fn unlabelled(&self) -> f64 {
+        let open = self
+            .rows
+            .iter()
+            .filter(|r| !r.own_work && r.cause.is_none());
+        open.map(|r| r.share).fold(0.0, |sum, share| sum + share)
+    }
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//
+// The kernel's side of the turn trace: it writes down what happens to the targets' sockets and threads, one event
+// after another, and understands nothing of it. What the events mean is worked out when the trace is over.
+//
+// The surprise: no system call is traced, because that would slow every call of every process. What a thread waits
+// in is read from its saved registers at the moment it leaves the CPU. Each program asks first whose socket or
+// thread it is; what is nobody's costs one or two look-ups.
+
+#include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+
+#define NAME 16
+#define PATH 108
+
+// ---- The kernel's structures, only what is read of them.
+
+#define CORE __attribute__((preserve_access_index))
+
+struct super_block { unsigned long s_magic; } CORE;
+struct inode { u16 i_mode; struct super_block *i_sb; } CORE;
+struct file { void *private_data; struct inode *f_inode; } CORE;
+struct fdtable { unsigned int max_fds; struct file **fd; } CORE;
+struct files_struct { struct fdtable *fdt; } CORE;
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	struct files_struct *files;
+	char comm[NAME];
+} CORE;
+struct in6_addr { u8 bytes[16]; };
+struct sock_common {
+	u16 skc_family;
+	volatile unsigned char skc_state;
+	u16 skc_dport;
+	u16 skc_num;
+	u32 skc_daddr;
+	struct in6_addr skc_v6_daddr;
+} CORE;
+struct socket;
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_type;
+	struct socket *sk_socket;
+} CORE;
+struct socket { struct sock *sk; } CORE;
+struct sockaddr_un { u16 sun_family; char sun_path[PATH]; };
+struct unix_address { int len; struct sockaddr_un name[0]; } CORE;
+struct unix_sock { struct unix_address *addr; struct sock *peer; } CORE;
+struct pt_regs___x86 { unsigned long di, si, orig_ax; } CORE;
+struct pt_regs___arm { u64 regs[31]; s32 syscallno; } CORE;
+
+// ---- What is shared with user space; turns/wire.rs declares the same.
+
+enum kind { ARRIVED, RECEIVED, SENT, CONNECTING, ESTABLISHED, CLOSED, SWITCHED, WAKING, NAMED, FORKED, ENDED };
+
+enum class {
+	CLASS_NONE, CLASS_CLIENT, CLASS_UPSTREAM, CLASS_UNIX_CLIENT, CLASS_UNIX_UPSTREAM, CLASS_UDP,
+	CLASS_FILE, CLASS_PIPE, CLASS_POLL, CLASS_OTHER,
+};
+
+// Flags of an event.
+#define UNACCEPTED 1 // the connection was not accepted yet when this arrived
+#define PREEMPTED 2  // the thread that left was still ready
+#define LEFT 4       // the thread that left is a target's
+#define CAME 8       // the thread that came is a target's
+#define IDLE 16      // a thread that waits in a poll of no descriptor
+#define KERNEL 32    // the other one is a kernel thread
+#define UNFOLLOWED 64 // the thread turned to connections that are not followed
+
+struct event {
+	u64 at_ns;
+	u64 sk;
+	u32 tid;        // who received or sent; who left the CPU; who is woken
+	u32 tgid;
+	u32 other_tid;  // who came onto the CPU; who wakes
+	u32 other_tgid;
+	s32 nr;         // system call of the one who left, or of the one who wakes; -1 for none
+	u32 value;      // bytes; state of the one who left
+	u8 kind;
+	u8 class;
+	u8 flags;
+	u8 family;
+	u16 port;       // the target's own
+	u16 peer_port;
+	char name[NAME]; // of the other thread; the peer's address
+};
+struct named { struct event event; char path[PATH]; u32 unused; };
+
+#define MAP(name, maptype, entries, k, v, flags) \
+	struct { \
+		__uint(type, maptype); \
+		__uint(max_entries, entries); \
+		__uint(map_flags, flags); \
+		__type(key, k); \
+		__type(value, v); \
+	} name SEC(".maps")
+
+MAP(TGIDS, BPF_MAP_TYPE_HASH, 65536, u32, u32, BPF_F_NO_PREALLOC);
+MAP(PORTS, BPF_MAP_TYPE_HASH, 4096, u32, u32, BPF_F_NO_PREALLOC);
+// What a system call waits for: 0 nothing known, 1 + index of the argument that is a descriptor, or one of the below.
+MAP(CALLS, BPF_MAP_TYPE_ARRAY, 1024, u32, u8, 0);
+#define CALL_POLL 10
+#define CALL_SELECT 11
+// Sockets that a target's thread has used and no port tells: upstreams. The value is their class.
+MAP(SOCKS, BPF_MAP_TYPE_LRU_HASH, 65536, u64, u32, 0);
+// Threads that were last seen with a connection that is not followed; only used when not all are.
+MAP(ELSEWHERE, BPF_MAP_TYPE_LRU_HASH, 65536, u32, u8, 0);
+MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} EVENTS SEC(".maps");
+
+// One connection in mask + 1 is followed, by a hash of the client's port.
+const volatile u32 MASK = 0;
+
+// ---- Small tools.
+
+static __always_inline void lose(void)
+{
+	u32 zero = 0;
+	u64 *lost = bpf_map_lookup_elem(&LOST, &zero);
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
+// An event with everything zero; the reader looks by the clock, so nobody is woken.
+static __always_inline struct event *begin(u8 kind)
+{
+	struct event *e = bpf_ringbuf_reserve(&EVENTS, sizeof(*e), 0);
+	if (!e) {
+		lose();
+		return 0;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->at_ns = bpf_ktime_get_ns();
+	e->kind = kind;
+	e->nr = -1;
+	return e;
+}
+
+static __always_inline void end(struct event *e)
+{
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline u32 *owner(u32 tgid)
+{
+	return tgid ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
+}
+
+static __always_inline int followed(u16 peer_port)
+{
+	return !(((u32)peer_port * 2654435761u >> 16) & MASK);
+}
+
+// ---- Sockets.
+
+// Class of a socket by itself alone; a TCP socket is a client's by the port that the target listens on.
+static __always_inline u8 class_of_sock(struct sock *sk)
+{
+	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if (family == 1)
+		return BPF_CORE_READ((struct unix_sock *)sk, addr) ? CLASS_UNIX_CLIENT : CLASS_UNIX_UPSTREAM;
+	if (family != 2 && family != 10)
+		return CLASS_OTHER;
+	if (BPF_CORE_READ(sk, sk_type) != 1)
+		return CLASS_UDP;
+	u32 port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	return bpf_map_lookup_elem(&PORTS, &port) ? CLASS_CLIENT : CLASS_UPSTREAM;
+}
+
+static __always_inline void address(struct event *e, struct sock *sk)
+{
+	e->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if (e->family == 2) {
+		u32 v4 = BPF_CORE_READ(sk, __sk_common.skc_daddr);
+		__builtin_memcpy(e->name, &v4, 4);
+	} else if (e->family == 10) {
+		bpf_core_read(e->name, NAME, &sk->__sk_common.skc_v6_daddr);
+	}
+	if (e->family != 1) {
+		e->port = BPF_CORE_READ(sk, __sk_common.skc_num);
+		e->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	}
+}
+
+// Says once who is at the other end of a socket.
+static __always_inline void introduce(struct sock *sk, u64 key, u8 class, u64 id)
+{
+	u32 value = class;
+	bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
+	struct named *n = bpf_ringbuf_reserve(&EVENTS, sizeof(*n), 0);
+	if (!n) {
+		lose();
+		return;
+	}
+	__builtin_memset(n, 0, sizeof(*n));
+	n->event.at_ns = bpf_ktime_get_ns();
+	n->event.kind = NAMED;
+	n->event.nr = -1;
+	n->event.sk = key;
+	n->event.class = class;
+	n->event.tid = id;
+	n->event.tgid = id >> 32;
+	address(&n->event, sk);
+	if (class == CLASS_UNIX_UPSTREAM || class == CLASS_UNIX_CLIENT) {
+		struct unix_sock *one = (struct unix_sock *)sk;
+		if (class == CLASS_UNIX_UPSTREAM)
+			one = (struct unix_sock *)BPF_CORE_READ(one, peer);
+		struct unix_address *at = one ? BPF_CORE_READ(one, addr) : 0;
+		if (at)
+			bpf_probe_read_kernel_str(n->path, PATH, (void *)&at->name + sizeof(u16));
+	}
+	bpf_ringbuf_submit(n, BPF_RB_NO_WAKEUP);
+}
+
+// Says once that a thread turned to connections that are not followed.
+static __always_inline void turned_away(u64 id)
+{
+	u32 tid = id;
+	u8 one = 1;
+	if (bpf_map_lookup_elem(&ELSEWHERE, &tid))
+		return;
+	bpf_map_update_elem(&ELSEWHERE, &tid, &one, BPF_ANY);
+	struct event *e = begin(RECEIVED);
+	if (!e)
+		return;
+	e->tid = tid;
+	e->tgid = id >> 32;
+	e->class = CLASS_CLIENT;
+	e->flags = UNFOLLOWED;
+	end(e);
+}
+
+static __always_inline void turned_back(u32 tid)
+{
+	if (MASK)
+		bpf_map_delete_elem(&ELSEWHERE, &tid);
+}
+
+// A target's thread has taken from or put into a socket.
+static __always_inline int moved(u64 *ctx, u8 kind)
+{
+	s32 bytes = ctx[1];
+	u32 flags = ctx[2];
+	if (bytes <= 0 || (kind == RECEIVED && flags & 2)) // MSG_PEEK
+		return 0;
+	u64 id = bpf_get_current_pid_tgid();
+	if (!owner(id >> 32))
+		return 0;
+	struct sock *sk = (struct sock *)ctx[0];
+	u64 key = (u64)sk;
+	u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
+	u8 class = known ? *known : class_of_sock(sk);
+	u16 port = 0, peer_port = 0;
+	if (class == CLASS_OTHER)
+		return 0;
+	if (class == CLASS_CLIENT) {
+		port = BPF_CORE_READ(sk, __sk_common.skc_num);
+		peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+		if (!followed(peer_port)) {
+			turned_away(id);
+			return 0;
+		}
+	} else if (!known) {
+		introduce(sk, key, class, id);
+	}
+	turned_back(id);
+	struct event *e = begin(kind);
+	if (!e)
+		return 0;
+	e->sk = key;
+	e->tid = id;
+	e->tgid = id >> 32;
+	e->value = bytes;
+	e->class = class;
+	e->port = port;
+	e->peer_port = peer_port;
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int received(u64 *ctx)
+{
+	return moved(ctx, RECEIVED);
+}
+
+SEC("tp_btf/sock_send_length")
+int sent(u64 *ctx)
+{
+	return moved(ctx, SENT);
+}
+
+// Data came in, whoever the current task may be.
+SEC("tp_btf/sk_data_ready")
+int arrived(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	u64 key = (u64)sk;
+	u16 family = sk->__sk_common.skc_family;
+	u16 peer_port = 0, own_port = 0;
+	u8 class = CLASS_CLIENT;
+	if (family == 2 || family == 10) {
+		u32 port = sk->__sk_common.skc_num;
+		if (sk->__sk_common.skc_state == 10)
+			return 0;
+		if (bpf_map_lookup_elem(&PORTS, &port)) {
+			own_port = port;
+			peer_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+			if (!followed(peer_port))
+				return 0;
+			goto tell;
+		}
+	} else if (family != 1) {
+		return 0;
+	}
+	u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
+	if (known)
+		class = *known;
+	else if (family == 1 && BPF_CORE_READ((struct unix_sock *)sk, addr))
+		class = CLASS_UNIX_CLIENT;
+	else
+		return 0;
+tell:;
+	struct event *e = begin(ARRIVED);
+	if (!e)
+		return 0;
+	e->sk = key;
+	e->class = class;
+	e->port = own_port;
+	e->peer_port = peer_port;
+	e->flags = class == CLASS_CLIENT && !BPF_CORE_READ(sk, sk_socket) ? UNACCEPTED : 0;
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int state_changed(u64 *ctx)
+{
+	struct sock *sk = (struct sock *)ctx[0];
+	s32 old = ctx[1], new = ctx[2];
+	u64 key = (u64)sk, id = 0;
+	u8 kind, class = CLASS_CLIENT;
+	u32 port = sk->__sk_common.skc_num;
+	if (new == 2) {
+		// A connect begins: whatever lay at this address before is another connection.
+		id = bpf_get_current_pid_tgid();
+		bpf_map_delete_elem(&SOCKS, &key);
+		if (!owner(id >> 32))
+			return 0;
+		class = CLASS_UPSTREAM;
+		introduce(sk, key, class, id);
+		kind = CONNECTING;
+	} else if (new == 1 || new == 7) {
+		u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
+		kind = new == 1 ? ESTABLISHED : CLOSED;
+		if (known) {
+			class = *known;
+			if (new == 7)
+				bpf_map_delete_elem(&SOCKS, &key);
+		} else if (old == 10 || !bpf_map_lookup_elem(&PORTS, &port) ||
+			   !followed(__builtin_bswap16(sk->__sk_common.skc_dport))) {
+			return 0;
+		}
+	} else {
+		return 0;
+	}
+	struct event *e = begin(kind);
+	if (!e)
+		return 0;
+	e->sk = key;
+	e->class = class;
+	e->tid = id;
+	e->tgid = id >> 32;
+	e->port = port;
+	e->peer_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	end(e);
+	return 0;
+}
+
+// ---- Threads.
+
+struct waited { s32 nr; u8 class; u8 idle; u64 sk; };
+
+static __always_inline void class_of_fd(struct task_struct *task, s32 fd, struct waited *w)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *file = 0;
+	if (fd < 0 || !table || (u32)fd >= BPF_CORE_READ(table, max_fds))
+		return;
+	struct file **slots = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
+	if (!file)
+		return;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u16 mode = BPF_CORE_READ(inode, i_mode) & 0170000;
+	if (mode == 0140000) {
+		struct socket *socket = BPF_CORE_READ(file, private_data);
+		struct sock *sk = BPF_CORE_READ(socket, sk);
+		if (!sk)
+			return;
+		w->sk = (u64)sk;
+		w->class = class_of_sock(sk);
+	} else if (BPF_CORE_READ(inode, i_sb, s_magic) == 0x09041934) {
+		w->class = CLASS_POLL;
+	} else {
+		w->class = mode == 0100000 ? CLASS_FILE : mode == 0010000 ? CLASS_PIPE : CLASS_OTHER;
+	}
+}
+
+// What a thread that leaves the CPU waits in. It is still the current one, so its memory can be read.
+static __always_inline void look(struct task_struct *task, struct waited *w)
+{
+	void *regs = (void *)bpf_task_pt_regs(task);
+	u64 first, second;
+	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax)) {
+		struct pt_regs___x86 *r = regs;
+		w->nr = (s32)BPF_CORE_READ(r, orig_ax);
+		first = BPF_CORE_READ(r, di);
+		second = BPF_CORE_READ(r, si);
+	} else {
+		struct pt_regs___arm *r = regs;
+		w->nr = BPF_CORE_READ(r, syscallno);
+		first = BPF_CORE_READ(r, regs[0]);
+		second = BPF_CORE_READ(r, regs[1]);
+	}
+	u32 nr = w->nr;
+	u8 *call = w->nr < 0 ? 0 : bpf_map_lookup_elem(&CALLS, &nr);
+	if (!call || !*call)
+		return;
+	if (*call < CALL_POLL) {
+		class_of_fd(task, *call == 1 ? first : second, w);
+	} else if (*call == CALL_SELECT) {
+		w->idle = !first;
+	} else {
+		s32 fd = -1;
+		w->idle = !second;
+		if (second == 1 && !bpf_probe_read_user(&fd, sizeof(fd), (void *)first))
+			class_of_fd(task, fd, w);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int switched(u64 *ctx)
+{
+	int preempted = ctx[0] & 1;
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct task_struct *next = (struct task_struct *)ctx[2];
+	u32 state = ctx[3];
+	u32 left = 0, came = 0;
+	if (owner(prev->tgid))
+		left = LEFT;
+	// The verifier lets nobody combine two pointers that may be none, which the compiler would.
+	asm volatile("" : "+r"(left));
+	if (owner(next->tgid))
+		came = CAME;
+	asm volatile("" : "+r"(came));
+	if (!left && !came)
+		return 0;
+	struct waited w = { .nr = -1 };
+	if (left)
+		turned_back(prev->pid);
+	if (left && !preempted && state && !(state & 0xf0))
+		look(prev, &w);
+	struct event *e = begin(SWITCHED);
+	if (!e)
+		return 0;
+	e->tid = prev->pid;
+	e->tgid = prev->tgid;
+	e->other_tid = next->pid;
+	e->other_tgid = next->tgid;
+	e->value = state;
+	e->nr = w.nr;
+	e->class = w.class;
+	e->sk = w.sk;
+	e->flags = left | came | (preempted ? PREEMPTED : 0) | (w.idle ? IDLE : 0);
+	// Whoever is not asked for: it ran instead.
+	bpf_core_read(e->name, NAME, left ? &next->comm : &prev->comm);
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int waking(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 tgid = task->tgid;
+	if (!owner(tgid))
+		return 0;
+	struct event *e = begin(WAKING);
+	if (!e)
+		return 0;
+	struct task_struct *waker = (struct task_struct *)bpf_get_current_task_btf();
+	e->tid = task->pid;
+	e->tgid = tgid;
+	e->other_tid = waker->pid;
+	e->other_tgid = waker->tgid;
+	if (waker->flags & 0x00200000) { // PF_KTHREAD
+		e->flags = KERNEL;
+	} else {
+		void *regs = (void *)bpf_task_pt_regs(waker);
+		if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax))
+			e->nr = (s32)BPF_CORE_READ((struct pt_regs___x86 *)regs, orig_ax);
+		else
+			e->nr = BPF_CORE_READ((struct pt_regs___arm *)regs, syscallno);
+	}
+	bpf_get_current_comm(e->name, NAME);
+	end(e);
+	return 0;
+}
+
+// ---- Processes.
+
+SEC("tp_btf/sched_process_fork")
+int forked(u64 *ctx)
+{
+	struct task_struct *parent = (struct task_struct *)ctx[0];
+	struct task_struct *child = (struct task_struct *)ctx[1];
+	u32 tgid = parent->tgid, child_tgid = child->tgid;
+	u32 *target = owner(tgid);
+	if (!target)
+		return 0;
+	u32 index = *target;
+	if (tgid != child_tgid && bpf_map_update_elem(&TGIDS, &child_tgid, &index, BPF_ANY))
+		lose();
+	struct event *e = begin(FORKED);
+	if (!e)
+		return 0;
+	e->tid = child->pid;
+	e->tgid = child_tgid;
+	e->other_tid = parent->pid;
+	e->other_tgid = tgid;
+	bpf_core_read(e->name, NAME, &child->comm);
+	end(e);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int ended(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 tgid = task->tgid;
+	if (!owner(tgid))
+		return 0;
+	struct event *e = begin(ENDED);
+	if (!e)
+		return 0;
+	e->tid = task->pid;
+	e->tgid = tgid;
+	end(e);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

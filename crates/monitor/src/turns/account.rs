@@ -1,0 +1,568 @@
+//! From the trace to the record: rows with their sums, the slowest turns, and the stacks that fell on them.
+//!
+//! In the flow: the last step. The surprise: where a server hands a request on to tasks that no thread shows
+//! (goroutines, pools of connections), an upstream's turn cannot be told for one request. Then the hidden time of the
+//! requests that were open is shared out by how many upstream turns were open at each moment: each single row may be
+//! another request's, their sum is right (Little's law).
+
+use super::pieces::{self, Piece, is_idle};
+use super::sockets::{Loose, NONE, Sockets, Turn};
+use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
+use super::walk::{Row, Scene, Words};
+use super::wire::{Event, PREEMPTED};
+use super::{Located, Stacks, Traced};
+use crate::probe::calls;
+use record::{
+    Histogram, Nanos, Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A turn this long belongs to the tail.
+const TAIL_QUANTILE: f64 = 0.99;
+/// Fewer slow turns than this tell nothing of their places.
+const LEAST_TAIL_TURNS: u64 = 50;
+/// Slow turns this far apart come from different moments, ns.
+const BURST_GAP_NS: u64 = 100_000_000;
+/// Bursts that tell a period.
+const LEAST_PERIOD_BURSTS: u64 = 3;
+/// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
+const MOST_ROWS: usize = 80;
+/// Waits with a stack that tell where others alike waited.
+const LEAST_SAMPLED_WAITS: u64 = 20;
+/// Peers that hidden time is shared out to by name.
+const MOST_SHARED_PEERS: usize = 8;
+
+impl Traced {
+    /// How long the trace was, ns.
+    pub fn window_ns(&self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns)
+    }
+
+    /// Where the time of the turns went. `stacks` are what profilers took in the same window.
+    pub fn account(mut self, stacks: &Stacks) -> Turns {
+        self.events.retain(|event| event.at_ns <= self.to_ns);
+        self.events.sort_by_key(|event| event.at_ns);
+        let calls: HashMap<i32, &'static str> = calls::all()
+            .map(|(number, name)| (number.cast_signed(), name))
+            .collect();
+        let mut names = Names::default();
+        let threads = Threads::build(&self, &stacks.waits, &calls, &mut names);
+        let idles = |event: &Event| {
+            let green = self.green.contains(&event.tgid);
+            !event.has(PREEMPTED) && event.value != 0 && waits_idle(event, &calls, green)
+        };
+        let sockets = Sockets::build(&self, &idles);
+        let words = Words::new(&mut names, &sockets);
+        let pieces = all_pieces(&self, &threads, &sockets);
+        let mut scene = Scene::new(&sockets, pieces, words);
+        scene.full = (0..self.targets.len())
+            .map(|target| busy_times(&self, &scene, &threads, target))
+            .collect();
+        let targets = (0..self.targets.len()).map(|target| {
+            Accountant::new(&self, &scene, &names, &threads, target).account(&stacks.samples)
+        });
+        Turns {
+            window_ns: self.window_ns(),
+            sampled_one_in: self.one_in,
+            load: None,
+            lost: self.lost,
+            targets: targets.collect(),
+            unavailable: self.unavailable.clone(),
+            cost: self.cost.clone(),
+        }
+    }
+}
+
+fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) -> bool {
+    let call = calls.get(&event.nr).copied().unwrap_or_default();
+    let wait = Wait {
+        kind: WaitKind::of(call, event),
+        sk: event.sk,
+        class: event.class(),
+        waker: 0,
+        stack: None,
+    };
+    is_idle(&wait, green)
+}
+
+fn all_pieces(traced: &Traced, threads: &Threads, sockets: &Sockets) -> BTreeMap<u32, Vec<Piece>> {
+    let mut ops: HashMap<u32, Vec<super::sockets::Op>> = HashMap::new();
+    for op in &sockets.ops {
+        ops.entry(op.tid).or_default().push(*op);
+    }
+    let tids: BTreeSet<u32> = threads.spans.keys().chain(ops.keys()).copied().collect();
+    // A thread that was never switched ran all the time.
+    let always = [Span {
+        from: traced.from_ns,
+        to: traced.to_ns,
+        state: State::Running,
+    }];
+    let build = |tid: u32| {
+        let spans = threads.spans.get(&tid).map_or(&always[..], Vec::as_slice);
+        let ops = ops.get(&tid).map_or(&[][..], Vec::as_slice);
+        let green = threads.tgid.get(&tid);
+        let green = green.is_some_and(|tgid| traced.green.contains(tgid));
+        (tid, pieces::build(spans, ops, &sockets.turns, green))
+    };
+    tids.into_iter().map(build).collect()
+}
+
+/// When every thread that reads requests of a target had one: `(from, to)` by rising time.
+fn busy_times(
+    traced: &Traced,
+    scene: &Scene<'_>,
+    threads: &Threads,
+    target: usize,
+) -> Vec<(u64, u64)> {
+    let turns = scene.sockets.turns.iter();
+    let turns = turns.filter(|turn| turn.target == target);
+    let readers: BTreeSet<u32> = turns.map(|turn| turn.reader).collect();
+    let in_target = |tid: &u32| {
+        let tgid = threads.tgid.get(tid);
+        tgid.is_none_or(|tgid| traced.members.get(tgid) == Some(&target))
+    };
+    let readers: Vec<u32> = readers.into_iter().filter(in_target).collect();
+    let mut edges: Vec<(u64, i64)> = Vec::new();
+    for reader in &readers {
+        for piece in scene.pieces.get(reader).into_iter().flatten() {
+            if !piece.idle && piece.owner != NONE {
+                edges.push((piece.from, 1));
+                edges.push((piece.to, -1));
+            }
+        }
+    }
+    edges.sort_unstable();
+    let mut full = Vec::new();
+    let (mut busy, mut since) = (0_i64, None);
+    let mut at = 0;
+    while at < edges.len() {
+        let now = edges[at].0;
+        while at < edges.len() && edges[at].0 == now {
+            busy += edges[at].1;
+            at += 1;
+        }
+        let all = busy >= readers.len() as i64 && !readers.is_empty();
+        match (all, since) {
+            (true, None) => since = Some(now),
+            (false, Some(from)) => {
+                full.push((from, now));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    full
+}
+
+/// The account of one target.
+struct Accountant<'a> {
+    traced: &'a Traced,
+    scene: &'a Scene<'a>,
+    names: &'a Names,
+    threads: &'a Threads,
+    target: usize,
+    /// Turns that have an answer.
+    turns: Vec<u32>,
+    shares: Shares,
+}
+
+impl<'a> Accountant<'a> {
+    fn new(
+        traced: &'a Traced,
+        scene: &'a Scene<'a>,
+        names: &'a Names,
+        threads: &'a Threads,
+        target: usize,
+    ) -> Self {
+        let turns = (0_u32..).zip(&scene.sockets.turns);
+        let turns = turns.filter(|(_, turn)| turn.target == target && turn.answered);
+        let turns: Vec<u32> = turns.map(|(index, _)| index).collect();
+        let shares = Shares::of(traced, scene, target, &turns);
+        Self {
+            traced,
+            scene,
+            names,
+            threads,
+            target,
+            turns,
+            shares,
+        }
+    }
+
+    fn turn(&self, index: u32) -> &Turn {
+        &self.scene.sockets.turns[index as usize]
+    }
+
+    fn account(&self, samples: &[Located]) -> TargetTurns {
+        let counts = self.scene.sockets.counts[self.target].clone();
+        let mut lengths = Histogram::new();
+        let mut connections = BTreeSet::new();
+        let (mut read_bytes, mut written_bytes) = (0, 0);
+        for &index in &self.turns {
+            let turn = self.turn(index);
+            lengths.record(Nanos(turn.end - turn.arrived));
+            connections.insert(turn.connection);
+            read_bytes += turn.read_bytes;
+            written_bytes += turn.written_bytes;
+        }
+        TargetTurns {
+            target: self.traced.targets[self.target].clone(),
+            connections: connections.len() as u64,
+            account: self.sum(&self.turns, samples),
+            tail: self.tail(&lengths, samples),
+            lengths: (lengths.count() > 0).then_some(lengths),
+            between_ns: counts.between_ns,
+            irregular: counts.irregular,
+            read_bytes,
+            written_bytes,
+            accepted: counts.accepted,
+            closed: counts.closed,
+        }
+    }
+
+    fn tail(&self, lengths: &Histogram, samples: &[Located]) -> Option<TurnTail> {
+        let from_ns = lengths.quantile(TAIL_QUANTILE)?.0;
+        let length = |index: &u32| {
+            let turn = self.turn(*index);
+            turn.end - turn.arrived
+        };
+        let mut slow: Vec<u32> = self.turns.clone();
+        slow.retain(|index| length(index) >= from_ns);
+        if (slow.len() as u64) < LEAST_TAIL_TURNS {
+            return None;
+        }
+        let mut ends: Vec<u64> = slow.iter().map(|&index| self.turn(index).end).collect();
+        ends.sort_unstable();
+        let begins = bursts(&ends);
+        let bursts = begins.len() as u64;
+        let period = (bursts >= LEAST_PERIOD_BURSTS)
+            .then(|| (begins[begins.len() - 1] - begins[0]) / (bursts - 1));
+        Some(TurnTail {
+            from_ns,
+            bursts,
+            period_ns: period,
+            account: self.sum(&slow, samples),
+        })
+    }
+
+    fn sum(&self, turns: &[u32], samples: &[Located]) -> TurnAccount {
+        let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
+        let mut total_ns = 0;
+        let mut one: Vec<(Row, u64)> = Vec::new();
+        for &index in turns {
+            one.clear();
+            self.scene.walk(index, &mut |row, from, to| {
+                self.shares
+                    .split(row, from, to, &mut |row, ns| add(&mut one, row, ns));
+            });
+            for (row, ns) in &one {
+                let sum = rows.entry(*row).or_default();
+                sum.0 += 1;
+                sum.1 += ns;
+                total_ns += ns;
+            }
+        }
+        TurnAccount {
+            turns: turns.len() as u64,
+            total_ns,
+            places: self.places(rows),
+            cpu_samples: self.samples(turns, samples),
+        }
+    }
+
+    fn places(&self, mut rows: HashMap<Row, (u64, u64)>) -> Vec<PlaceTime> {
+        name_by_sample(&mut rows);
+        let coarser: [fn(Row) -> Row; 2] = [
+            |row| Row::with(row.place, row.detail),
+            |row| Row::at(row.place),
+        ];
+        for coarser in coarser {
+            if rows.len() > MOST_ROWS {
+                rows = fold(rows, coarser);
+            }
+        }
+        let mut places: Vec<PlaceTime> = rows
+            .into_iter()
+            .map(|(row, (turns, total_ns))| PlaceTime {
+                place: row.place,
+                detail: self.names.text(row.detail).to_owned(),
+                waker: self.names.text(row.waker).to_owned(),
+                stack: row.stack,
+                turns,
+                total_ns,
+            })
+            .collect();
+        places.sort_by(|a, b| {
+            let key = |p: &PlaceTime| (p.place, p.detail.clone(), p.waker.clone(), p.stack);
+            b.total_ns
+                .cmp(&a.total_ns)
+                .then_with(|| key(a).cmp(&key(b)))
+        });
+        places
+    }
+
+    /// What threads ran while turns were with them or waited for them.
+    fn samples(&self, turns: &[u32], samples: &[Located]) -> Vec<PlaceSamples> {
+        let chosen: std::collections::HashSet<u32> = turns.iter().copied().collect();
+        // Turns that wait for each thread: arrivals and reads by rising time.
+        let mut waiting: HashMap<u32, (Vec<u64>, Vec<u64>)> = HashMap::new();
+        for &index in turns {
+            let turn = self.turn(index);
+            if self.scene.is_pinned(turn) {
+                let (arrived, read) = waiting.entry(turn.reader).or_default();
+                arrived.push(turn.arrived);
+                read.push(turn.read);
+            }
+        }
+        for (arrived, read) in waiting.values_mut() {
+            arrived.sort_unstable();
+            read.sort_unstable();
+        }
+        let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
+        for sample in samples {
+            let tgid = self.threads.tgid.get(&sample.tid);
+            if tgid.and_then(|tgid| self.traced.members.get(tgid)) != Some(&self.target) {
+                continue;
+            }
+            let pieces = self
+                .scene
+                .pieces
+                .get(&sample.tid)
+                .map_or(&[][..], Vec::as_slice);
+            let Some(piece) = pieces::overlapping(pieces, sample.at_ns, sample.at_ns + 1).first()
+            else {
+                continue;
+            };
+            let mut others = waiting.get(&sample.tid).map_or(0, |(arrived, read)| {
+                let before = |times: &[u64]| times.partition_point(|&at| at <= sample.at_ns) as u64;
+                before(arrived).saturating_sub(before(read))
+            });
+            if chosen.contains(&piece.owner) {
+                let turn = self.turn(piece.owner);
+                if (turn.arrived..turn.end).contains(&sample.at_ns) {
+                    *sums.entry((Place::OnCpu, sample.stack)).or_default() += sample.count;
+                }
+                if sample.at_ns < turn.read {
+                    others = others.saturating_sub(1);
+                }
+            }
+            let place = if piece.owner == NONE {
+                Place::Loop
+            } else {
+                Place::OtherTurns
+            };
+            if others > 0 {
+                *sums.entry((place, sample.stack)).or_default() += sample.count * others;
+            }
+        }
+        let mut all: Vec<PlaceSamples> = sums
+            .into_iter()
+            .map(|((place, stack), samples)| PlaceSamples {
+                place,
+                stack,
+                samples,
+            })
+            .collect();
+        all.sort_by_key(|s| (std::cmp::Reverse(s.samples), s.place, s.stack));
+        all
+    }
+}
+
+fn add(rows: &mut Vec<(Row, u64)>, row: Row, ns: u64) {
+    if ns == 0 {
+        return;
+    }
+    match rows.iter_mut().find(|(known, _)| *known == row) {
+        Some((_, sum)) => *sum += ns,
+        None => rows.push((row, ns)),
+    }
+}
+
+/// Stacks are taken of some waits only, at random: those of which none was taken are shared out as the others are,
+/// where these are enough to tell.
+fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
+    let nameless: Vec<Row> = rows
+        .keys()
+        .filter(|row| {
+            row.stack.is_none() && matches!(row.place, Place::Blocked | Place::OthersBlocked)
+        })
+        .copied()
+        .collect();
+    for row in nameless {
+        let alike = |other: &Row| {
+            other.stack.is_some()
+                && Row {
+                    stack: None,
+                    ..*other
+                } == row
+        };
+        let mut sampled: Vec<Row> = rows.keys().filter(|other| alike(other)).copied().collect();
+        sampled.sort_unstable();
+        let waits: u64 = sampled.iter().map(|row| rows[row].0).sum();
+        let known: u64 = sampled.iter().map(|row| rows[row].1).sum();
+        if waits < LEAST_SAMPLED_WAITS || known == 0 {
+            continue;
+        }
+        let (turns, ns) = rows.remove(&row).unwrap_or_default();
+        let mut rest = ns;
+        for (index, row) in sampled.iter().enumerate() {
+            let sum = rows.entry(*row).or_default();
+            let part = if index + 1 == sampled.len() {
+                rest
+            } else {
+                (u128::from(ns) * u128::from(sum.1) / u128::from(known)) as u64
+            };
+            rest -= part.min(rest);
+            sum.0 += (u128::from(turns) * u128::from(sum.1) / u128::from(known)) as u64;
+            sum.1 += part;
+        }
+    }
+}
+
+/// The largest rows stay as they are, the others become coarser.
+fn fold(rows: HashMap<Row, (u64, u64)>, coarser: fn(Row) -> Row) -> HashMap<Row, (u64, u64)> {
+    let mut sorted: Vec<(Row, (u64, u64))> = rows.into_iter().collect();
+    sorted.sort_by_key(|&(row, (_, ns))| (std::cmp::Reverse(ns), row));
+    let mut folded: HashMap<Row, (u64, u64)> = HashMap::new();
+    for (rank, (row, (turns, ns))) in sorted.into_iter().enumerate() {
+        let row = if rank < MOST_ROWS / 2 {
+            row
+        } else {
+            coarser(row)
+        };
+        let sum = folded.entry(row).or_default();
+        sum.0 += turns;
+        sum.1 += ns;
+    }
+    folded
+}
+
+/// Beginnings of the moments in which slow turns ended; `ends` by rising time.
+fn bursts(ends: &[u64]) -> Vec<u64> {
+    let mut begins = Vec::new();
+    let mut last = None;
+    for &end in ends {
+        if last.is_none_or(|last| end - last > BURST_GAP_NS) {
+            begins.push(end);
+        }
+        last = Some(end);
+    }
+    begins
+}
+
+/// How hidden time is shared out to upstream turns that belong to no turn in particular.
+#[derive(Default)]
+struct Shares {
+    /// Rows that time goes to.
+    slots: Vec<Row>,
+    /// Times at which something changes.
+    times: Vec<u64>,
+    /// For each time and slot, the integral until then of the share of one hidden turn, ns.
+    sums: Vec<f64>,
+}
+
+impl Shares {
+    fn of(traced: &Traced, scene: &Scene<'_>, target: usize, turns: &[u32]) -> Self {
+        let loose: Vec<&Loose> = scene
+            .sockets
+            .loose
+            .iter()
+            .filter(|l| l.target == target)
+            .collect();
+        if loose.is_empty() {
+            return Self::default();
+        }
+        let mut by_peer: HashMap<u32, u64> = HashMap::new();
+        for one in &loose {
+            *by_peer.entry(one.peer).or_default() += one.read - one.asked;
+        }
+        let mut peers: Vec<(u64, u32)> = by_peer.into_iter().map(|(peer, ns)| (ns, peer)).collect();
+        peers.sort_unstable_by(|a, b| b.cmp(a));
+        let place_of = |peer: u32| peers.iter().position(|&(_, p)| p == peer);
+        let last = MOST_SHARED_PEERS.min(peers.len()) - 1;
+        let mut slots = Vec::new();
+        for &(_, peer) in &peers[..=last] {
+            let detail = scene.words.peers[peer as usize];
+            slots.push(Row::with(Place::Upstream, detail));
+            slots.push(Row::with(Place::UpstreamUnread, detail));
+        }
+        // Edges: time, slot (or the number of slots for hidden turns), change.
+        let hidden = slots.len();
+        let mut edges: Vec<(u64, usize, i32)> = Vec::new();
+        for one in loose {
+            let slot = 2 * place_of(one.peer).unwrap_or(last).min(last);
+            edges.extend([(one.asked, slot, 1), (one.arrived, slot, -1)]);
+            edges.extend([(one.arrived, slot + 1, 1), (one.read, slot + 1, -1)]);
+        }
+        for &turn in turns {
+            scene.walk(turn, &mut |row, from, to| {
+                if is_hidden(&row) {
+                    edges.extend([(from, hidden, 1), (to, hidden, -1)]);
+                }
+            });
+        }
+        edges.sort_unstable();
+        let mut shares = Self {
+            slots,
+            times: Vec::with_capacity(edges.len()),
+            sums: Vec::with_capacity(edges.len() * hidden),
+        };
+        let mut open = vec![0_i32; hidden + 1];
+        let mut sums = vec![0.0; hidden];
+        let mut last_at = edges.first().map_or(0, |edge| edge.0);
+        for (at, slot, change) in edges {
+            let asked: i32 = open[..hidden].iter().sum();
+            if at > last_at {
+                // Upstream turns of connections that are not followed are among them.
+                let followed = f64::from(asked) / f64::from(traced.one_in);
+                if asked > 0 && open[hidden] > 0 {
+                    let share = (followed / f64::from(open[hidden])).min(1.0);
+                    let ns = (at - last_at) as f64 * share;
+                    for (sum, &count) in sums.iter_mut().zip(&open) {
+                        *sum += ns * f64::from(count) / f64::from(asked);
+                    }
+                }
+                shares.times.push(at);
+                shares.sums.extend_from_slice(&sums);
+                last_at = at;
+            }
+            open[slot] += change;
+        }
+        shares
+    }
+
+    fn until(&self, at: u64, slot: usize) -> f64 {
+        let width = self.slots.len();
+        let after = self.times.partition_point(|&time| time < at);
+        let sum = |index: usize| self.sums.get(index * width + slot).copied();
+        match (after.checked_sub(1), self.times.get(after)) {
+            (_, Some(&time)) if time == at => sum(after).unwrap_or(0.0),
+            (Some(before), Some(&time)) => {
+                let from = self.times[before];
+                let share = (at - from) as f64 / (time - from).max(1) as f64;
+                let (low, high) = (sum(before).unwrap_or(0.0), sum(after).unwrap_or(0.0));
+                low + (high - low) * share
+            }
+            (Some(before), None) => sum(before).unwrap_or(0.0),
+            (None, _) => 0.0,
+        }
+    }
+
+    /// Hands a time on, shared out when it is hidden.
+    fn split(&self, row: Row, from: u64, to: u64, give: &mut dyn FnMut(Row, u64)) {
+        let mut rest = to - from;
+        if !self.slots.is_empty() && is_hidden(&row) {
+            for (index, slot) in self.slots.iter().enumerate() {
+                let ns = self.until(to, index) - self.until(from, index);
+                let ns = (ns.max(0.0) as u64).min(rest);
+                rest -= ns;
+                give(*slot, ns);
+            }
+        }
+        give(row, rest);
+    }
+}
+
+fn is_hidden(row: &Row) -> bool {
+    row.place == Place::Hidden
+}

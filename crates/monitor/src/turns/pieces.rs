@@ -1,0 +1,143 @@
+//! For whom each part of a thread's time was.
+//!
+//! In the flow: a thread's spans are cut where it acted on a socket, and each part gets the turn that it served. The
+//! surprise: the time just before an action was for that action (a thread is woken, runs, and then reads), so a part
+//! may get its turn from what came after it. A futex wait is for the turn before it only if the thread goes on with
+//! that turn: else it had nothing to do and was parked.
+
+use super::sockets::{NONE, Op, Turn};
+use super::threads::{Span, State, Wait, WaitKind};
+
+/// A part of a thread's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub from: u64,
+    pub to: u64,
+    pub state: State,
+    /// Turn that it was for, [`NONE`], or another constant of `sockets`.
+    pub owner: u32,
+    /// The thread had nothing to do: no turn was for it.
+    pub idle: bool,
+}
+
+/// Whether a thread waits there for work, whatever it did before.
+pub(super) fn is_idle(wait: &Wait, green: bool) -> bool {
+    match wait.kind {
+        WaitKind::Poll | WaitKind::Accept => true,
+        WaitKind::Socket | WaitKind::Unix => wait.class.is_client(),
+        // The runtime parks its threads so; who waits there is none of them.
+        WaitKind::Futex | WaitKind::Sleep => green,
+        _ => false,
+    }
+}
+
+/// The pieces of one thread; `ops` are its own, by rising time.
+pub(super) fn build(spans: &[Span], ops: &[Op], turns: &[Turn], green: bool) -> Vec<Piece> {
+    let mut builder = Builder {
+        turns,
+        pieces: Vec::with_capacity(spans.len() + ops.len()),
+        owner: NONE,
+        since_idle: 0,
+        since_op: 0,
+    };
+    let mut ops = ops.iter().peekable();
+    for span in spans {
+        let mut from = span.from;
+        while let Some(op) = ops.next_if(|op| op.at <= span.to) {
+            let at = op.at.max(from);
+            builder.push(from, at, span.state);
+            builder.act(op);
+            from = at;
+        }
+        builder.push(from, span.to, span.state);
+        if let State::Waiting(wait) = &span.state
+            && is_idle(wait, green)
+        {
+            builder.rest();
+        }
+    }
+    builder.park_after_end();
+    builder.pieces
+}
+
+struct Builder<'a> {
+    turns: &'a [Turn],
+    pieces: Vec<Piece>,
+    owner: u32,
+    /// First piece after the thread last had nothing to do.
+    since_idle: usize,
+    /// First piece after the last action.
+    since_op: usize,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, from: u64, to: u64, state: State) {
+        if to > from {
+            self.pieces.push(Piece {
+                from,
+                to,
+                state,
+                owner: self.owner,
+                idle: false,
+            });
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Some(last) = self.pieces.last_mut() {
+            last.idle = true;
+            last.owner = NONE;
+        }
+        self.owner = NONE;
+        self.since_idle = self.pieces.len();
+        self.since_op = self.pieces.len();
+    }
+
+    fn act(&mut self, op: &Op) {
+        if self.owner == NONE {
+            self.give(self.since_idle, op.turn);
+        } else if self.owner != op.turn {
+            let since = &self.pieces[self.since_op..];
+            if let Some(parked) = since.iter().rposition(is_futex) {
+                let parked = self.since_op + parked;
+                self.pieces[parked].idle = true;
+                self.pieces[parked].owner = NONE;
+                self.give(parked + 1, op.turn);
+            }
+        }
+        self.owner = op.turn;
+        self.since_op = self.pieces.len();
+        if op.turn == NONE {
+            self.since_idle = self.pieces.len();
+        }
+    }
+
+    fn give(&mut self, from: usize, turn: u32) {
+        for piece in &mut self.pieces[from..] {
+            piece.owner = turn;
+        }
+    }
+
+    /// A thread that waits in a futex after its turn's end has nothing to do.
+    fn park_after_end(&mut self) {
+        for piece in &mut self.pieces {
+            let turn = self.turns.get(piece.owner as usize);
+            let ended = turn.is_some_and(|turn| turn.answered && piece.from >= turn.end);
+            if ended && is_futex(piece) {
+                piece.idle = true;
+                piece.owner = NONE;
+            }
+        }
+    }
+}
+
+fn is_futex(piece: &Piece) -> bool {
+    matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Futex)
+}
+
+/// The pieces that overlap a time.
+pub(super) fn overlapping(pieces: &[Piece], from: u64, to: u64) -> &[Piece] {
+    let first = pieces.partition_point(|piece| piece.to <= from);
+    let rest = &pieces[first..];
+    &rest[..rest.partition_point(|piece| piece.from < to)]
+}

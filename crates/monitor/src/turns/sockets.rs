@@ -1,0 +1,468 @@
+//! Connections, their turns, and which upstream was asked for which turn.
+//!
+//! In the flow: one walk over the events in time, which knows of each thread only whose request it serves now. A turn
+//! is what lies between two alternations of reading and writing on a connection. The surprise: an answer may be
+//! stamped later than the next request, because a send is seen when it returns, and on a loopback device the client
+//! has the answer before that.
+
+use super::Traced;
+use super::wire::{Event, Kind, LEFT, UNACCEPTED, UNFOLLOWED};
+use std::collections::HashMap;
+
+/// No turn.
+pub(super) const NONE: u32 = u32::MAX;
+/// A turn of a connection that is not followed.
+pub(super) const ELSEWHERE: u32 = u32::MAX - 1;
+/// A request that came so long before the end of the last send was pipelined, ns; one that came later answers it.
+const SEND_CALL_NS: u64 = 250_000;
+
+/// What a thread did for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Took a part of the request.
+    Read,
+    /// Put a part of the response.
+    Write,
+    /// Began to connect to an upstream.
+    Connect,
+    /// Asked an upstream.
+    Ask,
+    /// Took a part of an upstream's answer, which had arrived then.
+    Take { arrived: u64 },
+}
+
+/// An action on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Op {
+    pub at: u64,
+    pub tid: u32,
+    pub act: Act,
+    /// Index of its turn, [`NONE`] or [`ELSEWHERE`].
+    pub turn: u32,
+    /// The peer that was asked, a number of [`Sockets::peers`].
+    pub peer: u32,
+}
+
+/// A turn of a client's connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub target: usize,
+    pub connection: u32,
+    /// Arrival of its first byte.
+    pub arrived: u64,
+    /// First read.
+    pub read: u64,
+    /// Last write.
+    pub end: u64,
+    /// Who read first.
+    pub reader: u32,
+    /// The connection had not been accepted when the request arrived.
+    pub unaccepted: bool,
+    /// It has a response.
+    pub answered: bool,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+}
+
+/// Upstream turns that no client's turn can be told for: asked, answered, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loose {
+    pub target: usize,
+    pub peer: u32,
+    pub asked: u64,
+    pub arrived: u64,
+    pub read: u64,
+}
+
+/// A client's connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Connection {
+    /// Thread that read every turn; `None` when they differ.
+    pub reader: Option<u32>,
+    pub turns: u32,
+}
+
+/// What one target's connections had beside their turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub between_ns: u64,
+    pub irregular: u64,
+    pub accepted: u64,
+    pub closed: u64,
+}
+
+/// Everything about sockets.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    pub turns: Vec<Turn>,
+    /// By rising time.
+    pub ops: Vec<Op>,
+    pub loose: Vec<Loose>,
+    pub connections: Vec<Connection>,
+    pub peers: Vec<String>,
+    pub counts: Vec<Counts>,
+}
+
+/// A client's socket.
+#[derive(Debug)]
+struct Client {
+    connection: u32,
+    pending: Option<u64>,
+    unaccepted: bool,
+    turn: u32,
+    begun: bool,
+}
+
+/// A socket to an upstream.
+#[derive(Debug, Default)]
+struct Upstream {
+    peer: u32,
+    target: usize,
+    turn: u32,
+    asked: Option<u64>,
+    arrived: Option<u64>,
+    known: bool,
+}
+
+#[derive(Debug)]
+struct Serving {
+    /// Turn of the last client's socket that it read from or wrote to, until it sleeps for want of work.
+    active: u32,
+    /// Turns that it has read and nobody has answered.
+    unanswered: Vec<u32>,
+}
+
+struct Walk<'a> {
+    traced: &'a Traced,
+    sockets: Sockets,
+    clients: HashMap<u64, Client>,
+    upstreams: HashMap<u64, Upstream>,
+    serving: HashMap<u32, Serving>,
+    peer_ids: HashMap<String, u32>,
+    /// Peer of a socket from a time on; ends with the next of the same socket.
+    named: HashMap<u64, Vec<(u64, u32)>>,
+}
+
+impl Sockets {
+    /// Of a trace whose events are by rising time; `idles` says whether a switch is one of a thread that has nothing
+    /// to do.
+    pub(super) fn build(traced: &Traced, idles: &dyn Fn(&Event) -> bool) -> Self {
+        let mut walk = Walk {
+            traced,
+            sockets: Self {
+                counts: vec![Counts::default(); traced.targets.len()],
+                ..Self::default()
+            },
+            clients: HashMap::new(),
+            upstreams: HashMap::new(),
+            serving: HashMap::new(),
+            peer_ids: HashMap::new(),
+            named: HashMap::new(),
+        };
+        for (sk, at, peer) in &traced.peers {
+            let id = walk.peer(peer);
+            walk.named.entry(*sk).or_default().push((*at, id));
+        }
+        for event in &traced.events {
+            walk.take(event, idles);
+        }
+        walk.sockets
+    }
+}
+
+impl Walk<'_> {
+    fn peer(&mut self, text: &str) -> u32 {
+        if let Some(&id) = self.peer_ids.get(text) {
+            return id;
+        }
+        let id = self.sockets.peers.len() as u32;
+        self.sockets.peers.push(text.to_owned());
+        self.peer_ids.insert(text.to_owned(), id);
+        id
+    }
+
+    fn take(&mut self, event: &Event, idles: &dyn Fn(&Event) -> bool) {
+        let class = event.class();
+        match event.kind() {
+            Some(Kind::Arrived) if class.is_client() => self.request_arrived(event),
+            Some(Kind::Arrived) => {
+                if let Some(upstream) = self.upstreams.get_mut(&event.sk) {
+                    upstream.arrived.get_or_insert(event.at_ns);
+                }
+            }
+            Some(Kind::Received) if event.has(UNFOLLOWED) => {
+                self.serving(event.tid).active = ELSEWHERE;
+                self.op(event, Act::Read, ELSEWHERE, 0);
+            }
+            Some(Kind::Received) if class.is_client() => self.read(event),
+            Some(Kind::Received) if class.is_upstream() => self.taken(event),
+            Some(Kind::Sent) if class.is_client() => self.written(event),
+            Some(Kind::Sent) if class.is_upstream() => self.asked(event),
+            Some(Kind::Connecting) => self.connecting(event),
+            Some(Kind::Established) if class.is_client() => self.accepted(event),
+            Some(Kind::Closed) => self.closed(event),
+            Some(Kind::Switched) if event.has(LEFT) && idles(event) => {
+                if let Some(serving) = self.serving.get_mut(&event.tid) {
+                    serving.active = NONE;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn serving(&mut self, tid: u32) -> &mut Serving {
+        self.serving.entry(tid).or_insert(Serving {
+            active: NONE,
+            unanswered: Vec::new(),
+        })
+    }
+
+    fn op(&mut self, event: &Event, act: Act, turn: u32, peer: u32) {
+        self.sockets.ops.push(Op {
+            at: event.at_ns,
+            tid: event.tid,
+            act,
+            turn,
+            peer,
+        });
+    }
+
+    fn client(&mut self, sk: u64) -> &mut Client {
+        let connections = &mut self.sockets.connections;
+        self.clients.entry(sk).or_insert_with(|| {
+            connections.push(Connection::default());
+            Client {
+                connection: connections.len() as u32 - 1,
+                pending: None,
+                unaccepted: false,
+                turn: NONE,
+                begun: false,
+            }
+        })
+    }
+
+    fn request_arrived(&mut self, event: &Event) {
+        let unaccepted = event.has(UNACCEPTED);
+        let client = self.client(event.sk);
+        if client.pending.is_none() {
+            client.pending = Some(event.at_ns);
+            client.unaccepted = unaccepted;
+        }
+    }
+
+    fn read(&mut self, event: &Event) {
+        let Some(&target) = self.traced.members.get(&event.tgid) else {
+            return;
+        };
+        let client = self.client(event.sk);
+        let pending = client.pending.take();
+        let (connection, old, begun) = (client.connection, client.turn, client.begun);
+        let unaccepted = std::mem::take(&mut client.unaccepted);
+        client.begun = true;
+        let goes_on = old != NONE && !self.sockets.turns[old as usize].answered;
+        let turn = if goes_on {
+            old
+        } else {
+            // What had arrived before the trace began has no beginning; what is left of one read was pipelined.
+            let arrived = pending.or((begun && old != NONE).then_some(event.at_ns));
+            let Some(arrived) = arrived else {
+                return;
+            };
+            self.end(old, target, arrived, pending.is_none());
+            self.sockets.turns.push(Turn {
+                target,
+                connection,
+                arrived,
+                read: event.at_ns,
+                end: event.at_ns,
+                reader: event.tid,
+                unaccepted,
+                ..Turn::default()
+            });
+            let turn = self.sockets.turns.len() as u32 - 1;
+            let connection = &mut self.sockets.connections[connection as usize];
+            connection.reader = (connection.turns == 0 || connection.reader == Some(event.tid))
+                .then_some(event.tid);
+            connection.turns += 1;
+            turn
+        };
+        self.client(event.sk).turn = turn;
+        self.sockets.turns[turn as usize].read_bytes += u64::from(event.value);
+        let serving = self.serving(event.tid);
+        serving.active = turn;
+        if !goes_on {
+            serving.unanswered.push(turn);
+        }
+        self.op(event, Act::Read, turn, 0);
+    }
+
+    /// The next request of a connection has begun: what that says of the turn before.
+    fn end(&mut self, old: u32, target: usize, arrived: u64, left_over: bool) {
+        let Some(turn) = self.sockets.turns.get_mut(old as usize) else {
+            return;
+        };
+        let counts = &mut self.sockets.counts[target];
+        if arrived < turn.end {
+            if arrived > turn.read && turn.end - arrived < SEND_CALL_NS {
+                turn.end = arrived;
+            } else {
+                counts.irregular += 1;
+            }
+        } else {
+            counts.between_ns += arrived - turn.end;
+            counts.irregular += u64::from(left_over);
+        }
+    }
+
+    fn written(&mut self, event: &Event) {
+        let Some(&target) = self.traced.members.get(&event.tgid) else {
+            return;
+        };
+        let client = self.client(event.sk);
+        let (index, begun) = (client.turn, client.begun);
+        if index == NONE {
+            // A server that speaks first, not a turn that began before the trace.
+            self.sockets.counts[target].irregular += u64::from(begun);
+            return;
+        }
+        let turn = &mut self.sockets.turns[index as usize];
+        turn.end = event.at_ns;
+        turn.written_bytes += u64::from(event.value);
+        let (first, reader) = (!turn.answered, turn.reader);
+        turn.answered = true;
+        if first && let Some(serving) = self.serving.get_mut(&reader) {
+            serving.unanswered.retain(|&open| open != index);
+        }
+        self.serving(event.tid).active = index;
+        self.op(event, Act::Write, index, 0);
+    }
+
+    /// The turn that a thread serves now, if that can be told.
+    fn served(&mut self, event: &Event) -> u32 {
+        if self.traced.green.contains(&event.tgid) {
+            return NONE;
+        }
+        let serving = self.serving(event.tid);
+        if serving.active != NONE {
+            return serving.active;
+        }
+        match serving.unanswered[..] {
+            [only] => only,
+            _ => NONE,
+        }
+    }
+
+    fn upstream(&mut self, event: &Event) -> &mut Upstream {
+        let target = self.traced.members.get(&event.tgid).copied();
+        let named = self.named.get(&event.sk).map_or(&[][..], Vec::as_slice);
+        let before = named.partition_point(|&(at, _)| at <= event.at_ns + SEND_CALL_NS);
+        let peer = named[..before].last().map(|&(_, peer)| peer);
+        let peer = peer.unwrap_or_else(|| self.peer("unknown peer"));
+        let upstream = self.upstreams.entry(event.sk).or_default();
+        if !upstream.known {
+            upstream.known = true;
+            upstream.turn = NONE;
+            upstream.target = target.unwrap_or_default();
+        }
+        upstream.peer = peer;
+        upstream
+    }
+
+    fn connecting(&mut self, event: &Event) {
+        let turn = self.served(event);
+        let upstream = self.upstream(event);
+        *upstream = Upstream {
+            turn,
+            peer: upstream.peer,
+            target: upstream.target,
+            known: true,
+            asked: (turn == NONE).then_some(event.at_ns),
+            arrived: None,
+        };
+        let peer = upstream.peer;
+        if turn != NONE {
+            self.op(event, Act::Connect, turn, peer);
+        }
+    }
+
+    fn asked(&mut self, event: &Event) {
+        let served = self.served(event);
+        let upstream = self.upstream(event);
+        // More of the same request: whoever began it.
+        let turn = if upstream.asked.is_some() && upstream.turn != NONE {
+            upstream.turn
+        } else {
+            served
+        };
+        upstream.turn = turn;
+        if upstream.asked.is_none() {
+            upstream.asked = Some(event.at_ns);
+            let early = upstream
+                .arrived
+                .filter(|at| at + SEND_CALL_NS < event.at_ns);
+            // What lay there unread before is no answer to this.
+            if early.is_some() {
+                upstream.arrived = None;
+            }
+        }
+        let peer = upstream.peer;
+        if turn != NONE {
+            self.op(event, Act::Ask, turn, peer);
+        }
+    }
+
+    fn taken(&mut self, event: &Event) {
+        let upstream = self.upstream(event);
+        let asked = upstream.asked.take();
+        let arrived = upstream.arrived.take();
+        let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
+        if turn == NONE {
+            if let Some(asked) = asked {
+                self.sockets.loose.push(Loose {
+                    target,
+                    peer,
+                    asked,
+                    arrived: arrived.unwrap_or(event.at_ns).clamp(asked, event.at_ns),
+                    read: event.at_ns,
+                });
+            }
+            self.serving(event.tid).active = NONE;
+            self.op(
+                event,
+                Act::Take {
+                    arrived: event.at_ns,
+                },
+                NONE,
+                peer,
+            );
+            return;
+        }
+        let arrived = arrived.unwrap_or(event.at_ns);
+        self.op(event, Act::Take { arrived }, turn, peer);
+        self.serving(event.tid).active = turn;
+    }
+
+    fn accepted(&mut self, event: &Event) {
+        // Whatever lay at this address before was another connection.
+        self.clients.remove(&event.sk);
+        self.client(event.sk).begun = true;
+        if let Some(counts) = self.counts_by_port(event) {
+            counts.accepted += 1;
+        }
+    }
+
+    fn closed(&mut self, event: &Event) {
+        if event.class().is_client()
+            && self.clients.remove(&event.sk).is_some()
+            && let Some(counts) = self.counts_by_port(event)
+        {
+            counts.closed += 1;
+        }
+        self.upstreams.remove(&event.sk);
+    }
+
+    fn counts_by_port(&mut self, event: &Event) -> Option<&mut Counts> {
+        let target = self.traced.ports.get(&event.port)?;
+        self.sockets.counts.get_mut(*target)
+    }
+}

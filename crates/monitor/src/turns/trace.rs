@@ -1,0 +1,394 @@
+//! Arming the kernel's side of the trace, and the thread that takes its events out of the ring.
+//!
+//! In the flow: [`Tracer::start`] before the load, [`Tracer::stop`] after it; the events are accounted for
+//! afterwards. The surprise: the reader is not woken. It looks every two milliseconds, so that the servers' system
+//! calls do not pay for waking it; a reader that dies leaves a full ring, whose further events are counted as lost
+//! and hold nobody up.
+
+use super::Traced;
+use super::wire::{Event, Kind, NAMED_BYTES};
+use crate::probe::ProbeTarget;
+use crate::probe::calls;
+use crate::probe::error::{EbpfError, chain};
+use crate::probe::{ebpf, proc};
+use aya::maps::{Array, HashMap as BpfMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::sys::Stats;
+use aya::{Btf, Ebpf, EbpfLoader};
+use linux::Root;
+use record::{ProbeCost, Unavailable};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The compiled kernel's side; a test compares it with the hashes beside it.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/turns.bpf.o");
+/// Events that are kept at most, 64 bytes each; the window ends where they are full.
+const MOST_EVENTS: usize = 3 << 20;
+/// The reader looks this often.
+const LOOK: Duration = Duration::from_millis(2);
+/// A system call that waits in a poll of an array of descriptors, or in select(2): the kernel's side knows them.
+const CALL_POLL: u8 = 10;
+const CALL_SELECT: u8 = 11;
+/// Program and tracepoint, for turns and for what threads do meanwhile.
+const SOCKETS: [(&str, &str); 4] = [
+    ("arrived", "sk_data_ready"),
+    ("received", "sock_recv_length"),
+    ("sent", "sock_send_length"),
+    ("state_changed", "inet_sock_set_state"),
+];
+const THREADS: [(&str, &str); 4] = [
+    ("switched", "sched_switch"),
+    ("waking", "sched_waking"),
+    ("forked", "sched_process_fork"),
+    ("ended", "sched_process_exit"),
+];
+const WHAT: &str = "time of requests at the server (turns)";
+
+/// What is to be traced.
+#[derive(Clone, Debug, Default)]
+pub struct TraceConfig {
+    pub targets: Vec<ProbeTarget>,
+    /// One client connection in so many is followed; rounded up to a power of two.
+    pub one_in: u32,
+}
+
+/// A trace being taken. Dropping it takes the kernel's side away without a result.
+#[derive(Debug)]
+pub struct Tracer {
+    config: TraceConfig,
+    bpf: Ebpf,
+    ended: Arc<AtomicBool>,
+    reader: Option<JoinHandle<Collected>>,
+    unavailable: Vec<Unavailable>,
+    asleep: Vec<Event>,
+    names: HashMap<u32, String>,
+    members: HashMap<u32, usize>,
+    armed_ns: u64,
+    _stats: Option<OwnedFd>,
+}
+
+/// What the reader took out of the ring.
+#[derive(Debug, Default)]
+struct Collected {
+    events: Vec<Event>,
+    /// Peers of sockets from a time on.
+    peers: Vec<(u64, u64, String)>,
+    /// When the memory was full.
+    full_at_ns: Option<u64>,
+    cpu_ns: u64,
+}
+
+impl Tracer {
+    /// Loads and attaches the kernel's side and starts to read.
+    ///
+    /// # Errors
+    /// Why there can be no trace: the kernel refuses BPF or has no such tracepoint (before Linux 6.3).
+    pub fn start(config: &TraceConfig) -> Result<Self, Unavailable> {
+        Self::try_start(config).map_err(|error| error.unavailable(WHAT))
+    }
+
+    fn try_start(config: &TraceConfig) -> Result<Self, EbpfError> {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return Err(EbpfError::Architecture);
+        }
+        if proc::in_own_pid_namespace() {
+            return Err(EbpfError::PidNamespace);
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| EbpfError::Btf(chain(&error)))?;
+        let mask = config.one_in.max(1).next_power_of_two() - 1;
+        let mut bpf = EbpfLoader::new()
+            .btf(Some(&btf))
+            .override_global("MASK", &mask, true)
+            .load(OBJECT)
+            .map_err(|error| EbpfError::Load(chain(&error)))?;
+        let root = Root::default();
+        let unavailable = proc::missing(&root, &config.targets);
+        let members = proc::members(&root, &config.targets).unwrap_or_default();
+        tell(&mut bpf, &config.targets, &members)?;
+        let stats = aya::sys::enable_stats(Stats::RunTime).ok();
+        let ring = bpf.take_map("EVENTS").ok_or(EbpfError::Missing("EVENTS"))?;
+        let ring = RingBuf::try_from(ring).map_err(ebpf::map_error("events"))?;
+        for (program, tracepoint) in SOCKETS.into_iter().chain(THREADS) {
+            attach(&mut bpf, &btf, program, tracepoint)?;
+        }
+        let mut names = HashMap::new();
+        let asleep = asleep(&members, &mut names);
+        let mut tracer = Self {
+            config: config.clone(),
+            bpf,
+            ended: Arc::new(AtomicBool::new(false)),
+            reader: None,
+            unavailable,
+            asleep,
+            names,
+            members: by_tgid(&members),
+            armed_ns: linux::clock::monotonic_ns(),
+            _stats: stats,
+        };
+        let ended = Arc::clone(&tracer.ended);
+        let reader = std::thread::Builder::new().name("turns".to_owned());
+        let spawned = reader.spawn(move || read_until(&ended, ring));
+        tracer.reader = Some(spawned.map_err(|cause| EbpfError::Load(cause.to_string()))?);
+        Ok(tracer)
+    }
+
+    /// Takes the kernel's side away; what was written down is still to be accounted for.
+    pub fn stop(mut self) -> Traced {
+        let stopped_ns = linux::clock::monotonic_ns();
+        let members = proc::members(&Root::default(), &self.config.targets).unwrap_or_default();
+        // Threads that began in the trace have their names now.
+        let _ = asleep(&members, &mut self.names);
+        let (costs, misses) = costs(&self.bpf);
+        let lost = self.lost();
+        self.ended.store(true, Ordering::Release);
+        let collected = match self.reader.take().map(JoinHandle::join) {
+            Some(Ok(collected)) => collected,
+            Some(Err(_)) | None => {
+                self.unavailable.push(Unavailable {
+                    what: WHAT.to_owned(),
+                    reason: "the reader of the trace ended early".to_owned(),
+                    remedy: "report this as a bug of prony".to_owned(),
+                });
+                Collected::default()
+            }
+        };
+        let mut cost = costs;
+        cost.push(ProbeCost {
+            probe: "reader of the turn trace".to_owned(),
+            events: collected.events.len() as u64,
+            expected_share: None,
+            measured_ns: Some(collected.cpu_ns),
+        });
+        self.members.extend(by_tgid(&members));
+        let mut events = std::mem::take(&mut self.asleep);
+        events.extend(collected.events);
+        events.sort_by_key(|event| event.at_ns);
+        Traced {
+            targets: self
+                .config
+                .targets
+                .iter()
+                .map(|t| t.target.clone())
+                .collect(),
+            ports: ports(&self.config.targets),
+            green: green(&self.members),
+            members: std::mem::take(&mut self.members),
+            names: std::mem::take(&mut self.names),
+            peers: collected.peers,
+            from_ns: self.armed_ns,
+            to_ns: collected.full_at_ns.unwrap_or(stopped_ns).min(stopped_ns),
+            one_in: self.config.one_in.max(1).next_power_of_two(),
+            lost: lost + misses,
+            events,
+            unavailable: std::mem::take(&mut self.unavailable),
+            cost,
+        }
+    }
+
+    fn lost(&mut self) -> u64 {
+        let map = self.bpf.map("LOST");
+        let map = map.and_then(|map| PerCpuArray::<_, u64>::try_from(map).ok());
+        let values = map.and_then(|map| map.get(&0, 0).ok());
+        values.map_or(0, |values| values.iter().sum())
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+fn attach(
+    bpf: &mut Ebpf,
+    btf: &Btf,
+    program: &'static str,
+    tracepoint: &'static str,
+) -> Result<(), EbpfError> {
+    let found = bpf
+        .program_mut(program)
+        .ok_or(EbpfError::Missing(program))?;
+    let found: &mut BtfTracePoint = found.try_into().map_err(|_| EbpfError::Missing(program))?;
+    let mut go = || -> Result<(), aya::programs::ProgramError> {
+        found.load(tracepoint, btf)?;
+        found.attach()?;
+        Ok(())
+    };
+    go().map_err(|error| EbpfError::Attach {
+        tracepoint,
+        cause: chain(&error),
+    })
+}
+
+/// Tells the kernel's side whose threads and ports count, and which argument of a call is a descriptor.
+fn tell(
+    bpf: &mut Ebpf,
+    targets: &[ProbeTarget],
+    members: &BTreeMap<i32, usize>,
+) -> Result<(), EbpfError> {
+    let mut table: Array<_, u8> =
+        Array::try_from(ebpf::map(bpf, "CALLS")?).map_err(ebpf::map_error("calls"))?;
+    let entries = table.len();
+    for (number, name) in calls::all().filter(|&(number, _)| number < entries) {
+        let value = match name {
+            "poll" | "ppoll" => CALL_POLL,
+            "select" | "pselect6" => CALL_SELECT,
+            // What they wait for is a set of descriptors that is not theirs.
+            "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => 0,
+            _ => calls::meaning(name).fd.min(2),
+        };
+        table
+            .set(number, value, 0)
+            .map_err(ebpf::map_error("calls"))?;
+    }
+    let mut ports: BpfMap<_, u32, u32> =
+        BpfMap::try_from(ebpf::map(bpf, "PORTS")?).map_err(ebpf::map_error("ports"))?;
+    for (index, target) in (0_u32..).zip(targets) {
+        for &port in &target.listens {
+            let inserted = ports.insert(u32::from(port), index, 0);
+            inserted.map_err(ebpf::map_error("ports"))?;
+        }
+    }
+    let mut tgids: BpfMap<_, u32, u32> =
+        BpfMap::try_from(ebpf::map(bpf, "TGIDS")?).map_err(ebpf::map_error("processes"))?;
+    for (&pid, &target) in members {
+        let inserted = tgids.insert(pid.cast_unsigned(), target as u32, 0);
+        inserted.map_err(ebpf::map_error("processes"))?;
+    }
+    Ok(())
+}
+
+fn by_tgid(members: &BTreeMap<i32, usize>) -> HashMap<u32, usize> {
+    let members = members.iter();
+    members
+        .map(|(&pid, &target)| (pid.cast_unsigned(), target))
+        .collect()
+}
+
+/// Which target listens where; the first of several.
+fn ports(targets: &[ProbeTarget]) -> HashMap<u16, usize> {
+    let mut ports = HashMap::new();
+    for (index, target) in targets.iter().enumerate() {
+        for &port in &target.listens {
+            ports.entry(port).or_insert(index);
+        }
+    }
+    ports
+}
+
+/// Processes of the Go runtime, by a section that its linker always writes.
+fn green(members: &HashMap<u32, usize>) -> HashSet<u32> {
+    let pids = members.keys().copied();
+    pids.filter(|pid| is_go(&format!("/proc/{pid}/exe")))
+        .collect()
+}
+
+fn is_go(path: &str) -> bool {
+    use object::Object as _;
+    let Ok(file) = std::fs::File::open(path) else {
+        return false;
+    };
+    let cache = object::ReadCache::new(file);
+    object::File::parse(&cache).is_ok_and(|elf| elf.section_by_name(".gopclntab").is_some())
+}
+
+/// The threads that are off the CPU now, as if they had just left it; all threads' names.
+fn asleep(members: &BTreeMap<i32, usize>, names: &mut HashMap<u32, String>) -> Vec<Event> {
+    let root = Root::default();
+    let mut events = Vec::new();
+    for &pid in members.keys() {
+        let threads = root.list_ids(&format!("proc/{pid}/task"));
+        for tid in threads.unwrap_or_default() {
+            let task = format!("proc/{pid}/task/{tid}");
+            let Ok(stat) = root.read(&format!("{task}/stat")) else {
+                continue;
+            };
+            let Some(stat) = linux::procfs::Stat::parse(&stat) else {
+                continue;
+            };
+            let name = root.read(&format!("{task}/comm")).unwrap_or_default();
+            names.insert(tid.cast_unsigned(), name.trim_end().to_owned());
+            let value = match stat.state {
+                'S' => 1,
+                'D' => 2,
+                _ => continue,
+            };
+            let call = root.read(&format!("{task}/syscall")).unwrap_or_default();
+            let call = call.split_ascii_whitespace().next();
+            events.push(Event {
+                at_ns: linux::clock::monotonic_ns(),
+                tid: tid.cast_unsigned(),
+                tgid: pid.cast_unsigned(),
+                nr: call.and_then(|nr| nr.parse().ok()).unwrap_or(-1),
+                value,
+                kind: Kind::Switched as u8,
+                flags: super::wire::LEFT,
+                ..Event::default()
+            });
+        }
+    }
+    events
+}
+
+/// Empties the ring until `ended`, and once more after that.
+fn read_until(ended: &AtomicBool, mut ring: RingBuf<MapData>) -> Collected {
+    let mut collected = Collected::default();
+    loop {
+        let last = ended.load(Ordering::Acquire);
+        while let Some(item) = ring.next() {
+            collected.take(&item);
+        }
+        if last {
+            collected.cpu_ns = linux::clock::thread_cpu_ns();
+            return collected;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Collected {
+    fn take(&mut self, bytes: &[u8]) {
+        let Some(event) = Event::read(bytes) else {
+            return;
+        };
+        if self.full_at_ns.is_some() {
+            return;
+        }
+        if self.events.len() >= MOST_EVENTS {
+            self.full_at_ns = Some(event.at_ns);
+            return;
+        }
+        if event.kind() == Some(Kind::Named) {
+            let path = bytes.get(size_of::<Event>()..NAMED_BYTES);
+            let peer = event.peer(path.unwrap_or_default());
+            self.peers.push((event.sk, event.at_ns, peer));
+        }
+        self.events.push(event);
+    }
+}
+
+/// Run time and events of the programs, and how often one could not run because it ran already.
+fn costs(bpf: &Ebpf) -> (Vec<ProbeCost>, u64) {
+    let mut sums = [("turns: sockets", [0; 2]), ("turns: threads", [0; 2])];
+    let mut misses = 0;
+    for (name, program) in bpf.programs() {
+        if let Some([ns, events, missed]) = ebpf::account(program) {
+            let sockets = SOCKETS.iter().any(|&(program, _)| program == name);
+            let [sum_ns, sum_events] = &mut sums[usize::from(!sockets)].1;
+            *sum_ns += ns;
+            *sum_events += events;
+            misses += missed;
+        }
+    }
+    let cost = |(probe, [ns, events]): (&str, [u64; 2])| ProbeCost {
+        probe: probe.to_owned(),
+        events,
+        expected_share: None,
+        measured_ns: (ns > 0).then_some(ns),
+    };
+    (sums.into_iter().map(cost).collect(), misses)
+}

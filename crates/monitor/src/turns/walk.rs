@@ -1,0 +1,410 @@
+//! Where a turn was at each nanosecond: the walk over its thread's time.
+//!
+//! In the flow: called once or twice for each turn; every nanosecond from its arrival to its end is handed out
+//! exactly once. The surprise: what a turn waits for while no thread works for it follows from what happened next on
+//! it: an upstream's answer that was read, a further piece of the response, or something that no thread shows.
+
+use super::pieces::{Piece, overlapping};
+use super::sockets::{Act, NONE, Op, Sockets, Turn};
+use super::threads::{Names, State, Wait, WaitKind};
+use record::Place;
+use std::collections::{BTreeMap, HashMap};
+
+/// A row of an account: place, detail, waker (both of [`Names`]) and stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Row {
+    pub place: Place,
+    pub detail: u32,
+    pub waker: u32,
+    pub stack: Option<u32>,
+}
+
+impl Row {
+    pub(super) fn at(place: Place) -> Self {
+        Self::with(place, 0)
+    }
+
+    pub(super) fn with(place: Place, detail: u32) -> Self {
+        Self {
+            place,
+            detail,
+            waker: 0,
+            stack: None,
+        }
+    }
+}
+
+/// What a turn waits for while no thread works for it.
+#[derive(Clone, Copy, Debug)]
+enum Meantime {
+    Upstream { detail: u32, arrived: u64 },
+    Sending,
+    Hidden { detail: u32 },
+}
+
+/// Names that are needed while walking.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub peers: Vec<u32>,
+    pub rest_of_request: u32,
+    pub timer: u32,
+    kinds: HashMap<&'static str, u32>,
+}
+
+impl Words {
+    pub(super) fn new(names: &mut Names, sockets: &Sockets) -> Self {
+        use WaitKind as W;
+        let kinds = [
+            W::Futex,
+            W::Sleep,
+            W::Disk,
+            W::File,
+            W::Sync,
+            W::Pipe,
+            W::Unix,
+            W::Udp,
+            W::Child,
+            W::Page,
+            W::Flock,
+            W::Poll,
+            W::Send,
+            W::Socket,
+            W::Other,
+        ];
+        let kinds = kinds.map(|kind| (kind.name(), names.id(kind.name())));
+        Self {
+            peers: sockets.peers.iter().map(|peer| names.id(peer)).collect(),
+            rest_of_request: names.id("rest of the request"),
+            timer: names.id("timer"),
+            kinds: kinds.into_iter().collect(),
+        }
+    }
+
+    pub(super) fn kind(&self, kind: WaitKind) -> u32 {
+        self.kinds.get(kind.name()).copied().unwrap_or_default()
+    }
+}
+
+/// Everything that a walk looks at.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    pub sockets: &'a Sockets,
+    pub pieces: BTreeMap<u32, Vec<Piece>>,
+    pub words: Words,
+    /// Indices of the ops of each turn, one turn after another, and where each begins.
+    ops: Vec<u32>,
+    begins: Vec<u32>,
+    /// Times in which all threads of a target's pool were busy.
+    pub full: Vec<Vec<(u64, u64)>>,
+    /// Threads that wait in a poll, and so keep their connections.
+    pub loops: std::collections::HashSet<u32>,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(
+        sockets: &'a Sockets,
+        pieces: BTreeMap<u32, Vec<Piece>>,
+        words: Words,
+    ) -> Self {
+        let turns = sockets.turns.len();
+        let mut begins = vec![0_u32; turns + 1];
+        for op in sockets.ops.iter().filter(|op| (op.turn as usize) < turns) {
+            begins[op.turn as usize + 1] += 1;
+        }
+        for index in 0..turns {
+            begins[index + 1] += begins[index];
+        }
+        let mut next = begins.clone();
+        let mut ops = vec![0; begins[turns] as usize];
+        for (index, op) in (0_u32..).zip(&sockets.ops) {
+            if let Some(at) = next
+                .get_mut(op.turn as usize)
+                .filter(|_| (op.turn as usize) < turns)
+            {
+                ops[*at as usize] = index;
+                *at += 1;
+            }
+        }
+        let loops = pieces.iter().filter(|(_, pieces)| pieces.iter().any(polls));
+        let loops = loops.map(|(&tid, _)| tid).collect();
+        Self {
+            sockets,
+            pieces,
+            words,
+            ops,
+            begins,
+            full: Vec::new(),
+            loops,
+        }
+    }
+
+    fn ops_of(&self, turn: u32) -> impl Iterator<Item = &Op> {
+        let from = self.begins[turn as usize] as usize;
+        let to = self.begins[turn as usize + 1] as usize;
+        self.ops[from..to]
+            .iter()
+            .map(|&op| &self.sockets.ops[op as usize])
+    }
+
+    fn pieces_of(&self, tid: u32, from: u64, to: u64) -> &[Piece] {
+        let pieces = self.pieces.get(&tid).map_or(&[][..], Vec::as_slice);
+        overlapping(pieces, from, to)
+    }
+
+    /// The thread that reads a turn's connection reads all of its requests.
+    pub(super) fn is_pinned(&self, turn: &Turn) -> bool {
+        let connection = &self.sockets.connections[turn.connection as usize];
+        connection.reader.is_some() && connection.turns > 1 || self.loops.contains(&turn.reader)
+    }
+
+    fn all_busy(&self, turn: &Turn, from: u64, to: u64) -> bool {
+        let Some(full) = self.full.get(turn.target) else {
+            return false;
+        };
+        let at = full.partition_point(|&(_, end)| end < to);
+        full.get(at).is_some_and(|&(begin, _)| begin <= from)
+    }
+
+    /// Hands out every nanosecond of a turn as a row, from, to.
+    pub(super) fn walk(&self, index: u32, give: &mut dyn FnMut(Row, u64, u64)) {
+        let turn = &self.sockets.turns[index as usize];
+        self.until_read(index, turn, give);
+        self.until_end(index, turn, give);
+    }
+
+    fn until_read(&self, index: u32, turn: &Turn, give: &mut dyn FnMut(Row, u64, u64)) {
+        let (mut from, to) = (turn.arrived, turn.read.min(turn.end));
+        let pieces = self.pieces_of(turn.reader, from, to);
+        if turn.unaccepted {
+            let own = pieces.iter().rev().take_while(|piece| piece.owner == index);
+            let own = own.last().map_or(to, |piece| piece.from).max(from);
+            give_some(give, Row::at(Place::ListenQueue), from, own);
+            from = own;
+        }
+        let pinned = self.is_pinned(turn);
+        let mut at = from;
+        for piece in overlapping(pieces, from, to) {
+            let (begin, end) = (piece.from.max(at), piece.to.min(to));
+            give_some(give, Row::at(Place::WakeUp), at, begin);
+            let row = if piece.idle {
+                Row::at(Place::WakeUp)
+            } else if !pinned && piece.owner != index && piece.owner != NONE {
+                Row::at(if self.all_busy(turn, begin, end) {
+                    Place::NoFreeThread
+                } else {
+                    Place::Hidden
+                })
+            } else {
+                self.of_queued(piece, index)
+            };
+            give_some(give, row, begin, end);
+            at = end.max(at);
+        }
+        give_some(give, Row::at(Place::WakeUp), at, to);
+    }
+
+    /// Where a request is while its thread is at this piece and has not read it.
+    fn of_queued(&self, piece: &Piece, index: u32) -> Row {
+        match piece.state {
+            State::Running if piece.owner == index => Row::at(Place::OnCpu),
+            State::Running if piece.owner == NONE => Row::at(Place::Loop),
+            State::Running => Row::at(Place::OtherTurns),
+            State::Ready { who, idle } => ready(who, idle),
+            State::Waiting(wait) if piece.owner == index => self.blocked(Place::Blocked, &wait),
+            State::Waiting(wait) => self.blocked(Place::OthersBlocked, &wait),
+        }
+    }
+
+    fn blocked(&self, place: Place, wait: &Wait) -> Row {
+        Row {
+            place,
+            detail: self.words.kind(wait.kind),
+            waker: wait.waker,
+            stack: wait.stack,
+        }
+    }
+
+    fn until_end(&self, index: u32, turn: &Turn, give: &mut dyn FnMut(Row, u64, u64)) {
+        let mut ops = self.ops_of(index).peekable();
+        let mut at = turn.read.min(turn.end);
+        // Peers that do not answer in the turn (logs, metrics) are not waited for.
+        let answering = self
+            .ops_of(index)
+            .filter(|op| matches!(op.act, Act::Take { .. }));
+        let answering: Vec<u32> = answering.map(|op| op.peer).collect();
+        let mut asked: Vec<u32> = Vec::new();
+        while let Some(one) = ops.next() {
+            match one.act {
+                Act::Ask if answering.contains(&one.peer) && !asked.contains(&one.peer) => {
+                    asked.push(one.peer);
+                }
+                Act::Take { .. } => asked.retain(|&peer| peer != one.peer),
+                _ => {}
+            }
+            let Some(&two) = ops.peek() else {
+                break;
+            };
+            let to = two.at.min(turn.end);
+            if to <= at {
+                continue;
+            }
+            let meantime = self.meantime(one, two, asked.last().copied());
+            if one.tid == two.tid {
+                self.stretch(one.tid, index, at, to, meantime, give);
+            } else {
+                let left = self.served_until(one.tid, index, at, to);
+                let taken = self.served_from(two.tid, index, left, to);
+                self.stretch(one.tid, index, at, left, meantime, give);
+                self.handed_over(two.tid, turn, left, taken, meantime, give);
+                self.stretch(two.tid, index, taken, to, meantime, give);
+            }
+            at = to;
+        }
+        // An end that no action of its own tells.
+        give_some(give, Row::at(Place::Hidden), at, turn.end);
+    }
+
+    fn meantime(&self, one: &Op, two: &Op, asked: Option<u32>) -> Meantime {
+        let upstream = |peer: u32, arrived| Meantime::Upstream {
+            detail: self.words.peers[peer as usize],
+            arrived,
+        };
+        match (one.act, two.act, asked) {
+            (_, Act::Take { arrived }, _) => upstream(two.peer, arrived),
+            (Act::Connect, Act::Ask, _) => upstream(two.peer, u64::MAX),
+            (_, Act::Read, _) => Meantime::Hidden {
+                detail: self.words.rest_of_request,
+            },
+            (Act::Write, Act::Write, None) => Meantime::Sending,
+            (_, _, Some(peer)) => upstream(peer, u64::MAX),
+            _ => Meantime::Hidden { detail: 0 },
+        }
+    }
+
+    /// The end of the time in which the thread goes on with the turn.
+    fn served_until(&self, tid: u32, index: u32, from: u64, to: u64) -> u64 {
+        let pieces = self.pieces_of(tid, from, to).iter();
+        let own = pieces.take_while(|piece| piece.owner == index);
+        own.last().map_or(from, |piece| piece.to.min(to))
+    }
+
+    /// The beginning of the time in which the thread works towards its action for the turn.
+    fn served_from(&self, tid: u32, index: u32, from: u64, to: u64) -> u64 {
+        let pieces = self.pieces_of(tid, from, to).iter().rev();
+        let own = pieces.take_while(|piece| piece.owner == index);
+        own.last().map_or(to, |piece| piece.from.max(from))
+    }
+
+    /// A thread's time while a turn is with it.
+    fn stretch(
+        &self,
+        tid: u32,
+        index: u32,
+        from: u64,
+        to: u64,
+        meantime: Meantime,
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let mut at = from;
+        for piece in self.pieces_of(tid, from, to) {
+            let (begin, end) = (piece.from.max(at), piece.to.min(to));
+            self.wait(meantime, 0, at, begin, give);
+            at = end.max(at);
+            if piece.owner != index {
+                let waker = match piece.state {
+                    State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
+                    _ => 0,
+                };
+                self.wait(meantime, waker, begin, end, give);
+                continue;
+            }
+            match piece.state {
+                State::Running => give_some(give, Row::at(Place::OnCpu), begin, end),
+                State::Ready { who, idle } => give_some(give, ready(who, idle), begin, end),
+                State::Waiting(wait) if wait.kind == WaitKind::Send => {
+                    give_some(give, Row::at(Place::Sending), begin, end);
+                }
+                State::Waiting(wait)
+                    if wait.class.is_upstream()
+                        && matches!(meantime, Meantime::Upstream { .. }) =>
+                {
+                    self.wait(meantime, 0, begin, end, give);
+                }
+                State::Waiting(wait) => {
+                    give_some(give, self.blocked(Place::Blocked, &wait), begin, end);
+                }
+            }
+        }
+        self.wait(meantime, 0, at, to, give);
+    }
+
+    /// Between two threads: nobody has the turn.
+    fn handed_over(
+        &self,
+        tid: u32,
+        turn: &Turn,
+        from: u64,
+        to: u64,
+        meantime: Meantime,
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let mut at = from;
+        for piece in self.pieces_of(tid, from, to) {
+            let (begin, end) = (piece.from.max(at), piece.to.min(to));
+            self.wait(meantime, 0, at, begin, give);
+            let queued = matches!(meantime, Meantime::Hidden { .. })
+                && piece.owner != NONE
+                && self.all_busy(turn, begin, end);
+            if queued {
+                give_some(give, Row::at(Place::NoFreeThread), begin, end);
+            } else {
+                self.wait(meantime, 0, begin, end, give);
+            }
+            at = end.max(at);
+        }
+        self.wait(meantime, 0, at, to, give);
+    }
+
+    fn wait(
+        &self,
+        meantime: Meantime,
+        waker: u32,
+        from: u64,
+        to: u64,
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        match meantime {
+            Meantime::Upstream { detail, arrived } => {
+                let answered = arrived.clamp(from, to.max(from));
+                give_some(give, Row::with(Place::Upstream, detail), from, answered);
+                give_some(give, Row::with(Place::UpstreamUnread, detail), answered, to);
+            }
+            Meantime::Sending => give_some(give, Row::at(Place::Sending), from, to),
+            Meantime::Hidden { detail } => {
+                let row = Row {
+                    waker,
+                    ..Row::with(Place::Hidden, detail)
+                };
+                give_some(give, row, from, to);
+            }
+        }
+    }
+}
+
+fn polls(piece: &Piece) -> bool {
+    matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Poll)
+}
+
+fn ready(who: u32, idle: bool) -> Row {
+    if idle {
+        Row::at(Place::WakeUp)
+    } else {
+        Row::with(Place::RunQueue, who)
+    }
+}
+
+fn give_some(give: &mut dyn FnMut(Row, u64, u64), row: Row, from: u64, to: u64) {
+    if to > from {
+        give(row, from, to);
+    }
+}

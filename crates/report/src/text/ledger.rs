@@ -1,0 +1,83 @@
+//! The time ledger for a terminal: one table an account, largest row first, and what could not be seen.
+
+use super::style::Style;
+use super::wrap::{WIDTH, wrapped};
+use analysis::{Account, Ledger, Row};
+
+/// Rows below this share say nothing in an account of another server.
+const SMALL: f64 = 0.05;
+/// Gaps that are told.
+const GAPS_SHOWN: usize = 4;
+
+/// All accounts; empty without one.
+pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
+    let Some(ledger) = ledger else {
+        return String::new();
+    };
+    let mut text = String::new();
+    let front = [
+        ("rate", &ledger.rate),
+        ("latency", &ledger.latency),
+        ("slowest 1 %", &ledger.tail),
+    ];
+    for (name, account) in front {
+        if let Some(account) = account {
+            text += &table(name, account, 0.0, style);
+        }
+    }
+    for server in &ledger.servers {
+        if let Some(account) = &server.rate {
+            text += &table(&format!("rate of {}", server.target), account, SMALL, style);
+        }
+    }
+    for gap in ledger.not_visible.iter().take(GAPS_SHOWN) {
+        text += &wrapped("not visible: ", gap, 13);
+    }
+    text
+}
+
+fn table(name: &str, account: &Account, from: f64, style: Style) -> String {
+    let requests = account
+        .requests
+        .map(|n| format!(", {n:.1} requests"))
+        .unwrap_or_default();
+    let total = format!("{} {}", number(account.total), account.unit);
+    let head = format!("{name}: {}, {total}{requests}", account.of);
+    let mut text = format!("{}\n", style.heading(&head));
+    for row in account.rows.iter().filter(|r| r.share >= from) {
+        text += &line(row);
+    }
+    text
+}
+
+/// `  41.3 % +-2.1   26.4  sending over TCP`; who stands there only where requests are counted.
+fn line(row: &Row) -> String {
+    let share = format!("{:5.1} %", row.share * 100.0);
+    let error = format!("+-{:.1}", row.share_error * 100.0);
+    let requests = row
+        .requests
+        .map(|n| format!("{n:7.1}  "))
+        .unwrap_or_default();
+    let first = format!("  {share} {error:<6} {requests}");
+    let indent = first.chars().count();
+    let mut words = row.label.clone();
+    // A function's place begins with its name.
+    if let Some(rest) = row.place.strip_prefix(&row.label) {
+        words += rest;
+    } else if !row.place.is_empty() {
+        words += &format!(": {}", row.place);
+    }
+    if let Some(cause) = &row.cause {
+        words += &format!(" [{cause}]");
+    }
+    wrapped(&first, &words, indent.min(WIDTH / 2))
+}
+
+/// Three digits that say something.
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,220 @@
+"""Holds prony's ledger against a program's own account: row by row, by what a row must name.
+
+| step | a row is it when it names |
+|---|---|
+| burn | the function |
+| upstream | the peer's address (its port) |
+| sleep | sleeping, or a wait that a timer ended |
+| lock, slot | a lock, semaphore, pool, futex or monitor; or the function in which the holder is |
+| file | a file, reading or a disk |
+| log, sync | a log, writing; syncing, a journal |
+| allocate | memory, faults, pages, allocation, collecting |
+| pieces | sending, or (with gaps in between) sleeping |
+| stall | the stall's function; for a sleep, a wait that is not a request's own |
+| queue | waiting for a CPU, a thread or other requests |
+| own | any other row of work: the program's reading, parsing and answering |
+
+Classes of one plan that the same words describe (a lock and a slot; sleeps and gaps) are one group. Rows of an account are
+taken as they are: shares of the total that the account states, an idle rest taken out on both sides.
+"""
+
+import json
+import re
+
+
+# Points between a row and the program's own account, and from which share on a row counts.
+POINTS, FROM = 0.05, 0.10
+SUM_POINTS = 0.03
+
+WORDS = {
+    "sync": r"sync|journal|jbd2|fsync|flush",
+    "file": r"\bfile|\bread|disk|pread|page.?cache|copy of a page|io_schedule|direct.?io|fadvise|filemap|ext4",
+    "log": r"\blog|writ|append",
+    "sleep": r"sleep|timer",
+    "slot": r"slot|semaphore|pool|futex|lock|mutex|park|monitor|chan",
+    "lock": r"lock|mutex|futex|monitor|park|semaphore",
+    "allocate": r"alloc|memory|fault|mmap|munmap|zero|clear_page|garbage|\bgc\b|heap",
+    "pieces": r"send|sent|tcp.?write|last byte",
+    "queue": r"queue|other request|others|behind|for a cpu|for a thread|no free thread|run queue|wake.?up|not read"
+             r"|ahead of it|scheduler|in line|head of line",
+}
+# Rows of a core's time that are not the program's: taken out, as an idle rest is.
+BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+# A loop that stalls is a loop that runs, or waits, for no request.
+OUTSIDE = r"outside of requests"
+IDLE = r"\bidle\b|not used|nothing to do|spare|\bfree\b(?! thread)"
+# Words that make a row one of waiting for one's turn, whatever it names beside.
+QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)"
+
+
+def text_of(row):
+    """Everything that a row says of where, as one text in lower case."""
+    return json.dumps([row.get(name) for name in ("label", "where")]).lower()
+
+
+def ambiguous(plan):
+    """Groups of kinds that the same words describe: {kind: name of the group}."""
+    kinds = {step["kind"] for step in plan["steps"]}
+    sleeps = {step["kind"] for step in plan["steps"] if step.get("inside") == "sleep"} | (kinds & {"sleep"})
+    groups = {}
+    if {"lock", "slot"} <= kinds:
+        groups |= {"lock": "lock", "slot": "lock"}
+    if {"log", "sync"} <= kinds:
+        groups |= {"log": "log", "sync": "log"}
+    gaps = any(step["kind"] == "pieces" and step["gap_us"] for step in plan["steps"])
+    if gaps and sleeps:
+        groups |= {"pieces": "sleep"}
+    return groups
+
+
+class Names:
+    """Tells which class a row of prony's belongs to."""
+
+    def __init__(self, plan, ports):
+        self.plan, self.ports, self.groups = plan, ports, ambiguous(plan)
+        self.functions = {step["function"] for step in plan["steps"] if step.get("function", "-") != "-"}
+        self.kinds = {step["kind"] for step in plan["steps"]}
+        if any(step.get("inside") == "sleep" for step in plan["steps"]):
+            self.kinds.add("sleep")
+        self.gaps = any(step["kind"] == "pieces" and step["gap_us"] for step in plan["steps"])
+        self.stall = plan.get("stall")
+
+    def group(self, key):
+        """The class under its group's name."""
+        return (self.groups[key[0]],) if key[0] in self.groups else key
+
+    def grouped(self, shares):
+        table = {}
+        for key, share in shares.items():
+            table[self.group(key)] = table.get(self.group(key), 0) + share
+        return table
+
+    def of(self, row, account):
+        """The class of a row of one account (`rate`, `latency` or `tail`); None for an idle rest."""
+        text = text_of(row)
+        if row.get("kind") in BESIDE:
+            return None
+        if account != "rate" and re.search(OUTSIDE, text):
+            return ("stall",) if self.stall else ("queue",)
+        if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
+            return ("stall",)
+        waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
+        if waits_for_others and self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"], text):
+            return ("stall",)
+        if waits_for_others:
+            return ("queue",)
+        for function in self.functions:
+            if function in text:
+                return ("burn", function)
+        for port in self.ports:
+            if re.search(rf":{port}\b", text):
+                return ("upstream", port)
+        return self.by_words(row, text)
+
+    def by_words(self, row, text):
+        order = ["sync", "sleep", "lock", "slot", "file", "allocate", "pieces", "log"]
+        if re.search(IDLE, text):
+            return None
+        # A timed wait ends by a timer, whichever call it is.
+        for kind in [kind for kind in order if kind in self.kinds]:
+            if re.search(WORDS[kind], text):
+                if kind in ("lock", "slot") and self.kinds & {"sleep"} and "timer" in text:
+                    continue
+                return self.group((kind,))
+        if self.gaps and re.search(WORDS["sleep"], text):
+            return self.group(("pieces",))
+        if self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"] + "|" + WORDS["lock"], text):
+            return ("stall",)
+        if self.stall and self.plan["runtime"] != "c" and re.search(WORDS["lock"], text):
+            return ("stall",)
+        if re.search(WORDS["queue"], text):
+            return ("queue",)
+        return ("own",)
+
+
+def measured(account, names, which):
+    """Shares of prony's rows by class, idle taken out; the share that the rows add up to; rows as text by class."""
+    table, total, idle, texts = {}, 0.0, 0.0, {}
+    for row in account.get("rows", []):
+        share = row["share"]
+        total += share
+        key = names.of(row, which)
+        if key is None:
+            idle += share
+            continue
+        table[key] = table.get(key, 0) + share
+        texts.setdefault(key, []).append((share, row))
+    if 0 < idle < 0.999:
+        table = {key: share / (1 - idle) for key, share in table.items()}
+    return table, total, texts
+
+
+def top(shares):
+    return max(shares, key=shares.get) if shares else None
+
+
+def compare(account, expected, names, which):
+    """One account held against the program's own; a row of the table."""
+    result = {"which": which}
+    if not account or not account.get("rows"):
+        return result | {"missing": True, "top_right": False, "rows_right": False, "sums": False, "off": []}
+    table, total, _ = measured(account, names, which)
+    wanted = names.grouped(expected)
+    best = top(wanted)
+    # Two rows of the same size are both the top one.
+    right = {key for key, share in wanted.items() if share >= wanted[best] - POINTS}
+    if which == "rate" and names.kinds & {"lock", "slot"}:
+        right |= held_by(names, right)
+    off = [(key, wanted.get(key, 0.0), table.get(key, 0.0)) for key in {*wanted, *table}
+           if max(wanted.get(key, 0.0), table.get(key, 0.0)) > FROM
+           and abs(wanted.get(key, 0.0) - table.get(key, 0.0)) > POINTS]
+    if which == "rate" and top(table) in right and top(table) not in wanted:
+        # The lock was named, not what its holder does: the same time by another name.
+        off = [one for one in off if one[0] not in right]
+    return result | {
+        "expected_top": best, "named_top": top(table), "top_right": top(table) in right, "rows_right": not off,
+        "off": sorted(off, key=lambda one: -max(one[1:])), "total": total, "sums": abs(total - 1) <= SUM_POINTS,
+    }
+
+
+def held_by(names, right):
+    """Locks and slots whose holder does what is at the top."""
+    found = set()
+    for step in names.plan["steps"]:
+        if step["kind"] in ("lock", "slot"):
+            inside = ("burn", step["function"]) if step["inside"] == "burn" else ("sleep",)
+            if names.group(inside) in right:
+                found.add(names.group((step["kind"],)))
+    return found
+
+
+def judge(plan, ports, own, ledger):
+    """All accounts of one plan: {account: result}; `own` has the shares `rate`, `latency` and `tail`."""
+    names = Names(plan, ports)
+    results = {}
+    for which in ("rate", "latency", "tail"):
+        expected = own.get(which)
+        if not expected or (which == "tail" and "stall" not in plan):
+            continue
+        results[which] = compare((ledger or {}).get(which), expected, names, which)
+    return results
+
+
+def why(result):
+    """The kind of failure in one word or two; empty when nothing failed."""
+    if result.get("missing"):
+        return "no such account"
+    if not result["top_right"]:
+        return f"{words(result['named_top'])} for {words(result['expected_top'])}"
+    if not result["sums"]:
+        return f"sums to {result['total']:.0%}"
+    if not result["rows_right"]:
+        key, expected, named = result["off"][0]
+        return f"{words(key)} {named:.0%} for {expected:.0%}"
+    return ""
+
+
+def words(key):
+    return " ".join(map(str, key)) if key else "nothing"
+
+

@@ -1,0 +1,214 @@
+"""The comparator and the programs' accounts, on documents and rows made by hand: `python3 -m unittest discover -s truth`."""
+
+import struct
+import tempfile
+import unittest
+from pathlib import Path
+
+import account
+import ledger
+import planned
+
+BURN = {"kind": "burn", "function": "sort_records", "us": 100}
+SLEEP = {"kind": "sleep", "us": 500}
+ASK = {"kind": "upstream", "upstream": 0, "turns": 2, "at_once": False}
+LOCK = {"kind": "lock", "lock": 0, "inside": "burn", "function": "hash_blocks", "us": 50}
+
+
+def plan(*steps, runtime="c", **more):
+    return {"seed": 1, "runtime": runtime, "response": 240, "steps": list(steps), "upstreams": [{"delay_us": 100}],
+            "load": {"connections": 4}} | more
+
+
+def rows(*pairs):
+    """An account of a document; a row is (share, label) or (share, label, where)."""
+    return {"total": 1.0, "unit": "s", "rows": [
+        {"label": one[1], "share": one[0], "where": one[2] if len(one) > 2 else ""} for one in pairs]}
+
+
+class Naming(unittest.TestCase):
+    def check(self, the_plan, row, expected, which="latency"):
+        label, where = row
+        named = ledger.Names(the_plan, [4711]).of({"label": label, "where": where, "share": 1.0}, which)
+        self.assertEqual(named, expected, row)
+
+    def test_rows_belong_to_what_they_name(self):
+        everything = plan(BURN, SLEEP, ASK, LOCK)
+        for row, expected in [
+            (("on the CPU", "sort_records in plan_server; called from run_step"), ("burn", "sort_records")),
+            (("on the CPU", ["hash_blocks", "run_step", "main"]), ("burn", "hash_blocks")),
+            (("waiting for 127.0.0.1:4711", "plan_peer, 1 turn in flight"), ("upstream", 4711)),
+            (("asleep", "clock_nanosleep; woken by a timer"), ("sleep",)),
+            (("waiting for a lock", "futex; woken by thread worker"), ("lock",)),
+            (("behind other requests", "sort_records"), ("queue",)),
+            (("waiting for a CPU", ""), ("queue",)),
+            (("TCP send", "tcp_sendmsg"), ("own",)),
+            (("idle", ""), None),
+        ]:
+            self.check(everything, row, expected)
+
+    def test_another_peer_is_not_the_planned_one(self):
+        self.check(plan(ASK), ("waiting for 127.0.0.1:47111", ""), ("own",))
+
+    def test_the_rate_of_a_loop_knows_no_queue(self):
+        self.check(plan(BURN), ("behind other requests", "sort_records"), ("burn", "sort_records"), "rate")
+
+    def test_a_timed_wait_on_a_futex_is_a_sleep_where_both_are_planned(self):
+        self.check(plan(LOCK, SLEEP), ("blocked: futex", "woken by timer"), ("sleep",))
+
+    def test_the_stall_is_known_by_its_function_or_as_others_sleep(self):
+        burning = plan(BURN, stall={"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200})
+        self.check(burning, ("behind other requests", "compact_store"), ("stall",), "tail")
+        sleeping = plan(BURN, stall={"inside": "sleep", "function": "-", "us": 9, "every_ms": 200})
+        self.check(sleeping, ("others were blocked", "asleep"), ("stall",), "tail")
+
+    def test_words_that_fit_two_steps_make_one_group(self):
+        slot = {"kind": "slot", "slots": 2, "inside": "sleep", "function": "-", "us": 10}
+        both = plan(LOCK, slot, runtime="go")
+        names = ledger.Names(both, [])
+        self.assertEqual(names.group(("slot",)), names.group(("lock",)))
+        self.assertEqual(names.grouped({("slot",): 0.25, ("lock",): 0.5}), {("lock",): 0.75})
+
+
+class Comparing(unittest.TestCase):
+    def judge(self, the_plan, expected, document):
+        return ledger.judge(the_plan, [4711], expected, document)
+
+    def test_a_ledger_that_says_the_same_is_right_in_all(self):
+        result = self.judge(plan(BURN, SLEEP), {"rate": {("burn", "sort_records"): 0.62, ("own",): 0.38}},
+                            {"rate": rows((0.6, "sort_records"), (0.2, "TCP send"), (0.2, "epoll"))})["rate"]
+        self.assertTrue(result["top_right"] and result["rows_right"] and result["sums"], result)
+        self.assertEqual(ledger.why(result), "")
+
+    def test_a_row_six_points_off_is_seen_and_one_four_points_off_is_not(self):
+        expected = {"rate": {("burn", "sort_records"): 0.70, ("own",): 0.30}}
+        for share, right in [(0.66, True), (0.64, False)]:
+            document = {"rate": rows((share, "sort_records"), (1 - share, "kernel"))}
+            self.assertEqual(self.judge(plan(BURN), expected, document)["rate"]["rows_right"], right, share)
+
+    def test_another_function_at_the_top_is_wrong(self):
+        result = self.judge(plan(BURN, LOCK), {"rate": {("burn", "sort_records"): 0.7, ("burn", "hash_blocks"): 0.3}},
+                            {"rate": rows((0.7, "hash_blocks"), (0.3, "sort_records"))})["rate"]
+        self.assertFalse(result["top_right"])
+        self.assertEqual(ledger.why(result), "burn hash_blocks for burn sort_records")
+
+    def test_a_row_that_nobody_planned_is_wrong(self):
+        expected = {"latency": {("sleep",): 1.0}}
+        result = self.judge(plan(SLEEP), expected, {"latency": rows((0.85, "asleep: timer"), (0.15, "TLS"))})
+        self.assertEqual({key for key, *_ in result["latency"]["off"]}, {("own",), ("sleep",)})
+
+    def test_rows_that_do_not_add_up_are_wrong(self):
+        result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 1.0}},
+                            {"rate": rows((0.96, "sort_records"))})["rate"]
+        self.assertFalse(result["sums"])
+        self.assertEqual(ledger.why(result), "sums to 96%")
+
+    def test_an_idle_rest_is_taken_out(self):
+        result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.8, ("own",): 0.2}},
+                            {"rate": rows((0.4, "sort_records"), (0.1, "kernel"), (0.5, "idle"))})["rate"]
+        self.assertTrue(result["rows_right"] and result["sums"], result)
+
+    def test_a_full_lock_may_be_named_instead_of_what_its_holder_does(self):
+        expected = {"rate": {("burn", "hash_blocks"): 1.0}}
+        for label in ("hash_blocks", "a lock: futex"):
+            result = self.judge(plan(LOCK, runtime="java"), expected, {"rate": rows((1.0, label))})["rate"]
+            self.assertTrue(result["top_right"] and result["rows_right"], result)
+
+    def test_no_ledger_is_no_answer(self):
+        for document in (None, {}, {"rate": None}, {"rate": {"rows": []}}):
+            result = self.judge(plan(BURN), {"rate": {("own",): 1.0}}, document)["rate"]
+            self.assertFalse(result["top_right"])
+            self.assertEqual(ledger.why(result), "no such account")
+
+    def test_a_tail_is_asked_for_only_where_a_stall_is_planned(self):
+        expected = {"rate": {("own",): 1.0}, "tail": {("own",): 1.0}}
+        document = {"rate": rows((1.0, "kernel")), "tail": rows((1.0, "kernel"))}
+        self.assertNotIn("tail", self.judge(plan(BURN), expected, document))
+        stalled = plan(BURN, stall={"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200})
+        self.assertIn("tail", self.judge(stalled, expected, document))
+
+
+class Accounts(unittest.TestCase):
+    """Rows as a program writes them, read back as shares."""
+
+    def account(self, the_plan, requests, cpu_ns=0, stalls=()):
+        """`requests`: (done, queue, serve, CPU, [(wall, CPU, late) by column])."""
+        data = struct.pack("<QQ", len(requests), len(stalls))
+        data += b"".join(struct.pack("<QQ", *stall) for stall in stalls).ljust(16 * account.STALLS, b"\0")
+        for done, queue, serve, cpu, cells in requests:
+            flat = [part for cell in cells for part in cell]
+            data += struct.pack(f"<Q{4 + len(flat)}I", done, queue, serve, cpu, 0, *flat)
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "rows"
+            path.write_bytes(data.ljust(account.size_of(the_plan, len(requests)), b"\0"))
+            found = account.Rows(path, the_plan, len(requests), 0, 10**9)
+        return account.Account(the_plan, [4711], found, 10**9, cpu_ns)
+
+    def test_a_wait_that_ended_late_is_a_queue_for_as_long_as_it_was_late(self):
+        own = self.account(plan(SLEEP), [(1000, 100, 900, 50, [(850, 10, 240)])])
+        # Asleep 600 of 1000, late 240 and in the queue 100, 50 by its own CPU; 10 ns of the serve time on no CPU.
+        self.assertAlmostEqual(own.latency[("sleep",)], 0.60)
+        self.assertAlmostEqual(own.latency[("queue",)], 0.35)
+        self.assertAlmostEqual(own.latency[("own",)], 0.05)
+        self.assertAlmostEqual(sum(own.latency.values()), 1.0)
+
+    def test_a_full_core_is_divided_by_cpu_time(self):
+        own = self.account(plan(BURN, runtime="go"), [(500, 0, 400_000, 400_000, [(400_000, 300_000, 0)])] * 1000, 10**9)
+        self.assertEqual(own.station, "core")
+        self.assertAlmostEqual(own.rate[("burn", "sort_records")], 0.3)
+
+    def test_a_loop_that_waits_is_full_without_a_cpu(self):
+        request = (10**6, 0, 950_000, 50_000, [(900_000, 0, 0)])
+        own = self.account(plan(SLEEP), [request] * 1000, 5 * 10**7)
+        self.assertEqual(own.station, "loop")
+        self.assertAlmostEqual(own.rate[("sleep",)], 900 / 950)
+
+    def test_what_waited_for_a_stall_of_the_loop_waited_for_the_stall(self):
+        own = self.account(plan(BURN), [(2000, 1500, 100, 100, [(100, 100, 0)])], stalls=[(300, 1300)])
+        # In the queue from 400 to 1900, of which the stall took 400 to 1300.
+        self.assertAlmostEqual(own.latency[("stall",)], 900 / 1600)
+        self.assertAlmostEqual(own.latency[("queue",)], 600 / 1600)
+
+    def test_java_knows_its_queue_by_littles_law(self):
+        unknown = account.UNKNOWN
+        own = self.account(plan(SLEEP, runtime="java"), [(1000, unknown, 10**6, 0, [(10**6, 0, 0)])] * 1000)
+        # 4 connections for 1 s are 4 s; 1,000 requests slept 1 s of them.
+        self.assertAlmostEqual(own.latency[("queue",)], 0.75)
+
+    def test_the_slowest_requests_have_an_account_of_their_own(self):
+        fast = (1000, 0, 100, 100, [(100, 100, 0), (0, 0, 0)])
+        slow = (1000, 0, 10_000, 100, [(100, 100, 0), (9900, 0, 0)])
+        own = self.account(plan(BURN, SLEEP), [fast] * 990 + [slow] * 10)
+        self.assertEqual(own.tail_count, 10)
+        self.assertAlmostEqual(own.tail[("sleep",)], 0.99)
+        self.assertLess(own.latency[("sleep",)], 0.6)
+
+
+class Planning(unittest.TestCase):
+    def test_a_seed_makes_the_same_plan_again_and_another_seed_another(self):
+        self.assertEqual(planned.make_plan(5, "go"), planned.make_plan(5, "go"))
+        self.assertNotEqual(planned.make_plan(5, "go")["steps"], planned.make_plan(6, "go")["steps"])
+
+    def test_every_plan_can_be_written_for_its_server(self):
+        for runtime in planned.RUNTIMES:
+            for seed in range(300):
+                one = planned.make_plan(seed, runtime)
+                functions = [step["function"] for step in one["steps"] if step.get("function", "-") != "-"]
+                self.assertEqual(len(functions), len(set(functions)), one)
+                self.assertTrue({step["kind"] for step in one["steps"]} <= set(planned.KINDS[runtime]))
+                place = {"port": 1, "records": "r", "capacity": 8, "log": "l", "peers": [2] * 9,
+                         "files": dict.fromkeys(range(9), "f")}
+                text = planned.lines(one, place)
+                used = [int(line.split()[2]) for line in text.splitlines() if line.startswith("step")]
+                self.assertEqual(len(used), len(set(used)))
+                self.assertLess(max(used), len(planned.columns(one)))
+
+    def test_a_doubled_plan_differs_in_one_step(self):
+        one = planned.make_plan(5, "c")
+        other = planned.doubled(one, 0)
+        self.assertEqual(other["steps"][1:], one["steps"][1:])
+        self.assertNotEqual(other["steps"][0], one["steps"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()
