@@ -83,7 +83,7 @@ def rows_of(name, family, document):
         metric = next((e for e in proof.get("evidence", []) if e["role"] == "metric" and e.get("ratio")), None)
         if metric is None:
             continue
-        said = proof.get("predicted") or finding.get("prediction") or {}
+        said = (finding.get("prediction") or {}) | (proof.get("predicted") or {})
         yield {
             "case": name,
             "family": family,

@@ -182,6 +182,7 @@ mod tests {
             gain_unknown: None,
             worth_changing: true,
             predicted: None,
+            calibrated: None,
             proof: None,
         }
     }

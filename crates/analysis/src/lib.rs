@@ -72,7 +72,7 @@ pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use ledger::{Account, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
-pub use pasted::pasted_facts;
+pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use predict::{Brought, Calibrated, Calibration, Held, Named, NextLimit, WhatIf, held};
 pub use proof::{

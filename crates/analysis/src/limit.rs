@@ -5,7 +5,7 @@
 //! saturated Little's law says the rest: so many connections times so long a service time make that rate.
 
 use crate::observed::{
-    Case, CoreUse, GENERATOR, LoadThreadUse, Observed, Others, TaskUse, Window, named,
+    Case, CoreUse, GENERATOR, LoadThreadUse, Observed, Others, Sight, TaskUse, Window, named,
 };
 use crate::stats::share;
 use crate::words::{percent, plural, rate};
@@ -74,7 +74,8 @@ impl Evidence {
 
 /// Names what limits the load. `schedule_met` is about an open loop; a closed one has no schedule.
 pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Limits {
-    let saturated = saturated_task(case, observed);
+    let sight = &case.sight();
+    let saturated = saturated_task(sight, observed);
     let neighbour = match saturated {
         Some(_) => None,
         None => neighbour(observed),
@@ -82,12 +83,12 @@ pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -
     let generator = generator_limit(case, observed);
     let finding = saturated
         .or_else(|| neighbour.clone())
-        .or_else(|| full_cores(case, observed))
-        .or_else(|| crowded_task(case, observed))
-        .or_else(|| listen_queue_limit(case))
+        .or_else(|| full_cores(sight, observed))
+        .or_else(|| crowded_task(sight, observed))
+        .or_else(|| listen_queue_limit(sight))
         .or_else(|| shared_cores(observed))
         .or_else(|| generator.clone())
-        .or_else(|| network_limit(case))
+        .or_else(|| network_limit(sight))
         .or_else(|| starved_task(observed))
         .unwrap_or_else(|| nobody_saturated(case, observed, schedule_met));
     Limits {
@@ -97,20 +98,58 @@ pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -
     }
 }
 
+/// Names what is full where traffic was watched and no load made: the same stations by the same signs, without those
+/// that only a generator can tell.
+pub(crate) fn watched(sight: &Sight<'_>, observed: &Observed) -> Finding {
+    saturated_task(sight, observed)
+        .or_else(|| neighbour(observed))
+        .or_else(|| full_cores(sight, observed))
+        .or_else(|| crowded_task(sight, observed))
+        .or_else(|| listen_queue_limit(sight))
+        .or_else(|| network_limit(sight))
+        .or_else(|| starved_task(observed))
+        .unwrap_or_else(|| room_left(observed))
+}
+
+/// Nobody was full: what came was served with room.
+fn room_left(observed: &Observed) -> Finding {
+    let Some(task) = observed.tasks.first() else {
+        return Finding {
+            limit: Limit::Unknown,
+            resource: "",
+            why: "the server's threads were not seen, so nothing says who was busy".to_owned(),
+            remedy: "run prony on the server's host, as root or as the server's user".to_owned(),
+            evidence: Vec::new(),
+        };
+    };
+    Finding {
+        limit: Limit::OfferedLoad,
+        resource: "offered_load",
+        why: format!(
+            "the traffic that was there left room: the busiest server thread, {}, was at {}",
+            task.label(),
+            percent(task.busy)
+        ),
+        remedy: "watch it at its busiest, or load it to find its capacity".to_owned(),
+        evidence: idle_evidence(observed),
+    }
+}
+
 /// The target that the URL names, by name or by address; else the one that started last (a proxy starts
 /// after its backend). A server that listens at several addresses is recorded with one of them, so what was found
 /// behind a server never stands in for it.
-pub(crate) fn addressed<'a>(case: &Case<'a>) -> Option<&'a TargetRecord> {
-    let authority = authority(&case.spec.url);
+pub(crate) fn addressed<'a>(sight: &Sight<'a>) -> Option<&'a TargetRecord> {
+    let authority = authority(&sight.spec.url);
     let host = authority.rsplit_once(':').map_or(authority, |(h, _)| h);
-    case.targets
+    sight
+        .targets
         .iter()
         .find(|t| t.name == host || t.name == authority || t.address == authority)
         .or_else(|| {
             let found_behind = |t: &&TargetRecord| t.name.starts_with("upstream-");
-            case.targets.iter().rev().find(|t| !found_behind(t))
+            sight.targets.iter().rev().find(|t| !found_behind(t))
         })
-        .or(case.targets.last())
+        .or(sight.targets.last())
 }
 
 /// `host:port` of a URL.
@@ -119,31 +158,31 @@ pub(crate) fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or(rest)
 }
 
-fn resource_of(case: &Case<'_>, owner: &str) -> &'static str {
-    match addressed(case) {
-        Some(target) if target.name != owner && case.targets.len() > 1 => "backend",
+fn resource_of(sight: &Sight<'_>, owner: &str) -> &'static str {
+    match addressed(sight) {
+        Some(target) if target.name != owner && sight.targets.len() > 1 => "backend",
         _ => "worker",
     }
 }
 
-fn saturated_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+fn saturated_task(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
     let task = observed
         .tasks
         .iter()
         .find(|t| t.threads <= 1.0 && t.busy >= SATURATED)?;
-    Some(server_finding(case, observed, task, ""))
+    Some(server_finding(sight, observed, task, ""))
 }
 
 /// A thread with work all the time that got the larger part of it done: its own siblings or interrupts
 /// took the rest.
-fn crowded_task(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+fn crowded_task(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
     let task = observed
         .tasks
         .iter()
         .find(|t| t.had_no_time_off() && t.busy >= t.wait.unwrap_or(0.0))?;
     let wait = percent(task.wait.unwrap_or(0.0));
     let note = format!(", and waited for a CPU another {wait}");
-    Some(server_finding(case, observed, task, &note))
+    Some(server_finding(sight, observed, task, &note))
 }
 
 impl TaskUse {
@@ -222,7 +261,7 @@ impl Others {
 
 /// All cores that a target may use are full, and of its own work: several threads share them, or softirq
 /// work fills what the threads leave.
-fn full_cores(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+fn full_cores(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
     // Busiest first: that is the thread to name.
     let (task, cores, filling) = observed.tasks.iter().find_map(|task| {
         let cores = observed.cores_of(&task.cpus);
@@ -235,7 +274,7 @@ fn full_cores(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
         percent(filling.run),
         percent(filling.interrupts)
     );
-    let mut finding = server_finding(case, observed, task, &note);
+    let mut finding = server_finding(sight, observed, task, &note);
     let used = cores
         .iter()
         .filter_map(|c| Some((c, observed.cores.get(c)?)));
@@ -274,23 +313,27 @@ fn core_list(cores: &[u32]) -> String {
     format!("core{s} {}", numbers.join(","))
 }
 
-fn server_finding(case: &Case<'_>, observed: &Observed, task: &TaskUse, note: &str) -> Finding {
-    let resource = resource_of(case, &task.owner);
+fn server_finding(sight: &Sight<'_>, observed: &Observed, task: &TaskUse, note: &str) -> Finding {
+    let resource = resource_of(sight, &task.owner);
     let side = if resource == "backend" {
         "the backend's "
     } else {
         ""
     };
+    let room = match observed.loaded {
+        true => format!("; {}", head_room(observed)),
+        false => String::new(),
+    };
     Finding {
         limit: Limit::Server,
         resource,
         why: format!(
-            "{side}{} was busy {} of the time (user {}, system {}){note}; {}",
+            "{side}{} was busy {} of the time (user {}, system {}){note}{}",
             task.label(),
             percent(task.busy),
             percent(task.user),
             percent(task.system),
-            head_room(observed),
+            room,
         ),
         remedy: if resource == "backend" {
             "give the backend more workers or CPU; what stands before it is not the limit"
@@ -435,15 +478,15 @@ fn busiest_server(observed: &Observed) -> String {
 
 /// An overflow at the start only is the burst of the first connections; it must still grow in the second
 /// half of the window to be what limits.
-fn listen_queue_limit(case: &Case<'_>) -> Option<Finding> {
-    let window = Window::of(case.outcome);
-    let grown = |signal| window.grown(case.series, signal).unwrap_or(0.0);
+fn listen_queue_limit(sight: &Sight<'_>) -> Option<Finding> {
+    let window = sight.window;
+    let grown = |signal| window.grown(sight.series, signal).unwrap_or(0.0);
     let late = |signal| {
-        let grown = window.grown_in_second_half(case.series, signal);
+        let grown = window.grown_in_second_half(sight.series, signal);
         grown.unwrap_or(0.0) >= 1.0
     };
     let (overflows, drops) = (grown("tcp.listen_overflows"), grown("tcp.listen_drops"));
-    let full = full_listen_queue(case, &window);
+    let full = full_listen_queue(sight, &window);
     let lasting = late("tcp.listen_overflows") || late("tcp.listen_drops");
     if !lasting && full.is_none() {
         return None;
@@ -480,10 +523,10 @@ fn listen_queue_limit(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Address, length and limit of a listen queue that was full in at least a tenth of the samples.
-fn full_listen_queue(case: &Case<'_>, window: &Window) -> Option<(String, f64, f64)> {
-    named(case.series, "listen.queue").find_map(|queue| {
+fn full_listen_queue(sight: &Sight<'_>, window: &Window) -> Option<(String, f64, f64)> {
+    named(sight.series, "listen.queue").find_map(|queue| {
         let address = queue.label("address")?;
-        let backlog = named(case.series, "listen.backlog")
+        let backlog = named(sight.series, "listen.backlog")
             .find(|s| s.label("address") == Some(address))?
             .max(window.from, window.to)
             .filter(|b| *b > 0.0)?;
@@ -499,10 +542,10 @@ fn full_listen_queue(case: &Case<'_>, window: &Window) -> Option<(String, f64, f
     })
 }
 
-fn network_limit(case: &Case<'_>) -> Option<Finding> {
-    let window = Window::of(case.outcome);
-    let resent = window.grown(case.series, "tcp.retrans_segs")?;
-    let sent = window.grown(case.series, "tcp.out_segs")?;
+fn network_limit(sight: &Sight<'_>) -> Option<Finding> {
+    let window = sight.window;
+    let resent = window.grown(sight.series, "tcp.retrans_segs")?;
+    let sent = window.grown(sight.series, "tcp.out_segs")?;
     let lost = share(resent, sent)?;
     if lost < RETRANSMITTED || resent < FEWEST_RETRANSMITS {
         return None;

@@ -7,7 +7,7 @@
 
 use crate::Usage;
 use crate::stats::share;
-use record::{LoadOutcome, LoadSpec, Nanos, Series, TargetRecord};
+use record::{LoadOutcome, LoadSpec, Nanos, Series, TargetRecord, ThreadCost, TimeSpan};
 use std::collections::BTreeMap;
 
 /// Everything that a judgement may look at.
@@ -18,6 +18,33 @@ pub(crate) struct Case<'a> {
     pub spec: &'a LoadSpec,
     pub targets: &'a [TargetRecord],
     pub error_limit: f64,
+}
+
+/// What of it needs no load: the server's side over a window.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    pub window: Window,
+    pub series: &'a [Series],
+    pub spec: &'a LoadSpec,
+    pub targets: &'a [TargetRecord],
+    /// The load threads; empty without a load of ours.
+    pub threads: &'a [ThreadCost],
+    /// There was a load of ours.
+    pub loaded: bool,
+}
+
+impl<'a> Case<'a> {
+    /// The server's side of it.
+    pub(crate) fn sight(&self) -> Sight<'a> {
+        Sight {
+            window: Window::of(self.outcome),
+            series: self.series,
+            spec: self.spec,
+            targets: self.targets,
+            threads: &self.outcome.generator.threads,
+            loaded: true,
+        }
+    }
 }
 
 /// Label of prony's own threads.
@@ -149,24 +176,32 @@ pub(crate) struct Observed {
     pub generator: Vec<LoadThreadUse>,
     /// CPU seconds of all watched target processes; `None` when none was watched.
     pub target_cpu_s: Option<f64>,
+    /// There was a load of ours, so that what its threads did is a part of the answer.
+    pub loaded: bool,
     /// Cores that prony's own process used, its monitors included; 0 when it was not watched.
     own_cores: f64,
 }
 
 impl Observed {
     pub(crate) fn of(case: &Case<'_>) -> Self {
-        let window = Window::of(case.outcome);
-        let (own, mut tasks): (Vec<TaskUse>, Vec<TaskUse>) = tasks(case, &window)
+        Self::seen(&case.sight())
+    }
+
+    /// Who was busy in the window, with or without a load.
+    pub(crate) fn seen(sight: &Sight<'_>) -> Self {
+        let window = sight.window;
+        let (own, mut tasks): (Vec<TaskUse>, Vec<TaskUse>) = tasks(sight, &window)
             .into_iter()
             .partition(|task| task.owner == GENERATOR);
         tasks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
         let target_cpu_s = (!tasks.is_empty())
             .then(|| tasks.iter().map(|t| t.busy).sum::<f64>() * window.seconds());
         Self {
-            cores: cores(case.series, &window),
+            cores: cores(sight.series, &window),
             tasks,
-            generator: load_threads(case, &window),
+            generator: load_threads(sight, &window),
             target_cpu_s,
+            loaded: sight.loaded,
             own_cores: own.iter().map(|t| t.busy).sum(),
         }
     }
@@ -231,7 +266,7 @@ impl Observed {
     }
 
     /// What the report lists: all cores, the generator's threads, and the target threads that mattered.
-    pub(crate) fn usage(&self, case: &Case<'_>) -> Vec<Usage> {
+    pub(crate) fn usage(&self, sight: &Sight<'_>) -> Vec<Usage> {
         let cores = self.cores.iter().map(|(core, used)| Usage {
             owner: "host".to_owned(),
             name: format!("core {core}"),
@@ -246,9 +281,7 @@ impl Observed {
             utilization: t.busy,
             by_mode: modes(t.user, t.system),
             run_queue_wait: t.wait,
-            requests: case
-                .outcome
-                .generator
+            requests: sight
                 .threads
                 .iter()
                 .find(|cost| cost.tid == t.tid)
@@ -261,7 +294,7 @@ impl Observed {
             utilization: t.busy,
             by_mode: modes(t.user, t.system),
             run_queue_wait: t.wait,
-            requests: requests_of(t, case.targets),
+            requests: requests_of(t, sight.targets),
         });
         cores.chain(generator).chain(tasks).collect()
     }
@@ -281,7 +314,8 @@ fn requests_of(task: &TaskUse, targets: &[TargetRecord]) -> Option<u64> {
         .copied()
 }
 
-/// The measured part.
+/// The measured part of a load, or the window in which traffic was watched.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub from: Nanos,
     pub to: Nanos,
@@ -293,6 +327,18 @@ impl Window {
             from: outcome.measured_from,
             to: outcome.measured_to,
         }
+    }
+
+    pub(crate) fn spanning(span: TimeSpan) -> Self {
+        Self {
+            from: span.from,
+            to: span.to,
+        }
+    }
+
+    /// Whether a sample lies in it.
+    pub(crate) fn holds(&self, at: u64) -> bool {
+        (self.from.0..=self.to.0).contains(&at)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -430,15 +476,15 @@ fn signals(
     found
 }
 
-fn tasks(case: &Case<'_>, window: &Window) -> Vec<TaskUse> {
-    let threads = signals(case.series, &THREAD_SIGNALS, window);
+fn tasks(sight: &Sight<'_>, window: &Window) -> Vec<TaskUse> {
+    let threads = signals(sight.series, &THREAD_SIGNALS, window);
     let threads: Vec<TaskUse> = threads
         .iter()
-        .map(|(key, found)| thread_use(key, found, case.targets))
+        .map(|(key, found)| thread_use(key, found, sight.targets))
         .collect();
-    let rests: Vec<TaskUse> = signals(case.series, &PROCESS_SIGNALS, window)
+    let rests: Vec<TaskUse> = signals(sight.series, &PROCESS_SIGNALS, window)
         .iter()
-        .filter_map(|(key, found)| beside_threads(process_use(key, found, case), &threads))
+        .filter_map(|(key, found)| beside_threads(process_use(key, found, sight), &threads))
         .collect();
     threads.into_iter().chain(rests).collect()
 }
@@ -482,10 +528,10 @@ fn thread_use(key: &TaskKey, found: &TaskSignals, targets: &[TargetRecord]) -> T
     }
 }
 
-fn process_use(key: &TaskKey, found: &TaskSignals, case: &Case<'_>) -> TaskUse {
+fn process_use(key: &TaskKey, found: &TaskSignals, sight: &Sight<'_>) -> TaskUse {
     let get = |signal: &str| found.shares.get(signal).copied().unwrap_or(0.0);
-    let (from, to) = (case.outcome.measured_from, case.outcome.measured_to);
-    let mut threads = named(case.series, "process.threads");
+    let (from, to) = (sight.window.from, sight.window.to);
+    let mut threads = named(sight.series, "process.threads");
     let threads = threads.find(|s| s.label("pid") == Some(&key.1.to_string()));
     let (user, system) = (get("process.cpu_user_s"), get("process.cpu_system_s"));
     TaskUse {
@@ -494,7 +540,7 @@ fn process_use(key: &TaskKey, found: &TaskSignals, case: &Case<'_>) -> TaskUse {
         system,
         threads: threads.and_then(|s| s.max(from, to)).unwrap_or(1.0),
         source: "/proc/PID/stat",
-        ..idle_task(key, &found.name, case.targets)
+        ..idle_task(key, &found.name, sight.targets)
     }
 }
 
@@ -525,16 +571,15 @@ fn idle_task((owner, pid, tid): &TaskKey, name: &str, targets: &[TargetRecord]) 
     }
 }
 
-fn load_threads(case: &Case<'_>, window: &Window) -> Vec<LoadThreadUse> {
-    let waits = signals(case.series, &["thread.run_queue_wait_s"], window);
+fn load_threads(sight: &Sight<'_>, window: &Window) -> Vec<LoadThreadUse> {
+    let waits = signals(sight.series, &["thread.run_queue_wait_s"], window);
     let wait_of = |tid: i32| {
         waits
             .iter()
             .find(|((owner, _, found), _)| owner == GENERATOR && *found == tid)
             .and_then(|(_, task)| task.shares.values().next().copied())
     };
-    case.outcome
-        .generator
+    sight
         .threads
         .iter()
         .map(|cost| {

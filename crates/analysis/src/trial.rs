@@ -98,8 +98,8 @@ fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> T
         foreign_cores: observed
             .foreign_cores()
             .filter(|_| outcome.measured() >= SHORTEST_WATCHED),
-        counted_by_server: counted_by_server(outcome, limit::addressed(case)),
-        usage: observed.usage(case),
+        counted_by_server: counted_by_server(outcome, limit::addressed(&case.sight())),
+        usage: observed.usage(&case.sight()),
         steady,
         littles_law: match record.load.arrival.offered_per_s() {
             None => limit::littles_law(case),

@@ -1,7 +1,7 @@
 //! One load's verdict: what limits it, and before that whether its figures may be used at all.
 
 use crate::limit::{self, Finding};
-use crate::observed::{Case, Observed};
+use crate::observed::{Case, Observed, Sight};
 use crate::validity::{self, Schedule};
 use crate::{Limit, Verdict};
 use record::{LoadOutcome, LoadSpec, Series, TargetRecord};
@@ -43,6 +43,11 @@ pub(crate) fn judge(case: &Case<'_>, observed: &Observed) -> Verdict {
         Some(refusal) => verdict(refusal, false),
         None => verdict(limits.finding, true),
     }
+}
+
+/// What limits a server whose traffic was watched. There is no load whose figures could be invalid.
+pub(crate) fn judge_watched(sight: &Sight<'_>, observed: &Observed) -> Verdict {
+    verdict(limit::watched(sight, observed), true)
 }
 
 fn verdict(finding: Finding, valid: bool) -> Verdict {

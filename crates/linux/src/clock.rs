@@ -12,6 +12,11 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time that all threads of this process have used, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// The clocks used here exist on every Linux.
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
@@ -30,7 +35,7 @@ mod tests {
 
     #[test]
     fn never_runs_backwards() {
-        for clock in [monotonic_ns, thread_cpu_ns] {
+        for clock in [monotonic_ns, thread_cpu_ns, process_cpu_ns] {
             let (a, b) = (clock(), clock());
             assert!(b >= a && a > 0);
         }

@@ -95,6 +95,27 @@ pub struct Profiler {
     unavailable: Vec<Unavailable>,
 }
 
+/// Samples that were taken and are not followed yet.
+#[derive(Debug)]
+pub struct EndedProfile {
+    profiler: Profiler,
+    collected: Collected,
+    /// When the sampling ended, ns.
+    end: u64,
+}
+
+impl EndedProfile {
+    /// Samples that the kernel took.
+    pub fn samples(&self) -> u64 {
+        self.collected.events
+    }
+
+    /// Follows the stacks and names them.
+    pub fn fold(self) -> Profiled {
+        self.profiler.fold(self.collected, self.end)
+    }
+}
+
 /// A profile, what it lacks and what it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profiled {
@@ -182,7 +203,12 @@ impl Profiler {
     }
 
     /// Ends the sampling, follows the stacks and names them.
-    pub fn stop(mut self) -> Profiled {
+    pub fn stop(self) -> Profiled {
+        self.end().fold()
+    }
+
+    /// Ends the sampling. To follow and name the stacks takes more CPU than to sample them, and can wait.
+    pub fn end(mut self) -> EndedProfile {
         let end = linux::clock::monotonic_ns();
         self.ended.store(true, Ordering::Release);
         let collected = match self.reader.take().map(JoinHandle::join) {
@@ -196,7 +222,11 @@ impl Profiler {
                 Collected::default()
             }
         };
-        self.fold(collected, end)
+        EndedProfile {
+            profiler: self,
+            collected,
+            end,
+        }
     }
 
     fn fold(mut self, mut collected: Collected, end: u64) -> Profiled {

@@ -103,6 +103,27 @@ impl Recorder {
         })
     }
 
+    /// What was recorded so far.
+    pub fn all(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Forgets samples of before `at`, but for the last one of each series before it: growth from `at` on stays known.
+    /// A series that ended long ago is emptied, and so left out at the end.
+    pub fn forget_before(&mut self, at: Nanos) {
+        for series in &mut self.series {
+            let after = series.at_ns.partition_point(|&t| t < at.0);
+            let ended = after == series.at_ns.len();
+            let forgotten = if ended {
+                after
+            } else {
+                after.saturating_sub(1)
+            };
+            series.at_ns.drain(..forgotten);
+            series.values.drain(..forgotten);
+        }
+    }
+
     /// What was recorded; a series without a sample is left out.
     pub fn finish(self) -> (Vec<Series>, Vec<Unavailable>) {
         let mut series = self.series;
@@ -176,6 +197,22 @@ mod tests {
         assert_eq!(series[0].at_ns, [1, 3]);
         assert_eq!(series[0].values, [10.0, 12.0]);
         assert_eq!(series[0].label("core"), Some("0"));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_growth_from_then_on() {
+        let mut out = Recorder::default();
+        let (id, ended) = (out.series(&SIGNAL, &[]), out.series(&SIGNAL, &[]));
+        for at in 1..=10 {
+            out.push(id, Nanos(at), at as f64 * 2.0);
+        }
+        out.push(ended, Nanos(2), 1.0);
+        out.forget_before(Nanos(7));
+        out.push(id, Nanos(11), 22.0);
+        let (series, _) = out.finish();
+        assert_eq!(series.len(), 1);
+        assert_eq!(series[0].at_ns, [6, 7, 8, 9, 10, 11]);
+        assert_eq!(series[0].delta(Nanos(7), Nanos(11)), Some(8.0));
     }
 
     #[test]

@@ -117,6 +117,16 @@ impl Sampler {
         self.cost.expected_share = Some(share);
     }
 
+    /// What was sampled so far.
+    pub fn series(&self) -> &[record::Series] {
+        self.out.all()
+    }
+
+    /// Forgets samples of before `at`, but for the last one of each series before it.
+    pub fn forget_before(&mut self, at: Nanos) {
+        self.out.forget_before(at);
+    }
+
     /// Records a gap that the sampler's owner knows of.
     pub fn unavailable(&mut self, what: &str, error: &MonitorError) {
         self.out.unavailable(what, error);

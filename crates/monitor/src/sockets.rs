@@ -51,6 +51,22 @@ pub const MEDIANS: [Signal; 7] = [
     Signal::gauge("socket.app_limited_share", "share", "sock_diag"),
 ];
 
+/// Connections of clients in the middle of something. The kernel keeps for each when data came last and when some was
+/// sent last, in ticks of up to 4 ms: data that came later than the last was sent is a request that is open.
+pub const OPEN: [Signal; 2] = [
+    Signal::gauge("socket.open_requests", "connections", "sock_diag"),
+    Signal::gauge("socket.slow_readers", "connections", "sock_diag"),
+];
+
+/// Open requests by age: `over_ms` up to twice that.
+pub const AGES: [Signal; 1] = [Signal::gauge(
+    "socket.open_by_age",
+    "connections",
+    "sock_diag",
+)];
+/// Lower ends of the ages that are counted, ms; the last has no upper end.
+const AGES_MS: [u32; 12] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
+
 /// Connections to one upstream peer.
 pub const PEER: [Signal; 1] = [Signal::gauge(
     "socket.peer_connections",
@@ -100,6 +116,11 @@ struct Info {
     app_limited: bool,
     mss: u32,
     unacked: u32,
+    /// Time since data was sent, and since some came, ms.
+    sent_ago_ms: u32,
+    came_ago_ms: u32,
+    /// Written and not sent yet: the peer's window, or the path's, holds it back.
+    unsent_bytes: u32,
     rtt_us: u32,
     cwnd: u32,
     retransmits: u32,
@@ -136,6 +157,9 @@ impl Info {
             app_limited: bytes.get(7)? & app_limited_bit != 0,
             mss: read_u32(bytes, 16)?,
             unacked: read_u32(bytes, 24)?,
+            sent_ago_ms: read_u32(bytes, 44)?,
+            came_ago_ms: read_u32(bytes, 52)?,
+            unsent_bytes: read_u32(bytes, 144)?,
             rtt_us: read_u32(bytes, 68)?,
             cwnd: read_u32(bytes, 80)?,
             retransmits: read_u32(bytes, 100)?,
@@ -144,6 +168,13 @@ impl Info {
             rwnd_limited_us: read_u64(bytes, 176)?,
             sndbuf_limited_us: read_u64(bytes, 184)?,
         })
+    }
+}
+
+impl Info {
+    /// Data came, and nothing was sent since.
+    fn is_open(&self) -> bool {
+        self.came_ago_ms < self.sent_ago_ms
     }
 }
 
@@ -186,6 +217,27 @@ impl Totals {
             count(SYN_SENT),
             self.cut as f64,
         ]
+    }
+
+    fn established(&self) -> impl Iterator<Item = &Info> {
+        let all = self.connections.iter();
+        let established = all.filter(|c| c.state == ESTABLISHED);
+        established.filter_map(|c| c.info.as_ref())
+    }
+
+    /// The values of [`OPEN`].
+    fn open(&self) -> [f64; 2] {
+        let open = self.established().filter(|info| info.is_open()).count();
+        let held = self.established().filter(|info| info.unsent_bytes > 0);
+        [open as f64, held.count() as f64]
+    }
+
+    /// Open requests in the class of ages that begins at `AGES_MS[i]`.
+    fn open_by_age(&self, i: usize) -> f64 {
+        let to = AGES_MS.get(i + 1).copied().unwrap_or(u32::MAX);
+        let open = self.established().filter(|info| info.is_open());
+        let aged = open.filter(|info| (AGES_MS[i]..to).contains(&info.came_ago_ms));
+        aged.count() as f64
     }
 
     /// The values of [`MEDIANS`]; `None` when no connection is established.
@@ -285,6 +337,8 @@ pub struct Sockets {
     sums: Rows<(usize, &'static str), 11>,
     medians: Rows<(usize, &'static str), 7>,
     peers: Rows<(usize, SocketAddr), 1>,
+    open: Rows<usize, 2>,
+    ages: Rows<(usize, usize), 1>,
     gave_up: bool,
 }
 
@@ -316,6 +370,8 @@ impl Sockets {
             sums: Rows::new(SUMS),
             medians: Rows::new(MEDIANS),
             peers: Rows::new(PEER),
+            open: Rows::new(OPEN),
+            ages: Rows::new(AGES),
             gave_up: false,
         }
     }
@@ -435,6 +491,18 @@ impl Sockets {
             self.sums.push(key, labels, at, totals.values(), out);
             if let Some(medians) = totals.medians() {
                 self.medians.push(key, labels, at, medians, out);
+            }
+            if key.1 == CLIENT {
+                self.open.push(&key.0, labels, at, totals.open(), out);
+                for (i, over_ms) in AGES_MS.iter().enumerate() {
+                    let labels = || {
+                        let mut all = labels();
+                        all.push(("over_ms", over_ms.to_string()));
+                        all
+                    };
+                    let open = totals.open_by_age(i);
+                    self.ages.push(&(key.0, i), labels, at, [open], out);
+                }
             }
         }
         for (key, count) in &seen.peers {
@@ -597,6 +665,8 @@ mod tests {
         sockets.sums = Rows::new(SUMS);
         sockets.medians = Rows::new(MEDIANS);
         sockets.peers = Rows::new(PEER);
+        sockets.open = Rows::new(OPEN);
+        sockets.ages = Rows::new(AGES);
         sockets.push(&seen, Nanos(2), &mut out);
         let (series, unavailable) = out.finish();
         assert_eq!(unavailable, []);
@@ -613,6 +683,66 @@ mod tests {
             .unwrap();
         assert_eq!(peer.values, [3.0]);
         drop(accepted);
+    }
+
+    #[test]
+    fn a_request_is_open_until_something_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let members = Members::new(&Root::default(), &[], None);
+        let slow = Nanos::SECOND;
+        let mut sockets = Sockets::new(&Root::default(), members, Diag::default(), &[], slow);
+        sockets.targets = vec!["web".to_owned()];
+        sockets.owners.listens.insert(address.port(), 0);
+        let mut open = || sockets.read().unwrap().classes[&(0, CLIENT)].open()[0];
+        assert_eq!(open(), 0.0, "a new connection has no request");
+        // The kernel's times have ticks of some ms: what happens within one has no order.
+        let mut until = |turn: &mut TcpStream, wanted: f64| {
+            let began = std::time::Instant::now();
+            while open() != wanted {
+                assert!(began.elapsed().as_secs() < 10, "never {wanted} open");
+                turn.write_all(b"x").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        };
+        until(&mut client, 1.0);
+        until(&mut server, 0.0);
+        until(&mut client, 1.0);
+    }
+
+    #[test]
+    fn open_requests_are_counted_by_age() {
+        let connection = |sent_ago_ms, came_ago_ms| Connection {
+            state: ESTABLISHED,
+            send_queue: 0,
+            receive_queue: 0,
+            info: Some(Info {
+                sent_ago_ms,
+                came_ago_ms,
+                ..Info::default()
+            }),
+            send_buffer: None,
+            receive_buffer: None,
+        };
+        let mut totals = Totals::default();
+        for (sent, came) in [
+            (9, 9),
+            (9, 8),
+            (90, 15),
+            (90, 70),
+            (10, 70),
+            (99_999, 99_998),
+        ] {
+            totals.take(connection(sent, came));
+        }
+        assert_eq!(totals.open()[0], 4.0);
+        let by_age: Vec<f64> = (0..AGES_MS.len()).map(|i| totals.open_by_age(i)).collect();
+        assert_eq!(
+            by_age,
+            [2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        );
     }
 
     #[test]

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Share of one core that sampling may take while something is timed. Samples that would take more come less often.
-const BUDGET: f64 = 0.02;
+/// Share of one core that sampling may take while something is timed, when nothing else is said. Samples that would take
+/// more come less often.
+pub const BUDGET: f64 = 0.02;
 
 /// Label `target` of prony's own process.
 pub const GENERATOR: &str = "generator";
@@ -58,6 +59,8 @@ pub struct WatchConfig {
     pub devices: Vec<String>,
     /// What is watched on request.
     pub extras: Extras,
+    /// Share of one core that sampling may take.
+    pub budget: f64,
 }
 
 impl Default for WatchConfig {
@@ -72,6 +75,7 @@ impl Default for WatchConfig {
             listen: Vec::new(),
             devices: Vec::new(),
             extras: Extras::default(),
+            budget: BUDGET,
         }
     }
 }
@@ -113,7 +117,7 @@ impl Watch {
         let mut sampler = Sampler::new(config, clock);
         sampler.sample_now(Pass::Edge);
         let took_s = sampler.sample_now(Pass::Fast);
-        let mut schedule = Schedule::new(config.interval, config.slow_interval);
+        let mut schedule = Schedule::new(config.interval, config.slow_interval, config.budget);
         schedule.hold_to_budget(took_s);
         sampler.expect(took_s / schedule.gap().as_secs_f64());
         let sampler = Arc::new(Mutex::new(sampler));
@@ -132,6 +136,16 @@ impl Watch {
             alive: Some(alive),
             thread,
         }
+    }
+
+    /// Shows the samples taken so far, while others are being taken.
+    pub fn look<T>(&self, at: impl FnOnce(&[Series]) -> T) -> T {
+        at(lock(&self.sampler).series())
+    }
+
+    /// Forgets samples of before `at`, but for the last one of each series before it: a watch without an end stays small.
+    pub fn forget_before(&self, at: Nanos) {
+        lock(&self.sampler).forget_before(at);
     }
 
     /// Ends the thread, takes the last sample, and returns what was seen.
@@ -207,10 +221,12 @@ struct Schedule {
     step: u32,
     /// The longest time between samples so far.
     widest: Duration,
+    /// Share of one core that samples may take.
+    budget: f64,
 }
 
 impl Schedule {
-    fn new(interval: Nanos, slow_interval: Nanos) -> Self {
+    fn new(interval: Nanos, slow_interval: Nanos, budget: f64) -> Self {
         // An interval of zero would keep a core busy with nothing but sampling.
         let interval_ns = interval.0.max(Nanos::MILLI.0);
         let slow_every = slow_interval.0.div_ceil(interval_ns).max(1);
@@ -219,6 +235,7 @@ impl Schedule {
             slow_every: u32::try_from(slow_every).unwrap_or(u32::MAX),
             step: 1,
             widest: Duration::from_nanos(interval_ns),
+            budget,
         }
     }
 
@@ -227,9 +244,9 @@ impl Schedule {
         self.interval.saturating_mul(self.step)
     }
 
-    /// Chooses the distance of the next sample by what the last one took, s of CPU, so that `BUDGET` holds.
+    /// Chooses the distance of the next sample by what the last one took, s of CPU, so that the budget holds.
     fn hold_to_budget(&mut self, took_s: f64) {
-        let step = (took_s / BUDGET / self.interval.as_secs_f64()).ceil();
+        let step = (took_s / self.budget / self.interval.as_secs_f64()).ceil();
         self.step = (step as u32).max(1);
         self.widest = self.widest.max(self.gap());
     }
@@ -263,7 +280,7 @@ mod tests {
 
     #[test]
     fn ticks_keep_to_the_schedule_and_late_ones_are_left_out() {
-        let schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND);
+        let schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND, BUDGET);
         let ms = Duration::from_millis;
         for (tick, elapsed, next) in [
             (0, ms(0), 1),
@@ -285,7 +302,7 @@ mod tests {
 
     #[test]
     fn dear_samples_come_less_often() {
-        let mut schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND);
+        let mut schedule = Schedule::new(Nanos::from_millis(100), Nanos::SECOND, BUDGET);
         let ms = Duration::from_millis;
         for (took_s, gap_ms, next) in [
             (0.001_9, 100, 1),
@@ -310,8 +327,11 @@ mod tests {
     #[test]
     fn one_tick_a_slow_interval_is_slow() {
         let passes = |interval_ms, slow_ms| {
-            let schedule =
-                Schedule::new(Nanos::from_millis(interval_ms), Nanos::from_millis(slow_ms));
+            let schedule = Schedule::new(
+                Nanos::from_millis(interval_ms),
+                Nanos::from_millis(slow_ms),
+                BUDGET,
+            );
             (1..=20)
                 .filter(|tick| schedule.pass(*tick) == Pass::Slow)
                 .collect::<Vec<_>>()

@@ -29,7 +29,7 @@ fn documented() -> BTreeMap<String, (String, String)> {
 }
 
 fn ours() -> Vec<Signal> {
-    let plain: [&[Signal]; 37] = [
+    let plain: [&[Signal]; 39] = [
         &cpu::CORE,
         &[cpu::FREQUENCY],
         &cpu::HOST,
@@ -46,6 +46,8 @@ fn ours() -> Vec<Signal> {
         &sockets::SUMS,
         &sockets::MEDIANS,
         &sockets::PEER,
+        &sockets::OPEN,
+        &sockets::AGES,
         &[process::OPEN_FILES_LIMIT],
         &[process::NICE],
         &conntrack::CONNTRACK,

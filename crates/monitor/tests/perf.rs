@@ -89,6 +89,7 @@ fn arm(pids: Vec<i32>) -> Probes {
             listens: Vec::new(),
         }],
         best_tier: Tier::PerfEvents,
+        allocator: false,
         root: Root::default(),
     })
 }

@@ -25,6 +25,7 @@ const REQUESTS: u64 = 300;
 
 fn config(pids: &[i32], listens: &[u16]) -> ProbeConfig {
     ProbeConfig {
+        allocator: true,
         targets: vec![ProbeTarget {
             target: "server".to_owned(),
             pids: pids.to_vec(),

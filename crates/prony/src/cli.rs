@@ -363,7 +363,13 @@ pub struct DiagnoseArgs {
     /// Watch the existing traffic instead of loading the server
     #[arg(long)]
     pub no_load: bool,
-    /// What another tool printed: strace -c, vmstat, wrk, ab, pidstat, sizes counted by `uniq -c`; may be repeated
+    /// The most that watching may take of the host's CPU
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = overhead)]
+    pub overhead: f64,
+    /// Count the calls of memory allocators too, each of which costs a trap
+    #[arg(long, requires = "no_load")]
+    pub allocator: bool,
+    /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
     pub from: Vec<PathBuf>,
     /// Prove the fix: load a changed and an unchanged copy of the server in turn
@@ -732,6 +738,16 @@ fn arrival(text: &str) -> Result<Process, String> {
     match typed::process(text).map_err(|e| e.to_string())? {
         Process::Closed => Err("`closed` is a load without --rate".to_owned()),
         process => Ok(process),
+    }
+}
+
+fn overhead(text: &str) -> Result<f64, String> {
+    let share = typed::percent(text).or_else(|| text.trim().parse().ok());
+    match share {
+        Some(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!(
+            "`{text}` is not a share of the host's CPU such as 1% or 0.01"
+        )),
     }
 }
 

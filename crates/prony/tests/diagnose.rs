@@ -483,6 +483,37 @@ fn pasted_artefacts_lead_to_the_buffers() {
 }
 
 #[test]
+fn pasted_output_that_does_not_reach_a_cause_exits_3_and_says_what_to_run() {
+    let bench = Bench::new();
+    let vmstat = bench.file(
+        "vmstat.txt",
+        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n \
+         0 47      0  20000   2044 169810    0    0  9000  8000  900  642  2  1  7 90  0\n",
+    );
+    let text = bench.diagnose(&["--from", vmstat.to_str().unwrap()]);
+    assert_eq!(text.code, Some(3), "{}", text.stderr);
+    let first = text.stdout.lines().next().unwrap();
+    assert!(
+        first.starts_with("unknown: Cannot be told from this"),
+        "{first}"
+    );
+    assert_says(
+        &text.stdout,
+        &["47 processes wait for a disk", "next:", "iostat"],
+    );
+    let document = bench.diagnose(&["--json", "--from", vmstat.to_str().unwrap()]);
+    assert_eq!(document.code, Some(3));
+    assert_eq!(first_cause(&document.json()), "unknown");
+    let log = bench.file(
+        "error.log",
+        "[alert] 1#1: 1024 worker_connections are not enough\n",
+    );
+    let told = bench.diagnose(&["--json", "--from", log.to_str().unwrap()]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(first_cause(&told.json()), "worker_connections_limit");
+}
+
+#[test]
 fn what_cannot_be_read_as_pasted_output_is_named() {
     let bench = Bench::new();
     let mut rubbish: Vec<u8> = (0..=255).cycle().take(70_000).collect();

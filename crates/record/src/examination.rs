@@ -28,6 +28,9 @@ pub struct Examination {
     /// Where requests spent their time, from a trace of sockets and threads; `None` when it was not taken.
     #[serde(default)]
     pub turns: Option<crate::Turns>,
+    /// The traffic that was there, when it was watched in place of a load of our own.
+    #[serde(default)]
+    pub watching: Option<crate::Watching>,
     /// What the timing pass' own monitors took.
     #[serde(default)]
     pub monitor_cost: Vec<ProbeCost>,

@@ -15,6 +15,7 @@ pub mod run;
 pub mod series;
 pub mod turns;
 pub mod units;
+pub mod watching;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
@@ -35,6 +36,7 @@ pub use run::{
 pub use series::{Kind, Series, Unavailable};
 pub use turns::{Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns};
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
+pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};
 
 use serde::{Deserialize, Serialize};
 

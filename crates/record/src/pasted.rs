@@ -6,7 +6,7 @@
 //! The surprise is the divisor. `strace -c` does not know how many requests there were; a server that does the same for
 //! each request betrays it: [`requests_in`] looks for the count of which the others are whole multiples.
 
-use crate::Reported;
+use crate::{Profile, Reported};
 use std::collections::BTreeMap;
 
 /// Counted sizes of one call: how often each was returned.
@@ -106,6 +106,79 @@ impl Table {
     }
 }
 
+/// A row of what a tool printed, by the name that it has there: a function, a process, a disk, a state of sockets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// As printed.
+    pub label: String,
+    /// Where it belongs: the library of a function, the address of a socket; empty when it does not say.
+    pub place: String,
+    /// Its part of the whole that the tool divides, 0 to 1; a count for rows of sockets.
+    pub share: f64,
+}
+
+/// What one call of a tool printed, reduced to numbers with names.
+///
+/// The names are ours and the same however the tool's version spells them. A figure that the text does not hold is
+/// absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Artefact {
+    /// Tool as a person calls it: `netstat -s`, `perf report`.
+    pub tool: String,
+    /// First line, from 1.
+    pub line: u32,
+    /// Numbers by name: `netstat.listen_overflows`, `curl.connect_s`.
+    pub figures: BTreeMap<String, f64>,
+    /// Rows, the largest first.
+    pub rows: Vec<Row>,
+    /// A profile: with whole stacks, or with one frame each where the tool prints functions alone.
+    pub profile: Option<Profile>,
+}
+
+impl Artefact {
+    /// Adds to a figure.
+    pub fn add(&mut self, name: &str, value: f64) {
+        *self.figures.entry(name.to_owned()).or_insert(0.0) += value;
+    }
+
+    /// Keeps the largest.
+    pub fn largest(&mut self, name: &str, value: f64) {
+        let held = self.figures.entry(name.to_owned()).or_insert(value);
+        *held = held.max(value);
+    }
+
+    /// Keeps the smallest.
+    pub fn smallest(&mut self, name: &str, value: f64) {
+        let held = self.figures.entry(name.to_owned()).or_insert(value);
+        *held = held.min(value);
+    }
+
+    /// The figure of that name.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.figures.get(name).copied()
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.figures.is_empty() && self.rows.is_empty() && self.profile.is_none()
+    }
+
+    /// Rows with the same name become one, and the largest stands first.
+    pub fn settle(&mut self) {
+        let mut sums: BTreeMap<(String, String), f64> = BTreeMap::new();
+        for row in self.rows.drain(..) {
+            *sums.entry((row.label, row.place)).or_insert(0.0) += row.share;
+        }
+        let rows = sums.into_iter().map(|((label, place), share)| Row {
+            label,
+            place,
+            share,
+        });
+        self.rows = rows.collect();
+        self.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    }
+}
+
 /// Everything that was recognised, each kind in the order in which it was pasted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pasted {
@@ -118,6 +191,8 @@ pub struct Pasted {
     pub pidstats: Vec<Table>,
     /// Load generators.
     pub loads: Vec<Reported>,
+    /// Everything else.
+    pub artefacts: Vec<Artefact>,
 }
 
 impl Pasted {
@@ -135,11 +210,19 @@ impl Pasted {
             ("pidstat", self.pidstats.len()),
             ("result of a load generator", self.loads.len()),
         ];
-        kinds
+        let mut kinds: Vec<(String, usize)> = kinds
             .iter()
             .filter(|(_, n)| *n > 0)
-            .map(|(kind, n)| format!("{n} x {kind}"))
-            .collect()
+            .map(|(kind, n)| ((*kind).to_owned(), *n))
+            .collect();
+        for artefact in &self.artefacts {
+            match kinds.iter_mut().find(|(kind, _)| *kind == artefact.tool) {
+                Some((_, n)) => *n += 1,
+                None => kinds.push((artefact.tool.clone(), 1)),
+            }
+        }
+        let named = kinds.iter().map(|(kind, n)| format!("{n} x {kind}"));
+        named.collect()
     }
 }
 

@@ -12,7 +12,9 @@ pub fn unit_of<'a>(signal: &str, unit: &'a str, values: &[f64]) -> (Unit, &'a st
     }
     let name = signal.split('{').next().unwrap_or(signal);
     let is_share = name.ends_with("share") || name.ends_with("utilization");
-    let is_plain = name.contains("per_request") || name.ends_with("count");
+    // What was shown in pasted output has its unit, or is a count.
+    let is_shown = unit.is_empty() && name.starts_with("seen.");
+    let is_plain = is_shown || name.contains("per_request") || name.ends_with("count");
     if is_share || (!is_plain && values.iter().all(|v| v.abs() <= 1.0)) {
         (Unit::Share, "")
     } else {
@@ -55,6 +57,7 @@ mod tests {
     #[test]
     fn a_plain_number_is_told_from_a_share() {
         for (signal, unit, value, threshold, want) in [
+            ("seen.vmstat.b", "", 1.0, Some(1.0), ("1", "1")),
             (
                 "read.upstream.per_request",
                 "1",

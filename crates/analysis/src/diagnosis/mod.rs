@@ -28,10 +28,13 @@ pub use catalogue::{
     FactOf, FactTier, Moves, ProofSignals, Scope, catalogue, use_catalogue,
 };
 pub use change::proposed_changes;
+pub(crate) use expression::{Expression, Template};
 pub use fact::{FactSet, FactView, Reading};
 pub use rank::fact_text;
+pub(crate) use rules::{Scene, Truth, condition};
 pub use signature_diff::{CallChange, signature_diff};
 pub use types::*;
+pub(crate) use work::{frames, works};
 
 use crate::ledger::{self, Ledger, LedgerCase};
 use crate::{TrialAnalysis, Verdict};
@@ -66,18 +69,18 @@ fn of_material(material: &Material<'_>) -> Diagnosis {
     let facts = facts::extract(material);
     let tier = material.examination().and_then(|e| e.signature.as_ref());
     let tier = tier.map(|s| s.tier).unwrap_or_default();
-    let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
     let ledger = ledger::ledger(&LedgerCase {
         examination: material.examination(),
         observed: material.observed.as_ref(),
         facts: &facts,
-        seconds: seconds.unwrap_or(0.0),
+        seconds: material.seconds().unwrap_or(0.0),
         requests: material.completed(),
     });
     let seen = Seen::Measured(ledger.map(Box::new));
     let mut diagnosis = conclude(&facts, material.verdict.as_ref(), seen, tier.name());
     let profiles = material.examination().map(|e| e.profiles.as_slice());
     crate::predict::predict(&mut diagnosis, &facts, profiles.unwrap_or_default());
+    crate::predict::calibrate(&mut diagnosis, &facts);
     diagnosis
 }
 

@@ -157,8 +157,10 @@ pub(crate) fn rank(
             let confidence = a.finding.confidence.total_cmp(&b.finding.confidence);
             specific(a).cmp(&specific(b)).then(confidence)
         });
-        // What another tool printed shows no more than what it shows.
-        let none = none.filter(|_| !pasted);
+        // What another tool printed shows no more than what it shows; where a server's time could be seen, only the
+        // account of it shows that nothing else takes it.
+        let shown = account.is_some() || station.name == "generator";
+        let none = none.filter(|_| !pasted && shown);
         findings.insert(0, nothing(facts, station, verdict, none, account));
     }
     ranked.findings = findings;
@@ -212,6 +214,7 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         gain_bound: Some(row.share),
         gain_unknown: None,
         predicted: None,
+        calibrated: None,
         worth_changing: true,
         proof: None,
     }
@@ -287,6 +290,7 @@ fn hold<'a>(
             gain_unknown: gain_unknown.filter(|_| worth == Worth::Unknown),
             worth_changing: worth == Worth::Measurable,
             predicted: None,
+            calibrated: None,
             proof: None,
         },
         cause,
@@ -496,6 +500,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         gain_unknown: None,
         worth_changing: false,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }
@@ -568,6 +573,7 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
         gain_unknown: None,
         worth_changing: true,
         predicted: None,
+        calibrated: None,
         proof: None,
     }
 }

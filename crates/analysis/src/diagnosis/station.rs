@@ -81,6 +81,7 @@ pub(crate) fn find(facts: &FactSet, verdict: Option<&Verdict>) -> Station {
     waiting(facts, front)
         .or_else(|| client_path(facts, front))
         .or_else(|| few_at_once(facts, front))
+        .or_else(|| held_back(facts, front))
         .unwrap_or_else(|| match verdict {
             Some(v) if v.limit == Limit::OfferedLoad => by_verdict("none", ""),
             Some(v) => station("unknown", "", v.why.clone()),
@@ -221,6 +222,27 @@ fn few_at_once(facts: &FactSet, front: &str) -> Option<Station> {
     (closed && busy < 0.85 && share > 0.0).then(|| {
         let why = format!(
             "about {slots:.1} requests are served at one time, {} of the connections, while the busiest worker runs {} of the time",
+            percent(share),
+            percent(busy)
+        );
+        station("limit", front, why)
+    })
+}
+
+/// Watched traffic: requests stand in the server for longer than its work and the waits that were seen.
+fn held_back(facts: &FactSet, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let share = view.value("traffic.explained_share")?;
+    let turn = view.value("traffic.turn_mean_ms")?;
+    let busy = view.value("worker.busiest")?;
+    let open = view.value("traffic.open_requests");
+    let open = open.map_or(String::new(), |n| {
+        format!("{n:.1} requests are open at one time; ")
+    });
+    (share < PARALLEL && busy < 0.85).then(|| {
+        let why = format!(
+            "{open}a request stands in the server for {turn:.1} ms, and work and waits that were seen are {} of that, while \
+             the busiest worker runs {} of the time",
             percent(share),
             percent(busy)
         );

@@ -911,3 +911,152 @@ fn older_records_name_the_single_client_otherwise() {
     let read: Examination = serde_json::from_str(&older).unwrap();
     assert_eq!(read.single_client, examination.single_client);
 }
+
+/// The trial as it is without a load of ours: the same window was watched, and the probes counted in half of it.
+fn without_load(mut trial: TrialRecord) -> TrialRecord {
+    let outcome = trial.outcome.take().unwrap();
+    let middle = outcome.measured_from + record::Nanos(outcome.measured().0 / 2);
+    let examination = trial.examination.get_or_insert_default();
+    examination.single_client = None;
+    examination.watching = Some(record::Watching {
+        window: record::TimeSpan {
+            from: outcome.measured_from,
+            to: outcome.measured_to,
+        },
+        counted: Some(record::TimeSpan {
+            from: middle,
+            to: outcome.measured_to,
+        }),
+        ..record::Watching::default()
+    });
+    trial
+}
+
+/// Counters that every trial has.
+fn with_counters(mut trial: TrialRecord) -> TrialRecord {
+    for (signal, per_s) in [
+        ("tcp.out_segs", 2_000.0),
+        ("tcp.retrans_segs", 4.0),
+        ("tcp.listen_overflows", 0.5),
+        ("pressure.memory_some_s", 0.1),
+        ("host.context_switches", 5_000.0),
+        ("vm.swap_in", 3.0),
+    ] {
+        trial.series.push(crate::samples::counter(signal, per_s));
+    }
+    for (signal, per_s) in [("cgroup.throttled_s", 0.02), ("cgroup.cpu_s", 0.4)] {
+        let series = crate::samples::counter(signal, per_s);
+        trial.series.push(series.with("target", "web"));
+    }
+    trial
+}
+
+#[test]
+fn growth_over_the_window_needs_no_load() {
+    let calls = vec![call("read", FdClass::Client, 1_000, 60)];
+    let loaded = with_counters(with_calls(trial(0.5), calls));
+    let watched = without_load(loaded.clone());
+    let (loaded, watched) = (facts_of(&loaded, &[], 0.01), facts_of(&watched, &[], 0.01));
+    let growth = |name: &str| {
+        let families = [
+            "cpu.",
+            "worker.",
+            "core.",
+            "host.",
+            "tcp.",
+            "pressure.",
+            "cgroup.",
+            "vm.",
+            "call.",
+        ];
+        // Slices of the load tell the machine's speeds; and without a load of ours its threads are somebody else's.
+        let of_the_load = name.starts_with("host.slow_") || name == "host.foreign_cores";
+        families.iter().any(|f| name.starts_with(f)) && !of_the_load
+    };
+    let (mut known, mut differ) = (0, Vec::new());
+    for fact in loaded.values(catalogue()) {
+        let of_requests = fact.name.ends_with("_per_request") && !fact.name.starts_with("call.");
+        if !growth(&fact.name) || of_requests || fact.value.is_none() {
+            continue;
+        }
+        known += 1;
+        let found = watched.view(&fact.target).value(&fact.name);
+        if found != fact.value {
+            differ.push((fact.name, fact.value, found));
+        }
+    }
+    assert_eq!(differ, []);
+    assert!(known >= 25, "{known}");
+}
+
+#[test]
+fn a_rate_is_carried_from_the_counting_pass_to_the_window() {
+    let calls = vec![call("read", FdClass::Client, 1_000, 60)];
+    let mut record = without_load(with_counters(with_calls(trial(0.5), calls)));
+    let rate = |record: &TrialRecord| {
+        let facts = facts_of(record, &[], 0.01);
+        let view = facts.view("");
+        (
+            view.value("client.rate_per_s"),
+            view.source("client.rate_per_s").to_owned(),
+        )
+    };
+    let window = record
+        .examination
+        .as_ref()
+        .unwrap()
+        .watching
+        .as_ref()
+        .unwrap()
+        .window;
+    let seconds = window.length().as_secs_f64();
+    // 1,000 requests in half of the window, in which half of the segments were sent.
+    let (found, source) = rate(&record);
+    assert!(
+        (found.unwrap() - 2_000.0 / seconds).abs() < 1e-6,
+        "{found:?}"
+    );
+    assert!(source.contains("segments"), "{source}");
+    // Without the segments what is left is the rate under the probes.
+    record.series.retain(|s| s.signal != "tcp.out_segs");
+    let (found, source) = rate(&record);
+    assert!((found.unwrap() - 1_000.0).abs() < 1e-6, "{found:?}");
+    assert!(!source.contains("segments"), "{source}");
+    // And where nothing was counted there is no rate, and no zero.
+    record.examination.as_mut().unwrap().signature = None;
+    assert_eq!(rate(&record).0, None);
+}
+
+#[test]
+fn a_full_worker_is_a_full_worker_without_a_load() {
+    let calls = || vec![call("read", FdClass::Client, 1_000, 60)];
+    for (busy, name) in [(0.99, "worker"), (0.4, "none")] {
+        let mut record = without_load(with_counters(with_calls(trial(busy), calls())));
+        record.series.retain(|s| s.signal != "tcp.listen_overflows");
+        let diagnosis = diagnose(&record, &[], 0.01);
+        assert_eq!(diagnosis.station.name, name, "{:?}", diagnosis.station);
+        assert!(
+            !diagnosis.station.why.contains("generator"),
+            "{:?}",
+            diagnosis.station
+        );
+    }
+}
+
+#[test]
+fn what_only_a_client_knows_is_never_a_number() {
+    let record = without_load(with_counters(with_calls(trial(0.5), Vec::new())));
+    let facts = facts_of(&record, &[], 0.01);
+    for name in [
+        "client.fairness",
+        "client.unanswered_share",
+        "client.queueing_ratio",
+    ] {
+        match facts.view("").reading(name) {
+            Reading::Known(value) => panic!("{name}: {value}"),
+            Reading::NotApplicable(why) | Reading::Unknown(why) => {
+                assert!(why.contains("clients know it"), "{name}: {why}");
+            }
+        }
+    }
+}

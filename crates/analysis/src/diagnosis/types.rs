@@ -1,7 +1,7 @@
 //! What a diagnosis says, as data.
 
 use super::signature_diff::CallChange;
-use crate::predict::{Held, WhatIf};
+use crate::predict::{Calibrated, Held, WhatIf};
 use crate::{Evidence, Metric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,8 +104,12 @@ pub struct Finding {
     pub title: String,
     /// Target that it concerns; empty for the host, the client or the path between.
     pub target: String,
-    /// 0 to 1.
+    /// 0 to 1: the share of recorded cases that were right where `calibrated` is there; else the rules' own score,
+    /// which is no frequency.
     pub confidence: f64,
+    /// The recorded cases that the confidence was learned from; left out where there were too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
     /// How far it has been shown.
     pub status: Status,
     /// In one or two sentences with the numbers: what happens and why it costs.

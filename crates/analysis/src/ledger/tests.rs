@@ -396,6 +396,7 @@ fn finding(cause: &str) -> Finding {
         gain_bound: None,
         gain_unknown: None,
         predicted: None,
+        calibrated: None,
         worth_changing: true,
         proof: None,
     }

@@ -178,9 +178,11 @@ impl Calibration {
     }
 
     /// By how much, in units of `scale`, the logarithm of a measured ratio lies outside of its row at most nine times
-    /// in ten; negative where rows are wider than they need be. `None` with too few measured changes of other families.
-    pub(crate) fn widening(&self, left_out: &str) -> Option<Widening> {
-        let others = self.brought.iter().filter(|b| b.family != left_out);
+    /// in ten; negative where rows are wider than they need be. `None` with too few changes of this metric and of other
+    /// families.
+    pub(crate) fn widening(&self, metric: &str, left_out: &str) -> Option<Widening> {
+        let of_others = |b: &&Brought| b.family != left_out && b.metric == metric;
+        let others = self.brought.iter().filter(of_others);
         let mut outside: Vec<f64> = others.map(Brought::outside).collect();
         outside.sort_by(f64::total_cmp);
         let n = outside.len();
@@ -367,7 +369,7 @@ mod tests {
                     brought: changes(&mut random, 30, error),
                     ..Calibration::default()
                 };
-                let widening = calibration.widening("go").unwrap();
+                let widening = calibration.widening("", "go").unwrap();
                 for new in changes(&mut random, 20, error) {
                     let point = (new.net.0 * new.net.1).sqrt();
                     let (low, high) = widening.around(new.net, point, new.noise);
@@ -382,6 +384,6 @@ mod tests {
             brought: changes(&mut random, 8, 0.1),
             ..Calibration::default()
         };
-        assert_eq!(few.widening("go"), None);
+        assert_eq!(few.widening("", "go"), None);
     }
 }

@@ -35,6 +35,8 @@ const CLOSED: &str = "closed queueing network, MVA";
 const OPEN: &str = "open queueing network, M/G/1";
 /// A row takes at most this: what is left is at least the server's reading and writing.
 const MOST: f64 = 0.98;
+/// A rate so many times as high as the measured one is out of reach of what was measured.
+const FARTHEST: f64 = 10.0;
 /// What a place must be busy for at the new rate to be named as full.
 const FULL: f64 = 0.9;
 
@@ -57,9 +59,8 @@ enum Effect {
 
 /// Adds to every finding that may gain what its change would bring.
 pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Profile]) {
-    let model = Model::of(facts);
-    let front = facts.targets.first().map_or("", String::as_str);
-    let family = facts.servers.get(front).map_or("", |s| s.kind.as_str());
+    let (model, capped) = (Model::of(facts), Model::capped(facts));
+    let family = family(facts);
     let station = diagnosis.station.name.clone();
     let findings = diagnosis.findings.iter_mut();
     let named = findings.filter(|f| f.may_gain() && f.cause != "none" && f.cause != "unknown");
@@ -69,7 +70,11 @@ pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Pr
         };
         let metric = judged_by(&cause.name, &station, facts).metric;
         let effect = effect(cause, finding, facts, profiles);
-        let said = effect.and_then(|effect| what_if(metric, &effect, &model, facts));
+        let said = effect.and_then(|effect| {
+            let of_cap = matches!(effect, Effect::Cap { .. });
+            let model = if of_cap { &capped } else { &model };
+            what_if(metric, &effect, model, facts)
+        });
         finding.predicted = Some(match said {
             Ok(mut said) => {
                 widen(&mut said, facts, family);
@@ -77,6 +82,34 @@ pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Pr
             }
             Err(why) => withheld(metric, why),
         });
+    }
+}
+
+/// Puts the share of recorded cases that were right in place of the rules' scores, where enough were recorded of other
+/// families of servers.
+pub(crate) fn calibrate(diagnosis: &mut Diagnosis, facts: &FactSet) {
+    let family = family(facts);
+    for (at, finding) in diagnosis.findings.iter_mut().enumerate() {
+        let class = match (at, finding.cause.as_str()) {
+            (_, "unknown") => continue,
+            (0, "none") => "none",
+            (0, _) => "cause",
+            _ => "further",
+        };
+        finding.calibrated = calibration().confidence(class, finding.confidence, family);
+        if let Some(found) = finding.calibrated {
+            finding.confidence = found.frequency();
+        }
+    }
+}
+
+/// The family of the server behind the URL, as calibrations call it.
+fn family(facts: &FactSet) -> &str {
+    let front = facts.targets.first().map_or("", String::as_str);
+    match facts.servers.get(front).map_or("", |s| s.kind.as_str()) {
+        "java" => "tomcat",
+        "php-fpm" => "php",
+        kind => kind,
     }
 }
 
@@ -225,6 +258,12 @@ fn what_if(
         (Metric::Rate, _) => {
             let model = model.as_ref().map_err(Clone::clone)?;
             let rate = rate.ok_or("the model has no place for what it takes")?;
+            if rate.1 > FARTHEST {
+                return Err(format!(
+                    "the rate would be {:.0} times as high: what a request costs so far from here was not measured",
+                    rate.1
+                ));
+            }
             (rate, of_arrivals(model))
         }
         (Metric::P50, _) => {
@@ -305,18 +344,13 @@ impl Effect {
                 center.demand = (center.demand - net * alone).max(0.0);
             }
             Effect::Cap { target } => {
-                model.slots = None;
+                model.places.retain(|p| p.kind != Kind::Cap);
                 if let Some(at) = model.cpu_of(target) {
                     let place = &mut model.places[at];
                     if place.held_back {
                         let servers = place.center.servers.unwrap_or(1.0);
                         place.center.servers = Some(servers.max(place.whole));
                     }
-                }
-                if let Some(at) = model.wait_place() {
-                    // What nothing explains is the cap's own delay.
-                    let place = &mut model.places[at];
-                    place.center.demand = place.explained;
                 }
             }
             Effect::Cores { target, net } => {
@@ -357,6 +391,7 @@ fn next_limit(model: &Model) -> Option<NextLimit> {
     let busy = |at: usize| model.places[at].center.spacing() * now;
     let narrowest = mva::narrowest(&model.centers())?;
     let full = model.slots.is_none() && busy(narrowest) >= FULL;
+    // What is full, or what caps, is what goes.
     let mut others = model.centers();
     if full {
         others[narrowest].demand = 0.0;
@@ -366,7 +401,7 @@ fn next_limit(model: &Model) -> Option<NextLimit> {
     Some(NextLimit {
         station: place.kind.station().to_owned(),
         target: match place.kind {
-            Kind::Generator | Kind::Wait => String::new(),
+            Kind::Generator | Kind::Wait | Kind::Cap => String::new(),
             _ => place.targets.join(", "),
         },
         at_ratio: 1.0 / (place.center.spacing() * now),
@@ -379,16 +414,202 @@ fn widen(said: &mut WhatIf, facts: &FactSet, family: &str) {
         return;
     };
     let noise = facts.view("").value("client.rate_spread").unwrap_or(0.0);
-    match calibration().widening(family) {
+    let words = match calibration().widening(said.metric.name(), family) {
         Some(widening) => {
-            said.interval = Some(widening.around(net, point, noise));
-            said.basis.push(format!(
-                "the interval's width is that of {} measured changes of other servers",
-                widening.changes
-            ));
+            let (low, high) = widening.around(net, point, noise);
+            let changes = widening.changes;
+            // One that holds "no change" too has nothing to say.
+            if low < 1.0 && high > 1.0 {
+                format!(
+                    "no interval: {changes} measured changes of other servers missed by more than this is worth"
+                )
+            } else {
+                said.interval = Some((low, high));
+                format!(
+                    "the interval's width is that of {changes} measured changes of other servers"
+                )
+            }
         }
-        None => said.basis.push(
-            "too few measured changes of other servers are recorded for an interval".to_owned(),
-        ),
+        None => "no interval: too few measured changes of other servers are recorded".to_owned(),
+    };
+    said.basis.push(words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Proof, ProofRatio};
+
+    /// A proxy whose core is full, at 10,000 requests/s: 100 us each, of which 80 its own; the generator takes 30.
+    fn facts() -> FactSet {
+        let mut facts = FactSet::default();
+        facts.targets = vec!["server".to_owned()];
+        for (name, value) in [
+            ("client.rate_per_s", 10_000.0),
+            ("client.connections", 32.0),
+            ("client.open_loop", 0.0),
+            ("client.pipeline", 1.0),
+            ("client.errors_share", 0.0),
+            ("client.mean_ms", 3.2),
+            ("client.p50_ms", 3.1),
+            ("client.single_client_mean_ms", 0.2),
+            ("client.generator_utilization", 0.3),
+            ("client.rate_spread", 0.02),
+        ] {
+            facts.known("", name, value, "load");
+        }
+        for (name, value) in [
+            ("cpu.us_per_request", 80.0),
+            ("cpu.cores_allowed", 1.0),
+            ("core.own_mean", 1.0),
+            ("core.own_foreign_share", 0.0),
+            ("core.own_generator_share", 0.0),
+            ("worker.busiest", 0.8),
+            ("profile.compression_share", 0.5),
+        ] {
+            facts.known("server", name, value, "/proc");
+        }
+        facts
+    }
+
+    fn compression() -> Finding {
+        serde_json::from_value(serde_json::json!({
+            "cause": "compression_level", "title": "", "target": "server", "confidence": 0.9, "status": "supported",
+            "why": "", "evidence": [], "remedy": "", "changes": [], "gain_bound": 0.5, "worth_changing": true,
+            "proof": null,
+        }))
+        .unwrap()
+    }
+
+    fn said(facts: &FactSet, metric: Metric, effect: &Effect) -> Result<WhatIf, String> {
+        what_if(metric, effect, &Model::of(facts), facts)
+    }
+
+    fn cpu(net: f64, whole: f64) -> Effect {
+        Effect::Cpu {
+            target: "server".to_owned(),
+            net,
+            whole,
+        }
+    }
+
+    #[test]
+    fn the_rate_rises_until_the_next_place_is_full() {
+        let facts = facts();
+        let found = said(&facts, Metric::Rate, &cpu(0.25, 0.5)).unwrap();
+        let (net, whole) = found.net.unwrap();
+        // 20 and 40 of 100 us go.
+        assert!(
+            (net - 1.25).abs() < 0.02 && (whole - 1.0 / 0.6).abs() < 0.03,
+            "{found:?}"
+        );
+        let next = found.next_limit.unwrap();
+        assert_eq!(next.station, "generator");
+        assert!((next.at_ratio - 10.0 / 3.0).abs() < 0.05, "{next:?}");
+        // All of its CPU time: now the generator is what limits, and not a rate five times as high.
+        let found = said(&facts, Metric::Rate, &cpu(0.98, 0.98)).unwrap();
+        let ratio = found.ratio.unwrap();
+        assert!(ratio > 2.5 && ratio < 10.0 / 3.0, "{ratio}");
+        let found = said(&facts, Metric::CpuPerRequest, &cpu(0.25, 0.5)).unwrap();
+        assert_eq!(found.net, Some((0.75, 0.5)));
+        let found = said(&facts, Metric::P50, &cpu(0.25, 0.5)).unwrap();
+        assert!((found.net.unwrap().0 - 0.8).abs() < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_predicts_no_rate() {
+        let mut odd = facts();
+        // Busy for half of the time, and nothing says what the other half is for.
+        odd.known("", "client.mean_ms", 9.0, "load");
+        let why = said(&odd, Metric::Rate, &cpu(0.25, 0.5)).unwrap_err();
+        assert!(why.contains("9.000 ms were measured"), "{why}");
+        // The account of CPU time needs no model.
+        assert!(said(&odd, Metric::CpuPerRequest, &cpu(0.25, 0.5)).is_ok());
+        let mut failing = facts();
+        failing.known("", "client.errors_share", 0.3, "load");
+        assert!(said(&failing, Metric::Rate, &cpu(0.25, 0.5)).is_err());
+        let mut skewed = facts();
+        skewed.known("", "client.p50_ms", 0.4, "load");
+        let why = said(&skewed, Metric::P50, &cpu(0.25, 0.5)).unwrap_err();
+        assert!(why.contains("median"), "{why}");
+        assert!(said(&skewed, Metric::P99, &cpu(0.25, 0.5)).is_err());
+    }
+
+    #[test]
+    fn a_bound_that_moves_with_no_number_is_no_row() {
+        let mut facts = facts();
+        let cause = catalogue().cause("compression_level").unwrap();
+        assert!(effect(cause, &compression(), &facts, &[]).is_ok());
+        facts.unknown("server", "profile.compression_share", "no profile");
+        let why = effect(cause, &compression(), &facts, &[]).unwrap_err();
+        assert!(why.contains("plain number"), "{why}");
+        let failing = catalogue().cause("fd_limit").unwrap();
+        assert!(effect(failing, &compression(), &facts, &[]).is_err());
+    }
+
+    #[test]
+    fn slots_and_caps_are_places() {
+        let mut facts = facts();
+        // Four threads that sleep 10 ms a request: 400/s, whatever waits before them.
+        for (name, value) in [
+            ("client.rate_per_s", 400.0),
+            ("client.mean_ms", 80.0),
+            ("client.single_client_mean_ms", 10.0),
+            ("client.generator_utilization", 0.01),
+        ] {
+            facts.known("", name, value, "load");
+        }
+        for (name, value) in [
+            ("cpu.us_per_request", 100.0),
+            ("core.own_mean", 0.04),
+            ("worker.busiest", 0.01),
+            ("blocked.sleep_us_per_request", 9_900.0),
+        ] {
+            facts.known("server", name, value, "probe");
+        }
+        let model = Model::of(&facts).unwrap();
+        assert!((model.slots.unwrap() - 4.0).abs() < 0.01);
+        // Half of the sleep away: twice as many.
+        let half = Effect::Wait { net: 0.5 };
+        let found = said(&facts, Metric::Rate, &half).unwrap();
+        assert!((found.ratio.unwrap() - 2.0).abs() < 0.1, "{found:?}");
+        // As many threads as connections: all 32 sleep at a time.
+        let cap = Effect::Cap {
+            target: "server".to_owned(),
+        };
+        let found = what_if(Metric::Rate, &cap, &Model::capped(&facts), &facts).unwrap();
+        assert!((found.ratio.unwrap() - 8.0).abs() < 0.3, "{found:?}");
+    }
+
+    #[test]
+    fn a_proof_is_held_against_what_was_said() {
+        let mut finding = compression();
+        let row = |signal: &str, ratio| ProofRatio {
+            role: "metric".to_owned(),
+            signal: signal.to_owned(),
+            unit: String::new(),
+            before: 1.0,
+            after: ratio,
+            ratio: Some(ratio),
+            interval: None,
+            as_predicted: true,
+        };
+        let proof = |signal, ratio| Proof {
+            result: "proved".to_owned(),
+            why: String::new(),
+            judged_by: None,
+            changes: Vec::new(),
+            evidence: vec![row(signal, ratio)],
+            calls: Vec::new(),
+            predicted: None,
+        };
+        assert_eq!(held(&finding, &proof("cpu_us_per_request", 0.6)), None);
+        let mut said = said(&facts(), Metric::CpuPerRequest, &cpu(0.25, 0.5)).unwrap();
+        said.interval = Some((0.45, 0.8));
+        finding.predicted = Some(said);
+        let within = |signal, ratio| held(&finding, &proof(signal, ratio)).unwrap().within;
+        assert_eq!(within("cpu_us_per_request", 0.6), Some(true));
+        assert_eq!(within("cpu_us_per_request", 0.9), Some(false));
+        assert_eq!(within("rate_per_s", 0.6), None);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Generator,
     /// No CPU of this host.
     Wait,
+    /// Something that lets only so many through.
+    Cap,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Upstream => "upstream",
             Kind::Generator => "generator",
             Kind::Wait => "blocked",
+            Kind::Cap => "limit",
         }
     }
 }
@@ -63,6 +66,19 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A place where no target spends CPU time, and nobody anything yet.
+    fn nobodys() -> Self {
+        Self {
+            kind: Kind::Wait,
+            targets: Vec::new(),
+            center: Center::delay(0.0),
+            explained: 0.0,
+            whole: 1.0,
+            held_back: false,
+            own: Vec::new(),
+        }
+    }
+
     /// CPU time that a target spends here per request, s.
     pub(crate) fn own(&self, target: &str) -> Option<f64> {
         let at = self.targets.iter().position(|t| t == target)?;
@@ -94,8 +110,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The network of the facts, or why there is none.
-    pub(crate) fn of(facts: &FactSet) -> Result<Self, String> {
+    /// The places of CPU time, or why there are none.
+    fn cpu(facts: &FactSet) -> Result<Self, String> {
         let run = facts.view("");
         let value = |name: &str| run.value(name);
         let rate = value("client.rate_per_s").filter(|r| *r > 0.0);
@@ -122,16 +138,42 @@ impl Model {
         {
             model.places.push(Place {
                 kind: Kind::Generator,
-                targets: Vec::new(),
                 center: Center::queue(busy / rate, 1.0),
-                explained: 0.0,
-                whole: 1.0,
-                held_back: false,
-                own: Vec::new(),
+                ..Place::nobodys()
             });
         }
+        Ok(model)
+    }
+
+    /// The network of the facts as it stands, or why it does not say what was measured.
+    pub(crate) fn of(facts: &FactSet) -> Result<Self, String> {
+        let mut model = Self::cpu(facts)?;
         model.wait(facts);
         model.hold();
+        model.say();
+        model.check(facts)?;
+        Ok(model)
+    }
+
+    /// The same where something lets only so many through that is no place of the network: one more place, as wide as
+    /// the measured rate. What a single client waits for without a reason is that place's doing.
+    pub(crate) fn capped(facts: &FactSet) -> Result<Self, String> {
+        let mut model = Self::cpu(facts)?;
+        model.wait(facts);
+        if let Some(at) = model.wait_place() {
+            model.places[at].center.demand = model.places[at].explained;
+        }
+        if !model
+            .places
+            .iter()
+            .any(|p| p.center.spacing() * model.rate >= FULL)
+        {
+            model.places.push(Place {
+                kind: Kind::Cap,
+                center: Center::queue(1.0 / model.rate, 1.0),
+                ..Place::nobodys()
+            });
+        }
         model.say();
         model.check(facts)?;
         Ok(model)
@@ -158,12 +200,9 @@ impl Model {
         if rest > 0.0 {
             self.places.push(Place {
                 kind: Kind::Wait,
-                targets: Vec::new(),
                 center: Center::delay(rest),
                 explained: known.max(turns.unwrap_or(0.0)).min(rest),
-                whole: 1.0,
-                held_back: false,
-                own: Vec::new(),
+                ..Place::nobodys()
             });
         }
     }
@@ -245,6 +284,7 @@ impl Model {
             let busy = percent(place.center.spacing() * self.rate);
             self.basis.push(match place.kind {
                 Kind::Wait => format!("a single client waits {us:.0} us beyond all CPU time"),
+                Kind::Cap => format!("something lets {:.0} requests/s through", self.rate),
                 Kind::Generator => format!("the generator {us:.1} us/request, {busy} busy"),
                 _ => format!(
                     "cores of {} {us:.1} us/request, {busy} busy",

@@ -60,13 +60,16 @@ impl<'a> Trial<'a> {
         let targets = &self.record.targets;
         match name {
             Some(name) => targets.iter().find(|t| t.name == name),
-            None => limit::addressed(&Case {
-                outcome: self.outcome()?,
-                series: &self.record.series,
-                spec: &self.record.load,
-                targets,
-                error_limit: self.error_limit,
-            }),
+            None => {
+                let case = Case {
+                    outcome: self.outcome()?,
+                    series: &self.record.series,
+                    spec: &self.record.load,
+                    targets,
+                    error_limit: self.error_limit,
+                };
+                limit::addressed(&case.sight())
+            }
         }
     }
 

@@ -105,7 +105,7 @@ pub(crate) struct EbpfProbes {
     sees_sockets: bool,
     sees_arrivals: bool,
     /// While it is open, the kernel keeps account of the programs' time.
-    _stats: Option<OwnedFd>,
+    stats: Option<OwnedFd>,
     armed_ns: u64,
 }
 
@@ -157,8 +157,16 @@ impl EbpfProbes {
         }
         let sees_waits = attach_one(&mut bpf, &btf, &OFF_CPU, &mut unavailable);
         let sees_arrivals = attach_one(&mut bpf, &btf, &ARRIVALS, &mut unavailable);
-        let allocators =
-            allocator::arm(&mut bpf, root, &members, &config.targets, &mut unavailable);
+        let allocators = if config.allocator {
+            allocator::arm(&mut bpf, root, &members, &config.targets, &mut unavailable)
+        } else {
+            unavailable.push(Unavailable {
+                what: "calls of the memory allocator".to_owned(),
+                reason: "they were not asked for: each costs a trap".to_owned(),
+                remedy: "ask for them with --allocator".to_owned(),
+            });
+            allocator::Allocators::default()
+        };
         let before = proc::Reading::take(root, &members);
         Ok(Self {
             bpf,
@@ -170,9 +178,17 @@ impl EbpfProbes {
             sees_waits,
             sees_sockets,
             sees_arrivals,
-            _stats: stats,
+            stats,
             armed_ns: linux::clock::monotonic_ns(),
         })
+    }
+
+    /// CPU time of the programs so far, ns; `None` where the kernel keeps no account of it.
+    pub(crate) fn spent_ns(&self) -> Option<u64> {
+        self.stats.as_ref()?;
+        let programs = self.bpf.programs();
+        let spent = programs.filter_map(|(_, program)| Some(account(program)?[0]));
+        Some(spent.sum())
     }
 
     /// Detaches and reads what was counted.

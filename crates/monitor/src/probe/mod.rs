@@ -36,6 +36,8 @@ pub struct ProbeConfig {
     pub targets: Vec<ProbeTarget>,
     /// The best tier to try.
     pub best_tier: Tier,
+    /// Count the calls of memory allocators, which costs a trap for each of them.
+    pub allocator: bool,
     /// Where `/proc` is; only the live root can be probed above [`Tier::Proc`].
     pub root: Root,
 }
@@ -46,6 +48,7 @@ impl Default for ProbeConfig {
         Self {
             targets: Vec::new(),
             best_tier: Tier::Ebpf,
+            allocator: true,
             root: Root::default(),
         }
     }
@@ -115,6 +118,14 @@ impl Probes {
             Armed::Ebpf(_) => Tier::Ebpf,
             Armed::Perf(_) => Tier::PerfEvents,
             Armed::Proc(_) => Tier::Proc,
+        }
+    }
+
+    /// CPU time that the probes have taken so far, ns; `None` where the kernel keeps no account of it.
+    pub fn spent_ns(&self) -> Option<u64> {
+        match &self.armed {
+            Armed::Ebpf(probes) => probes.spent_ns(),
+            Armed::Perf(_) | Armed::Proc(_) => None,
         }
     }
 

@@ -246,6 +246,7 @@ mod tests {
                 listens: Vec::new(),
             }],
             best_tier: Tier::Proc,
+            allocator: false,
             root: Root::new(dir.path()),
         };
         let probed = ProcProbes::arm(&config).disarm();

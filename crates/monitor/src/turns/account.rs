@@ -27,6 +27,8 @@ const BURST_GAP_NS: u64 = 100_000_000;
 const LEAST_PERIOD_BURSTS: u64 = 3;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
 const MOST_ROWS: usize = 80;
+/// Waits with a stack that tell where others alike waited.
+const LEAST_SAMPLED_WAITS: u64 = 20;
 /// Peers that hidden time is shared out to by name.
 const MOST_SHARED_PEERS: usize = 8;
 
@@ -269,6 +271,7 @@ impl<'a> Accountant<'a> {
     }
 
     fn places(&self, mut rows: HashMap<Row, (u64, u64)>) -> Vec<PlaceTime> {
+        name_by_sample(&mut rows);
         let coarser: [fn(Row) -> Row; 2] = [
             |row| Row::with(row.place, row.detail),
             |row| Row::at(row.place),
@@ -372,6 +375,47 @@ fn add(rows: &mut Vec<(Row, u64)>, row: Row, ns: u64) {
     match rows.iter_mut().find(|(known, _)| *known == row) {
         Some((_, sum)) => *sum += ns,
         None => rows.push((row, ns)),
+    }
+}
+
+/// Stacks are taken of some waits only, at random: those of which none was taken are shared out as the others are,
+/// where these are enough to tell.
+fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
+    let nameless: Vec<Row> = rows
+        .keys()
+        .filter(|row| {
+            row.stack.is_none() && matches!(row.place, Place::Blocked | Place::OthersBlocked)
+        })
+        .copied()
+        .collect();
+    for row in nameless {
+        let alike = |other: &Row| {
+            other.stack.is_some()
+                && Row {
+                    stack: None,
+                    ..*other
+                } == row
+        };
+        let mut sampled: Vec<Row> = rows.keys().filter(|other| alike(other)).copied().collect();
+        sampled.sort_unstable();
+        let waits: u64 = sampled.iter().map(|row| rows[row].0).sum();
+        let known: u64 = sampled.iter().map(|row| rows[row].1).sum();
+        if waits < LEAST_SAMPLED_WAITS || known == 0 {
+            continue;
+        }
+        let (turns, ns) = rows.remove(&row).unwrap_or_default();
+        let mut rest = ns;
+        for (index, row) in sampled.iter().enumerate() {
+            let sum = rows.entry(*row).or_default();
+            let part = if index + 1 == sampled.len() {
+                rest
+            } else {
+                (u128::from(ns) * u128::from(sum.1) / u128::from(known)) as u64
+            };
+            rest -= part.min(rest);
+            sum.0 += (u128::from(turns) * u128::from(sum.1) / u128::from(known)) as u64;
+            sum.1 += part;
+        }
     }
 }
 

@@ -18,6 +18,8 @@
 mod account;
 mod pieces;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod trace;
 mod walk;

@@ -261,6 +261,7 @@ impl Changes<'_> {
             gain_unknown: None,
             worth_changing: false,
             predicted: None,
+            calibrated: None,
             variant: None,
             proof: None,
         };

@@ -13,31 +13,29 @@ use crate::terminal::Progress;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use monitor::profile::{Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
-use monitor::{Observation, Watch, WatchConfig, Watched};
+use monitor::{Observation, Watched};
 use record::{
-    Answer, Arrival, Clock, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
-    Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
-    Unavailable, UpstreamPeer,
+    Answer, Arrival, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord, Profile,
+    ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
+    Unavailable, UpstreamPeer, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use sut::discover;
-use traffic::{Load, LoadError, MonotonicClock};
+use traffic::{Load, LoadError};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
 pub const PROFILE_HZ: u32 = 199;
 /// A single client needs few answers for a median.
 const SINGLE_CLIENT_REQUESTS: u64 = 200;
 const SINGLE_CLIENT_TIME: Nanos = Nanos::from_millis(700);
-const SCOUT_TIME: Nanos = Nanos::from_millis(400);
+pub(super) const SCOUT_TIME: Nanos = Nanos::from_millis(400);
 /// Counts per request of so many requests are within one per cent of whole numbers.
 const SIGNATURE_REQUESTS: u64 = 3_000;
 /// Shares of blocked time want a window that is long against a scheduler's quantum.
 const SIGNATURE_WINDOW: f64 = 0.5;
 const SIGNATURE_MOST: u64 = 50_000;
-const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
+pub(super) const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
 /// The turn trace lasts as long as the slowest 1 % take to be a hundred requests, within bounds.
 const TURNS_TAIL: f64 = 10_000.0;
 const TURNS_LEAST: Nanos = Nanos::from_secs(2);
@@ -241,7 +239,7 @@ fn followed_one_in(rate_per_s: f64, connections: u32) -> u32 {
 }
 
 /// The turn trace and the two profilers of its window.
-struct Tracing {
+pub(super) struct Tracing {
     tracer: Result<Tracer, Unavailable>,
     off_cpu: Result<Profiler, Unavailable>,
     /// Only with turns that its samples could fall on.
@@ -250,7 +248,13 @@ struct Tracing {
 
 impl Tracing {
     /// Starts what the system allows; what it does not is said by [`Tracing::stop`].
-    fn start(servers: &[Server], best_tier: Tier, one_in: u32, hz: u32, waits_hz: u32) -> Self {
+    pub(super) fn start(
+        servers: &[Server],
+        best_tier: Tier,
+        one_in: u32,
+        hz: u32,
+        waits_hz: u32,
+    ) -> Self {
         let profiler = |kind, hz| Profiler::start(&profile_config(servers, kind, hz));
         let tracer = if best_tier >= Tier::Ebpf {
             Tracer::start(&TraceConfig {
@@ -274,7 +278,7 @@ impl Tracing {
     }
 
     /// Ends all three and brings their results together.
-    fn stop(self, brought: &mut PostLoad) {
+    pub(super) fn stop(self, brought: &mut PostLoad) {
         let traced: Result<Traced, _> = self.tracer.map(Tracer::stop);
         let mut costs = Vec::new();
         let profilers = [Some(self.off_cpu), self.on_cpu];
@@ -330,57 +334,10 @@ impl Examiner<'_> {
             watched: driven.watched,
             profiled: driven.profiled,
             post_load,
+            watching: None,
             interrupted: (self.interrupted)(),
         };
         Ok(passes.into_trial(self.spec, servers, Some(driven.outcome)))
-    }
-
-    /// Watches the traffic that is there for `time`, then counts for a while: the passes without a load of ours.
-    pub fn watch(&mut self, servers: &mut Vec<Server>, time: Nanos) -> TrialRecord {
-        self.wait("looking for upstreams", SCOUT_TIME, &mut || {
-            see_upstreams(servers)
-        });
-        let config = WatchConfig {
-            targets: watched(servers),
-            listen: listens(servers),
-            generator: None,
-            ..WatchConfig::default()
-        };
-        let watch = Watch::start(&config, Arc::new(|| MonotonicClock.now()));
-        let profiler = Profiler::start(&profile_config(servers, ProfileKind::OnCpu, PROFILE_HZ));
-        self.wait("watching", time, &mut || {});
-        let profiled = profiler.map(Profiler::stop);
-        let watched = watch.stop();
-        let mut post_load = PostLoad::default();
-        if !(self.interrupted)() {
-            let probes = self.arm(servers);
-            self.wait("counting", time.min(SIGNATURE_TIME), &mut || {});
-            post_load.signature = Some(signature(probes.disarm(), None));
-        }
-        let passes = Passes {
-            pre_load: PreLoad::default(),
-            watched,
-            profiled: Some(profiled),
-            post_load,
-            interrupted: (self.interrupted)(),
-        };
-        passes.into_trial(self.spec, servers, None)
-    }
-
-    /// Waits, calling `each` ten times a second, until the time is over or a person has enough.
-    fn wait(&mut self, what: &str, time: Nanos, each: &mut dyn FnMut()) {
-        let began = MonotonicClock.now();
-        loop {
-            let elapsed = MonotonicClock.now().since(began);
-            if elapsed >= time || (self.interrupted)() {
-                break;
-            }
-            self.progress
-                .show(elapsed, &format!("{what}: {elapsed} of {time}"));
-            each();
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        self.progress.clear();
     }
 
     fn arm(&self, servers: &[Server]) -> Probes {
@@ -393,17 +350,20 @@ impl Examiner<'_> {
 }
 
 /// What all passes brought beside the load's own outcome.
-struct Passes {
-    pre_load: PreLoad,
-    watched: Observation,
-    profiled: Option<Result<Profiled, Unavailable>>,
-    post_load: PostLoad,
+#[derive(Default)]
+pub(super) struct Passes {
+    pub pre_load: PreLoad,
+    pub watched: Observation,
+    pub profiled: Option<Result<Profiled, Unavailable>>,
+    pub post_load: PostLoad,
+    /// Traffic that was watched in place of a load.
+    pub watching: Option<Watching>,
     /// A person had enough; what is missing was not looked for.
-    interrupted: bool,
+    pub interrupted: bool,
 }
 
 impl Passes {
-    fn into_trial(
+    pub(super) fn into_trial(
         self,
         spec: &LoadSpec,
         servers: &[Server],
@@ -449,6 +409,7 @@ impl Passes {
                 single_client: self.pre_load.single_client,
                 signature: self.post_load.signature,
                 turns: self.post_load.turns,
+                watching: self.watching,
                 monitor_cost,
                 profiles,
             }),
@@ -499,7 +460,7 @@ pub fn no_server(url: &str) -> Unavailable {
 
 /// Probes' results as a signature. Without a load of ours the requests are those that the server took from its
 /// clients.
-fn signature(probed: Probed, load: Option<(&LoadSpec, &LoadOutcome)>) -> Signature {
+pub(super) fn signature(probed: Probed, load: Option<(&LoadSpec, &LoadOutcome)>) -> Signature {
     let taken = probed.targets.first().and_then(|t| t.requests_taken);
     Signature {
         tier: probed.tier,
@@ -516,7 +477,7 @@ fn signature(probed: Probed, load: Option<(&LoadSpec, &LoadOutcome)>) -> Signatu
 }
 
 /// Notes the peers that the servers have connections to now; those on this host become servers themselves.
-fn see_upstreams(servers: &mut Vec<Server>) {
+pub(super) fn see_upstreams(servers: &mut Vec<Server>) {
     for (mut peer, server) in discover::upstreams(servers) {
         if let Some(mut server) = server {
             match servers
@@ -563,7 +524,7 @@ pub fn profile_config(
     }
 }
 
-fn probe_targets(servers: &[Server]) -> Vec<ProbeTarget> {
+pub(super) fn probe_targets(servers: &[Server]) -> Vec<ProbeTarget> {
     servers
         .iter()
         .map(|server| ProbeTarget {
@@ -582,7 +543,7 @@ fn pids(server: &Server) -> Vec<i32> {
     server.processes.iter().map(|p| p.pid).collect()
 }
 
-fn listens(servers: &[Server]) -> Vec<SocketAddr> {
+pub(super) fn listens(servers: &[Server]) -> Vec<SocketAddr> {
     let all = servers.iter().flat_map(|s| &s.listens);
     all.filter_map(|address| address.parse().ok()).collect()
 }

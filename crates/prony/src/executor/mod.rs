@@ -1,8 +1,10 @@
 //! The glue between plan, targets, load, monitors and record: runs trials one after another.
 
+pub mod budget;
 pub mod change;
 pub mod drive;
 pub mod examine;
+pub mod live;
 pub mod outlook;
 pub mod prove;
 pub mod rate;

@@ -245,6 +245,7 @@ fn measure(
             single_client: pre_load.single_client,
             signature: post_load.signature,
             turns: post_load.turns,
+            watching: None,
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),
         };

@@ -4,8 +4,10 @@
 //! other tools printed of it. A running server is watched and loaded, never changed.
 
 use crate::cli::DiagnoseArgs;
+use crate::executor::budget::overhead_text;
 use crate::executor::change::{Changes, Measured};
 use crate::executor::examine::{self, Examiner};
+use crate::executor::live::Live;
 use crate::executor::run::analyse;
 use crate::executor::single::as_record;
 use crate::exit::{Exit, Failure};
@@ -14,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
 use analysis::{Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis};
-use record::{Nanos, PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
+use record::{PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
 use report::json::OnCopies;
 use std::path::Path;
 use sut::discover;
@@ -56,19 +58,21 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         note_elsewhere(&mut servers, address.port());
     }
     let interrupted = || interrupt.asked();
-    let mut examiner = Examiner {
-        spec: &spec,
-        best_tier: args.probes,
-        interrupted: &interrupted,
-        progress: &mut progress,
-    };
     let trial = if args.no_load {
         if servers.is_empty() {
             let gap = examine::no_server(&spec.url);
             return Err(Failure::new(Exit::Environment, gap.reason, gap.remedy));
         }
-        examiner.watch(&mut servers, spec.duration.unwrap_or(WATCHED))
+        let mut live = Live::new(&spec, args, &interrupted, &mut progress);
+        live.say(&servers);
+        live.window(&mut servers)
     } else {
+        let mut examiner = Examiner {
+            spec: &spec,
+            best_tier: args.probes,
+            interrupted: &interrupted,
+            progress: &mut progress,
+        };
         examiner.examine(&mut servers).map_err(failed)?
     };
     let command = std::env::args().collect();
@@ -148,9 +152,6 @@ fn note_elsewhere(servers: &mut [Server], port: u16) {
     ));
     server.unavailable.push(gap);
 }
-
-/// How long traffic is watched that is there, when nothing else is said.
-const WATCHED: Nanos = Nanos::from_secs(4);
 
 /// The diagnosis of the record's one trial, with the verdict on its load.
 fn diagnosis_of(args: &DiagnoseArgs, record: &RunRecord, figures: &TrialAnalysis) -> Diagnosis {
@@ -332,6 +333,10 @@ fn show(
             "{}\n{text}",
             report::text::improvement_text(improvement, style)
         );
+    }
+    let watching = examination.and_then(|e| e.watching.as_ref());
+    if let Some(overhead) = watching.and_then(|w| w.overhead.as_ref()) {
+        text.push_str(&format!("\n{}\n", overhead_text(overhead)));
     }
     if trial.outcome.is_some() {
         text.push_str(&format!("\nload: {}\n", report::text::trial_line(figures)));

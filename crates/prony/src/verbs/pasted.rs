@@ -4,6 +4,12 @@ use crate::cli::DiagnoseArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
+/// What is looked for in a file.
+const KNOWN: &str = "give the output of a load generator (wrk, wrk2, ab, hey, h2load, oha, k6, vegeta, ...), strace -c or \
+     -T, vmstat, top, iotop, iostat, mpstat, sar, pidstat, ss, netstat, nstat, conntrack -S, sysctl, perf, pprof, folded \
+     stacks, tcpdump, curl -w, HAProxy's show info or show profiling, stub_status, an access, error or GC log, or a \
+     bpftrace histogram";
+
 /// Runs the verb on files.
 ///
 /// # Errors
@@ -17,7 +23,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
                 Failure::new(
                     Exit::Usage,
                     format!("reading `{}`: {e}", path.display()),
-                    "give a file with the output of strace -c, vmstat, pidstat, wrk or ab",
+                    KNOWN,
                 )
             })?;
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -29,10 +35,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(
             Exit::Usage,
             "nothing in these files is the output of a tool that prony knows",
-            "give the output of strace -c, lines of strace, sizes counted by `uniq -c`, vmstat, pidstat, wrk or ab",
+            KNOWN,
         ));
     }
-    let diagnosis = analysis::diagnose_facts(&analysis::pasted_facts(&pasted), "pasted");
+    let diagnosis = analysis::diagnose_pasted(&pasted);
     if args.json {
         let document = report::json::diagnose_document(None, None, &diagnosis, Default::default());
         terminal::result(&super::to_json(&document))?;
@@ -41,5 +47,6 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         let text = report::text::diagnosis_text(&diagnosis, None, terminal::style());
         terminal::result(&text)?;
     }
-    Ok(Exit::Valid)
+    let told = diagnosis.findings.iter().any(|f| f.cause != "unknown");
+    Ok(if told { Exit::Valid } else { Exit::Invalid })
 }

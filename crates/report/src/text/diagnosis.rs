@@ -66,6 +66,18 @@ fn status(status: Status) -> &'static str {
     }
 }
 
+/// A frequency with the cases that it was counted in, or the score that the rules gave, which is none.
+fn confidence(finding: &Finding) -> String {
+    match (finding.calibrated, finding.status) {
+        (_, Status::Proved) => format!("confidence {:.2}", finding.confidence),
+        (Some(of), _) => format!(
+            "confidence {:.2}: right in {} of {} recorded cases",
+            finding.confidence, of.right, of.cases
+        ),
+        (None, _) => format!("score {:.2}, not calibrated", finding.confidence),
+    }
+}
+
 /// `on server`; nothing for the host, the client and the path between.
 fn at(target: &str) -> String {
     match target {
@@ -90,11 +102,7 @@ fn first_lines(diagnosis: &Diagnosis, main: Option<&Finding>, style: Style) -> S
     let mut rest = format!("{}{}", main.title.trim_end_matches('.'), at(&main.target));
     // No cause is alleged where a row is told as it is.
     if !matches!(main.cause.as_str(), "unknown" | "unlabelled") {
-        rest += &format!(
-            " ({}, confidence {:.2})",
-            status(main.status),
-            main.confidence
-        );
+        rest += &format!(" ({}, {})", status(main.status), confidence(main));
     }
     marked(&coloured, &label, &rest) + &wrapped("  ", &main.why, 2)
 }
@@ -358,11 +366,11 @@ fn short(finding: &Finding) -> String {
         .gain_bound
         .map_or_else(String::new, |b| format!(", gain at most {}", percent(b)));
     let head = format!(
-        "{}{} ({}, confidence {:.2}{bound})",
+        "{}{} ({}, {}{bound})",
         finding.title.trim_end_matches('.'),
         at(&finding.target),
         status(finding.status),
-        finding.confidence
+        confidence(finding)
     );
     let mut text = wrapped(&format!("  {}: ", finding.cause), &head, 4);
     text += &wrapped("    ", &finding.why, 4);

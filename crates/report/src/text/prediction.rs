@@ -12,7 +12,7 @@ pub(crate) fn would_bring(said: &WhatIf) -> String {
     let mut text = format!("{} x{ratio:.2}", bare(said.metric));
     match said.interval {
         Some((low, high)) => text += &format!(" ({low:.2}-{high:.2})"),
-        None => text += " (no interval: too few recorded changes)",
+        None => text += " (interval not known)",
     }
     if let Some(rate) = said.rate {
         text += &format!(", rate x{rate:.2} if the load asks for it");
@@ -100,7 +100,7 @@ mod tests {
         };
         assert_eq!(
             would_bring(&rate),
-            "rate x0.73 (no interval: too few recorded changes); then the load generator is full, at x1.03 of the rate"
+            "rate x0.73 (interval not known); then the load generator is full, at x1.03 of the rate"
         );
         let withheld = WhatIf {
             ratio: None,

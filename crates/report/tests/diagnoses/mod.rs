@@ -4,8 +4,9 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use analysis::{
-    Account, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, JudgedBy, Ledger, Metric,
-    Proof, ProofRatio, Row, RuledOut, Station, Status, Unseen,
+    Account, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
+    JudgedBy, Ledger, Metric, NextLimit, Proof, ProofRatio, Row, RuledOut, Station, Status, Unseen,
+    WhatIf,
 };
 use record::{
     CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
@@ -87,8 +88,35 @@ fn small_buffers() -> Finding {
         gain_unknown: None,
         variant: None,
         worth_changing: true,
-        predicted: None,
+        predicted: Some(would_bring()),
+        calibrated: Some(Calibrated {
+            score: 0.9,
+            cases: 41,
+            right: 37,
+        }),
         proof: None,
+    }
+}
+
+/// What it would bring, before it was measured.
+fn would_bring() -> WhatIf {
+    WhatIf {
+        metric: Metric::Rate,
+        ratio: Some(1.36),
+        interval: Some((1.2, 1.5)),
+        net: Some((1.3, 1.42)),
+        rate: None,
+        next_limit: Some(NextLimit {
+            station: "upstream".into(),
+            target: "upstream-9000".into(),
+            at_ratio: 1.62,
+        }),
+        model: "closed queueing network, MVA".into(),
+        basis: vec![
+            "the row takes 46 % of the CPU time of server, 51 % with all that belongs to it".into(),
+            "64 requests in flight".into(),
+        ],
+        withheld: None,
     }
 }
 
@@ -112,7 +140,6 @@ fn proof() -> Proof {
             metric: Metric::Rate,
             why: "the cause caps the rate".into(),
         }),
-        predicted: None,
         changes: small_buffers().changes,
         evidence: vec![
             ratio("metric", "rate_per_s", "1/s", 4_812.0, 6_785.0, Some((1.36, 1.44))),
@@ -143,6 +170,15 @@ fn proof() -> Proof {
                 mean_bytes_after: None,
             },
         ],
+        predicted: Some(Held {
+            metric: Metric::Rate,
+            ratio: Some(1.36),
+            interval: Some((1.2, 1.5)),
+            measured: 1.41,
+            measured_interval: Some((1.36, 1.44)),
+            within: Some(true),
+            withheld: None,
+        }),
     }
 }
 
@@ -341,6 +377,7 @@ pub fn many_causes() -> Diagnosis {
         variant: None,
         worth_changing: true,
         predicted: None,
+        calibrated: None,
         proof: None,
     };
     let log = Finding {
@@ -404,6 +441,7 @@ pub fn healthy() -> Diagnosis {
             variant: Some("healthy_cpu_bound".into()),
             worth_changing: false,
             predicted: None,
+            calibrated: None,
             proof: None,
         }],
         unseen: vec![],

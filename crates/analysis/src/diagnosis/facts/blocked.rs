@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SOURCE: &str = "signature: sched_switch";
 /// Reasons; a thread that is idle or waits for a CPU waits for none of them.
-const WAITS: [&str; 12] = [
+pub(super) const WAITS: [&str; 12] = [
     "disk", "lock", "sleep", "dns", "upstream", "client", "unix", "pipe", "child", "sync", "other",
     "file",
 ];
@@ -67,7 +67,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             *ns += futex_ns * share;
         }
     }
-    let whole = whole_ns(material, requests);
+    let waits_ns = waited_ns.values().sum::<f64>();
+    let whole = whole_ns(material, &sheet.target, requests, waits_ns);
     for (name, ns) in &waited_ns {
         if !told && *name == "lock" {
             untold(name, sheet);
@@ -94,14 +95,28 @@ fn untold(name: &str, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// What all requests of the pass took, by a single client's mean; the window of the pass without one.
-fn whole_ns(material: &Material<'_>, requests: f64) -> Option<f64> {
+/// What all requests of the pass took, by a single client's mean; the window of the pass without one. Of watched
+/// traffic: by the mean turn, and without turns what is seen of it: CPU time, waits and upstreams.
+fn whole_ns(material: &Material<'_>, target: &str, requests: f64, waits_ns: f64) -> Option<f64> {
     let window = || {
         let signature = material.examination()?.signature.as_ref()?;
         Some(signature.window_ns as f64)
     };
+    let watched = || {
+        material.watching()?;
+        if let Some(turns) = material.turns(target).filter(|t| t.account.turns > 0) {
+            let mean = turns.account.total_ns as f64 / turns.account.turns as f64;
+            return Some(mean * requests);
+        }
+        let signature = material.signature(target)?;
+        let cpu = signature.cpu_user_ns? + signature.cpu_system_ns?;
+        let upstreams = signature.upstreams.iter().flatten();
+        let asked: u64 = upstreams.map(|u| u.wait_ns).sum();
+        Some(cpu as f64 + asked as f64 + waits_ns)
+    };
     let single_client = material.single_client_mean_ns().map(|ns| ns * requests);
-    single_client.or_else(window).filter(|ns| *ns > 0.0)
+    let known = single_client.or_else(watched).or_else(window);
+    known.filter(|ns| *ns > 0.0)
 }
 
 /// `None` for a futex, whose reason the call does not tell.

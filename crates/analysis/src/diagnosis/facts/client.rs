@@ -14,7 +14,7 @@ const LOAD: &str = "load";
 const SINGLE_CLIENT: &str = "load of a single client";
 const ANSWER: &str = "one response";
 /// Windows of the quanta, ms.
-const QUANTA: [(&str, f64, f64); 4] = [
+pub(super) const QUANTA: [(&str, f64, f64); 4] = [
     ("40ms", 38.0, 50.0),
     ("200ms", 195.0, 240.0),
     ("1s", 900.0, 1_250.0),
@@ -22,10 +22,14 @@ const QUANTA: [(&str, f64, f64); 4] = [
 ];
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
-    asked(&material.trial.load, sheet);
-    match material.outcome() {
-        Some(outcome) => load(material, outcome, sheet),
-        None => {
+    match (material.outcome(), material.watching()) {
+        (Some(outcome), _) => {
+            asked(&material.trial.load, sheet);
+            load(material, outcome, sheet);
+        }
+        (None, Some(watching)) => super::traffic::client(material, watching, sheet),
+        (None, None) => {
+            asked(&material.trial.load, sheet);
             for name in LOAD_NAMES {
                 sheet.unknown(name, "the load never started");
             }
@@ -104,7 +108,7 @@ fn ms(histogram: &Histogram, quantile: f64) -> Option<f64> {
 }
 
 /// Share of the values within `from..to` ms; `None` for an empty histogram.
-fn share_within(histogram: &Histogram, from: f64, to: f64) -> Option<f64> {
+pub(super) fn share_within(histogram: &Histogram, from: f64, to: f64) -> Option<f64> {
     // Ticks for each halving of the distance to 1: what is common is resolved to a hundredth, what is rare finer.
     const TICKS: u32 = 50;
     let spectrum = histogram.spectrum(TICKS);
@@ -436,7 +440,11 @@ fn answer(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ),
     ];
     for (name, value) in values {
-        sheet.maybe(&format!("client.answer_{name}"), value, ANSWER, reason);
+        let name = format!("client.answer_{name}");
+        // What heads of watched traffic told stands.
+        if value.is_some() || sheet.value(&name).is_none() {
+            sheet.maybe(&name, value, ANSWER, reason);
+        }
     }
 }
 

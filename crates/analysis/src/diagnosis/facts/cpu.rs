@@ -97,7 +97,7 @@ fn processes(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn totals(material: &Material<'_>, observed: &Observed, tasks: &[&TaskUse], sheet: &mut Sheet<'_>) {
     let used: f64 = tasks.iter().map(|t| t.busy).sum();
-    let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
+    let seconds = material.seconds();
     let cpu_us = seconds.map(|s| used * s * 1e6);
     let none = "no response arrived";
     sheet.divided(

@@ -233,9 +233,9 @@ fn tcp(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn network(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let mut packets: BTreeMap<&str, f64> = BTreeMap::new();
-    if let Some(outcome) = material.outcome() {
+    if let Some(window) = material.window() {
         for series in material.series("softnet.processed", "") {
-            let grown = series.delta(outcome.measured_from, outcome.measured_to);
+            let grown = series.delta(window.from, window.to);
             if let (Some(core), Some(grown)) = (series.label("core"), grown) {
                 *packets.entry(core).or_default() += grown.max(0.0);
             }

@@ -18,15 +18,16 @@ mod profile;
 mod resources;
 mod service;
 mod socket;
+mod traffic;
 mod upstream;
 
 use super::fact::{FactSet, Reading};
 use crate::Verdict;
-use crate::observed::{Case, GENERATOR, Observed, Window};
-use crate::verdict::judge;
+use crate::observed::{Case, GENERATOR, Observed, Sight, Window};
+use crate::verdict::{judge, judge_watched};
 use record::{
-    EnvironmentItem, Examination, LoadOutcome, Series, Server, TargetSignature, TrialRecord,
-    Unavailable,
+    EnvironmentItem, Examination, LoadOutcome, Series, Server, TargetSignature, TargetTurns,
+    TrialRecord, Unavailable, Watching,
 };
 
 pub(crate) use config::number_of;
@@ -37,7 +38,7 @@ pub(crate) struct Material<'a> {
     pub environment: &'a [EnvironmentItem],
     pub error_limit: f64,
     pub observed: Option<Observed>,
-    /// On its load, when there was one.
+    /// On its load, or on the traffic that was watched.
     pub verdict: Option<Verdict>,
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn extract(material: &Material<'_>) -> FactSet {
         upstream::extract(material, &mut Sheet::new(&mut set, &target));
         service::extract(material, &mut Sheet::new(&mut set, &target));
     }
+    traffic::extract(material, &mut Sheet::new(&mut set, ""));
     set
 }
 
@@ -91,6 +93,10 @@ impl<'a> Material<'a> {
             let verdict = material.verdict.take();
             material.verdict = Some(verdict.unwrap_or_else(|| judge(&case, &observed)));
             material.observed = Some(observed);
+        } else if let Some(sight) = material.sight() {
+            let observed = Observed::seen(&sight);
+            material.verdict = Some(judge_watched(&sight, &observed));
+            material.observed = Some(observed);
         }
         material
     }
@@ -107,6 +113,61 @@ impl<'a> Material<'a> {
             targets: &self.trial.targets,
             error_limit: self.error_limit,
         })
+    }
+
+    /// The traffic that was watched, where no load was made.
+    pub(crate) fn watching(&self) -> Option<&'a Watching> {
+        match self.outcome() {
+            Some(_) => None,
+            None => self.examination()?.watching.as_ref(),
+        }
+    }
+
+    /// The server's side of the load, or of the traffic that was watched.
+    pub(crate) fn sight(&self) -> Option<Sight<'a>> {
+        if let Some(case) = self.case() {
+            return Some(case.sight());
+        }
+        Some(Sight {
+            window: self.window()?,
+            series: &self.trial.series,
+            spec: &self.trial.load,
+            targets: &self.trial.targets,
+            threads: &[],
+            loaded: false,
+        })
+    }
+
+    /// The measured part of the load, or the window of observation.
+    pub(crate) fn window(&self) -> Option<Window> {
+        let loaded = self.outcome().map(Window::of);
+        loaded.or_else(|| Some(Window::spanning(self.watching()?.window)))
+    }
+
+    /// Length of that window, s.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        self.window().map(|w| w.seconds())
+    }
+
+    /// The server behind the URL.
+    pub(crate) fn front(&self) -> Option<String> {
+        self.targets().into_iter().next()
+    }
+
+    pub(crate) fn turns(&self, target: &str) -> Option<&'a TargetTurns> {
+        let turns = self.examination()?.turns.as_ref()?;
+        turns.targets.iter().find(|t| t.target == target)
+    }
+
+    /// Mean of a series over the window.
+    pub(crate) fn mean_of(&self, series: &Series) -> Option<f64> {
+        let window = self.window()?;
+        let samples = series.at_ns.iter().zip(&series.values);
+        let inside: Vec<f64> = samples
+            .filter(|(at, _)| window.holds(**at))
+            .map(|(_, value)| *value)
+            .collect();
+        (!inside.is_empty()).then(|| inside.iter().sum::<f64>() / inside.len() as f64)
     }
 
     pub(crate) fn examination(&self) -> Option<&'a Examination> {
@@ -141,16 +202,22 @@ impl<'a> Material<'a> {
         (requests > 0).then_some(requests as f64)
     }
 
-    /// Answered requests of the timing pass.
+    /// Answered requests of the timing pass, or of the window in which traffic was watched.
     pub(crate) fn completed(&self) -> Option<f64> {
-        let completed = self.outcome()?.requests.completed;
-        (completed > 0).then_some(completed as f64)
+        match self.outcome() {
+            Some(outcome) => {
+                let completed = outcome.requests.completed;
+                (completed > 0).then_some(completed as f64)
+            }
+            None => traffic::requests(self).map(|(requests, _)| requests),
+        }
     }
 
     /// The one behind the URL first, then in the order of the record.
     fn targets(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        let addressed = self.case().and_then(|c| crate::limit::addressed(&c));
+        let sight = self.sight();
+        let addressed = sight.as_ref().and_then(crate::limit::addressed);
         let front = addressed.map(|t| t.name.clone());
         let servers = self.examination().map(|e| e.servers.as_slice());
         let servers = servers.unwrap_or_default().iter();
@@ -188,7 +255,7 @@ impl<'a> Material<'a> {
 
     /// Growth over the measured part, summed over the series; `None` when none was sampled twice.
     pub(crate) fn grown(&self, signal: &'a str, target: &'a str) -> Option<f64> {
-        let window = Window::of(self.outcome()?);
+        let window = self.window()?;
         let grown = self
             .series(signal, target)
             .filter_map(|s| s.delta(window.from, window.to));
@@ -197,7 +264,7 @@ impl<'a> Material<'a> {
 
     /// Growth per second of the measured part.
     pub(crate) fn per_s(&self, signal: &'a str, target: &'a str) -> Option<f64> {
-        let seconds = Window::of(self.outcome()?).seconds();
+        let seconds = self.seconds()?;
         (seconds > 0.0).then(|| self.grown(signal, target).map(|g| g / seconds))?
     }
 
@@ -218,10 +285,8 @@ impl<'a> Material<'a> {
         let Some(longest) = all.iter().max_by_key(|s| s.values.len()) else {
             return Vec::new();
         };
-        let inside = |at: &&u64| {
-            let outcome = self.outcome();
-            outcome.is_none_or(|o| (o.measured_from.0..=o.measured_to.0).contains(*at))
-        };
+        let window = self.window();
+        let inside = |at: &&u64| window.is_none_or(|w| w.holds(**at));
         let mut times: Vec<u64> = longest.at_ns.iter().filter(inside).copied().collect();
         if times.is_empty() {
             times.extend(longest.at_ns.last());

@@ -70,7 +70,7 @@ fn memory(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let target = sheet.target.clone();
     let reason = material.reason(&["process"], "the target's processes were not watched");
     let levels = material.levels("process.rss_bytes", &target);
-    let seconds = material.outcome().map(|o| o.measured().as_secs_f64());
+    let seconds = material.seconds();
     let growth = levels.first().zip(levels.last()).map(|(a, b)| b - a);
     let growth = growth.filter(|_| levels.len() >= 2);
     sheet.divided("memory.rss_growth_per_s", growth, seconds, PROC, &reason);
@@ -102,7 +102,10 @@ fn files(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let limits = server.map(|s| s.processes.iter().filter_map(|p| p.open_files_limit));
     let least = limits.and_then(Iterator::min).map(|n| n as f64);
     sheet.maybe("limit.files_limit", least, PROC, &reason);
-    let connections = Some(f64::from(material.trial.load.connections));
+    let connections = match material.watching() {
+        None => Some(f64::from(material.trial.load.connections)),
+        Some(_) => sheet.set.view("").value("client.connections"),
+    };
     sheet.divided(
         "limit.connections_of_files",
         connections,

@@ -38,6 +38,7 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     );
     sheet.maybe(mean, service, SOURCE, &reason);
     let whole = material.single_client_mean_ns().map(|ns| ns / 1e6);
+    let whole = whole.or_else(|| watched_ms(material, sheet));
     let part = service.zip(turns).map(|(ms, turns)| ms * turns);
     let part = part.map(|ms| ms.min(whole.unwrap_or(ms)));
     let reason = if service.is_some() {
@@ -46,6 +47,18 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         &reason
     };
     sheet.divided(share, part, whole, SOURCE, reason);
+}
+
+/// Time of a request at this target, where traffic was watched: its mean turn, else what is seen of it.
+fn watched_ms(material: &Material<'_>, sheet: &Sheet<'_>) -> Option<f64> {
+    material.watching()?;
+    let turns = material
+        .turns(&sheet.target)
+        .filter(|t| t.account.turns > 0);
+    match turns {
+        Some(turns) => Some(turns.account.total_ns as f64 / 1e6 / turns.account.turns as f64),
+        None => super::traffic::own_ms(&sheet.target, sheet),
+    }
 }
 
 /// All in ms of a turn. What was seen to arrive is exact where the target has time to send at once; a full one delays

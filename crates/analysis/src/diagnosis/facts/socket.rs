@@ -23,11 +23,10 @@ fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) 
         let mut all = crate::observed::named(&material.trial.series, signal);
         let found =
             all.find(|s| s.label("target") == Some(&target) && s.label("class") == Some(class))?;
-        let outcome = material.outcome()?;
-        let window = outcome.measured_from.0..=outcome.measured_to.0;
+        let window = material.window()?;
         let samples = found.at_ns.iter().zip(&found.values);
         let inside: Vec<f64> = samples
-            .filter(|(at, _)| window.contains(at))
+            .filter(|(at, _)| window.holds(**at))
             .map(|(_, value)| *value)
             .collect();
         (!inside.is_empty()).then_some(inside)
@@ -115,13 +114,13 @@ fn listeners(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
     let ports: Vec<String> = own.iter().filter_map(|a| port(a)).collect();
     let highest = |signal: &str| {
-        let outcome = material.outcome()?;
+        let window = material.window()?;
         let all = crate::observed::named(&material.trial.series, signal);
         all.filter(|s| {
             let address = s.label("address").and_then(port);
             address.is_some_and(|p| ports.contains(&p))
         })
-        .filter_map(|s| s.max(outcome.measured_from, outcome.measured_to))
+        .filter_map(|s| s.max(window.from, window.to))
         .reduce(f64::max)
     };
     let (queue, backlog) = (highest("listen.queue"), highest("listen.backlog"));

@@ -4,8 +4,8 @@
 //! connects is
 //! a proxy, which reads one request from the client and everything else from its upstream.
 
-use crate::diagnosis::FactSet;
-use record::pasted::{Pasted, Sizes, StraceSummary, Table, requests_in};
+use crate::diagnosis::{FactSet, frames, works};
+use record::pasted::{Artefact, Pasted, Sizes, StraceSummary, Table, requests_in};
 use std::collections::BTreeMap;
 
 /// The target that everything pasted is about.
@@ -27,7 +27,45 @@ pub fn pasted_facts(pasted: &Pasted) -> FactSet {
     client(pasted, &mut facts);
     processors(pasted, &mut facts);
     changes(pasted, &mut facts);
+    let profile = pasted.artefacts.iter().find(|a| a.profile.is_some());
+    if let Some(artefact) = profile {
+        work(artefact, &mut facts);
+    }
     facts
+}
+
+/// A list of functions shows no callers: work of which it shows nothing is unknown there, and 0 in whole stacks.
+fn work(artefact: &Artefact, facts: &mut FactSet) {
+    let Some(profile) = &artefact.profile else {
+        return;
+    };
+    let all: u64 = profile.stacks.iter().map(|s| s.weight).sum();
+    if all == 0 {
+        return;
+    }
+    let whole = profile.stacks.iter().any(|s| s.frames.len() > 1);
+    let share = |of: &dyn Fn(&record::Stack) -> bool| {
+        let fitting = profile.stacks.iter().filter(|s| of(s));
+        fitting.map(|s| s.weight).sum::<u64>() as f64 / all as f64
+    };
+    let on_cpu = |kind: &&str| !matches!(*kind, "lock_wait" | "sleep_wait" | "housekeeping");
+    for kind in works().kinds().into_iter().filter(on_cpu) {
+        let of_kind = share(&|s| works().is(profile, s, kind));
+        if whole || of_kind > 0.0 {
+            let name = format!("profile.{kind}_share");
+            facts.known(TARGET, &name, of_kind, &artefact.tool);
+        }
+    }
+    let in_kernel = share(&|s| frames(profile, s).last().is_some_and(|f| f.kernel));
+    facts.known(TARGET, "profile.kernel_share", in_kernel, &artefact.tool);
+    if let Some(top) = artefact.rows.first() {
+        facts.known(
+            TARGET,
+            "profile.top_symbol_share",
+            top.share,
+            &artefact.tool,
+        );
+    }
 }
 
 fn client(pasted: &Pasted, facts: &mut FactSet) {

@@ -1,0 +1,670 @@
+//! One event a line, with a time: access logs, GC logs, packets of tcpdump, calls of strace with their duration.
+//!
+//! Each kind has a function that reads one line; what they share is the walk and the summary: how many, how much of
+//! the window, the longest, the 99th percentile. The surprise of access logs is that their times have no names: a
+//! number behind the quotes is a request's time only if it has a point and is no version, and the next one is the
+//! upstream's.
+
+use super::pieces::seconds;
+use record::pasted::{Artefact, Row};
+use std::collections::BTreeMap;
+
+/// All of them in a text.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    done.extend(access_log(lines));
+    done.extend(haproxy_log(lines));
+    done.extend(collections(lines));
+    done.extend(packets(lines));
+    let timed = calls(lines);
+    if timed.is_none() {
+        done.extend(untimed(lines));
+    }
+    done.extend(timed);
+    done.extend(histograms(lines));
+    done
+}
+
+fn artefact(tool: &str, line: u32) -> Artefact {
+    Artefact {
+        tool: tool.to_owned(),
+        line,
+        ..Artefact::default()
+    }
+}
+
+/// The value that a share of the sorted ones stays below.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
+}
+
+fn spread(artefact: &mut Artefact, name: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    for (which, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+        if let Some(value) = quantile(&values, share) {
+            artefact.figures.insert(format!("{name}_{which}_s"), value);
+        }
+    }
+}
+
+/// `"GET /x HTTP/1.1" 200 512 "-" "agent" 0.123 0.120` and its kin.
+fn access_log(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("access log", 0);
+    let (mut requests, mut upstreams) = (Vec::new(), Vec::new());
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((path, status, rest)) = access_line(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("access.requests", 1.0);
+        found.add(&format!("access.status_{}xx", status / 100), 1.0);
+        found.add(&format!("access.status_{status}"), 1.0);
+        let times = times_of(rest);
+        let slow = times.first().copied();
+        requests.extend(slow);
+        upstreams.extend(times.get(1));
+        found.rows.push(Row {
+            label: path.to_owned(),
+            place: String::new(),
+            share: slow.unwrap_or(0.0),
+        });
+    }
+    let n = found.value("access.requests")?;
+    if found.value("access.status_499").is_none() {
+        found.figures.insert("access.status_499".into(), 0.0);
+    }
+    found
+        .figures
+        .insert("access.timed".into(), requests.len() as f64 / n);
+    if !requests.is_empty() && !upstreams.is_empty() {
+        let (all, of): (f64, f64) = (requests.iter().sum(), upstreams.iter().sum());
+        if all > 0.0 {
+            found
+                .figures
+                .insert("access.upstream_share".into(), of / all);
+        }
+        spread(&mut found, "access.upstream", upstreams);
+    }
+    spread(&mut found, "access.request", requests);
+    found.rows.retain(|r| r.share > 0.0);
+    found.settle();
+    Some(found)
+}
+
+/// The path, the status, and what stands behind.
+fn access_line(line: &str) -> Option<(&str, u16, &str)> {
+    let at = line.find(" HTTP/")?;
+    let before = &line[..at];
+    let open = before.rfind('"')?;
+    let (method, path) = before[open + 1..].split_once(' ')?;
+    if method.is_empty() || !method.bytes().all(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    let (_, rest) = line[at..].split_once('"')?;
+    let status: u16 = rest.split_whitespace().next()?.parse().ok()?;
+    (100..600).contains(&status).then_some((path, status, rest))
+}
+
+/// Times behind the request: plain numbers with a point, or named ones; quoted text is passed over.
+fn times_of(rest: &str) -> Vec<f64> {
+    let outside: String = rest
+        .split('"')
+        .enumerate()
+        .filter(|(i, part)| i % 2 == 0 || part.parse::<f64>().is_ok())
+        .map(|(_, part)| part)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let time = |word: &str| {
+        let word = word.trim_matches(['[', ']', ',', '"']);
+        let plain = word.rsplit(['=', ':']).next().unwrap_or(word);
+        let decimal = plain.contains('.') && plain.matches('.').count() == 1;
+        plain
+            .parse::<f64>()
+            .ok()
+            .filter(|n| decimal && *n < 86_400.0)
+    };
+    outside.split_whitespace().filter_map(time).collect()
+}
+
+/// HAProxy: `... backend/server 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0`: TR, Tw, Tc, Tr, Ta in ms.
+fn haproxy_log(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("HAProxy log", 0);
+    let mut sums: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((timers, status, flags)) = haproxy_line(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("access.requests", 1.0);
+        found.add(&format!("access.status_{}xx", status / 100), 1.0);
+        if let Some(first) = flags.chars().next().filter(|c| *c != '-') {
+            let second = flags.chars().nth(1).unwrap_or('-');
+            found.add(&format!("haproxy.ended_{first}{second}"), 1.0);
+        }
+        for (name, ms) in ["request", "queue", "connect", "response"]
+            .iter()
+            .zip(timers)
+        {
+            if ms >= 0.0 {
+                sums.entry(name).or_default().push(ms / 1e3);
+            }
+        }
+        if timers[4] >= 0.0 {
+            all.push(timers[4] / 1e3);
+        }
+    }
+    if found.line == 0 {
+        return None;
+    }
+    let total: f64 = all.iter().sum();
+    for (name, values) in sums {
+        let sum: f64 = values.iter().sum();
+        if total > 0.0 {
+            found.rows.push(Row {
+                label: name.to_owned(),
+                place: String::new(),
+                share: sum / total,
+            });
+            found
+                .figures
+                .insert(format!("haproxy.{name}_share"), sum / total);
+        }
+        spread(&mut found, &format!("haproxy.{name}"), values);
+    }
+    spread(&mut found, "access.request", all);
+    found.settle();
+    Some(found)
+}
+
+fn haproxy_line(line: &str) -> Option<([f64; 5], u16, &str)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words
+        .iter()
+        .position(|w| w.matches('/').count() == 4 && timers(w).is_some())?;
+    let status: u16 = words.get(at + 1)?.parse().ok()?;
+    let flags = words
+        .get(at + 2..)?
+        .iter()
+        .find(|w| w.len() == 4 && w.chars().all(|c| c == '-' || c.is_ascii_alphabetic()))?;
+    Some((timers(words[at])?, status, flags))
+}
+
+fn timers(word: &str) -> Option<[f64; 5]> {
+    let parts: Option<Vec<f64>> = word
+        .split('/')
+        .map(|p| p.trim_start_matches('+').parse().ok())
+        .collect();
+    parts?.try_into().ok()
+}
+
+/// Pauses of the JVM, old and unified logs, and Go's gctrace.
+fn collections(lines: &[&str]) -> Vec<Artefact> {
+    let mut jvm = artefact("GC log", 0);
+    let mut go = artefact("Go GC trace", 0);
+    let mut pauses = Vec::new();
+    let mut times: Vec<f64> = Vec::new();
+    let mut full = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((pause, is_full)) = jvm_pause(line) {
+            if jvm.line == 0 {
+                jvm.line = number;
+            }
+            jvm.add("gc.collections", 1.0);
+            if is_full {
+                full.push(pause);
+            }
+            pauses.push(pause);
+            if let Some((after, whole)) = heap_after(line) {
+                jvm.largest("gc.heap_used_after", after / whole);
+                if is_full {
+                    jvm.largest("gc.heap_used_after_full", after / whole);
+                }
+            }
+            times.extend(uptime(line));
+        } else if let Some((share, procs)) = go_trace(line) {
+            if go.line == 0 {
+                go.line = number;
+            }
+            go.add("gc.collections", 1.0);
+            go.largest("gc.cpu_share", share);
+            if let Some(procs) = procs {
+                go.largest("go.procs", procs);
+            }
+            times.extend(uptime(line));
+        }
+    }
+    let window = times.iter().copied().reduce(f64::max).unwrap_or(0.0)
+        - times.iter().copied().reduce(f64::min).unwrap_or(0.0);
+    let mut done = Vec::new();
+    if jvm.line > 0 {
+        let sum: f64 = pauses.iter().sum();
+        if window > 0.0 {
+            // The first pause stands before the window.
+            let within = sum - pauses.first().copied().unwrap_or(0.0);
+            jvm.figures
+                .insert("gc.paused_share".into(), (within / window).min(1.0));
+        }
+        jvm.figures.insert("gc.full".into(), full.len() as f64);
+        jvm.figures
+            .insert("gc.full_seconds".into(), full.iter().sum());
+        spread(&mut jvm, "gc.pause", pauses);
+        done.push(jvm);
+    }
+    if go.line > 0 {
+        if window > 0.0 {
+            let n = go.value("gc.collections").unwrap_or(0.0) - 1.0;
+            go.figures.insert("gc.per_s".into(), n / window);
+        }
+        done.push(go);
+    }
+    done
+}
+
+/// A pause in s and whether it is a full collection.
+fn jvm_pause(line: &str) -> Option<(f64, bool)> {
+    let full = line.contains("Full GC") || line.contains("Pause Full");
+    // Unified: `GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.456ms`.
+    if line.contains("GC(") && line.contains("Pause") {
+        return Some((seconds(line.split_whitespace().last()?)?, full));
+    }
+    if !line.contains("[GC") && !line.contains("[Full GC") {
+        return None;
+    }
+    // `..., 1.5100144 secs]`: the last one that is not inside of `[Times: ...]` is the whole pause.
+    let line = line.split("[Times").next()?;
+    let (before, _) = line.rsplit_once(" secs]")?;
+    let pause = before.rsplit([' ', ',']).next()?.parse().ok()?;
+    Some((pause, full))
+}
+
+/// `1596474K->1561923K(3860480K)`, the last on the line that is not a generation's: used after, and all.
+fn heap_after(line: &str) -> Option<(f64, f64)> {
+    let kilobytes = |text: &str| -> Option<f64> {
+        let split = text.find(|c: char| c.is_ascii_alphabetic())?;
+        let n: f64 = text[..split].parse().ok()?;
+        Some(
+            n * match &text[split..split + 1] {
+                "K" => 1.0,
+                "M" => 1024.0,
+                "G" => 1_048_576.0,
+                _ => return None,
+            },
+        )
+    };
+    let mut found = None;
+    for word in line.split(|c: char| c.is_whitespace() || c == ',') {
+        // `[PSYoungGen:` is a word of its own; what follows a colon is a part of the heap.
+        let Some((_, after)) = word.split_once("->") else {
+            continue;
+        };
+        let Some((used, whole)) = after.split_once('(') else {
+            continue;
+        };
+        let pair = kilobytes(used).zip(kilobytes(whole.trim_end_matches([')', ']'])));
+        let larger = |p: &(f64, f64)| found.is_none_or(|(_, w)| p.1 > w);
+        if let Some(pair) = pair.filter(larger).filter(|p| p.1 > 0.0) {
+            found = Some(pair);
+        }
+    }
+    // A class space is larger than most heaps, and no part of it.
+    found
+}
+
+/// Seconds since the start: `591.922:`, `[12.345s]`, `@1346.084s`.
+fn uptime(line: &str) -> Option<f64> {
+    line.split_whitespace().find_map(|word| {
+        let word = word.trim_start_matches(['[', '@']);
+        let word = word.split(']').next()?.trim_end_matches([':', 's']);
+        word.contains('.').then(|| word.parse::<f64>().ok())?
+    })
+}
+
+/// `gc 274 @1346.084s 14%: ... 3 P`: the share of CPU that collections took, and the processors that Go uses.
+fn go_trace(line: &str) -> Option<(f64, Option<f64>)> {
+    let rest = &line[line.find("gc ")?..];
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    words.get(1)?.parse::<u64>().ok()?;
+    words.get(2)?.strip_prefix('@')?;
+    let share: f64 = words.get(3)?.strip_suffix("%:")?.parse().ok()?;
+    let procs = words.iter().position(|w| *w == "P");
+    let procs = procs.and_then(|at| words[at - 1].parse().ok());
+    Some((share / 100.0, procs))
+}
+
+/// Packets of tcpdump: requests to connect that came again, silences, closed windows.
+fn packets(lines: &[&str]) -> Option<Artefact> {
+    struct Packet<'a> {
+        at: f64,
+        from: &'a str,
+        to: &'a str,
+        flags: &'a str,
+        length: f64,
+    }
+    let mut found = artefact("tcpdump", 0);
+    let mut syns: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut last: BTreeMap<(String, String), (f64, String, f64)> = BTreeMap::new();
+    // Whose data was acknowledged late, and when: what it sends at once was held back for that.
+    let mut held_back: BTreeMap<(String, String), (f64, String)> = BTreeMap::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some(packet) = (|| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ip = words.iter().position(|w| *w == "IP" || *w == "IP6")?;
+            let at = clock(words[..ip].last()?)?;
+            let arrow = words.iter().position(|w| *w == ">").filter(|a| *a > ip)?;
+            let flags = words.iter().position(|w| *w == "Flags");
+            let length = words.iter().position(|w| *w == "length");
+            Some(Packet {
+                at,
+                from: words.get(arrow - 1)?,
+                to: words.get(arrow + 1)?.trim_end_matches(':'),
+                flags: flags
+                    .and_then(|f| words.get(f + 1))
+                    .map_or("", |w| w.trim_matches(['[', ']', ','])),
+                length: length
+                    .and_then(|l| words.get(l + 1)?.trim_end_matches(':').parse().ok())
+                    .unwrap_or(0.0),
+            })
+        })() else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("packets.seen", 1.0);
+        let way = (packet.from.to_owned(), packet.to.to_owned());
+        if packet.flags == "S" {
+            if let Some(before) = syns.get(&way) {
+                found.add("packets.syn_again", 1.0);
+                found.largest("packets.syn_wait_s", packet.at - before);
+            }
+            syns.insert(way.clone(), packet.at);
+        }
+        if packet.flags.contains('R') {
+            found.add("packets.resets", 1.0);
+        }
+        // An answer to a SYN may open with nothing (a proxy does); a window closes later.
+        if line.contains(" win 0,") && !packet.flags.contains(['S', 'R']) {
+            found.add("packets.zero_windows", 1.0);
+        }
+        if packet.flags.is_empty() && (is_dns(&way) || line.contains("UDP")) {
+            if let Some((before, _, length)) = last.get(&way) {
+                let wait = packet.at - before;
+                // The resolver's own time before it asks again.
+                if (4.9..5.2).contains(&wait) && *length == packet.length {
+                    found.add("packets.dns_again", 1.0);
+                }
+            }
+            last.insert(way, (packet.at, String::new(), packet.length));
+            continue;
+        }
+        // Both directions are one conversation.
+        let key = if way.0 < way.1 {
+            way.clone()
+        } else {
+            (way.1.clone(), way.0.clone())
+        };
+        if let Some((before, from, length)) = last.get(&key) {
+            let wait = packet.at - before;
+            let idle_ack = packet.length == 0.0 && packet.flags == "." && *length > 0.0;
+            // A bare acknowledgement of another's data that came after 38 to 60 ms was delayed.
+            if idle_ack && *from != packet.from && (0.038..0.06).contains(&wait) {
+                found.add("packets.delayed_acks", 1.0);
+                held_back.insert(key.clone(), (packet.at, from.clone()));
+            } else if let Some((acked, who)) = held_back.remove(&key)
+                && packet.length > 0.0
+                && who == packet.from
+                && packet.at - acked < 0.005
+            {
+                found.add("packets.nagle", 1.0);
+            }
+            if packet.length > 0.0 && *from != packet.from {
+                found.largest("packets.answer_wait_s", wait);
+            }
+        }
+        last.insert(key, (packet.at, packet.from.to_owned(), packet.length));
+    }
+    (found.line > 0).then_some(found)
+}
+
+fn is_dns(way: &(String, String)) -> bool {
+    let dns = |address: &str| address.ends_with(".53") || address.ends_with(".domain");
+    dns(&way.0) || dns(&way.1)
+}
+
+/// `09:06:54.709978` as seconds of the day; `1346.084` as they are.
+fn clock(word: &str) -> Option<f64> {
+    let mut at = 0.0;
+    for part in word.split(':') {
+        at = at * 60.0 + part.parse::<f64>().ok()?;
+    }
+    word.contains('.').then_some(at)
+}
+
+/// `epoll_wait(...) = 1 <0.012345>`, with a thread and a time before it or not.
+fn calls(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("strace -T", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((call, took, rest)) = timed_call(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("strace.calls", 1.0);
+        found.largest("strace.longest_s", took);
+        found.add("strace.seconds", took);
+        found.rows.push(Row {
+            label: call.to_owned(),
+            place: rest,
+            share: took,
+        });
+    }
+    if found.line == 0 {
+        return None;
+    }
+    let all = found.value("strace.seconds").unwrap_or(0.0);
+    // Waiting for work is no work.
+    let waits = |row: &Row| {
+        [
+            "epoll_wait",
+            "epoll_pwait",
+            "select",
+            "poll",
+            "accept",
+            "accept4",
+            "wait4",
+        ]
+        .contains(&row.label.as_str())
+    };
+    let idle: f64 = found
+        .rows
+        .iter()
+        .filter(|r| waits(r))
+        .map(|r| r.share)
+        .sum();
+    found.rows.retain(|r| !waits(r));
+    found.settle();
+    if let Some(longest) = found.rows.first().map(|r| r.share) {
+        found.figures.insert("strace.row_s".into(), longest);
+    }
+    if all > 0.0 {
+        found.figures.insert("strace.idle_share".into(), idle / all);
+    }
+    Some(found)
+}
+
+/// The call, its seconds, and what it was made on: the first argument in quotes.
+fn timed_call(line: &str) -> Option<(&str, f64, String)> {
+    let (before, took) = line.trim_end().rsplit_once(" <")?;
+    let took: f64 = took.strip_suffix('>')?.parse().ok()?;
+    let open = before.find('(')?;
+    let name = before[..open].rsplit([' ', ']', '\t']).next()?;
+    let name = name.trim_start_matches("<...");
+    let known = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let quoted = before[open..].split('"').nth(1).unwrap_or_default();
+    known.then(|| (name, took, quoted.chars().take(60).collect()))
+}
+
+/// Fewer lines of strace than this say nothing about shares of its calls.
+const FEWEST_LINES: f64 = 4.0;
+
+/// Lines of strace without times: how often which call is made, fails, and polls without waiting.
+fn untimed(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("strace", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((call, rest)) = untimed_call(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("strace.lines", 1.0);
+        if rest.contains(" = -1 E") {
+            found.add("strace.failing", 1.0);
+        }
+        let polls = [
+            "poll",
+            "ppoll",
+            "select",
+            "pselect6",
+            "epoll_wait",
+            "epoll_pwait",
+        ];
+        let at_once = rest.contains("{0, 0}")
+            || rest.contains(", 0) ")
+            || rest.contains("tv_sec=0, tv_nsec=0");
+        if polls.contains(&call) && at_once && rest.contains(" = 0") {
+            found.add("strace.empty_polls", 1.0);
+        }
+        found.rows.push(Row {
+            label: call.to_owned(),
+            place: String::new(),
+            share: 1.0,
+        });
+    }
+    let all = found.value("strace.lines").filter(|n| *n >= FEWEST_LINES)?;
+    found.rows.iter_mut().for_each(|r| r.share /= all);
+    found.settle();
+    let most = found.rows.first().map_or(0.0, |r| r.share);
+    found.figures.insert("strace.most".into(), most);
+    Some(found)
+}
+
+/// `[pid 12] 10:00:00 futex(...) = 0`, `[pid 12] <... futex resumed> ) = 0`: the call and what stands behind its name.
+fn untimed_call(line: &str) -> Option<(&str, &str)> {
+    let mut line = line.trim();
+    if let Some(rest) = line.strip_prefix("[pid") {
+        line = rest.split_once(']')?.1.trim_start();
+    }
+    let time = |word: &str| word.contains(':') && clock(word).is_some();
+    if let Some((first, rest)) = line.split_once(' ')
+        && time(first)
+    {
+        line = rest.trim_start();
+    }
+    let is_name = |name: &str| {
+        name.len() > 2
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    // What was begun on another line is counted there.
+    if line.starts_with("<...") {
+        return None;
+    }
+    let (name, rest) = line.split_once('(')?;
+    let returned =
+        rest.contains(") = ") || rest.contains(")  ") || rest.ends_with("<unfinished ...>");
+    (is_name(name) && returned).then_some((name, rest))
+}
+
+/// `[1K, 2K)  123 |@@@@ |` of bpftrace and bcc's `1024 -> 2047 : 123 |****|`.
+fn histograms(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let mut title = String::new();
+    let mut buckets: Vec<(f64, f64)> = Vec::new();
+    let mut first = 0;
+    for (number, line) in (1_u32..).zip(lines.iter().copied().chain([""])) {
+        if let Some(bucket) = bucket(line) {
+            if buckets.is_empty() {
+                first = number;
+            }
+            buckets.push(bucket);
+            continue;
+        }
+        let all: f64 = buckets.iter().map(|b| b.1).sum();
+        if buckets.len() >= 2 && all > 0.0 {
+            let mut found = artefact("histogram", first);
+            found.figures.insert("histogram.count".into(), all);
+            let mut sum = 0.0;
+            for (from, n) in &buckets {
+                sum += n;
+                let name = [(0.5, "histogram.p50"), (0.99, "histogram.p99")];
+                for (share, name) in name {
+                    if sum >= share * all && found.value(name).is_none() {
+                        found.figures.insert(name.to_owned(), *from);
+                    }
+                }
+            }
+            let largest = buckets.iter().filter(|b| b.1 > 0.0).map(|b| b.0);
+            found
+                .figures
+                .insert("histogram.largest".into(), largest.fold(0.0, f64::max));
+            found.rows.push(Row {
+                label: title.clone(),
+                place: String::new(),
+                share: 1.0,
+            });
+            done.push(found);
+        }
+        buckets.clear();
+        if !line.trim().is_empty() {
+            title = line.trim().trim_end_matches(':').chars().take(60).collect();
+        }
+    }
+    done
+}
+
+fn bucket(line: &str) -> Option<(f64, f64)> {
+    let (range, bar) = line.split_once('|')?;
+    if !bar.contains('|') {
+        return None;
+    }
+    let size = |text: &str| -> Option<f64> {
+        let text = text.trim();
+        let split = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let n: f64 = text[..split].parse().ok()?;
+        Some(
+            n * match &text[split..] {
+                "" => 1.0,
+                "K" => 1024.0,
+                "M" => 1_048_576.0,
+                "G" => 1_073_741_824.0,
+                _ => return None,
+            },
+        )
+    };
+    if let Some((from, rest)) = range
+        .trim()
+        .strip_prefix('[')
+        .and_then(|r| r.split_once([',', ']']))
+    {
+        let count = rest.rsplit([' ', ')', ']']).find(|w| !w.is_empty())?;
+        return Some((size(from)?, count.parse().ok()?));
+    }
+    let (from, rest) = range.split_once("->")?;
+    let (_, count) = rest.split_once(':')?;
+    Some((size(from)?, count.trim().parse().ok()?))
+}

@@ -1,0 +1,85 @@
+//! What a person pasted: prompts, comments, several runs in a row.
+//!
+//! It stands beside `import` and shares its readers. It looks for what it knows, wherever that stands, and keeps the
+//! order. The surprise: nothing is left out for being incomplete, because a diagnosis says what it does not see.
+//!
+//! ```text
+//! lines    a number or a message by its wording: netstat -s, sysctl, show info, logs
+//! tables   a head of column names and rows: top, iostat, mpstat, sar
+//! sockets  a socket a line: ss, netstat -an, lsof
+//! profiles functions with shares, and stacks: perf, pprof, folded
+//! events   a time a line: access logs, GC logs, tcpdump, strace -T, histograms
+//! ```
+
+mod events;
+mod lines;
+mod pieces;
+mod profiles;
+mod sockets;
+mod tables;
+
+use crate::read::loads;
+use crate::text::{plain, words};
+use crate::{host, pidstat, strace};
+use record::pasted::{Artefact, Pasted};
+
+/// Reads texts, each with its file's name, in order.
+pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
+    let mut all = Pasted::default();
+    for (name, text) in texts {
+        let text = plain(text);
+        let lines: Vec<&str> = text.lines().collect();
+        let words = words(&text);
+        let straces = host::straces(&words).into_iter();
+        all.straces.extend(straces.map(|(summary, _)| summary));
+        all.sizes.extend(strace::sizes(name, &lines));
+        let vmstats = host::vmstats(&words).into_iter();
+        all.vmstats.extend(vmstats.map(|(table, _)| table));
+        all.pidstats.extend(pidstat::pidstats(&lines));
+        let loads = loads(&text);
+        let whole = !loads.is_empty();
+        all.loads.extend(loads);
+        let others = artefacts(&lines).into_iter();
+        // The generator's own reader has said it all.
+        all.artefacts
+            .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
+    }
+    all
+}
+
+/// What all readers find in one text, in its order.
+fn artefacts(lines: &[&str]) -> Vec<Artefact> {
+    // Mails and forums quote with a mark before each line.
+    let lines: Vec<&str> = lines.iter().map(|l| unquoted(l)).collect();
+    let lines = lines.as_slice();
+    let split: Vec<_> = lines.iter().map(|l| pieces::pieces(l)).collect();
+    let mut found = lines::read(&split);
+    found.extend(tables::read(lines));
+    found.extend(tables::summaries(lines));
+    found.extend(sockets::read(lines));
+    found.extend(profiles::read(lines));
+    found.extend(events::read(lines));
+    found.retain(|a| !a.is_empty());
+    found.sort_by_key(|a| a.line);
+    found
+}
+
+/// A line without the marks of a quotation.
+fn unquoted(line: &str) -> &str {
+    let mut line = line;
+    while let Some(rest) = line.strip_prefix('>') {
+        line = rest.strip_prefix(' ').unwrap_or(rest);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_known_is_nothing() {
+        let pasted = read_pasted(&[("notes.txt".into(), "hello\n\n1 2 3\n% time\n".into())]);
+        assert!(pasted.is_empty(), "{pasted:?}");
+    }
+}

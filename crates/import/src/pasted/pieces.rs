@@ -1,0 +1,51 @@
+//! A line as pieces: words without the punctuation around them, numbers with their units.
+
+use crate::text::{bytes, duration, number, thousands};
+
+/// A word of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    pub text: &'a str,
+}
+
+/// The pieces of a line. A comma and a point inside a number belong to it, and so do a slash and a point inside a name.
+pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
+    let apart = |c: char| c.is_whitespace() || "=:;()[]\"'|│{}<>`".contains(c);
+    let trim = [',', '.', '*', '!', '>', '#', '$'];
+    let words = line.split(apart).flat_map(|w| {
+        // `1,2` stays a number, `a,b` are two words.
+        let is_number = number(w).is_some();
+        let parts: Vec<&str> = match is_number {
+            true => vec![w],
+            false => w.split(',').collect(),
+        };
+        parts
+    });
+    words
+        .map(|w| match w {
+            "*" | ">" => w,
+            w => w.trim_matches(trim),
+        })
+        .filter(|w| !w.is_empty() && !w.bytes().all(|b| b == b'-' || b == b'='))
+        .map(|text| Piece { text })
+        .collect()
+}
+
+/// A number with what tools put behind it: a percent sign, `s`, `ms` (then seconds), `k`, `MB`.
+pub(super) fn value(text: &str) -> Option<f64> {
+    let text = text.trim_end_matches('%');
+    let plain = number(text).map(|n| n.value);
+    plain
+        .or_else(|| seconds(text))
+        .or_else(|| thousands(text).map(|n| n.value))
+        .or_else(|| bytes(text).map(|n| n.value))
+}
+
+/// Seconds, with a unit behind the number.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if ["m", "h"].contains(&unit) {
+        return None;
+    }
+    duration(text).map(|n| n.value / 1e9)
+}

@@ -1,0 +1,335 @@
+//! Profiles: perf report, perf top, perf script, folded stacks, pprof's text.
+//!
+//! All become the profile that prony's own sampler writes. What prints functions alone gives stacks of one frame, so
+//! a kind of work that is told by its callers is seen less than it is: a lower bound. The surprise is perf's first
+//! column: with callers it is the share of everything below a function, and the second its own.
+
+use super::pieces::seconds;
+use record::pasted::{Artefact, Row};
+use record::{Frame, Profile, ProfileKind, Stack};
+use std::collections::BTreeMap;
+
+/// Stacks are stored with whole weights; a share is kept to a millionth.
+const PARTS: f64 = 1e6;
+/// Functions with less than this are noise of the list's end.
+const LEAST: f64 = 1e-5;
+
+struct Function {
+    share: f64,
+    symbol: String,
+    module: String,
+    thread: String,
+    kernel: bool,
+}
+
+/// All profiles of a text.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = flat(lines, "perf report", 12, perf_row);
+    done.extend(flat(lines, "pprof -top", 2, pprof_row));
+    done.extend(folded(lines));
+    done.extend(scripted(lines));
+    done.sort_by_key(|a| a.line);
+    done
+}
+
+/// Runs of lines that `row` reads, with at most `gap` others between.
+fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    let mut open: Vec<Function> = Vec::new();
+    let (mut first, mut last) = (0, 0);
+    let mut close = |open: &mut Vec<Function>, first: u32| {
+        let functions = std::mem::take(open);
+        if functions.len() >= 2 {
+            done.push(artefact(tool, first, functions));
+        }
+    };
+    for (number, line) in (1_u32..).zip(lines) {
+        // A second list begins where the shares rise again.
+        let Some(function) = row(line) else { continue };
+        let rises = open
+            .last()
+            .is_some_and(|f| function.share > f.share * 1.5 + 0.01);
+        if !open.is_empty() && (number > last + gap || rises && number > last + 1) {
+            close(&mut open, first);
+        }
+        if open.is_empty() {
+            first = number;
+        }
+        last = number;
+        open.push(function);
+    }
+    close(&mut open, first);
+    done
+}
+
+/// `17.07%  haproxy  libcrypto.so.3  [.] symbol`, perf top without the command, or with callers two shares.
+fn perf_row(line: &str) -> Option<Function> {
+    let mark = line.find("[.]").or_else(|| line.find("[k]"))?;
+    let kernel = line[mark..].starts_with("[k]");
+    let mut words = line[..mark]
+        .split(|c: char| c.is_whitespace() || c == '|')
+        .filter(|w| !w.is_empty() && w.bytes().any(|b| b.is_ascii_alphanumeric()));
+    let percent = |w: &str| w.strip_suffix('%')?.parse::<f64>().ok();
+    let mut share = percent(words.next()?)?;
+    let mut rest: Vec<&str> = words.collect();
+    if let Some(own) = rest.first().and_then(|w| percent(w)) {
+        share = own;
+        rest.remove(0);
+    }
+    // Samples may stand before the names.
+    rest.retain(|w| w.parse::<f64>().is_err());
+    let symbol = line[mark + 3..]
+        .split(" - ")
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let symbol = symbol
+        .split("  ")
+        .next()
+        .unwrap_or_default()
+        .trim_matches(['|', '`', ' ']);
+    (!symbol.is_empty() && (0.0..=100.0).contains(&share)).then(|| Function {
+        share: share / 100.0,
+        symbol: symbol.to_owned(),
+        module: if kernel {
+            "kernel".to_owned()
+        } else {
+            (*rest.last().unwrap_or(&"")).to_owned()
+        },
+        thread: match rest.as_slice() {
+            [thread, .., _] => (*thread).to_owned(),
+            _ => String::new(),
+        },
+        kernel,
+    })
+}
+
+/// `1.23s 12.3% 45.6% 2.34s 23.4%  runtime.mallocgc`.
+fn pprof_row(line: &str) -> Option<Function> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let percent = |i: usize| words.get(i)?.strip_suffix('%')?.parse::<f64>().ok();
+    let (share, _, _) = (percent(1)?, percent(2)?, percent(4)?);
+    let amount = words.first()?;
+    seconds(amount).or_else(|| amount.trim_end_matches(char::is_alphabetic).parse().ok())?;
+    let symbol = words.get(5..).filter(|w| !w.is_empty())?.join(" ");
+    let symbol = symbol.trim_end_matches("(inline)").trim();
+    Some(Function {
+        share: share / 100.0,
+        symbol: symbol.to_owned(),
+        module: String::new(),
+        thread: String::new(),
+        // Go's own names have a package before a point; what the kernel did is below these.
+        kernel: false,
+    })
+}
+
+fn artefact(tool: &str, line: u32, functions: Vec<Function>) -> Artefact {
+    let mut profile = empty();
+    let mut rows = Vec::new();
+    let mut listed = 0.0;
+    for function in functions.into_iter().filter(|f| f.share >= LEAST) {
+        listed += function.share;
+        rows.push(Row {
+            label: function.symbol.clone(),
+            place: function.module.clone(),
+            share: function.share,
+        });
+        let frame = Frame {
+            symbol: function.symbol,
+            module: function.module,
+            kernel: function.kernel,
+        };
+        push(
+            &mut profile,
+            &[frame],
+            &function.thread,
+            function.share * PARTS,
+        );
+    }
+    // What the list does not show is a part of the whole too.
+    let rest = Frame {
+        symbol: String::new(),
+        module: String::new(),
+        kernel: false,
+    };
+    push(&mut profile, &[rest], "", (1.0 - listed).max(0.0) * PARTS);
+    done(tool, line, profile, rows)
+}
+
+fn done(tool: &str, line: u32, mut profile: Profile, rows: Vec<Row>) -> Artefact {
+    profile.samples = profile.stacks.iter().map(|s| s.weight).sum();
+    let mut artefact = Artefact {
+        tool: tool.to_owned(),
+        line,
+        rows,
+        profile: Some(profile),
+        ..Artefact::default()
+    };
+    artefact.settle();
+    artefact
+}
+
+fn empty() -> Profile {
+    Profile {
+        kind: ProfileKind::OnCpu,
+        hz: 0,
+        samples: 0,
+        lost: 0,
+        unwound: 0,
+        frames: Vec::new(),
+        stacks: Vec::new(),
+    }
+}
+
+fn push(profile: &mut Profile, frames: &[Frame], thread: &str, weight: f64) {
+    if weight < 1.0 {
+        return;
+    }
+    let mut indices = Vec::new();
+    for frame in frames {
+        let at = profile.frames.iter().position(|f| f == frame);
+        let at = at.unwrap_or_else(|| {
+            profile.frames.push(frame.clone());
+            profile.frames.len() - 1
+        });
+        indices.push(u32::try_from(at).unwrap_or(u32::MAX));
+    }
+    profile.stacks.push(Stack {
+        target: String::new(),
+        pid: 0,
+        thread: thread.to_owned(),
+        frames: indices,
+        weight: weight as u64,
+        state: None,
+    });
+}
+
+/// `nginx;main;ngx_worker;deflate 123`, at least three lines in a row.
+fn folded(lines: &[&str]) -> Vec<Artefact> {
+    let mut done_ones = Vec::new();
+    let mut stacks: Vec<(Vec<Frame>, String, f64)> = Vec::new();
+    let mut first = 0;
+    for (number, line) in (1_u32..).zip(lines.iter().copied().chain([""])) {
+        if let Some((frames, thread, weight)) = folded_line(line) {
+            if stacks.is_empty() {
+                first = number;
+            }
+            stacks.push((frames, thread, weight));
+            continue;
+        }
+        if stacks.len() >= 3 {
+            done_ones.push(of_stacks("folded stacks", first, &stacks));
+        }
+        stacks.clear();
+    }
+    done_ones
+}
+
+fn folded_line(line: &str) -> Option<(Vec<Frame>, String, f64)> {
+    let (stack, n) = line.trim().rsplit_once(' ')?;
+    let weight: f64 = n.parse().ok().filter(|n: &f64| *n >= 1.0)?;
+    let frames: Vec<&str> = stack.split(';').collect();
+    if frames.len() < 2 || frames.iter().any(|f| f.trim().is_empty()) || stack.contains(" = ") {
+        return None;
+    }
+    let thread = frames[0].to_owned();
+    let named = frames.iter().skip(1).map(|f| {
+        let kernel = f.ends_with("_[k]") || f.ends_with("_k");
+        Frame {
+            symbol: f
+                .trim_end_matches("_[k]")
+                .trim_end_matches("_[j]")
+                .to_owned(),
+            module: if kernel {
+                "kernel".to_owned()
+            } else {
+                String::new()
+            },
+            kernel,
+        }
+    });
+    Some((named.collect(), thread, weight))
+}
+
+fn of_stacks(tool: &str, line: u32, stacks: &[(Vec<Frame>, String, f64)]) -> Artefact {
+    let all: f64 = stacks.iter().map(|(.., n)| n).sum();
+    let mut profile = empty();
+    let mut rows: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for (frames, thread, weight) in stacks {
+        push(&mut profile, frames, thread, *weight);
+        if let Some(leaf) = frames.last() {
+            *rows
+                .entry((leaf.symbol.clone(), leaf.module.clone()))
+                .or_insert(0.0) += weight / all;
+        }
+    }
+    let rows = rows.into_iter().map(|((label, place), share)| Row {
+        label,
+        place,
+        share,
+    });
+    done(tool, line, profile, rows.collect())
+}
+
+/// perf script: a head with the thread and the event, then a frame a line, leaf first, until an empty line.
+fn scripted(lines: &[&str]) -> Vec<Artefact> {
+    let mut stacks: Vec<(Vec<Frame>, String, f64)> = Vec::new();
+    let mut open: Option<(String, Vec<Frame>)> = None;
+    let mut first = 0;
+    let mut close = |open: &mut Option<(String, Vec<Frame>)>| {
+        if let Some((thread, mut frames)) = open.take()
+            && !frames.is_empty()
+        {
+            frames.reverse();
+            stacks.push((frames, thread, 1.0));
+        }
+    };
+    for (number, line) in (1_u32..).zip(lines.iter().copied().chain([""])) {
+        if let Some(thread) = script_head(line) {
+            close(&mut open);
+            first = if first == 0 { number } else { first };
+            open = Some((thread, Vec::new()));
+        } else if let Some((_, frames)) = open.as_mut() {
+            match script_frame(line) {
+                Some(frame) => frames.push(frame),
+                None => close(&mut open),
+            }
+        }
+    }
+    if stacks.len() < 3 {
+        return Vec::new();
+    }
+    vec![of_stacks("perf script", first, &stacks)]
+}
+
+/// `nginx 1234 [001] 12345.678901: 250000 cycles:`.
+fn script_head(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|w| {
+        w.strip_suffix(':')
+            .is_some_and(|t| t.contains('.') && t.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+    })?;
+    let event = words.last()?.ends_with(':') && at + 1 < words.len();
+    (event && at >= 2 && !line.starts_with(char::is_whitespace)).then(|| words[0].to_owned())
+}
+
+/// `  ffffffff8106 do_syscall_64+0x5b ([kernel.kallsyms])`.
+fn script_frame(line: &str) -> Option<Frame> {
+    let line = line.trim();
+    let (address, rest) = line.split_once(' ')?;
+    if address.len() < 4 || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (symbol, module) = rest.rsplit_once(" (")?;
+    let module = module.trim_end_matches(')');
+    let kernel = module.starts_with('[');
+    Some(Frame {
+        symbol: symbol.split("+0x").next().unwrap_or(symbol).to_owned(),
+        module: if kernel {
+            "kernel".to_owned()
+        } else {
+            module.rsplit('/').next().unwrap_or(module).to_owned()
+        },
+        kernel,
+    })
+}

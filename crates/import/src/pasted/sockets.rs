@@ -1,0 +1,211 @@
+//! Sockets one a line: `ss -tan`, `ss -ltn`, `ss -ti`, `netstat -an`, lsof, and states that were counted.
+//!
+//! A line is known by the state in it, so that a head is not needed and text that is cut off loses nothing. `Recv-Q` of a
+//! listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit.
+
+use record::pasted::{Artefact, Row};
+
+/// States as ss and netstat spell them, and ours.
+const STATES: [(&str, &str); 20] = [
+    ("LISTEN", "listen"),
+    ("ESTAB", "established"),
+    ("ESTABLISHED", "established"),
+    ("TIME-WAIT", "time_wait"),
+    ("TIME_WAIT", "time_wait"),
+    ("CLOSE-WAIT", "close_wait"),
+    ("CLOSE_WAIT", "close_wait"),
+    ("SYN-RECV", "syn_recv"),
+    ("SYN_RECV", "syn_recv"),
+    ("SYN-SENT", "syn_sent"),
+    ("SYN_SENT", "syn_sent"),
+    ("FIN-WAIT-1", "fin_wait_1"),
+    ("FIN_WAIT1", "fin_wait_1"),
+    ("FIN-WAIT-2", "fin_wait_2"),
+    ("FIN_WAIT2", "fin_wait_2"),
+    ("LAST-ACK", "last_ack"),
+    ("LAST_ACK", "last_ack"),
+    ("CLOSING", "closing"),
+    ("SYN_RCVD", "syn_recv"),
+    ("FIN_WAIT_2", "fin_wait_2"),
+];
+
+fn state(word: &str) -> Option<&'static str> {
+    let word = word.trim_matches(['(', ')', '"', ',', ':']);
+    let found = STATES.iter().find(|(theirs, _)| *theirs == word);
+    found.map(|(_, ours)| *ours)
+}
+
+/// All lists of sockets in a text, each as one artefact: a gap of prose begins the next.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let mut last = 0;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A count of states repeats none; a list may go on after a few lines that are none of it.
+        let near = number <= last + 4 && !done.is_empty();
+        let fresh = |done: &mut Vec<Artefact>| {
+            if !near {
+                done.push(Artefact {
+                    tool: "list of sockets".to_owned(),
+                    line: number,
+                    ..Artefact::default()
+                });
+            }
+        };
+        if let Some((state, n)) = counted(&words) {
+            fresh(&mut done);
+            if let Some(open) = done.last_mut() {
+                open.add(&format!("sockets.{state}"), n);
+            }
+            last = number;
+        } else if let Some(socket) = socket(&words) {
+            fresh(&mut done);
+            if let Some(open) = done.last_mut() {
+                count(open, &socket);
+            }
+            last = number;
+        } else if near && last > 0 && details(&words, done.last_mut()) {
+            last = number;
+        }
+    }
+    for artefact in &mut done {
+        artefact.settle();
+    }
+    done
+}
+
+/// `710 CLOSE_WAIT`, `CLOSE_WAIT 710`.
+fn counted(words: &[&str]) -> Option<(&'static str, f64)> {
+    let [a, b] = words else { return None };
+    let number = |w: &str| w.trim_matches([',', ':']).parse::<f64>().ok();
+    state(a).zip(number(b)).or_else(|| state(b).zip(number(a)))
+}
+
+struct Socket<'a> {
+    state: &'static str,
+    receive_queue: Option<f64>,
+    send_queue: Option<f64>,
+    local: &'a str,
+    peer: &'a str,
+    /// ss prints a listener's limit.
+    limit: bool,
+}
+
+fn socket<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
+    let at = words.iter().position(|w| state(w).is_some())?;
+    let state = state(words[at])?;
+    let number = |i: usize| words.get(i).and_then(|w| w.parse::<f64>().ok());
+    let address = |i: usize| {
+        words
+            .get(i)
+            .copied()
+            .filter(|w| w.contains(':') || w.contains('.'))
+    };
+    // ss: STATE RECV-Q SEND-Q LOCAL PEER, `tcp` before it or not.
+    if at <= 1
+        && let (Some(r), Some(s), Some(local)) = (number(at + 1), number(at + 2), address(at + 3))
+    {
+        return Some(Socket {
+            state,
+            receive_queue: Some(r),
+            send_queue: Some(s),
+            local,
+            peer: address(at + 4).unwrap_or_default(),
+            limit: true,
+        });
+    }
+    // netstat: tcp RECV-Q SEND-Q LOCAL FOREIGN STATE.
+    if words[0].starts_with("tcp") && at >= 5 {
+        return Some(Socket {
+            state,
+            receive_queue: number(1),
+            send_queue: number(2),
+            local: address(3).unwrap_or_default(),
+            peer: address(4).unwrap_or_default(),
+            limit: false,
+        });
+    }
+    // lsof: `... TCP local->peer (STATE)`.
+    let pair = words.get(at.checked_sub(1)?)?;
+    let (local, peer) = pair.split_once("->")?;
+    words[at].starts_with('(').then_some(Socket {
+        state,
+        receive_queue: None,
+        send_queue: None,
+        local,
+        peer,
+        limit: false,
+    })
+}
+
+fn count(open: &mut Artefact, socket: &Socket<'_>) {
+    open.add(&format!("sockets.{}", socket.state), 1.0);
+    if socket.state == "listen" {
+        if let (true, Some(queue), Some(limit)) =
+            (socket.limit, socket.receive_queue, socket.send_queue)
+            && limit > 0.0
+        {
+            open.largest("listen.queue", queue);
+            if queue / limit >= open.value("listen.used").unwrap_or(0.0) {
+                open.figures.insert("listen.used".into(), queue / limit);
+                open.figures.insert("listen.limit".into(), limit);
+            }
+        }
+        return;
+    }
+    if let Some(queue) = socket.receive_queue {
+        open.largest("sockets.receive_queue_largest", queue);
+        open.add("sockets.unread", f64::from(u8::from(queue > 0.0)));
+    }
+    if let Some(queue) = socket.send_queue {
+        open.largest("sockets.send_queue_largest", queue);
+        open.add("sockets.unsent", f64::from(u8::from(queue > 0.0)));
+    }
+    // Which peer holds most of a state: one destination is what ports run out towards.
+    open.rows.push(Row {
+        label: socket.state.to_owned(),
+        place: if socket.state == "time_wait" {
+            socket.peer.to_owned()
+        } else {
+            socket.local.to_owned()
+        },
+        share: 1.0,
+    });
+}
+
+/// The second line of `ss -ti`: `cubic wscale:7,7 rto:204 rtt:1.5/0.7 cwnd:10 retrans:0/12 rwnd_limited:4ms(12.5%)`.
+fn details(words: &[&str], open: Option<&mut Artefact>) -> bool {
+    let find = |key: &str| words.iter().find_map(|w| w.strip_prefix(key));
+    if find("rtt:").is_none() && find("cwnd:").is_none() {
+        return false;
+    }
+    let Some(open) = open else { return false };
+    let share = |text: &str| -> Option<f64> {
+        let (_, rest) = text.split_once('(')?;
+        rest.trim_end_matches([')', '%'])
+            .trim_end_matches('%')
+            .parse::<f64>()
+            .ok()
+    };
+    for (key, name) in [
+        ("rwnd_limited:", "sockets.window_limited"),
+        ("sndbuf_limited:", "sockets.buffer_limited"),
+    ] {
+        if let Some(part) = find(key).and_then(share) {
+            open.largest(name, part / 100.0);
+        }
+    }
+    if let Some(all) = find("retrans:").and_then(|t| t.split_once('/')?.1.parse::<f64>().ok()) {
+        open.add("sockets.retransmits", all);
+    }
+    if let Some(all) = find("segs_out:").and_then(|t| t.parse::<f64>().ok()) {
+        open.add("sockets.segments", all);
+    }
+    if let Some(rtt) = find("rtt:").and_then(|t| t.split('/').next()?.parse::<f64>().ok()) {
+        open.largest("sockets.rtt_ms", rtt);
+    }
+    if let Some(window) = find("cwnd:").and_then(|t| t.parse::<f64>().ok()) {
+        open.smallest("sockets.congestion_window", window);
+    }
+    true
+}

@@ -1,0 +1,453 @@
+//! Tables with a line of column names: top, ps, iostat, mpstat, sar, pidstat -d, ss of HAProxy's functions.
+//!
+//! One description a tool: which names its head has, which column names a row, which gives its share, and which
+//! figures are made of the others. The surprise is alignment: a head and its rows differ in length where the name is
+//! several words or the head begins with a word of its own (`avg-cpu:`), so cells are counted from one end.
+
+use super::pieces::{seconds, value};
+use record::pasted::{Artefact, Row};
+
+/// What a figure is of its column.
+#[derive(Clone, Copy)]
+enum Of {
+    Largest,
+    Mean,
+    /// Rows whose cell begins with this.
+    Rows(char),
+    /// Largest of 100 less the cell: a core's work from its idle time.
+    Busiest,
+    /// The row of this name alone.
+    Row(&'static str),
+}
+
+/// From which end cells are counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Align {
+    Left,
+    Right,
+}
+
+struct Spec {
+    tool: &'static str,
+    /// Names that must be in the head.
+    head: &'static [&'static str],
+    align: Align,
+    /// Columns that name a row and give its share, and what that is divided by; 0 divides by the sum.
+    label: Option<(&'static str, &'static str, f64)>,
+    figures: &'static [(&'static str, &'static str, Of)],
+}
+
+const MODES: &[(&str, &str, Of)] = &[
+    ("%user", "cpu.user", Of::Mean),
+    ("%system", "cpu.system", Of::Mean),
+    ("%iowait", "cpu.iowait", Of::Mean),
+    ("%steal", "cpu.steal", Of::Mean),
+    ("%idle", "cpu.idle", Of::Mean),
+];
+
+const SPECS: &[Spec] = &[
+    Spec {
+        tool: "top",
+        head: &["PID", "%CPU", "COMMAND"],
+        align: Align::Left,
+        label: Some(("COMMAND", "%CPU", 100.0)),
+        figures: &[
+            ("%CPU", "top.busiest", Of::Largest),
+            ("S", "top.in_disk_wait", Of::Rows('D')),
+            ("STAT", "top.in_disk_wait", Of::Rows('D')),
+            ("S", "top.running", Of::Rows('R')),
+        ],
+    },
+    Spec {
+        tool: "iostat",
+        head: &["Device", "%util"],
+        align: Align::Right,
+        label: Some(("Device", "%util", 100.0)),
+        figures: &[
+            ("%util", "disk.busy", Of::Largest),
+            ("await", "disk.await_ms", Of::Largest),
+            ("r_await", "disk.await_ms", Of::Largest),
+            ("w_await", "disk.await_ms", Of::Largest),
+            ("avgqu-sz", "disk.queue", Of::Largest),
+            ("aqu-sz", "disk.queue", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "mpstat",
+        head: &["CPU", "%usr", "%sys", "%idle"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("%usr", "cpu.user", Of::Row("all")),
+            ("%sys", "cpu.system", Of::Row("all")),
+            ("%iowait", "cpu.iowait", Of::Row("all")),
+            ("%steal", "cpu.steal", Of::Row("all")),
+            ("%soft", "cpu.softirq", Of::Row("all")),
+            ("%idle", "cpu.idle", Of::Row("all")),
+            ("%soft", "cpu.softirq_busiest", Of::Largest),
+            ("%idle", "cpu.busiest", Of::Busiest),
+        ],
+    },
+    Spec {
+        tool: "sar",
+        head: &["CPU", "%user", "%system", "%iowait", "%idle"],
+        align: Align::Right,
+        label: None,
+        figures: MODES,
+    },
+    Spec {
+        tool: "iostat",
+        head: &["avg-cpu", "%user", "%system", "%iowait", "%idle"],
+        align: Align::Right,
+        label: None,
+        figures: MODES,
+    },
+    Spec {
+        tool: "sar -n DEV",
+        head: &["IFACE", "rxpck/s", "txpck/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("rxpck/s", "net.received_packets_per_s", Of::Largest),
+            ("txpck/s", "net.sent_packets_per_s", Of::Largest),
+            ("rxkB/s", "net.received_kb_per_s", Of::Largest),
+            ("txkB/s", "net.sent_kb_per_s", Of::Largest),
+            ("%ifutil", "net.used", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "sar -q",
+        head: &["runq-sz", "ldavg-1"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("runq-sz", "load.run_queue", Of::Mean),
+            ("ldavg-1", "load.one", Of::Mean),
+            ("blocked", "top.in_disk_wait", Of::Mean),
+        ],
+    },
+    Spec {
+        tool: "pidstat -d",
+        head: &["UID", "PID", "kB_rd/s", "Command"],
+        align: Align::Right,
+        label: Some(("Command", "kB_rd/s", 0.0)),
+        figures: &[
+            ("kB_rd/s", "disk.read_kb_per_s", Of::Largest),
+            ("kB_wr/s", "disk.written_kb_per_s", Of::Largest),
+            ("iodelay", "disk.delay", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "pidstat -w",
+        head: &["PID", "cswch/s", "nvcswch/s"],
+        align: Align::Right,
+        label: Some(("Command", "cswch/s", 0.0)),
+        figures: &[
+            ("cswch/s", "switches.voluntary_per_s", Of::Largest),
+            ("nvcswch/s", "switches.forced_per_s", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "show profiling",
+        head: &["function", "calls", "cpu_tot"],
+        align: Align::Left,
+        label: Some(("function", "cpu_tot", 0.0)),
+        figures: &[("lat_avg", "haproxy.latency_s", Of::Largest)],
+    },
+];
+
+/// A table that is being read.
+struct Open<'a> {
+    spec: &'static Spec,
+    columns: Vec<&'a str>,
+    artefact: Artefact,
+    /// Cells of the column means: name, sum, count.
+    means: Vec<(&'static str, f64, f64)>,
+    /// Lines since the last row.
+    idle: u32,
+}
+
+/// All tables of a text.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let mut open: Option<Open<'_>> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        let cells: Vec<&str> = line
+            .split(|c: char| c.is_whitespace() || c == '|')
+            .filter(|c| !c.is_empty())
+            .collect();
+        if let Some(spec) = spec_of(&cells) {
+            // sar and mpstat repeat their head with every interval.
+            let same = open
+                .as_ref()
+                .is_some_and(|o| std::ptr::eq(o.spec, spec) && o.columns == cells);
+            if !same {
+                done.extend(open.take().map(finished));
+                open = Some(Open {
+                    spec,
+                    columns: cells,
+                    artefact: Artefact {
+                        tool: spec.tool.to_owned(),
+                        line: number,
+                        ..Artefact::default()
+                    },
+                    means: Vec::new(),
+                    idle: 0,
+                });
+            }
+            continue;
+        }
+        if let Some(table) = open.as_mut() {
+            if row(table, &cells) {
+                table.idle = 0;
+            } else {
+                table.idle += 1;
+            }
+            if table.idle > 2 {
+                done.extend(open.take().map(finished));
+            }
+        }
+    }
+    done.extend(open.map(finished));
+    done.retain(|a| !a.is_empty());
+    done
+}
+
+fn bare(cell: &str) -> &str {
+    cell.trim_end_matches(':')
+}
+
+fn spec_of(cells: &[&str]) -> Option<&'static Spec> {
+    let has = |name: &&str| cells.iter().any(|c| bare(c).eq_ignore_ascii_case(name));
+    SPECS.iter().find(|s| s.head.iter().all(has))
+}
+
+/// The cell of a column, counted from the end that the tool keeps straight.
+fn cell<'a>(table: &Open<'_>, cells: &[&'a str], column: &str) -> Option<&'a str> {
+    let at = table
+        .columns
+        .iter()
+        .position(|c| bare(c).eq_ignore_ascii_case(column))?;
+    match table.spec.align {
+        Align::Left => cells.get(at).copied(),
+        Align::Right => {
+            let from_end = table.columns.len() - at;
+            let at = cells.len().checked_sub(from_end)?;
+            cells.get(at).copied()
+        }
+    }
+}
+
+fn cell_value(text: &str) -> Option<f64> {
+    value(text).or_else(|| seconds(text))
+}
+
+fn row(table: &mut Open<'_>, cells: &[&str]) -> bool {
+    let spec = table.spec;
+    let numeric = |name: &str| cell(table, cells, name).and_then(cell_value);
+    // A row has its numbers: all columns that figures are made of, as far as the head has them.
+    let mut read = Vec::new();
+    for (column, name, of) in spec.figures {
+        if !table
+            .columns
+            .iter()
+            .any(|c| bare(c).eq_ignore_ascii_case(column))
+        {
+            continue;
+        }
+        if let Of::Rows(letter) = of {
+            let state = cell(table, cells, column).unwrap_or_default();
+            read.push((*name, *of, f64::from(u8::from(state.starts_with(*letter)))));
+            continue;
+        }
+        match numeric(column) {
+            Some(n) => read.push((*name, *of, n)),
+            None => return false,
+        }
+    }
+    let labelled = spec.label.map(|(label, share, whole)| {
+        let share = numeric(share)?;
+        let label = cell(table, cells, label)?;
+        Some((label.to_owned(), share, whole))
+    });
+    let labelled = match labelled {
+        Some(None) => return false,
+        Some(found) => found,
+        None => None,
+    };
+    if read.is_empty() && labelled.is_none() {
+        return false;
+    }
+    let first = if spec.tool == "mpstat" {
+        cell(table, cells, "CPU").unwrap_or_default()
+    } else {
+        ""
+    };
+    let single = first != "all";
+    for (name, of, n) in read {
+        match of {
+            Of::Largest if single => table.artefact.largest(name, n),
+            Of::Busiest if single => table.artefact.largest(name, 100.0 - n),
+            Of::Rows(_) => table.artefact.add(name, n),
+            Of::Row(wanted) if first == wanted => mean(&mut table.means, name, n),
+            Of::Mean => mean(&mut table.means, name, n),
+            _ => {}
+        }
+    }
+    if let Some((label, share, whole)) = labelled {
+        let share = if whole > 0.0 { share / whole } else { share };
+        table.artefact.rows.push(Row {
+            label,
+            place: String::new(),
+            share,
+        });
+    }
+    true
+}
+
+fn mean(means: &mut Vec<(&'static str, f64, f64)>, name: &'static str, n: f64) {
+    match means.iter_mut().find(|(held, ..)| *held == name) {
+        Some((_, sum, count)) => {
+            *sum += n;
+            *count += 1.0;
+        }
+        None => means.push((name, n, 1.0)),
+    }
+}
+
+fn finished(table: Open<'_>) -> Artefact {
+    let mut artefact = table.artefact;
+    for (name, sum, count) in table.means {
+        artefact.figures.insert(name.to_owned(), sum / count);
+    }
+    if table.spec.label.is_some_and(|(.., whole)| whole == 0.0) {
+        let all: f64 = artefact.rows.iter().map(|r| r.share).sum();
+        if all > 0.0 {
+            artefact.rows.iter_mut().for_each(|r| r.share /= all);
+        }
+    }
+    artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    artefact
+}
+
+/// The lines of top above its processes, per CPU or for all, and iotop's processes; both have no head of columns.
+pub(super) fn summaries(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let mut last = 0;
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((core, modes)) = cpu_line(line) {
+            let fresh = done.last().is_none_or(|a| {
+                a.tool != "top" || (number > last + 12) || (!core && a.value("cpu.idle").is_some())
+            });
+            if fresh {
+                done.push(artefact("top", number));
+            }
+            last = number;
+            let Some(open) = done.last_mut() else {
+                continue;
+            };
+            for (name, n) in &modes {
+                if core {
+                    mean_of_cores(open, name, *n);
+                } else {
+                    open.figures.insert(format!("cpu.{name}"), *n);
+                }
+            }
+            if core {
+                open.add("cpu.cores", 1.0);
+                let of = |wanted: &str| modes.iter().find(|(n, _)| *n == wanted).map(|m| m.1);
+                if let Some(idle) = of("idle") {
+                    open.largest("cpu.busiest", 100.0 - idle);
+                }
+                if let Some(softirq) = of("softirq") {
+                    open.largest("cpu.softirq_busiest", softirq);
+                }
+            }
+        } else if let Some((io, command)) = iotop_line(line) {
+            let fresh = done.last().is_none_or(|a| a.tool != "iotop");
+            if fresh {
+                done.push(artefact("iotop", number));
+            }
+            if let Some(open) = done.last_mut() {
+                open.largest("iotop.waiting", io);
+                open.add("iotop.waiting_sum", io);
+                open.rows.push(Row {
+                    label: command,
+                    place: String::new(),
+                    share: io / 100.0,
+                });
+            }
+        }
+    }
+    for artefact in &mut done {
+        artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    }
+    done
+}
+
+fn artefact(tool: &str, line: u32) -> Artefact {
+    Artefact {
+        tool: tool.to_owned(),
+        line,
+        ..Artefact::default()
+    }
+}
+
+/// The running mean over cores: `cpu.cores` counts those before this one.
+fn mean_of_cores(open: &mut Artefact, name: &str, n: f64) {
+    let before = open.value("cpu.cores").unwrap_or(0.0);
+    let name = format!("cpu.{name}");
+    let held = open.value(&name).unwrap_or(0.0);
+    open.figures
+        .insert(name, (held * before + n) / (before + 1.0));
+}
+
+const MODES_OF_TOP: [(&str, &str); 8] = [
+    ("us", "user"),
+    ("sy", "system"),
+    ("ni", "nice"),
+    ("id", "idle"),
+    ("wa", "iowait"),
+    ("hi", "irq"),
+    ("si", "softirq"),
+    ("st", "steal"),
+];
+
+/// `%Cpu3 : 1.0 us, 2.0 sy, ...` or `Cpu(s): 1.0%us, ...`: whether it is one core, and the modes.
+fn cpu_line(line: &str) -> Option<(bool, Vec<(&'static str, f64)>)> {
+    let at = line.find("Cpu")?;
+    let rest = &line[at + 3..];
+    let (name, modes) = rest.split_once(':')?;
+    let name = name.trim();
+    let core = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    if !core && name != "(s)" {
+        return None;
+    }
+    let mut found = Vec::new();
+    for part in modes.split(',') {
+        let part = part.trim().trim_start_matches(':').trim();
+        let split = part.find(|c: char| c.is_ascii_alphabetic())?;
+        let mode = part[split..].split_whitespace().next()?;
+        let n = part[..split].trim().trim_end_matches('%').trim();
+        let ours = MODES_OF_TOP.iter().find(|(theirs, _)| *theirs == mode);
+        if let (Some((_, ours)), Ok(n)) = (ours, n.parse::<f64>()) {
+            found.push((*ours, n));
+        }
+    }
+    found
+        .iter()
+        .any(|(n, _)| *n == "idle")
+        .then_some((core, found))
+}
+
+/// `4807 be/4 daemon 0.00 B/s 0.00 B/s 0.00 % 21.66 % httpd -k restart`.
+fn iotop_line(line: &str) -> Option<(f64, String)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let class = words.get(1)?;
+    if !["be/", "rt/", "id/"].iter().any(|c| class.starts_with(c)) {
+        return None;
+    }
+    let last = words.iter().rposition(|w| *w == "%")?;
+    let io: f64 = words.get(last.checked_sub(1)?)?.parse().ok()?;
+    Some((io, words.get(last + 1)?.to_string()))
+}

@@ -1,0 +1,723 @@
+//! Traces that were made up, whose accounts are known to the nanosecond.
+
+use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED};
+use super::{Located, Stacks, Traced};
+use crate::probe::calls;
+use record::{Place, TargetTurns};
+use std::collections::{HashMap, HashSet};
+
+/// The server's process; its threads have numbers from here on.
+const SERVER: u32 = 10;
+/// A process that is nobody's.
+const FOREIGN: u32 = 900;
+const INTERRUPTIBLE: u32 = 1;
+const UNINTERRUPTIBLE: u32 = 2;
+
+/// A trace being made up.
+#[derive(Default)]
+struct Tape {
+    events: Vec<Event>,
+    stacks: Stacks,
+    green: bool,
+    to: u64,
+}
+
+fn number(call: &str) -> i32 {
+    let found = calls::all().find(|&(_, name)| name == call);
+    found.map_or(-1, |(number, _)| number.cast_signed())
+}
+
+fn name(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..text.len()].copy_from_slice(text.as_bytes());
+    name
+}
+
+impl Tape {
+    fn put(&mut self, event: Event) {
+        self.to = self.to.max(event.at_ns + 1_000);
+        self.events.push(event);
+    }
+
+    fn socket(&mut self, at: u64, kind: Kind, class: Class, sk: u64, tid: u32, flags: u8) {
+        self.put(Event {
+            at_ns: at,
+            sk,
+            tid,
+            tgid: SERVER,
+            value: 100,
+            kind: kind as u8,
+            class: class as u8,
+            flags,
+            ..Event::default()
+        });
+    }
+
+    fn arrive(&mut self, at: u64, sk: u64) {
+        self.socket(at, Kind::Arrived, Class::Client, sk, 0, 0);
+    }
+
+    fn read(&mut self, at: u64, tid: u32, sk: u64) {
+        self.socket(at, Kind::Received, Class::Client, sk, tid, 0);
+    }
+
+    fn write(&mut self, at: u64, tid: u32, sk: u64) {
+        self.socket(at, Kind::Sent, Class::Client, sk, tid, 0);
+    }
+
+    fn ask(&mut self, at: u64, tid: u32, sk: u64) {
+        self.socket(at, Kind::Sent, Class::Upstream, sk, tid, 0);
+    }
+
+    fn answer(&mut self, at: u64, sk: u64) {
+        self.socket(at, Kind::Arrived, Class::Upstream, sk, 0, 0);
+    }
+
+    fn take(&mut self, at: u64, tid: u32, sk: u64) {
+        self.socket(at, Kind::Received, Class::Upstream, sk, tid, 0);
+    }
+
+    fn switch(&mut self, at: u64, left: u32, came: u32, event: Event) {
+        self.put(Event {
+            at_ns: at,
+            tid: left,
+            tgid: if left < FOREIGN && left > 0 {
+                SERVER
+            } else {
+                left
+            },
+            other_tid: came,
+            other_tgid: if came < FOREIGN && came > 0 {
+                SERVER
+            } else {
+                came
+            },
+            kind: Kind::Switched as u8,
+            name: name(if left >= FOREIGN || came >= FOREIGN {
+                "other/1"
+            } else {
+                ""
+            }),
+            ..event
+        });
+    }
+
+    /// The thread goes to wait in a call; the CPU is idle then.
+    fn off(&mut self, at: u64, tid: u32, call: &str, state: u32, class: Class) {
+        let event = Event {
+            nr: number(call),
+            value: state,
+            class: class as u8,
+            flags: LEFT,
+            ..Event::default()
+        };
+        self.switch(at, tid, 0, event);
+    }
+
+    /// The thread comes onto a CPU that somebody leaves, 0 for an idle one.
+    fn on(&mut self, at: u64, tid: u32, after: u32) {
+        let event = Event {
+            flags: CAME,
+            ..Event::default()
+        };
+        self.switch(at, after, tid, event);
+    }
+
+    fn preempt(&mut self, at: u64, tid: u32) {
+        let event = Event {
+            flags: LEFT | PREEMPTED,
+            ..Event::default()
+        };
+        self.switch(at, tid, FOREIGN, event);
+    }
+
+    fn wake(&mut self, at: u64, tid: u32, waker: u32, call: &str) {
+        self.put(Event {
+            at_ns: at,
+            tid,
+            tgid: SERVER,
+            other_tid: waker,
+            other_tgid: if waker < FOREIGN && waker > 0 {
+                SERVER
+            } else {
+                waker
+            },
+            nr: number(call),
+            kind: Kind::Waking as u8,
+            flags: if waker == 0 { KERNEL } else { 0 },
+            name: name("other/1"),
+            ..Event::default()
+        });
+    }
+
+    fn traced(self) -> (Traced, Stacks) {
+        let traced = Traced {
+            targets: vec!["server".to_owned()],
+            members: HashMap::from([(SERVER, 0)]),
+            ports: HashMap::new(),
+            green: if self.green {
+                HashSet::from([SERVER])
+            } else {
+                HashSet::new()
+            },
+            names: (SERVER..SERVER + 9)
+                .map(|tid| (tid, format!("t{tid}")))
+                .collect(),
+            peers: (500..520)
+                .map(|sk| (sk, 0, format!("10.0.0.1:{sk}")))
+                .collect(),
+            from_ns: 0,
+            to_ns: self.to,
+            one_in: 1,
+            lost: 3,
+            events: self.events,
+            ..Traced::default()
+        };
+        (traced, self.stacks)
+    }
+
+    fn account(self) -> TargetTurns {
+        let (traced, stacks) = self.traced();
+        let turns = traced.account(&stacks);
+        assert_eq!(turns.lost, 3);
+        let target = turns.targets.into_iter().next().unwrap();
+        adds_up(&target);
+        target
+    }
+}
+
+fn adds_up(target: &TargetTurns) {
+    for account in std::iter::once(&target.account).chain(target.tail.as_ref().map(|t| &t.account))
+    {
+        let sum: u64 = account.places.iter().map(|place| place.total_ns).sum();
+        assert_eq!(sum, account.total_ns, "{account:?}");
+    }
+}
+
+/// Time at a place, over all turns.
+fn at(target: &TargetTurns, place: Place, detail: &str, waker: &str) -> u64 {
+    let rows = target.account.places.iter();
+    let rows = rows.filter(|p| p.place == place && p.detail == detail && p.waker == waker);
+    rows.map(|row| row.total_ns).sum()
+}
+
+#[track_caller]
+fn check(tape: Tape, turns: u64, expected: &[(Place, &str, &str, u64)]) -> TargetTurns {
+    let target = tape.account();
+    for &(place, detail, waker, ns) in expected {
+        let found = at(&target, place, detail, waker);
+        assert_eq!(
+            found, ns,
+            "{place:?} {detail} {waker}: {:#?}",
+            target.account.places
+        );
+    }
+    let total: u64 = expected.iter().map(|row| row.3).sum();
+    assert_eq!(
+        target.account.total_ns, total,
+        "{:#?}",
+        target.account.places
+    );
+    assert_eq!(target.account.turns, turns);
+    target
+}
+
+/// An event loop that sleeps in epoll until it is woken.
+fn asleep(at: u64) -> Tape {
+    let mut tape = Tape::default();
+    tape.off(at, SERVER, "epoll_wait", INTERRUPTIBLE, Class::None);
+    if tape.events[0].nr < 0 {
+        // Some architectures have only the newer call.
+        tape.events[0].nr = number("epoll_pwait");
+    }
+    tape
+}
+
+fn epoll() -> &'static str {
+    if number("epoll_wait") < 0 {
+        "epoll_pwait"
+    } else {
+        "epoll_wait"
+    }
+}
+
+#[test]
+fn in_an_event_loop_a_request_waits_for_the_one_before() {
+    let mut tape = asleep(10);
+    tape.arrive(1_000, 1);
+    tape.wake(1_050, SERVER, FOREIGN, "sendto");
+    tape.arrive(1_100, 2);
+    tape.on(1_150, SERVER, FOREIGN);
+    tape.read(1_200, SERVER, 1);
+    tape.write(1_500, SERVER, 1);
+    tape.read(1_510, SERVER, 2);
+    tape.write(1_800, SERVER, 2);
+    check(
+        tape,
+        2,
+        &[
+            (Place::WakeUp, "", "", 50),
+            (Place::RunQueue, "process other", "", 100 + 50),
+            (Place::OtherTurns, "", "", 360),
+            (Place::OnCpu, "", "", 350 + 290),
+        ],
+    );
+}
+
+#[test]
+fn an_event_loop_that_serves_nobody_is_the_loop_itself() {
+    let mut tape = asleep(10);
+    tape.wake(900, SERVER, 0, "");
+    tape.on(1_000, SERVER, 0);
+    tape.arrive(1_500, 1);
+    tape.off(2_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.wake(2_005, SERVER, 0, "");
+    tape.on(2_010, SERVER, 0);
+    tape.read(2_020, SERVER, 1);
+    tape.write(2_030, SERVER, 1);
+    check(
+        tape,
+        1,
+        &[
+            (Place::Loop, "", "", 500),
+            (Place::WakeUp, "", "", 10),
+            (Place::OnCpu, "", "", 20),
+        ],
+    );
+}
+
+#[test]
+fn a_blocked_event_loop_blocks_the_others_too() {
+    let mut tape = asleep(10);
+    tape.wake(1_000, SERVER, FOREIGN, "sendto");
+    tape.on(1_000, SERVER, 0);
+    tape.arrive(1_100, 1);
+    tape.read(1_200, SERVER, 1);
+    tape.arrive(1_250, 2);
+    tape.off(1_300, SERVER, "openat", UNINTERRUPTIBLE, Class::None);
+    tape.wake(2_300, SERVER, 0, "");
+    tape.on(2_310, SERVER, 0);
+    tape.write(2_400, SERVER, 1);
+    tape.read(2_500, SERVER, 2);
+    tape.write(2_600, SERVER, 2);
+    check(
+        tape,
+        2,
+        &[
+            (Place::OnCpu, "", "", 100 + 100 + 90 + 100),
+            (Place::Blocked, "disk", "interrupt", 1_000),
+            (Place::OthersBlocked, "disk", "interrupt", 1_000),
+            (Place::WakeUp, "", "", 10 + 10),
+            (Place::OtherTurns, "", "", 50 + 190),
+        ],
+    );
+}
+
+#[test]
+fn a_lock_is_blocked_until_its_holder_wakes() {
+    let mut tape = Tape::default();
+    let (one, holder) = (SERVER + 2, SERVER + 3);
+    tape.off(10, one, "recvfrom", INTERRUPTIBLE, Class::Client);
+    tape.arrive(900, 1);
+    tape.wake(910, one, FOREIGN, "sendto");
+    tape.on(920, one, 0);
+    tape.read(1_000, one, 1);
+    tape.off(1_100, one, "futex", INTERRUPTIBLE, Class::None);
+    tape.wake(3_000, one, holder, "futex");
+    tape.on(3_050, one, holder);
+    tape.write(3_100, one, 1);
+    tape.stacks.waits.push(Located {
+        tid: one,
+        at_ns: 1_105,
+        stack: 7,
+        count: 1,
+    });
+    let target = check(
+        tape,
+        1,
+        &[
+            (Place::WakeUp, "", "", 10 + 10),
+            (Place::OnCpu, "", "", 80 + 100 + 50),
+            (Place::Blocked, "futex", "thread t13", 1_900),
+            (Place::RunQueue, "thread t13", "", 50),
+        ],
+    );
+    let stack = target.account.places.iter().find_map(|place| place.stack);
+    assert_eq!(stack, Some(7));
+}
+
+#[test]
+fn a_thread_without_work_is_parked_and_not_blocked() {
+    let mut tape = Tape::default();
+    let one = SERVER + 2;
+    tape.arrive(900, 1);
+    tape.read(1_000, one, 1);
+    tape.write(1_100, one, 1);
+    tape.off(1_200, one, "futex", INTERRUPTIBLE, Class::None);
+    tape.arrive(5_000, 2);
+    tape.wake(5_100, one, SERVER, "futex");
+    tape.on(5_110, one, 0);
+    tape.read(5_200, one, 2);
+    tape.write(5_300, one, 2);
+    check(
+        tape,
+        2,
+        &[
+            (Place::OnCpu, "", "", 200 + 190),
+            (Place::WakeUp, "", "", 100 + 10),
+        ],
+    );
+}
+
+#[test]
+fn a_proxy_waits_for_its_upstream_and_its_upstream_for_it() {
+    let mut tape = asleep(10);
+    tape.wake(900, SERVER, FOREIGN, "sendto");
+    tape.on(900, SERVER, 0);
+    tape.arrive(950, 1);
+    tape.read(1_000, SERVER, 1);
+    tape.ask(1_100, SERVER, 500);
+    tape.off(1_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.arrive(1_400, 2);
+    tape.wake(1_400, SERVER, FOREIGN, "sendto");
+    tape.on(1_410, SERVER, 0);
+    tape.read(1_450, SERVER, 2);
+    tape.answer(2_000, 500);
+    tape.write(2_500, SERVER, 2);
+    tape.take(2_600, SERVER, 500);
+    tape.write(2_700, SERVER, 1);
+    check(
+        tape,
+        2,
+        &[
+            (Place::OnCpu, "", "", 50 + 100 + 50 + 100 + 40 + 1_050),
+            (Place::Upstream, "10.0.0.1:500", "", 850),
+            (Place::UpstreamUnread, "10.0.0.1:500", "", 600),
+            (Place::WakeUp, "", "", 10),
+        ],
+    );
+}
+
+#[test]
+fn a_thread_that_waits_for_a_database_is_at_the_upstream() {
+    let mut tape = Tape::default();
+    let one = SERVER + 1;
+    tape.arrive(900, 1);
+    tape.read(1_000, one, 1);
+    for turn in 0..3_u64 {
+        let from = 1_000 + turn * 1_000;
+        tape.ask(from + 100, one, 501);
+        tape.off(from + 110, one, "recvfrom", INTERRUPTIBLE, Class::Upstream);
+        tape.answer(from + 800, 501);
+        tape.wake(from + 800, one, FOREIGN, "sendto");
+        tape.on(from + 820, one, 0);
+        tape.take(from + 830, one, 501);
+    }
+    tape.write(4_000, one, 1);
+    check(
+        tape,
+        1,
+        &[
+            (Place::OnCpu, "", "", 100 + 3 * (100 + 10 + 10 + 170)),
+            (Place::Upstream, "10.0.0.1:501", "", 3 * 690),
+            (Place::WakeUp, "", "", 3 * 20),
+        ],
+    );
+}
+
+#[test]
+fn where_all_threads_are_busy_a_request_waits_for_a_free_one() {
+    let mut tape = Tape::default();
+    let (one, two) = (SERVER + 1, SERVER + 2);
+    tape.arrive(1_000, 1);
+    tape.arrive(1_000, 2);
+    tape.read(1_010, one, 1);
+    tape.read(1_020, two, 2);
+    tape.arrive(1_100, 3);
+    tape.write(2_000, one, 1);
+    tape.read(2_010, one, 3);
+    tape.write(2_100, one, 3);
+    tape.write(3_000, two, 2);
+    check(
+        tape,
+        3,
+        &[
+            (Place::OnCpu, "", "", 1_000 + 2_000 + 90),
+            (Place::NoFreeThread, "", "", 910),
+        ],
+    );
+}
+
+#[test]
+fn between_two_parts_of_a_response_it_is_sending() {
+    let mut tape = asleep(10);
+    tape.arrive(900, 1);
+    tape.wake(950, SERVER, FOREIGN, "sendto");
+    tape.on(950, SERVER, 0);
+    tape.read(1_000, SERVER, 1);
+    tape.write(1_100, SERVER, 1);
+    tape.off(1_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.wake(2_000, SERVER, FOREIGN, "recvfrom");
+    tape.on(2_010, SERVER, 0);
+    tape.write(2_050, SERVER, 1);
+    tape.off(2_060, SERVER, "sendto", INTERRUPTIBLE, Class::Client);
+    tape.wake(4_060, SERVER, FOREIGN, "recvfrom");
+    tape.on(4_060, SERVER, 0);
+    tape.write(4_100, SERVER, 1);
+    check(
+        tape,
+        1,
+        &[
+            (Place::WakeUp, "", "", 50 + 10),
+            (Place::OnCpu, "", "", 200 + 40 + 10 + 40),
+            (Place::Sending, "", "", 850 + 2_000),
+        ],
+    );
+}
+
+#[test]
+fn a_timer_of_an_event_loop_is_hidden_and_said() {
+    let mut tape = asleep(10);
+    tape.arrive(900, 1);
+    tape.wake(950, SERVER, FOREIGN, "sendto");
+    tape.on(950, SERVER, 0);
+    tape.read(1_000, SERVER, 1);
+    tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.wake(900_000, SERVER, FOREIGN, "");
+    tape.on(900_000, SERVER, 0);
+    tape.write(900_100, SERVER, 1);
+    check(
+        tape,
+        1,
+        &[
+            (Place::WakeUp, "", "", 50),
+            (Place::OnCpu, "", "", 150 + 100),
+            (Place::Hidden, "", "timer", 898_900),
+        ],
+    );
+}
+
+#[test]
+fn before_it_is_accepted_a_request_is_in_the_listen_queue() {
+    let mut tape = Tape::default();
+    let one = SERVER + 1;
+    tape.arrive(500, 1);
+    tape.read(1_000, one, 1);
+    tape.socket(1_500, Kind::Arrived, Class::Client, 2, 0, UNACCEPTED);
+    tape.preempt(2_000, one);
+    tape.on(2_300, one, FOREIGN);
+    tape.write(3_000, one, 1);
+    tape.off(3_100, one, "accept4", INTERRUPTIBLE, Class::Other);
+    tape.wake(3_110, one, FOREIGN, "sendto");
+    tape.on(3_120, one, 0);
+    tape.read(3_200, one, 2);
+    tape.write(3_300, one, 2);
+    check(
+        tape,
+        2,
+        &[
+            (Place::OnCpu, "", "", 500 + 1_000 + 700 + 80 + 100),
+            (Place::RunQueue, "process other", "", 300),
+            (Place::ListenQueue, "", "", 1_610),
+            (Place::WakeUp, "", "", 10),
+        ],
+    );
+}
+
+#[test]
+fn an_upstream_that_no_request_can_be_told_for_is_shared_out() {
+    let mut tape = Tape {
+        green: true,
+        ..Tape::default()
+    };
+    let (one, two, three) = (SERVER + 1, SERVER + 2, SERVER + 3);
+    tape.arrive(900, 1);
+    tape.read(1_000, one, 1);
+    tape.off(1_050, one, "futex", INTERRUPTIBLE, Class::None);
+    tape.ask(1_100, two, 502);
+    tape.answer(2_000, 502);
+    tape.take(2_100, three, 502);
+    tape.wake(2_150, one, three, "futex");
+    tape.on(2_150, one, 0);
+    tape.write(2_200, one, 1);
+    check(
+        tape,
+        1,
+        &[
+            (Place::OnCpu, "", "", 100 + 50 + 50),
+            (Place::Upstream, "10.0.0.1:502", "", 900),
+            (Place::UpstreamUnread, "10.0.0.1:502", "", 100),
+            (Place::Hidden, "", "", 50 + 50),
+        ],
+    );
+}
+
+#[test]
+fn a_stall_that_comes_again_shows_in_the_tail() {
+    let mut tape = Tape::default();
+    let mut now = 1_000_000;
+    for round in 0..40_000_u64 {
+        let stall = round % 5_000 == 4_999;
+        tape.arrive(now, 1 + round % 50);
+        tape.read(now + 1_000, SERVER, 1 + round % 50);
+        if stall {
+            for sk in 100..160 {
+                tape.arrive(now + 2_000, sk);
+            }
+            tape.off(
+                now + 3_000,
+                SERVER,
+                "clock_nanosleep",
+                INTERRUPTIBLE,
+                Class::None,
+            );
+            tape.wake(now + 50_003_000, SERVER, 0, "");
+            tape.on(now + 50_003_000, SERVER, 0);
+            now += 50_000_000;
+        }
+        tape.write(now + 20_000, SERVER, 1 + round % 50);
+        if stall {
+            for sk in 100..160 {
+                tape.read(now + 21_000, SERVER, sk);
+                tape.write(now + 22_000, SERVER, sk);
+                now += 2_000;
+            }
+        }
+        now += 50_000;
+    }
+    let target = tape.account();
+    let tail = target.tail.unwrap();
+    assert_eq!(tail.bursts, 8);
+    let period = tail.period_ns.unwrap();
+    assert!((290_000_000..310_000_000).contains(&period), "{period}");
+    let first = &tail.account.places[0];
+    assert_eq!(
+        first.place,
+        Place::OthersBlocked,
+        "{:#?}",
+        tail.account.places
+    );
+    assert_eq!(
+        (first.detail.as_str(), first.waker.as_str()),
+        ("sleep", "timer")
+    );
+    assert!(first.total_ns * 10 > tail.account.total_ns * 9);
+}
+
+#[test]
+fn samples_fall_on_the_turn_that_ran_and_on_those_that_waited() {
+    let mut tape = asleep(10);
+    tape.wake(900, SERVER, 0, "");
+    tape.on(900, SERVER, 0);
+    for sk in 1..5 {
+        tape.arrive(1_000, sk);
+    }
+    tape.read(1_100, SERVER, 1);
+    tape.stacks.samples.push(Located {
+        tid: SERVER,
+        at_ns: 1_500,
+        stack: 4,
+        count: 1,
+    });
+    tape.write(2_000, SERVER, 1);
+    for sk in 2..5 {
+        tape.read(2_000 + sk, SERVER, sk);
+        tape.write(2_001 + sk, SERVER, sk);
+    }
+    let target = tape.account();
+    let samples = target.account.cpu_samples;
+    let of = |place| {
+        samples
+            .iter()
+            .find(|s| s.place == place)
+            .map(|s| (s.stack, s.samples))
+    };
+    assert_eq!(of(Place::OnCpu), Some((4, 1)));
+    assert_eq!(of(Place::OtherTurns), Some((4, 3)));
+}
+
+#[test]
+fn a_request_before_the_end_of_the_send_ends_the_turn_there() {
+    let mut tape = Tape::default();
+    tape.arrive(1_000, 1);
+    tape.read(1_100, SERVER, 1);
+    tape.arrive(1_900, 1);
+    tape.write(2_000, SERVER, 1);
+    tape.read(2_100, SERVER, 1);
+    tape.write(2_200, SERVER, 1);
+    let target = tape.account();
+    assert_eq!(target.account.total_ns, 900 + 300);
+    assert_eq!((target.irregular, target.account.turns), (0, 2));
+}
+
+/// Whatever the events are, in whatever order: nothing panics and every account adds up.
+#[test]
+fn any_events_add_up() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let names = [
+        "futex",
+        epoll(),
+        "recvfrom",
+        "openat",
+        "accept4",
+        "clock_nanosleep",
+        "sendto",
+        "",
+    ];
+    let mut turns = 0;
+    for round in 0..400 {
+        let mut tape = Tape {
+            green: round % 7 == 0,
+            ..Tape::default()
+        };
+        let mut now = 0;
+        for _ in 0..random(300) {
+            now += random(5_000);
+            let tid = SERVER + random(4) as u32;
+            let (sk, up) = (1 + random(6), 500 + random(3));
+            match random(13) {
+                0 | 1 => tape.arrive(now, sk),
+                2 | 3 => tape.read(now, tid, sk),
+                4 | 5 => tape.write(now, tid, sk),
+                6 => tape.ask(now, tid, up),
+                7 => tape.answer(now, up),
+                8 => tape.take(now, tid, up),
+                9 => tape.on(now, tid, [0, FOREIGN][random(2) as usize]),
+                10 => tape.preempt(now, tid),
+                11 => tape.wake(
+                    now,
+                    tid,
+                    SERVER + random(4) as u32,
+                    names[random(8) as usize],
+                ),
+                _ => {
+                    let class = [Class::None, Class::Client, Class::Upstream][random(3) as usize];
+                    tape.off(
+                        now,
+                        tid,
+                        names[random(8) as usize],
+                        1 + random(2) as u32,
+                        class,
+                    );
+                }
+            }
+        }
+        let target = tape.account();
+        turns += target.account.turns;
+        let lengths = target.lengths.map_or(0, |lengths| lengths.count());
+        assert_eq!(lengths, target.account.turns);
+    }
+    assert!(turns > 1_000, "{turns}");
+}
+
+#[test]
+fn a_cut_event_is_none() {
+    assert_eq!(Event::read(&[0; 63]), None);
+    assert!(Event::read(&[0; 64]).is_some());
+}

@@ -1,0 +1,251 @@
+//! The trace of turns against a real nginx before a server whose delay is known.
+//!
+//! Where the kernel refuses BPF, or nginx is not installed, the tests check that the reason is given.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+
+use monitor::probe::ProbeTarget;
+use monitor::turns::{Stacks, TraceConfig, Tracer};
+use record::{Bytes, LoadOutcome, LoadSpec, Nanos, Place, Turns};
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use traffic::Load;
+use traffic::origin::{Delay, Origin, OriginSpec};
+
+const CONNECTIONS: u32 = 16;
+const DELAY: Nanos = Nanos::from_millis(20);
+
+/// A proxy with one worker.
+struct Nginx {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Nginx {
+    /// `None` when nginx is not installed.
+    fn before(upstream: &str) -> Option<Self> {
+        let binary = ["/usr/sbin/nginx", "/usr/bin/nginx"]
+            .into_iter()
+            .find(|path| Path::new(path).exists())?;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_str().unwrap();
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let text = format!(
+            "daemon off; pid {root}/pid; error_log {root}/error.log; worker_processes 1;
+             events {{ worker_connections 256; }}
+             http {{
+               upstream back {{ server {upstream}; keepalive 64; }}
+               access_log off; keepalive_requests 1000000;
+               client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;
+               uwsgi_temp_path {root}/u; scgi_temp_path {root}/s;
+               server {{
+                 listen 127.0.0.1:{port};
+                 location / {{
+                   proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                 }}
+               }}
+             }}"
+        );
+        let file = dir.path().join("nginx.conf");
+        fs::write(&file, text).unwrap();
+        let child = Command::new(binary)
+            .args(["-p", root, "-c"])
+            .arg(&file)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "nginx does not listen");
+            std::thread::yield_now();
+        }
+        let nginx = Self {
+            child,
+            port,
+            _dir: dir,
+        };
+        nginx.load(&LoadSpec {
+            connections: 1,
+            requests: Some(1),
+            duration: None,
+            ..LoadSpec::new(nginx.url())
+        });
+        Some(nginx)
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    fn load(&self, spec: &LoadSpec) -> LoadOutcome {
+        Load::prepare(spec).unwrap().start().unwrap().finish()
+    }
+
+    /// A load while turns are traced; `None` where that is refused, and then the refusal says why.
+    fn traced(&self, one_in: u32) -> Option<(Turns, LoadOutcome)> {
+        let config = TraceConfig {
+            targets: vec![ProbeTarget {
+                target: "proxy".to_owned(),
+                pids: vec![i32::try_from(self.child.id()).unwrap()],
+                listens: vec![self.port],
+            }],
+            one_in,
+        };
+        let tracer = match Tracer::start(&config) {
+            Ok(tracer) => tracer,
+            Err(refused) => {
+                assert!(!refused.reason.is_empty() && !refused.remedy.is_empty());
+                return None;
+            }
+        };
+        let outcome = self.load(&LoadSpec {
+            connections: CONNECTIONS,
+            duration: Some(Nanos::from_secs(2)),
+            requests: None,
+            ..LoadSpec::new(self.url())
+        });
+        Some((tracer.stop().account(&Stacks::default()), outcome))
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn delayed_origin() -> Origin {
+    let spec = OriginSpec {
+        body: Bytes(1_000),
+        delay: Some(Delay::Constant(DELAY)),
+        ..OriginSpec::new("127.0.0.1:0".parse().unwrap())
+    };
+    Origin::start(&spec).unwrap()
+}
+
+/// The server's account and the client's measurement are of the same requests: their means agree but for what lies
+/// between the two, and by Little's law the requests at all places, the client's own included, are the connections.
+#[test]
+fn the_account_closes_with_the_client() {
+    let origin = delayed_origin();
+    let upstream = origin.address().to_string();
+    let Some(nginx) = Nginx::before(&upstream) else {
+        return;
+    };
+    let Some((turns, outcome)) = nginx.traced(1) else {
+        return;
+    };
+    assert_eq!(turns.lost, 0);
+    let target = &turns.targets[0];
+    let account = &target.account;
+    let sum: u64 = account.places.iter().map(|place| place.total_ns).sum();
+    assert_eq!(sum, account.total_ns);
+    assert_eq!(target.connections, u64::from(CONNECTIONS));
+    assert_eq!(target.irregular, 0);
+    let (seen, completed) = (account.turns as f64, outcome.requests.completed as f64);
+    assert!(
+        seen >= completed && seen <= completed + f64::from(CONNECTIONS),
+        "{seen} {completed}"
+    );
+
+    let server = account.total_ns as f64 / seen;
+    let client = outcome.response.mean_ns().unwrap();
+    assert!(
+        server <= client * 1.02 && server > client * 0.85,
+        "{server} {client}"
+    );
+
+    // The trace is armed a little before the load, so its own time is counted from first to last.
+    let present = (account.total_ns + target.between_ns) as f64;
+    let little = present / outcome.measured().0 as f64;
+    let expected = f64::from(CONNECTIONS);
+    assert!(
+        (little / expected - 1.0).abs() < 0.05,
+        "{little} requests and clients"
+    );
+
+    let waited = account
+        .places
+        .iter()
+        .find(|p| p.place == Place::Upstream)
+        .unwrap();
+    assert_eq!(waited.detail, upstream);
+    assert!(
+        waited.total_ns as f64 > 0.8 * account.total_ns as f64,
+        "{account:#?}"
+    );
+    assert!(
+        waited.total_ns as f64 / seen > 0.95 * DELAY.0 as f64,
+        "{account:#?}"
+    );
+}
+
+#[test]
+fn some_connections_stand_for_all() {
+    let origin = delayed_origin();
+    let Some(nginx) = Nginx::before(&origin.address().to_string()) else {
+        return;
+    };
+    let Some((turns, outcome)) = nginx.traced(4) else {
+        return;
+    };
+    assert_eq!(turns.sampled_one_in, 4);
+    let target = &turns.targets[0];
+    // A hash picks them: of sixteen any number may be followed, each of them whole.
+    assert!(target.connections < u64::from(CONNECTIONS));
+    if target.connections > 0 {
+        let each = target.account.turns as f64 / target.connections as f64;
+        let all = outcome.requests.completed as f64 / f64::from(CONNECTIONS);
+        assert!((each / all - 1.0).abs() < 0.2, "{each} {all}");
+        let mean = target.account.total_ns as f64 / target.account.turns as f64;
+        assert!(mean > 0.95 * DELAY.0 as f64 && mean < 1.05 * outcome.response.mean_ns().unwrap());
+    }
+}
+
+/// What is traced may end at any time.
+#[test]
+fn a_server_that_ends_is_survived() {
+    let origin = delayed_origin();
+    let Some(mut nginx) = Nginx::before(&origin.address().to_string()) else {
+        return;
+    };
+    let config = TraceConfig {
+        targets: vec![ProbeTarget {
+            target: "proxy".to_owned(),
+            pids: vec![i32::try_from(nginx.child.id()).unwrap()],
+            listens: vec![nginx.port],
+        }],
+        one_in: 1,
+    };
+    let Ok(tracer) = Tracer::start(&config) else {
+        return;
+    };
+    nginx.load(&LoadSpec {
+        connections: 2,
+        requests: Some(20),
+        duration: None,
+        ..LoadSpec::new(nginx.url())
+    });
+    // The master takes its worker with it.
+    let pid = rustix::process::Pid::from_child(&nginx.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    nginx.child.wait().unwrap();
+    let turns = tracer.stop().account(&Stacks::default());
+    assert!(turns.targets[0].account.turns >= 20);
+}
