@@ -318,7 +318,12 @@ def largest_key(plan, index, ports):
 
 
 def expected_ratio(own, key):
-    """What the program's account alone says of the rate after its doubling: the station's time grows by the row."""
+    """What the program's account alone says of the rate after its doubling: the station's time grows by the row.
+
+    None where the plan's load is a rate, as the pairs are closed loops, in which something else limits.
+    """
+    if own.station == "offered":
+        return None
     share = own.rate.get(key, 0.0)
     return 1.0 / (1.0 + share)
 
@@ -361,8 +366,10 @@ def show(row):
         if said := ledger.why(result):
             print(f"            {which}: {said}")
     if twice := row.get("doubled"):
-        print(f"            {twice['kind']} doubled: rate x{twice['rate_ratio']:.2f},"
-              f" from the program's account x{twice['expected_ratio']:.2f}, predicted {twice['predicted']}")
+        expected = twice["expected_ratio"]
+        known = "none" if expected is None else f"x{expected:.2f}"
+        print(f"            {twice['kind']} doubled: rate x{twice['rate_ratio']:.2f}, from the program's account {known},"
+              f" predicted {twice['predicted']}")
     sys.stdout.flush()
 
 

@@ -2,9 +2,11 @@
 // took: the same plans and the same rows as plan_server.c, but for the queue, which Java cannot see.
 
 import com.sun.nio.file.ExtendedOpenOption;
+import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.RandomAccessFile;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -188,9 +190,10 @@ public class PlanServer {
         final Socket socket;
         final Map<Integer, Socket[]> peers = new HashMap<>();
         final int[] row = new int[FIXED + 3 * columns];
-        final byte[] message = new byte[8];
+        final byte[] message = new byte[8], stat = new byte[96];
         final ByteBuffer buffer = ByteBuffer.allocateDirect((1 << 20) + 4096).alignedSlice(4096);
         OutputStream out;
+        RandomAccessFile schedstat;
 
         Connection(Socket socket) {
             super("connection");
@@ -221,7 +224,17 @@ public class PlanServer {
             note(step.column + 1, heldWall, heldCpu, wall(), cpu(), late);
         }
 
+        // How long this thread has been ready without a CPU, ns: the second number of its schedstat.
+        long readyNs() throws IOException {
+            schedstat.seek(0);
+            int got = schedstat.read(stat, 0, stat.length);
+            return got <= 0 ? 0 : Long.parseLong(new String(stat, 0, got).split(" ")[1]);
+        }
+
         void step(Step step) throws Exception {
+            // A disk has no stamp of its own that says when it was done; the kernel knows how long the thread stood in line.
+            boolean disk = step.kind.equals("log") && step.turns > 0 || step.kind.equals("file") && !step.flag;
+            long ready = disk ? readyNs() : 0;
             long fromWall = wall(), fromCpu = cpu(), late = 0;
             switch (step.kind) {
                 case "burn", "sleep" -> late = step.work.run();
@@ -277,7 +290,8 @@ public class PlanServer {
                 }
                 default -> throw new IllegalArgumentException(step.kind);
             }
-            note(step.column, fromWall, fromCpu, wall(), cpu(), late);
+            long toWall = wall(), toCpu = cpu();
+            note(step.column, fromWall, fromCpu, toWall, toCpu, disk ? readyNs() - ready : late);
         }
 
         void publish() {
@@ -318,6 +332,8 @@ public class PlanServer {
         public void run() {
             try (socket) {
                 socket.setTcpNoDelay(true);
+                // Opened by the thread itself: the file is that of whoever opens it.
+                schedstat = new RandomAccessFile("/proc/thread-self/schedstat", "r");
                 for (Step step : steps)
                     if (step.kind.equals("upstream")) peers.put(step.index, connect(upstreams.get(step.index), step.turns));
                 out = socket.getOutputStream();
@@ -336,14 +352,15 @@ public class PlanServer {
             } catch (Exception error) {
                 if (!(error instanceof IOException)) error.printStackTrace();
             } finally {
+                close(schedstat);
                 for (Socket[] all : peers.values()) for (Socket one : all) close(one);
             }
         }
     }
 
-    static void close(Socket socket) {
+    static void close(Closeable one) {
         try {
-            socket.close();
+            if (one != null) one.close();
         } catch (IOException ignored) {
             // It is gone.
         }

@@ -289,6 +289,13 @@ func (s *step) run(c *connection, row account, from times) {
 		defer runtime.UnlockOSThread()
 		from.cpu = cpu()
 	}
+	// A disk has no stamp of its own that says when it was done; the kernel knows how long the thread stood in line then.
+	disk := s.kind == "log" && s.turns > 0 || s.kind == "file" && !s.flag
+	ready := int64(0)
+	if disk {
+		ready = readyNs()
+		from = now()
+	}
 	switch s.kind {
 	case "burn", "sleep":
 		late = s.work.do()
@@ -354,7 +361,20 @@ func (s *step) run(c *connection, row account, from times) {
 			_, _ = c.Write(body[:responseBytes/s.bytes])
 		}
 	}
-	row.note(s.column, from, now(), late)
+	to := now()
+	if disk {
+		late = readyNs() - ready
+	}
+	row.note(s.column, from, to, late)
+}
+
+// How long this thread has been ready without a CPU, ns: the second number of its schedstat.
+func readyNs() int64 {
+	text, err := os.ReadFile("/proc/thread-self/schedstat")
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
+		return int64(number(fields[1]))
+	}
+	return 0
 }
 
 // How long what was waited for had been free before it was taken.
