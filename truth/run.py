@@ -29,6 +29,7 @@ import table
 HERE = Path(__file__).resolve().parent
 EXIT_VALID, EXIT_COMPARISON, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
 DIAGNOSE_LIMIT_S = 180
+LIVE_BEFORE_S = 1.5
 EXAMPLES = """\
 examples:
   truth/run.py                            every case, slow and fixed; the confusion table
@@ -36,6 +37,7 @@ examples:
   truth/run.py --only 'nginx-proxy*'      cases whose name matches
   truth/run.py --family haproxy           cases of one family of servers
   truth/run.py --effects --only '*gzip*'  what the planted cause costs: slow beside fixed, without a diagnosis
+  truth/run.py --live --quick             the same under somebody else's load: prony diagnose --no-load
   truth/run.py --list                     names, planted causes and why they are slow
 
 exit codes: 0 as many right as asked for, 1 fewer, 2 usage, 4 the environment lacks something, 130 interrupted
@@ -87,10 +89,28 @@ def matches(name, pattern):
 # ---- one state of one case ----
 
 
+def somebody_elses_load(options, place):
+    """The case's load as another process makes it; the caller ends it."""
+    argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "load", place.url, *place.load, "-d", f"{DIAGNOSE_LIMIT_S}s"]
+    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def diagnose(options, case, state, place):
     """What prony names first; the whole answer beside it."""
-    level = middle(options, place) if state == "middle" else []
-    argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "diagnose", "--url", place.url, "--json", *place.load, *level]
+    if not options.live:
+        level = middle(options, place) if state == "middle" else []
+        return answer_to(options, case, state, ["--url", place.url, *place.load, *level])
+    load = somebody_elses_load(options, place)
+    try:
+        time.sleep(LIVE_BEFORE_S)
+        return answer_to(options, case, state, ["--url", place.url, "--no-load"])
+    finally:
+        load.terminate()
+        load.wait()
+
+
+def answer_to(options, case, state, flags):
+    argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "diagnose", *flags, "--json"]
     if options.duration:
         argv += ["-d", options.duration]
     if options.record:
@@ -229,6 +249,7 @@ def arguments():
     parser.add_argument("--threshold", type=float, default=0.9, help="share that must be right (default 0.9)")
     parser.add_argument("--json", metavar="FILE", help="write every row, with prony's answers, to FILE")
     parser.add_argument("--record", metavar="DIR", help="keep the record of every diagnosis below DIR, to be judged again")
+    parser.add_argument("--live", action="store_true", help="another process makes the load, and prony only watches")
     parser.add_argument("--duration", help="length of the timed load (default: prony's)")
     parser.add_argument("--keep", action="store_true", help="keep the directories of the servers")
     return parser.parse_args()

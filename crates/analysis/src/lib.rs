@@ -11,6 +11,7 @@
 //! ```
 
 pub mod advice;
+mod against;
 mod alike;
 mod answer;
 mod cells;
@@ -37,6 +38,7 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod search;
+mod seconds;
 #[cfg(test)]
 mod simulated;
 mod stats;
@@ -49,6 +51,7 @@ mod verdict;
 mod warn;
 pub mod words;
 
+pub use against::{AgainstRow, against};
 pub use alike::alike;
 pub use answer::{
     Answer, AnswerKind, AnswerMetric, Capacity, Effect, Met, Unanswered, Uncompared, answer,
@@ -81,6 +84,7 @@ pub use proof::{
 };
 pub use run::analyse;
 pub use search::{Search, SearchStep};
+pub use seconds::{SlowDiffers, fulfils, second, slow, slow_differs, spans};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;

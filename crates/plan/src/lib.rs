@@ -29,6 +29,7 @@ mod topology;
 pub mod tuning;
 pub mod typed;
 mod types;
+mod when;
 
 pub use adapter::adapters;
 pub use address::{reachable, resolve_url};
@@ -40,6 +41,7 @@ pub use near_miss::near_miss;
 pub use skip::Lack;
 pub use table::{Only, TableKind, TableSpec};
 pub use types::*;
+pub use when::{WHEN_SIGNALS, When};
 
 use record::Nanos;
 

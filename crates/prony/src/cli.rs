@@ -332,6 +332,10 @@ Examples:
       diagnose, change and prove until no change helps any more
   prony diagnose --listen 8080 --no-load -d 10s
       watch the traffic that is there
+  prony diagnose --listen 8080 --no-load --for 10m --when 'p99>50ms'
+      and look closer when it is slow
+  prony diagnose --listen 8080 --no-load --against results/last-week
+      and say what a request takes more of than then
   prony diagnose results/quickstart-20260101-120000
       judge a stored record
   prony diagnose --from strace-c.txt --from wrk.txt
@@ -366,6 +370,15 @@ pub struct DiagnoseArgs {
     /// The most that watching may take of the host's CPU
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = overhead)]
     pub overhead: f64,
+    /// Watch for this long at the lowest cost, and look closer when a second is slow
+    #[arg(long = "for", value_name = "TIME", requires = "no_load", value_parser = duration_above_zero)]
+    pub lookout: Option<Nanos>,
+    /// What makes a second slow: p99>50ms, cpu>90%, rate<100; may be repeated [default: it differs from the others]
+    #[arg(long, value_name = "CONDITION", requires = "lookout", value_parser = plan::When::parse)]
+    pub when: Vec<plan::When>,
+    /// An earlier record of this server: what grew per request since then
+    #[arg(long, value_name = "RECORD")]
+    pub against: Option<PathBuf>,
     /// Count the calls of memory allocators too, each of which costs a trap
     #[arg(long, requires = "no_load")]
     pub allocator: bool,

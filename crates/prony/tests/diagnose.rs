@@ -819,7 +819,15 @@ fn traffic_that_is_there_is_watched() {
         return;
     };
     let port = nginx.address().rsplit_once(':').unwrap().1.to_owned();
-    let watch = ["--listen", &port, "--no-load", "--json"];
+    // A debug build takes more of a budget to load its probes than a passes' worth.
+    let watch = [
+        "--listen",
+        &port,
+        "--no-load",
+        "--overhead",
+        "50%",
+        "--json",
+    ];
     let idle = bench.diagnose(&watch);
     assert_eq!(idle.code, Some(3), "{}", idle.stderr);
     let document = idle.json();
@@ -848,6 +856,147 @@ fn traffic_that_is_there_is_watched() {
         let writes = per_request(&document, "writev", &["client"]);
         assert!((writes - 1.0).abs() <= 0.05, "{writes}");
     }
+}
+
+/// A fact's number in a document.
+fn known(document: &Value, name: &str) -> Option<f64> {
+    let facts = document["facts"].as_array().unwrap();
+    let mut found = facts.iter().filter(|fact| fact["name"] == name);
+    found.find_map(|fact| fact["value"].as_f64())
+}
+
+/// 600 requests a second by another process: what a load of ours would have shown is known without one.
+#[test]
+fn somebody_elses_load_is_seen_from_the_servers_side() {
+    let bench = Bench::new();
+    let origin = bench.origin(&["--threads", "1"]);
+    let port = origin
+        .url
+        .trim_end_matches('/')
+        .rsplit_once(':')
+        .unwrap()
+        .1
+        .to_owned();
+    let mut load = prony(&bench.servers())
+        .args(["load", &origin.url, "-c", "8", "-R", "600", "-d", "100s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = load.id();
+    let connected = until(&mut load, |_| descriptors(pid, "socket") >= 8);
+    let out = bench.file("out", "");
+    fs::remove_file(&out).unwrap();
+    let watched = bench.diagnose(&[
+        "--listen",
+        &port,
+        "--no-load",
+        "--overhead",
+        "50%",
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(connected, "the load ended early");
+    // What it will do is said before it starts.
+    assert!(
+        watched.stderr.contains("nothing is loaded"),
+        "{}",
+        watched.stderr
+    );
+    let document = watched.json();
+    assert_ne!(
+        document["station"]["name"], "unknown",
+        "{}",
+        document["station"]
+    );
+    for name in [
+        "cpu.cores_used",
+        "worker.busiest",
+        "host.idle_cores",
+        "tcp.retransmits_share",
+    ] {
+        assert!(known(&document, name).is_some(), "{name}");
+    }
+    for name in [
+        "client.generator_utilization",
+        "client.fairness",
+        "client.queueing_ratio",
+    ] {
+        assert_eq!(known(&document, name), None, "{name}");
+    }
+    if counted(&document) {
+        let rate = known(&document, "client.rate_per_s").unwrap();
+        assert!((400.0..800.0).contains(&rate), "{rate}");
+        let connections = known(&document, "client.connections").unwrap();
+        assert!((connections - 8.0).abs() < 0.5, "{connections}");
+        assert_eq!(known(&document, "client.tls"), Some(0.0));
+        assert_eq!(known(&document, "client.errors_share"), Some(0.0));
+    }
+    let stored = fs::read_to_string(out.join("trials/0000/examination.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let overhead = &stored["watching"]["overhead"];
+    assert!(overhead["share"].as_f64().unwrap() > 0.0, "{overhead}");
+}
+
+/// Seconds in which the server stalls are found by a condition, and the moment is kept beside the beginning.
+#[test]
+fn slow_seconds_are_found_and_kept() {
+    let bench = Bench::new();
+    let origin = bench.origin(&["--threads", "1", "--freeze", "900ms/7s"]);
+    let port = origin
+        .url
+        .trim_end_matches('/')
+        .rsplit_once(':')
+        .unwrap()
+        .1
+        .to_owned();
+    let mut load = prony(&bench.servers())
+        .args(["load", &origin.url, "-c", "32", "-R", "300", "-d", "100s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = load.id();
+    let connected = until(&mut load, |_| descriptors(pid, "socket") >= 8);
+    let out = bench.dir.path().join("seconds");
+    let args = [
+        "--listen",
+        &port,
+        "--no-load",
+        "--overhead",
+        "50%",
+        "--for",
+        "25s",
+        "--when",
+        "open>8",
+        "-d",
+        "1s",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let done = bench.diagnose(&args);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(connected, "the load ended early");
+    assert!(matches!(done.code, Some(0 | 3)), "{}", done.stderr);
+    assert!(done.stdout.contains("slow seconds: "), "{}", done.stdout);
+    let stored = fs::read_to_string(out.join("trials/0000/examination.json")).unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let seconds = stored["watching"]["lookout"]["seconds"].as_array().unwrap();
+    assert!(seconds.len() >= 10, "{}", seconds.len());
+    let slow = seconds.iter().filter(|s| s["slow"] == "open>8").count();
+    assert!(
+        slow >= 1 && slow < seconds.len() / 2,
+        "{slow} of {}",
+        seconds.len()
+    );
+    assert!(
+        out.join("trials/0001/trial.json").exists(),
+        "the moment that was dug into"
+    );
 }
 
 /// Python's file server, which nobody has a copy recipe for; ended on drop.

@@ -120,8 +120,6 @@ fn established(held: &Held) -> Finding {
         calibrated: None,
         worth_changing: true,
         proof: None,
-        predicted: None,
-        calibrated: None,
     }
 }
 
@@ -169,8 +167,6 @@ fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
         calibrated: None,
         worth_changing: false,
         proof: None,
-        predicted: None,
-        calibrated: None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::walk::{Row, Scene, Words};
 use super::wire::{Event, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
+use record::ProbeCost;
 use record::{
     Histogram, Nanos, Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns,
 };
@@ -33,6 +34,11 @@ const LEAST_SAMPLED_WAITS: u64 = 20;
 const MOST_SHARED_PEERS: usize = 8;
 
 impl Traced {
+    /// What the programs in the kernel took.
+    pub fn cost(&self) -> &[ProbeCost] {
+        &self.cost
+    }
+
     /// How long the trace was, ns.
     pub fn window_ns(&self) -> u64 {
         self.to_ns.saturating_sub(self.from_ns)

@@ -104,6 +104,13 @@ impl Budget {
         (whole as u64).saturating_sub(self.spent_ns(process_ns))
     }
 
+    /// What a pass of this length may take in any case, ns: its own time's worth. To load probes takes the same however
+    /// long they are armed; on a small host that alone is more than a short watch may take, and probes that were paid
+    /// for and see nothing would be no use to anybody.
+    pub fn of_pass_ns(&self, time: Nanos) -> u64 {
+        (self.cores() * time.0 as f64) as u64
+    }
+
     /// What was taken until `now`, for the record.
     pub fn overhead(&self, now: Nanos, process_ns: u64) -> Overhead {
         let elapsed_ns = now.since(self.began).0;
@@ -160,6 +167,10 @@ pub fn overhead_text(overhead: &Overhead) -> String {
     if !overhead.held_by.is_empty() {
         text += &format!("; held by {}", overhead.held_by.join(", "));
     }
+    if overhead.share > overhead.budget {
+        text += "; more than the budget, because to load the probes takes the same however short the watch is \
+                 (a longer one, -d or --for, spreads it)";
+    }
     if overhead.afterwards_ns > 0 {
         let after = Nanos(overhead.afterwards_ns);
         text += &format!("; then {after} of CPU to follow and name the stacks");
@@ -188,6 +199,8 @@ mod tests {
         budget.add_samples(1_000);
         assert_eq!(budget.left_ns(end, 5 * SECOND), 287_000_000);
         assert_eq!(budget.left_ns(end, 6 * SECOND), 0, "never below zero");
+        // A pass of half a second may take its own time's worth whatever was spent before.
+        assert_eq!(budget.of_pass_ns(Nanos::from_millis(500)), 20_000_000);
         let overhead = budget.overhead(end, 5 * SECOND + 50_000_000);
         let sum: u64 = overhead.parts.iter().map(|p| p.cpu_ns).sum();
         assert_eq!(sum, 163_000_000);

@@ -455,7 +455,8 @@ mod tests {
             stage: "diagnose".to_owned(),
             ..trial(0, "")
         };
-        let mut record = crate::executor::single::as_record(Vec::new(), 0.01, String::new(), first);
+        let mut record =
+            crate::executor::single::as_record(Vec::new(), 0.01, String::new(), vec![first]);
         let arms = ["unchanged", "changed"];
         let trials = || (0..2).flat_map(|block| arms.map(|arm| trial(block, arm)));
         let mut measured = Measured::default();

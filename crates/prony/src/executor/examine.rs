@@ -11,7 +11,7 @@
 use super::drive::{Instrumentation, drive};
 use crate::terminal::Progress;
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
-use monitor::profile::{Profiled, Profiler};
+use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
@@ -223,7 +223,7 @@ impl Examiner<'_> {
             self.progress,
             &mut || interrupted(),
         );
-        tracing.stop(brought);
+        tracing.end().bring(brought);
         let outcome = driven?.outcome;
         if let Some(turns) = &mut brought.turns {
             turns.load = Some(outcome);
@@ -277,14 +277,45 @@ impl Tracing {
         }
     }
 
-    /// Ends all three and brings their results together.
-    pub(super) fn stop(self, brought: &mut PostLoad) {
-        let traced: Result<Traced, _> = self.tracer.map(Tracer::stop);
+    /// Ends all three; stacks are followed later.
+    pub(super) fn end(self) -> EndedTracing {
+        EndedTracing {
+            traced: self.tracer.map(Tracer::stop),
+            off_cpu: self.off_cpu.map(Profiler::end),
+            on_cpu: self.on_cpu.map(|profiler| profiler.map(Profiler::end)),
+        }
+    }
+}
+
+/// A trace that has ended, before its stacks are followed.
+pub(super) struct EndedTracing {
+    traced: Result<Traced, Unavailable>,
+    off_cpu: Result<EndedProfile, Unavailable>,
+    on_cpu: Option<Result<EndedProfile, Unavailable>>,
+}
+
+impl EndedTracing {
+    /// CPU time that the programs in the kernel took, ns.
+    pub(super) fn probes_ns(&self) -> u64 {
+        let costs = self.traced.as_ref().map(Traced::cost);
+        let costs = costs.unwrap_or_default().iter();
+        costs.filter_map(|cost| cost.measured_ns).sum()
+    }
+
+    /// Stacks that were taken.
+    pub(super) fn samples(&self) -> u64 {
+        let off_cpu = self.off_cpu.iter();
+        let on_cpu = self.on_cpu.iter().flatten();
+        off_cpu.chain(on_cpu).map(EndedProfile::samples).sum()
+    }
+
+    /// Brings the results of all three together.
+    pub(super) fn bring(self, brought: &mut PostLoad) {
         let mut costs = Vec::new();
-        let profilers = [Some(self.off_cpu), self.on_cpu];
-        let [waits, samples] = profilers.map(|profiler| match profiler {
-            Some(Ok(profiler)) => {
-                let profiled = profiler.stop();
+        let profiles = [Some(self.off_cpu), self.on_cpu];
+        let [waits, samples] = profiles.map(|ended| match ended {
+            Some(Ok(ended)) => {
+                let profiled = ended.fold();
                 brought.unavailable.extend(profiled.unavailable);
                 brought.profiles.push(profiled.profile);
                 costs.push(profiled.cost);
@@ -297,7 +328,7 @@ impl Tracing {
             None => Vec::new(),
         });
         let stacks = Stacks { waits, samples };
-        match traced {
+        match self.traced {
             Ok(traced) => {
                 let mut turns = traced.account(&stacks);
                 turns.cost.extend(costs);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! look for upstreams -> window of observation (/proc, sock_diag, on-CPU profile) -> counting pass -> turns
+//! --for: these once, then seconds of samplers alone -> a slow one -> the passes again -> seconds ...
 //! ```
 //! Nothing is loaded, written or reloaded on the server. The samplers run through all passes, so that what was counted
 //! can be carried to the window. The surprise: stacks are followed and named when all is over, because that takes more
@@ -9,16 +10,18 @@
 
 use super::budget::Budget;
 use super::examine::{
-    self, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing, see_upstreams,
+    self, EndedTracing, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing,
+    see_upstreams,
 };
 use crate::cli::DiagnoseArgs;
 use crate::terminal::{self, Progress};
 use monitor::probe::{ProbeConfig, Probed, Probes};
 use monitor::profile::{EndedProfile, Profiler};
 use monitor::{Watch, WatchConfig};
+use plan::When;
 use record::{
-    Clock, LoadSpec, Nanos, ProfileKind, Server, Tier, TimeSpan, TrialRecord, Unavailable, Warning,
-    Watching,
+    Clock, LoadSpec, Lookout, Nanos, Overhead, ProfileKind, Second, Server, Tier, TimeSpan,
+    TrialRecord, Unavailable, Warning, Watching,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +40,14 @@ const UNMEASURED: Nanos = Nanos::from_millis(500);
 const TURNS_TIME: Nanos = Nanos::from_secs(2);
 /// One connection in so many is followed: whoever was to be followed is not asked for how many there are.
 const FOLLOWED_ONE_IN: u32 = 4;
+/// Time between samples of a longer watch.
+const LOOKOUT_STEP: Nanos = Nanos::from_millis(250);
+/// Slow seconds that are looked at more closely.
+const MOST_DIGS: usize = 3;
+/// Of what is left of the budget, the part that the passes of one moment may take.
+const DIG_PART: f64 = 0.3;
+/// Samples of a longer watch that are kept before a slow second.
+const KEPT: Nanos = Nanos::from_secs(20);
 /// Share of the budget that looking for upstreams may take.
 const LOOKING: f64 = 0.1;
 
@@ -46,6 +57,7 @@ pub struct Live<'a> {
     best_tier: Tier,
     allocator: bool,
     overhead: f64,
+    when: Vec<When>,
     interrupted: &'a dyn Fn() -> bool,
     progress: &'a mut Progress,
 }
@@ -63,6 +75,7 @@ impl<'a> Live<'a> {
             best_tier: args.probes,
             allocator: args.allocator,
             overhead: args.overhead,
+            when: args.when.clone(),
             interrupted,
             progress,
         }
@@ -82,7 +95,26 @@ impl<'a> Live<'a> {
     }
 
     /// Says what is about to be done, for how long and at which cost.
-    pub fn say(&self, servers: &[Server]) {
+    pub fn say(&self, servers: &[Server], lookout: Option<Nanos>) {
+        if let Some(time) = lookout {
+            let slow = match self.when.as_slice() {
+                [] => "one differs from the others".to_owned(),
+                when => when
+                    .iter()
+                    .map(|w| w.text.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" or "),
+            };
+            terminal::note(&format!(
+                "watching {} for {time} by samples of /proc and sock_diag, and looking closer for some seconds at the \
+                 beginning and at most {MOST_DIGS} times when {slow}: nothing is loaded, written or reloaded, and at \
+                 most {:.2} % of this host's {} CPUs is taken (--overhead); it ends by itself",
+                named(servers),
+                self.overhead * 1e2,
+                cpus(),
+            ));
+            return;
+        }
         terminal::note(&format!(
             "watching {} for {}, then counting what it does for at most {} and its waits for {}: nothing is loaded, \
              written or reloaded, and at most {:.2} % of this host's {} CPUs is taken (--overhead); it ends by itself",
@@ -106,15 +138,94 @@ impl<'a> Live<'a> {
         let end = MonotonicClock.now() + self.whole_time();
         self.look_for_upstreams(servers, &budget, end);
         let watch = watch(servers, Nanos::from_millis(100), &budget);
-        let dug = self.dig(servers, self.time(), end, &mut budget);
+        let dug = self.dig(servers, self.time(), (end, 1.0), &mut budget);
         let watched = watch.stop();
         self.progress.clear();
-        dug.into_trial(self, servers, watched, &budget)
+        let overhead = overhead(&budget);
+        dug.into_trial(self, servers, watched, overhead)
+    }
+
+    /// Watches for a longer time at the lowest cost and makes the passes where a second is slow. The first trial is of
+    /// the first slow seconds; the one of the beginning, to hold them against, is the last.
+    pub fn lookout(&mut self, servers: &mut Vec<Server>, time: Nanos) -> Vec<TrialRecord> {
+        let mut budget = self.budget();
+        let began = MonotonicClock.now();
+        let end = began + time;
+        self.look_for_upstreams(servers, &budget, end);
+        let mut seen = Seconds::new(servers, self.when.clone());
+        let mut samplers = watch(servers, LOOKOUT_STEP, &budget);
+        let first = self.dig(servers, self.time().min(time), (end, DIG_PART), &mut budget);
+        seen.calibrate(&samplers, &first);
+        seen.catch_up(&samplers, first.passes());
+        let mut dug = vec![(first, samplers.stop())];
+        samplers = watch(servers, LOOKOUT_STEP, &budget);
+        seen.from = MonotonicClock.now();
+        while MonotonicClock.now() < end && !(self.interrupted)() {
+            let left = end.since(MonotonicClock.now()).min(Nanos::SECOND);
+            self.wait(&seen.progress(time), left, &mut || false);
+            let slow = seen.catch_up(&samplers, None);
+            let may_dig = dug.len() <= MOST_DIGS && end.since(MonotonicClock.now()) > Nanos::SECOND;
+            if slow && may_dig && !(self.interrupted)() {
+                let of = self.dig(servers, Nanos::SECOND, (end, DIG_PART), &mut budget);
+                seen.catch_up(&samplers, of.passes());
+                dug.push((of, samplers.stop()));
+                samplers = watch(servers, LOOKOUT_STEP, &budget);
+                seen.from = MonotonicClock.now();
+            } else {
+                samplers.forget_before(Nanos(MonotonicClock.now().0.saturating_sub(KEPT.0)));
+            }
+        }
+        let rest = samplers.stop();
+        self.progress.clear();
+        let overhead = overhead(&budget);
+        // The last of the list is the beginning: what was normal.
+        dug.rotate_left(1);
+        let mut trials: Vec<TrialRecord> = Vec::new();
+        for (of, watched) in dug {
+            let mut trial = of.into_trial(self, servers, watched, overhead.clone());
+            trial.id = trials.len() as u32;
+            trials.push(trial);
+        }
+        if let Some(last) = trials.last_mut() {
+            last.levels
+                .insert("seconds".to_owned(), "at the beginning".to_owned());
+        }
+        let slow = trials.len() - 1;
+        for trial in &mut trials[..slow] {
+            trial.levels.insert("seconds".to_owned(), "slow".to_owned());
+        }
+        let gaps = seen.not_visible(&rest.unavailable);
+        if let Some(watching) = trials[0]
+            .examination
+            .as_mut()
+            .and_then(|e| e.watching.as_mut())
+        {
+            watching.lookout = Some(Lookout {
+                when: self
+                    .when
+                    .iter()
+                    .map(|w| w.text.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                seconds: seen.all,
+                unavailable: gaps,
+            });
+        }
+        trials
     }
 
     /// A window with its passes, within what is left of the budget until `end`. The samplers run already.
-    fn dig(&mut self, servers: &mut [Server], time: Nanos, end: Nanos, budget: &mut Budget) -> Dug {
+    fn dig(
+        &mut self,
+        servers: &mut [Server],
+        time: Nanos,
+        (end, part): (Nanos, f64),
+        budget: &mut Budget,
+    ) -> Dug {
         let mut dug = Dug::default();
+        // Not a share of what is left, but that share less is left at its end.
+        let keep_ns = (left_ns(budget, end) as f64 * (1.0 - part)) as u64;
+        let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
         let hz = budget.on_cpu_hz(PROFILE_HZ);
         let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
         let profiler = Profiler::start(&config);
@@ -124,18 +235,25 @@ impl<'a> Live<'a> {
         dug.on_cpu = Some(profiler.map(|p| ended(p, budget)));
         refresh(servers);
         if !(self.interrupted)() {
-            let (probed, span) = self.count(servers, end, budget);
+            let (probed, span) = self.count(servers, may_ns(budget), budget);
             dug.probed = Some(probed);
             dug.counted = Some(span);
         }
         if !(self.interrupted)() {
-            self.turns(servers, end, budget, &mut dug);
+            dug.turns = self.turns(servers, may_ns(budget), budget);
+            dug.ended = Some(MonotonicClock.now());
         }
         dug
     }
 
-    fn count(&mut self, servers: &[Server], end: Nanos, budget: &mut Budget) -> (Probed, TimeSpan) {
+    fn count(
+        &mut self,
+        servers: &[Server],
+        left_ns: u64,
+        budget: &mut Budget,
+    ) -> (Probed, TimeSpan) {
         let time = self.counting_time();
+        let before = linux::clock::process_cpu_ns();
         let probes = Probes::arm(&ProbeConfig {
             targets: examine::probe_targets(servers),
             best_tier: self.best_tier,
@@ -143,7 +261,10 @@ impl<'a> Live<'a> {
             ..ProbeConfig::default()
         });
         let from = MonotonicClock.now();
-        let may_ns = (left_ns(budget, end) as f64 * COUNTING) as u64;
+        // To load the programs took a part of it.
+        let armed_ns = linux::clock::process_cpu_ns() - before;
+        let left_ns = (left_ns.saturating_sub(armed_ns) as f64 * COUNTING) as u64;
+        let may_ns = left_ns.max(budget.of_pass_ns(time));
         let measured = probes.spent_ns().is_some() || probes.tier() == Tier::Proc;
         let most = if measured { time } else { time.min(UNMEASURED) };
         let mut dear = false;
@@ -164,26 +285,30 @@ impl<'a> Live<'a> {
     }
 
     /// Traces where requests spend their time, as far as the budget allows.
-    fn turns(&mut self, servers: &[Server], end: Nanos, budget: &mut Budget, dug: &mut Dug) {
-        let left = left_ns(budget, end);
-        let Some(hz) = budget.off_cpu_hz(left / 2, TURNS_TIME) else {
-            dug.post_load.unavailable.push(Unavailable {
+    fn turns(
+        &mut self,
+        servers: &[Server],
+        left_ns: u64,
+        budget: &mut Budget,
+    ) -> Option<Result<EndedTracing, Unavailable>> {
+        let may_ns = left_ns.max(budget.of_pass_ns(TURNS_TIME));
+        let Some(hz) = budget.off_cpu_hz(may_ns / 2, TURNS_TIME) else {
+            return Some(Err(Unavailable {
                 what: "time of requests at the server (turns)".to_owned(),
                 reason: "the budget of the host's CPU was spent before".to_owned(),
                 remedy: "watch for longer (-d), or allow more (--overhead)".to_owned(),
-            });
-            return;
+            }));
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
         let tracing = Tracing::start(servers, self.best_tier, FOLLOWED_ONE_IN, on_cpu_hz, hz);
-        self.wait("turns", TURNS_TIME, &mut || left_ns(budget, end) < left / 8);
-        dug.ended = Some((MonotonicClock.now(), linux::clock::process_cpu_ns()));
-        tracing.stop(&mut dug.post_load);
-        let turns = dug.post_load.turns.as_ref();
-        let costs = turns.map(|t| t.cost.as_slice()).unwrap_or_default();
-        budget.add_probes(costs.iter().filter_map(|c| c.measured_ns).sum());
-        let profiles = dug.post_load.profiles.iter();
-        budget.add_samples(profiles.map(|p| p.samples).sum());
+        let from = linux::clock::process_cpu_ns();
+        self.wait("turns", TURNS_TIME, &mut || {
+            linux::clock::process_cpu_ns() - from > may_ns
+        });
+        let ended = tracing.end();
+        budget.add_probes(ended.probes_ns());
+        budget.add_samples(ended.samples());
+        Some(Ok(ended))
     }
 
     /// Upstreams are seen while there is traffic; each look goes through the open files of all processes.
@@ -218,25 +343,38 @@ struct Dug {
     on_cpu: Option<Result<EndedProfile, Unavailable>>,
     probed: Option<Probed>,
     counted: Option<TimeSpan>,
-    /// What the turns brought.
-    post_load: PostLoad,
-    /// When the last pass ended, and the CPU time of this process until then, ns: stacks are followed after it.
-    ended: Option<(Nanos, u64)>,
+    turns: Option<Result<EndedTracing, Unavailable>>,
+    /// When the last pass ended.
+    ended: Option<Nanos>,
 }
 
 impl Dug {
+    /// The time in which probes were armed.
+    fn passes(&self) -> Option<TimeSpan> {
+        let counted = self.counted?;
+        Some(TimeSpan {
+            from: counted.from,
+            to: self.ended.unwrap_or(counted.to),
+        })
+    }
+
     fn into_trial(
         self,
         live: &Live<'_>,
         servers: &[Server],
         watched: monitor::Observation,
-        budget: &Budget,
+        mut overhead: Overhead,
     ) -> TrialRecord {
-        let now = || (MonotonicClock.now(), linux::clock::process_cpu_ns());
-        let (ended, spent) = self.ended.unwrap_or_else(now);
-        let mut overhead = budget.overhead(ended, spent);
-        let mut post_load = self.post_load;
-        post_load.signature = self.probed.map(|probed| examine::signature(probed, None));
+        let spent = linux::clock::process_cpu_ns();
+        let mut post_load = PostLoad {
+            signature: self.probed.map(|probed| examine::signature(probed, None)),
+            ..PostLoad::default()
+        };
+        match self.turns {
+            Some(Ok(ended)) => ended.bring(&mut post_load),
+            Some(Err(gap)) => post_load.unavailable.push(gap),
+            None => {}
+        }
         let profiled = self.on_cpu.map(|ended| ended.map(EndedProfile::fold));
         overhead.afterwards_ns = linux::clock::process_cpu_ns() - spent;
         let passes = Passes {
@@ -253,6 +391,98 @@ impl Dug {
             ..Passes::default()
         };
         passes.into_trial(live.spec, servers, None)
+    }
+}
+
+/// What was taken so far.
+fn overhead(budget: &Budget) -> Overhead {
+    budget.overhead(MonotonicClock.now(), linux::clock::process_cpu_ns())
+}
+
+/// The seconds of a lookout while they come in.
+struct Seconds {
+    front: String,
+    when: Vec<When>,
+    requests_per_segment: Option<f64>,
+    /// Start of the next second.
+    from: Nanos,
+    all: Vec<Second>,
+}
+
+impl Seconds {
+    fn new(servers: &[Server], when: Vec<When>) -> Self {
+        Self {
+            front: servers.first().map_or(String::new(), |s| s.target.clone()),
+            when,
+            requests_per_segment: None,
+            from: MonotonicClock.now(),
+            all: Vec::new(),
+        }
+    }
+
+    /// Requests that the probes counted for each segment that was sent meanwhile.
+    fn calibrate(&mut self, samplers: &Watch, dug: &Dug) {
+        let taken = dug
+            .probed
+            .as_ref()
+            .and_then(|p| p.targets.first()?.requests_taken);
+        let (Some(taken), Some(span)) = (taken.filter(|n| *n > 0), dug.counted) else {
+            return;
+        };
+        let second = samplers.look(|all| analysis::second(all, span, &self.front, None));
+        let segments = second
+            .values
+            .get("segments")
+            .map(|s| s * span.length().as_secs_f64());
+        let segments = segments.filter(|n| *n > 0.0);
+        self.requests_per_segment = segments.map(|n| taken as f64 / n);
+    }
+
+    /// Judges the seconds that are over; whether one of them was slow. Probes were armed in `probed`.
+    fn catch_up(&mut self, samplers: &Watch, probed: Option<TimeSpan>) -> bool {
+        // The newest sample may be as old as two steps.
+        let until = Nanos(MonotonicClock.now().0.saturating_sub(2 * LOOKOUT_STEP.0));
+        let mut any = false;
+        for span in analysis::spans(self.from, until) {
+            self.from = span.to;
+            let mut second = samplers
+                .look(|all| analysis::second(all, span, &self.front, self.requests_per_segment));
+            second.probed = probed.is_some_and(|p| p.from < span.to && span.from < p.to);
+            if !second.probed {
+                second.slow = analysis::slow(&self.all, &second, &self.when);
+            }
+            any |= !second.slow.is_empty();
+            self.all.push(second);
+        }
+        any
+    }
+
+    fn progress(&self, time: Nanos) -> String {
+        let slow = self.all.iter().filter(|s| !s.slow.is_empty()).count();
+        let seen = self.all.len();
+        format!("watching for {time}: {seen} seconds, {slow} slow")
+    }
+
+    /// Conditions that no second could be held against, beside what the samplers could not read.
+    fn not_visible(&self, gaps: &[Unavailable]) -> Vec<Unavailable> {
+        let invisible = |when: &&When| {
+            self.all
+                .iter()
+                .all(|s| analysis::fulfils(s, when).is_none())
+        };
+        let mut all: Vec<Unavailable> = (self.when.iter().filter(invisible))
+            .map(|when| Unavailable {
+                what: format!("not visible: {}", when.text),
+                reason: match self.requests_per_segment {
+                    None => "no request was counted at the beginning, so that there is no rate".to_owned(),
+                    Some(_) => format!("`{}` could not be read in any second", when.signal),
+                },
+                remedy: "run prony as root on a kernel with BPF, or give a condition on cpu, segments or open"
+                    .to_owned(),
+            })
+            .collect();
+        all.extend(gaps.iter().cloned());
+        all
     }
 }
 

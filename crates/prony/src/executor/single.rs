@@ -7,14 +7,16 @@ use record::run::FORMAT;
 use record::{Manifest, RunRecord, TrialRecord, TrialState};
 use std::collections::BTreeMap;
 
-/// The trial as a record of its own, which can be stored, reported and diagnosed again.
+/// The trials as a record of their own, which can be stored, reported and diagnosed again: one of a load, or those of
+/// the moments of a longer watch.
 pub fn as_record(
     command: Vec<String>,
     error_limit: f64,
     started: String,
-    trial: TrialRecord,
+    trials: Vec<TrialRecord>,
 ) -> RunRecord {
-    let question = format!("What limits {}?", trial.load.url);
+    let url = trials.first().map_or("", |trial| trial.load.url.as_str());
+    let question = format!("What limits {url}?");
     let plan = Plan {
         question: question.clone(),
         stages: vec![Stage {
@@ -26,17 +28,20 @@ pub fn as_record(
             search: None,
             metric: None,
         }],
-        trials: vec![TrialPlan {
-            id: 0,
-            stage: 0,
-            block: 0,
-            levels: BTreeMap::new(),
-            targets: Vec::new(),
-            load: trial.load.clone(),
-            rate_of_capacity: None,
-            topology: None,
-            irqs: Vec::new(),
-        }],
+        trials: trials
+            .iter()
+            .map(|trial| TrialPlan {
+                id: trial.id,
+                stage: 0,
+                block: trial.block,
+                levels: trial.levels.clone(),
+                targets: Vec::new(),
+                load: trial.load.clone(),
+                rate_of_capacity: None,
+                topology: None,
+                irqs: Vec::new(),
+            })
+            .collect(),
         seed: 0,
         error_limit,
         tune: None,
@@ -51,11 +56,11 @@ pub fn as_record(
             command,
             started,
             ended: Some(host::timestamp()),
-            interrupted: trial.state == TrialState::Interrupted,
+            interrupted: (trials.iter()).any(|trial| trial.state == TrialState::Interrupted),
         },
         plan: serde_json::to_value(plan).expect("a plan is plain data with string keys"),
         experiment: String::new(),
         environment: monitor::environment::collect(&linux::Root::default()),
-        trials: vec![trial],
+        trials,
     }
 }

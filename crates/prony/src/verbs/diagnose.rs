@@ -15,8 +15,11 @@ use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
-use analysis::{Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis};
-use record::{PROOF_STAGE, RunRecord, Server, Store, Unavailable, Warning};
+use analysis::{AgainstRow, Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis};
+use record::{
+    EnvironmentItem, Lookout, PROOF_STAGE, RunRecord, Second, Server, Store, TrialRecord,
+    Unavailable, Warning,
+};
 use report::json::OnCopies;
 use std::path::Path;
 use sut::discover;
@@ -58,14 +61,18 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         note_elsewhere(&mut servers, address.port());
     }
     let interrupted = || interrupt.asked();
-    let trial = if args.no_load {
+    let earlier = args.against.as_deref().map(stored_trial).transpose()?;
+    let trials = if args.no_load {
         if servers.is_empty() {
             let gap = examine::no_server(&spec.url);
             return Err(Failure::new(Exit::Environment, gap.reason, gap.remedy));
         }
         let mut live = Live::new(&spec, args, &interrupted, &mut progress);
-        live.say(&servers);
-        live.window(&mut servers)
+        live.say(&servers, args.lookout);
+        match args.lookout {
+            Some(time) => live.lookout(&mut servers, time),
+            None => vec![live.window(&mut servers)],
+        }
     } else {
         let mut examiner = Examiner {
             spec: &spec,
@@ -73,10 +80,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             interrupted: &interrupted,
             progress: &mut progress,
         };
-        examiner.examine(&mut servers).map_err(failed)?
+        vec![examiner.examine(&mut servers).map_err(failed)?]
     };
     let command = std::env::args().collect();
-    let mut record = as_record(command, args.load.error_limit, started, trial);
+    let mut record = as_record(command, args.load.error_limit, started, trials);
     record.manifest.interrupted |= interrupt.asked();
     // The one judgement of the trial: diagnosis, text, page and exit code are all made from it.
     let analysis = analyse(&record)?;
@@ -107,6 +114,9 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         aa: aa.as_ref(),
     };
     show(args, &record, figures, &diagnosis, on_copies)?;
+    if !args.json {
+        compare(args, &record, earlier.as_ref())?;
+    }
     let exit = exit(&record, figures, &diagnosis, &interrupt);
     if let Some(store) = &mut store {
         let analysis = match record.trials.len() {
@@ -202,6 +212,127 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
         None
     };
     Ok(named.map(examine::with_config).into_iter().collect())
+}
+
+/// The examined trial of a stored record, with its environment.
+fn stored_trial(directory: &Path) -> Result<(TrialRecord, Vec<EnvironmentItem>), Failure> {
+    let record = RunRecord::load(&DirStore::open(directory))
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let mut trials = record.trials.into_iter().rev();
+    let examined = trials.find(|t| t.examination.is_some() && t.stage != PROOF_STAGE);
+    let trial = examined.ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            format!(
+                "`{}` has no trial in which a server was examined",
+                directory.display()
+            ),
+            "give a record of `prony diagnose --out` or `prony run`",
+        )
+    })?;
+    Ok((trial, record.environment))
+}
+
+/// What a request takes more of: than in an earlier record, and in slow seconds than at the beginning.
+fn compare(
+    args: &DiagnoseArgs,
+    record: &RunRecord,
+    earlier: Option<&(TrialRecord, Vec<EnvironmentItem>)>,
+) -> Result<(), Failure> {
+    let (newest, limit) = (&record.trials[0], args.load.error_limit);
+    let facts = |trial: &TrialRecord, of: &[EnvironmentItem]| analysis::facts_of(trial, of, limit);
+    let watching = newest
+        .examination
+        .as_ref()
+        .and_then(|e| e.watching.as_ref());
+    if let Some(lookout) = watching.and_then(|w| w.lookout.as_ref()) {
+        terminal::result(&lookout_text(lookout))?;
+    }
+    let now = facts(newest, &record.environment);
+    if let [_, .., first] = record.trials.as_slice()
+        && first.stage != PROOF_STAGE
+        && watching.is_some()
+    {
+        let before = facts(first, &record.environment);
+        let rows = analysis::against((first, &before), (newest, &now));
+        terminal::result(&against_text("slow seconds against the beginning", &rows))?;
+    }
+    if let Some((trial, environment)) = earlier {
+        let before = facts(trial, environment);
+        let rows = analysis::against((trial, &before), (newest, &now));
+        terminal::result(&against_text("against the earlier record", &rows))?;
+    }
+    Ok(())
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// How many seconds were slow, and what differs in them.
+fn lookout_text(lookout: &Lookout) -> String {
+    let slow: Vec<&Second> = lookout
+        .seconds
+        .iter()
+        .filter(|s| !s.slow.is_empty())
+        .collect();
+    let (all, probed) = (
+        lookout.seconds.len(),
+        lookout.seconds.iter().filter(|s| s.probed).count(),
+    );
+    let mut text = format!(
+        "slow seconds: {} of {all} ({probed} with probes are not judged)\n",
+        slow.len()
+    );
+    if let Some(first) = slow.first() {
+        text += &format!("  the first: {}\n", first.slow);
+    }
+    for differs in analysis::slow_differs(&lookout.seconds) {
+        let interval = match differs.interval {
+            Some((low, high)) => format!("95 % between {} and {}", number(low), number(high)),
+            None => "too few slow seconds for an interval".to_owned(),
+        };
+        text += &format!(
+            "  {:<16} {} against {} {}: {} more, {interval}\n",
+            differs.signal,
+            number(differs.slow),
+            number(differs.normal),
+            differs.unit,
+            number(differs.difference),
+        );
+    }
+    for gap in &lookout.unavailable {
+        text += &format!("  {}: {}\n", gap.what, gap.reason);
+    }
+    text
+}
+
+/// Rows that differ, largest first, and how many do not.
+fn against_text(title: &str, rows: &[AgainstRow]) -> String {
+    let (differ, same): (Vec<&AgainstRow>, Vec<&AgainstRow>) = rows.iter().partition(|r| r.differs);
+    let mut text = format!(
+        "{title}, per request: {} rows differ, {} do not\n",
+        differ.len(),
+        same.len()
+    );
+    for row in differ {
+        let interval = match row.interval {
+            Some((low, high)) => format!("95 % between {} and {}", number(low), number(high)),
+            None => row.noise.clone(),
+        };
+        text += &format!(
+            "  {:<40} {} -> {} {} ({interval})\n",
+            format!("{} {}", row.target, row.row),
+            number(row.before),
+            number(row.after),
+            row.unit,
+        );
+    }
+    text
 }
 
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.

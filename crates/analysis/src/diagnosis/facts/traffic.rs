@@ -19,8 +19,10 @@ const CALLS: &str = "signature: calls and TCP events of its clients' connections
 const TURNS: &str = "turns: from a request's first byte to the last write of its response";
 const LITTLE: &str =
     "open requests by sock_diag / rate (Little's law); shorter times than 4 ms do not show";
-/// Fewer heads than this say nothing about shares.
-const FEWEST_HEADS: u64 = 20;
+/// Fewer heads than this say nothing about shares; the probes look at the first four and then at every 64th.
+const FEWEST_HEADS: u64 = 16;
+/// From so many on they say what requests mostly are.
+const FEWEST_ALIKE: u64 = 4;
 /// Slices of the window over which the spread of the rate is taken.
 const SLICES: u64 = 20;
 /// The kernel keeps the times of a connection in ticks: a shorter turn begins and ends in one.
@@ -120,9 +122,24 @@ impl<'a> Seen<'a> {
 
     /// Share of the heads of this kind that fit; `None` for too few.
     fn head_share(&self, kind: &'static str, test: impl Fn(&HeadSeen) -> bool) -> Option<f64> {
+        self.share_of(kind, FEWEST_HEADS, test)
+    }
+
+    /// The same where only what most of them are is asked for.
+    fn mostly(&self, kind: &'static str, test: impl Fn(&HeadSeen) -> bool) -> Option<f64> {
+        let share = self.share_of(kind, FEWEST_ALIKE, test);
+        share.map(|s| flag(s >= 0.5))
+    }
+
+    fn share_of(
+        &self,
+        kind: &'static str,
+        fewest: u64,
+        test: impl Fn(&HeadSeen) -> bool,
+    ) -> Option<f64> {
         let all: u64 = self.heads(kind).map(|h| h.seen).sum();
         let fitting: u64 = self.heads(kind).filter(|h| test(h)).map(|h| h.seen).sum();
-        (all >= FEWEST_HEADS).then(|| fitting as f64 / all as f64)
+        (all >= fewest).then(|| fitting as f64 / all as f64)
     }
 
     /// Bytes that its calls wrote to clients.
@@ -293,17 +310,16 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
         says(h, "connection", "close")
             || h.version == "HTTP/1.0" && !says(h, "connection", "keep-alive")
     };
-    let mostly = |share: Option<f64>| share.map(|s| flag(s >= 0.5));
-    let old = seen.head_share("request", |h| h.version == "HTTP/1.0");
-    sheet.maybe("client.http10", mostly(old), HEADS, none);
-    let kept = seen.head_share("request", |h| !closes(h));
-    let kept = mostly(kept).or_else(|| {
+    let old = seen.mostly("request", |h| h.version == "HTTP/1.0");
+    sheet.maybe("client.http10", old, HEADS, none);
+    let kept = seen.mostly("request", |h| !closes(h));
+    let kept = kept.or_else(|| {
         let per_connection = sheet.value("client.requests_per_connection")?;
         Some(flag(per_connection >= 2.0))
     });
     sheet.maybe("client.asked_keepalive", kept, HEADS, none);
     // A head that could be read was not encrypted.
-    let plain = seen.head_share("request", |_| true).map(|_| 0.0);
+    let plain = seen.mostly("request", |_| true).map(|_| 0.0);
     let tls = if seen.https { Some(1.0) } else { plain };
     sheet.maybe("client.tls", tls, HEADS, none);
     let length = |h: &HeadSeen| {
@@ -316,23 +332,23 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
             all + h.seen,
         )
     });
-    let mean = (all >= FEWEST_HEADS).then(|| bytes / all as f64);
+    let mean = (all >= FEWEST_ALIKE).then(|| bytes / all as f64);
     sheet.maybe("client.request_body_bytes", mean, HEADS, none);
     if material.examination().is_some_and(|e| e.answer.is_some()) {
         return;
     }
-    let compressed = seen.head_share("response", |h| {
+    let compressed = seen.mostly("response", |h| {
         let encoding = h.headers.get("content-encoding");
         encoding.is_some_and(|v| v != "identity")
     });
-    let closed = seen.head_share("response", closes);
-    let chunked = seen.head_share("response", |h| says(h, "transfer-encoding", "chunked"));
+    let closed = seen.mostly("response", closes);
+    let chunked = seen.mostly("response", |h| says(h, "transfer-encoding", "chunked"));
     for (name, share) in [
         ("compressed", compressed),
         ("closes", closed),
         ("chunked", chunked),
     ] {
-        sheet.maybe(&format!("client.answer_{name}"), mostly(share), HEADS, none);
+        sheet.maybe(&format!("client.answer_{name}"), share, HEADS, none);
     }
 }
 
