@@ -8,7 +8,8 @@ table is out of sample. `--write FILE` makes the calibration itself: scores with
 beside what changes brought.
 
 The surprise: most of what goes wrong on a shared machine is right. Other programs took its CPU, which is a true cause
-and not the planted one; such cases are counted and left out by the CPU of others, never by their outcome.
+and not the planted one. It is set aside where others took the CPU: what is named beside it counts in a slow state, and
+fixed or healthy states are left out and counted.
 """
 
 import argparse

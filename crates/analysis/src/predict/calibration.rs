@@ -320,7 +320,7 @@ mod tests {
                 }
             }
         }
-        assert!(((said - came) / n as f64).abs() < 0.02, "{said} {came}");
+        assert!(((said - came) / n).abs() < 0.02, "{said} {came}");
     }
 
     #[test]

@@ -443,7 +443,7 @@ mod tests {
     /// A proxy whose core is full, at 10,000 requests/s: 100 us each, of which 80 its own; the generator takes 30.
     fn facts() -> FactSet {
         let mut facts = FactSet::default();
-        facts.targets = vec!["server".to_owned()];
+        facts.targets.push("server".to_owned());
         for (name, value) in [
             ("client.rate_per_s", 10_000.0),
             ("client.connections", 32.0),
