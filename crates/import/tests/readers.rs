@@ -1,4 +1,4 @@
-//! Each tool's output as it prints it, and the numbers that must be read from it; cut off at every line, nothing breaks.
+//! Each tool's output as it prints it, and the numbers that must be read from it; cut off anywhere, nothing breaks.
 
 use analysis::diagnose_pasted;
 use import::read_pasted;

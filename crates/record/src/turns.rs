@@ -1,9 +1,9 @@
 //! Where the time of requests goes at a server: turns of its connections, each split over places that add up.
 //!
-//! A *turn* lasts from the arrival of a request's first byte in the socket to the last write of its response. It is taken
-//! from a trace of sockets and threads in a pass of its own, whose load is stored with it: the shares are used, and the
-//! total is that of the same seconds. Every nanosecond of a turn belongs to exactly one place, so the places of an
-//! account add up to its total by construction.
+//! A *turn* lasts from the arrival of a request's first byte in the socket to the last write of its response. It is
+//! taken from a trace of sockets and threads in a pass of its own, whose load is stored with it: the shares are used,
+//! and the total is that of the same seconds. Every nanosecond of a turn belongs to exactly one place, so the places
+//! of an account add up to its total by construction.
 
 use crate::{Histogram, LoadOutcome, ProbeCost, Unavailable};
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub struct TargetTurns {
     pub connections: u64,
     /// Turns that ended in the window, on the connections that were followed.
     pub account: TurnAccount,
-    /// The slowest 1 % of them; `None` when there were too few turns to tell.
+    /// The slowest 1 % of them; `None` when these are fewer than fifty.
     #[serde(default)]
     pub tail: Option<TurnTail>,
     /// Length of turns.
@@ -49,7 +49,7 @@ pub struct TargetTurns {
     /// Bytes that requests brought and responses took.
     pub read_bytes: u64,
     pub written_bytes: u64,
-    /// Requests per connection, connections accepted and closed in the window.
+    /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,
 }
@@ -87,7 +87,7 @@ pub struct TurnTail {
 pub enum Place {
     /// From the end of the handshake until the connection was accepted, with its first request there.
     ListenQueue,
-    /// Data was there and the thread asleep: until the thread was woken and ready.
+    /// Data was there and the thread asleep: until the thread was woken, and until a CPU that was idle ran it.
     WakeUp,
     /// A thread was ready and no CPU free for it; `detail` is who ran instead.
     RunQueue,
@@ -109,7 +109,9 @@ pub enum Place {
     UpstreamUnread,
     /// Between the first and the last write, waiting until more could be sent.
     Sending,
-    /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server.
+    /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server. `detail` is `rest
+    /// of the request` while the client had not sent all of it; the waker is `timer` where its event loop slept and a
+    /// timer ended that.
     Hidden,
 }
 
@@ -124,7 +126,8 @@ pub struct PlaceTime {
     /// Who ended the wait: `thread NAME`, `process NAME`, `timer`, `interrupt`; empty when that was not seen.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waker: String,
-    /// Index into the stacks of the examination's off-CPU profile: where the thread waited.
+    /// Index into the stacks of the examination's off-CPU profile: where the thread waited. Stacks are taken of some
+    /// waits; those without one are shared out to those alike, where these are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u32>,
     /// Turns that had a part of their time here.

@@ -625,6 +625,38 @@ fn first(record: &TrialRecord) -> Finding {
     diagnosis.findings[0].clone()
 }
 
+/// The record with stacks of a server's own work, and with turns that were on the CPU.
+fn accounted(mut trial: TrialRecord) -> TrialRecord {
+    let turns = record::TurnAccount {
+        turns: 1_000,
+        total_ns: 1_000_000,
+        places: vec![record::PlaceTime {
+            place: record::Place::OnCpu,
+            detail: String::new(),
+            waker: String::new(),
+            stack: None,
+            turns: 1_000,
+            total_ns: 1_000_000,
+        }],
+        cpu_samples: Vec::new(),
+    };
+    if let Some(examination) = &mut trial.examination {
+        let sending = ("tcp_sendmsg", "kernel", true, 100);
+        examination.profiles = vec![profile(&[sending, ("ngx_writev", "nginx", false, 10)])];
+        examination.turns = Some(record::Turns {
+            window_ns: 1_000_000_000,
+            sampled_one_in: 1,
+            targets: vec![record::TargetTurns {
+                target: "web".into(),
+                account: turns,
+                ..record::TargetTurns::default()
+            }],
+            ..record::Turns::default()
+        });
+    }
+    trial
+}
+
 #[test]
 fn healthy_servers_are_healthy() {
     for busy in [0.02, 0.5, 0.99] {
@@ -638,6 +670,9 @@ fn healthy_servers_are_healthy() {
             // Alone as long as in the load: no request waits for another.
             examination.single_client = Some(outcome());
         }
+        // Without an account of the time nobody can say so.
+        assert_eq!(first(&record).cause, "unknown", "{busy}");
+        let record = accounted(record);
         let finding = first(&record);
         assert_eq!(finding.cause, "none", "{busy}: {finding:#?}");
         let variant = if busy > 0.9 {
@@ -686,7 +721,19 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
         if let Some(share) = parallel {
             set.known("", "client.parallel_share", share, "test");
         }
-        let seen = super::Seen::Measured(None);
+        let row = crate::Row {
+            share: 1.0,
+            own_work: true,
+            ..crate::Row::default()
+        };
+        let ledger = crate::Ledger {
+            latency: Some(crate::Account {
+                rows: vec![row],
+                ..crate::Account::default()
+            }),
+            ..crate::Ledger::default()
+        };
+        let seen = super::Seen::Measured(Some(Box::new(ledger)));
         super::conclude(&set, None, seen, "proc")
             .findings
             .swap_remove(0)

@@ -120,6 +120,8 @@ fn established(held: &Held) -> Finding {
         calibrated: None,
         worth_changing: true,
         proof: None,
+        predicted: None,
+        calibrated: None,
     }
 }
 
@@ -167,6 +169,8 @@ fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
         calibrated: None,
         worth_changing: false,
         proof: None,
+        predicted: None,
+        calibrated: None,
     }
 }
 

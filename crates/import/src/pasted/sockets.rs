@@ -1,7 +1,7 @@
 //! Sockets one a line: `ss -tan`, `ss -ltn`, `ss -ti`, `netstat -an`, lsof, and states that were counted.
 //!
-//! A line is known by the state in it, so that a head is not needed and text that is cut off loses nothing. `Recv-Q` of a
-//! listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit.
+//! A line is known by the state in it, so that a head is not needed and text that is cut off loses nothing. `Recv-Q` of
+//! a listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit.
 
 use record::pasted::{Artefact, Row};
 

@@ -450,6 +450,35 @@ fn bursts(ends: &[u64]) -> Vec<u64> {
     begins
 }
 
+/// Which upstream turns lie within a request: what a server asks on its own account (a subscription, a check of health)
+/// goes on whoever is there.
+struct Within {
+    /// When requests were read, by rising time, and the latest end of those until there.
+    latest: Vec<(u64, u64)>,
+}
+
+impl Within {
+    fn of(scene: &Scene<'_>, turns: &[u32]) -> Self {
+        let turns = turns
+            .iter()
+            .map(|&turn| &scene.sockets.turns[turn as usize]);
+        let mut latest: Vec<(u64, u64)> = turns.map(|turn| (turn.read, turn.end)).collect();
+        latest.sort_unstable();
+        let mut end = 0;
+        for turn in &mut latest {
+            end = end.max(turn.1);
+            turn.1 = end;
+        }
+        Self { latest }
+    }
+
+    fn holds(&self, one: &Loose) -> bool {
+        let began = self.latest.partition_point(|&(read, _)| read <= one.asked);
+        let ends = began.checked_sub(1).map(|last| self.latest[last].1);
+        ends.is_some_and(|end| end >= one.read)
+    }
+}
+
 /// How hidden time is shared out to upstream turns that belong to no turn in particular.
 #[derive(Default)]
 struct Shares {
@@ -463,12 +492,15 @@ struct Shares {
 
 impl Shares {
     fn of(traced: &Traced, scene: &Scene<'_>, target: usize, turns: &[u32]) -> Self {
-        let loose: Vec<&Loose> = scene
+        let within = Within::of(scene, turns);
+        let loose = scene
             .sockets
             .loose
             .iter()
-            .filter(|l| l.target == target)
-            .collect();
+            .filter(|one| one.target == target);
+        // What may belong to a request that is not followed cannot be held against those that are.
+        let loose = loose.filter(|one| traced.one_in > 1 || within.holds(one));
+        let loose: Vec<&Loose> = loose.collect();
         if loose.is_empty() {
             return Self::default();
         }

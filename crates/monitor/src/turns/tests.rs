@@ -553,6 +553,32 @@ fn an_upstream_that_no_request_can_be_told_for_is_shared_out() {
 }
 
 #[test]
+fn what_a_server_asks_on_its_own_account_is_no_requests_wait() {
+    let mut tape = Tape {
+        green: true,
+        ..Tape::default()
+    };
+    let (one, two) = (SERVER + 1, SERVER + 2);
+    tape.ask(100, two, 503);
+    tape.arrive(900, 1);
+    tape.read(1_000, one, 1);
+    tape.off(1_050, one, "futex", INTERRUPTIBLE, Class::None);
+    tape.wake(2_150, one, two, "futex");
+    tape.on(2_150, one, 0);
+    tape.write(2_200, one, 1);
+    tape.answer(9_000, 503);
+    tape.take(9_100, two, 503);
+    check(
+        tape,
+        1,
+        &[
+            (Place::OnCpu, "", "", 100 + 50 + 50),
+            (Place::Hidden, "", "", 1_100),
+        ],
+    );
+}
+
+#[test]
 fn a_stall_that_comes_again_shows_in_the_tail() {
     let mut tape = Tape::default();
     let mut now = 1_000_000;
