@@ -18,7 +18,7 @@ readonly self=${BASH_SOURCE[0]}
 readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
-readonly services='nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm'
+readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -86,6 +86,9 @@ taskset                                   util-linux
 uwsgi                                     uwsgi-core
 varnishd                                  varnish
 /usr/lib/uwsgi/plugins/python3*_plugin.so uwsgi-plugin-python3
+caddy                                     caddy
+/etc/apache2/apache2.conf                 apache2
+/etc/tomcat10/server.xml                  tomcat10
 /usr/sbin/php-fpm*                        php-fpm
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
