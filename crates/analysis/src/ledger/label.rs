@@ -5,12 +5,8 @@ use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
 
 impl Ledger {
     /// The account of a target's CPU.
-    fn rate_of(&self, target: &str, front: &str) -> Option<&Account> {
-        if target == front || target.is_empty() {
-            return self.rate.as_ref();
-        }
-        let behind = self.servers.iter().find(|s| s.target == target);
-        behind.and_then(|s| s.rate.as_ref())
+    fn cpu_of(&self, target: &str, front: &str) -> Option<&Account> {
+        self.cpu.get(if target.is_empty() { front } else { target })
     }
 
     /// The account of the time of requests: that of the whole way where the target is a part of it.
@@ -31,8 +27,8 @@ pub(crate) fn deciding<'a>(
     front: &str,
 ) -> Option<&'a Account> {
     match station.name.as_str() {
-        "worker" | "core" => ledger.rate.as_ref(),
-        "upstream" if !station.target.is_empty() => ledger.rate_of(&station.target, front),
+        "worker" | "core" => ledger.cpu_of(front, front),
+        "upstream" if !station.target.is_empty() => ledger.cpu_of(&station.target, front),
         "generator" => None,
         _ => ledger.latency.as_ref(),
     }
@@ -48,7 +44,7 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
         rows.map(|r| r.share).fold(0.0, |sum, share| sum + share)
     };
     match cause.explains {
-        Explains::Cpu => ledger.rate_of(target, front).map(share),
+        Explains::Cpu => ledger.cpu_of(target, front).map(share),
         // A wait may hide where no thread shows it: only what is seen bounds.
         _ => ledger
             .latency_of(target, front)
@@ -79,7 +75,10 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
         let accounts = accounts
             .filter(|(index, _)| own || *index > 0)
             .map(|(_, a)| a);
-        for account in accounts.chain(behind).flatten() {
+        let cpu = ledger
+            .cpu
+            .get_mut(if own { front } else { finding.target.as_str() });
+        for account in accounts.chain(behind).chain([cpu]).flatten() {
             for row in &mut account.rows {
                 if row.cause.is_none() && cause.rows.contains(&row.kind) {
                     row.cause = Some(cause.name.clone());

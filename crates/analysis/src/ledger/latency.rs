@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 const DEEPEST: usize = 6;
 /// Fewer samples than this do not say what ran.
 const FEWEST_SAMPLES: u64 = 30;
+/// What hidden time is called while the client still sends its request.
+const REST_OF_REQUEST: &str = "rest of the request";
 /// Fewer turns than this make no account.
 const FEWEST: u64 = 20;
 
@@ -223,7 +225,12 @@ impl LatencyCase<'_> {
         vec![Part {
             kind: kind.to_owned(),
             label,
-            place: self.stack_of(place).unwrap_or_default(),
+            place: match place.place {
+                Place::RunQueue if !place.detail.is_empty() => {
+                    format!("while {} ran", place.detail)
+                }
+                _ => self.stack_of(place).unwrap_or_default(),
+            },
             own,
             ns,
             largest: ns,
@@ -305,14 +312,7 @@ impl LatencyCase<'_> {
         match place.place {
             Place::ListenQueue => ("listen_queue", "waiting to be accepted".to_owned(), false),
             Place::WakeUp => ("wake_up", "waking the thread that reads".to_owned(), true),
-            Place::RunQueue => {
-                let by = if detail.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({detail} ran)")
-                };
-                ("run_queue", format!("waiting for a CPU{by}"), true)
-            }
+            Place::RunQueue => ("run_queue", "waiting for a CPU".to_owned(), true),
             Place::OtherTurns => (
                 "other_turns",
                 "waiting while the worker serves other requests".to_owned(),
@@ -357,13 +357,18 @@ impl LatencyCase<'_> {
                 "sending, until the client takes more".to_owned(),
                 false,
             ),
+            Place::Hidden if place.waker == "timer" => (
+                "sleep",
+                "inside the process, until a timer".to_owned(),
+                false,
+            ),
             Place::Hidden => {
-                let what = if detail.is_empty() {
-                    "on no thread that was seen"
-                } else {
-                    detail
+                let what = match detail {
+                    "" => "on no thread that was seen",
+                    detail => detail,
                 };
-                ("hidden", format!("inside the process, {what}"), false)
+                let own = detail == REST_OF_REQUEST;
+                ("hidden", format!("inside the process, {what}"), own)
             }
         }
     }

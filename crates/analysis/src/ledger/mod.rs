@@ -24,6 +24,7 @@ use crate::observed::Observed;
 use latency::{LatencyCase, Which};
 use rate::{CpuCase, cpu_account};
 use record::Examination;
+use std::collections::BTreeMap;
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
@@ -55,31 +56,52 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
             None
         }
     };
-    ledger.rate = keep(case.rate(front), &mut ledger.not_visible);
-    ledger.latency = keep(
-        case.latency(front, true, Which::All),
-        &mut ledger.not_visible,
-    );
-    if ledger.latency.is_some() {
-        ledger.tail = keep(
-            case.latency(front, true, Which::Tail),
-            &mut ledger.not_visible,
-        );
+    for target in [front].into_iter().chain(behind) {
+        if let Some(account) = keep(case.rate(target), &mut ledger.not_visible) {
+            ledger.cpu.insert(target.clone(), account);
+        }
     }
+    let mut latency = |target: &str, which: Which, gaps: &mut Vec<String>| {
+        keep(case.latency(target, target == front, which), gaps)
+    };
+    ledger.latency = latency(front, Which::All, &mut ledger.not_visible);
+    if ledger.latency.is_some() {
+        ledger.tail = latency(front, Which::Tail, &mut ledger.not_visible);
+    }
+    ledger.rate = limiting(&ledger.cpu, front, ledger.latency.as_ref());
     for target in behind {
+        let latency = latency(target, Which::All, &mut ledger.not_visible);
         ledger.servers.push(ServerLedger {
             target: target.clone(),
-            rate: keep(case.rate(target), &mut ledger.not_visible),
-            latency: keep(
-                case.latency(target, false, Which::All),
-                &mut ledger.not_visible,
-            ),
+            rate: limiting(&ledger.cpu, target, latency.as_ref()),
+            latency,
         });
     }
     ledger.not_visible.sort();
     ledger.not_visible.dedup();
     ledger.not_visible.extend(case.unnamed(&ledger));
     seen.then_some(ledger)
+}
+
+/// What limits the rate: the CPU where it was full, else what the requests in the server spend their time on, for in a
+/// closed loop the next comes when one is done (Little's law).
+fn limiting(
+    cpu: &BTreeMap<String, Account>,
+    target: &str,
+    latency: Option<&Account>,
+) -> Option<Account> {
+    let cpu = cpu.get(target);
+    let full = cpu.is_some_and(|account| !account.of.starts_with(rate::NOT_FULL));
+    let requests = latency.and_then(|account| Some((account, account.requests?)));
+    match requests.filter(|_| !full) {
+        Some((account, requests)) => Some(Account {
+            of: "the time of the requests in the server, none of whose CPU was full".to_owned(),
+            total: requests,
+            unit: "requests".to_owned(),
+            ..account.clone()
+        }),
+        None => cpu.cloned(),
+    }
 }
 
 impl LedgerCase<'_> {
@@ -108,10 +130,13 @@ impl LedgerCase<'_> {
 
     /// Rows that a runtime hides, with what would make them visible.
     fn unnamed(&self, ledger: &Ledger) -> Vec<String> {
-        let behind = ledger.servers.iter().map(|s| s.rate.as_ref());
-        let accounts = [ledger.rate.as_ref()].into_iter().chain(behind).flatten();
+        let latencies = ledger.servers.iter().map(|s| s.latency.as_ref());
+        let latencies = [ledger.latency.as_ref()]
+            .into_iter()
+            .chain(latencies)
+            .flatten();
         let mut gaps = Vec::new();
-        for account in accounts {
+        for account in ledger.cpu.values().chain(latencies) {
             let kind = self
                 .facts
                 .servers
@@ -130,10 +155,15 @@ impl LedgerCase<'_> {
                     ("interpreter" | "compiled", _) => {
                         "the runtime's own map for perf (/tmp/perf-PID.map)"
                     }
+                    ("hidden", "go") => {
+                        "/debug/pprof/mutex and /debug/pprof/block of the program (runtime.SetBlockProfileRate)"
+                    }
+                    ("hidden", "java" | "tomcat") => "jcmd PID Thread.print while it is loaded",
+                    ("hidden", _) => "the runtime's own profile of what its tasks wait for",
                     _ => continue,
                 };
                 gaps.push(format!(
-                    "functions behind `{}` of {} ({}): {remedy}",
+                    "what is behind `{}` of {} ({}); it shows: {remedy}",
                     row.label,
                     account.target,
                     crate::words::percent(row.share)

@@ -10,6 +10,8 @@ use crate::observed::{Observed, TaskUse};
 use record::{Examination, Profile, ProfileKind, Server, Stack};
 use std::collections::BTreeSet;
 
+/// How the account of a CPU that was not full begins.
+pub(super) const NOT_FULL: &str = "the CPU time that it used";
 /// A thread with this demand has no time off.
 const FULL: f64 = 0.9;
 /// A target that uses this share of its cores is limited by them, and not by one thread.
@@ -217,8 +219,8 @@ impl<'a> Scope<'a> {
                 )
             }
             Scope::Used(run) => {
-                let of = "the CPU time that it used (no core and no thread was full)";
-                (of.to_owned(), *run, *run, Vec::new())
+                let of = format!("{NOT_FULL} (no core and no thread was full)");
+                (of, *run, *run, Vec::new())
             }
         };
         let n = samples as f64;

@@ -8,7 +8,7 @@ use record::{
     Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
     TurnAccount, Turns, UpstreamPeer,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A profile of stacks, each `module:symbol` from the root on and its samples; the module `kernel` is the kernel's.
 fn profile(stacks: &[(&[&str], u64)]) -> Profile {
@@ -406,11 +406,14 @@ fn finding(cause: &str) -> Finding {
 fn a_cause_gains_no_more_than_its_rows() {
     let catalogue: &Catalogue = catalogue();
     let mut ledger = Ledger {
-        rate: Some(account(&[
-            ("compression", 0.25, true),
-            ("net_send", 0.4, true),
-            ("function", 0.35, false),
-        ])),
+        cpu: BTreeMap::from([(
+            "web".to_owned(),
+            account(&[
+                ("compression", 0.25, true),
+                ("net_send", 0.4, true),
+                ("function", 0.35, false),
+            ]),
+        )]),
         ..Ledger::default()
     };
     let cause = |name: &str| catalogue.cause(name).unwrap();
@@ -434,7 +437,7 @@ fn a_cause_gains_no_more_than_its_rows() {
         catalogue,
         "web",
     );
-    let rate = ledger.rate.as_ref().unwrap();
+    let rate = &ledger.cpu["web"];
     assert_eq!(rate.rows[0].cause.as_deref(), Some("compression_level"));
     assert_eq!(rate.largest_unlabelled().unwrap().kind, "function");
     assert!((rate.unlabelled() - 0.35).abs() < 1e-9);
@@ -442,20 +445,16 @@ fn a_cause_gains_no_more_than_its_rows() {
 
 #[test]
 fn the_account_of_who_is_full_decides() {
+    let of_db = Account {
+        of: "the time of core 3".to_owned(),
+        ..account(&[])
+    };
     let ledger = Ledger {
-        rate: Some(account(&[])),
+        cpu: BTreeMap::from([("web".to_owned(), account(&[])), ("db".to_owned(), of_db)]),
         latency: Some(Account {
             of: "the mean response time".to_owned(),
             ..account(&[])
         }),
-        servers: vec![ServerLedger {
-            target: "db".to_owned(),
-            rate: Some(Account {
-                of: "the time of core 3".to_owned(),
-                ..account(&[])
-            }),
-            latency: None,
-        }],
         ..Ledger::default()
     };
     let of = |name: &str, target: &str| {

@@ -2,11 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Two accounts of one trial, each adding up to a measured total, and those of the servers behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
-    /// The time of what limits the rate; `null` where nothing of it was seen.
+    /// The time of what limits the rate: of full cores or a full thread; where no CPU was full, of the requests in the
+    /// server. `null` where nothing of it was seen.
     pub rate: Option<Account>,
     /// The mean response time over places; `null` where turns were not traced.
     pub latency: Option<Account>,
@@ -14,6 +16,9 @@ pub struct Ledger {
     pub tail: Option<Account>,
     /// Accounts of the other servers on this host.
     pub servers: Vec<ServerLedger>,
+    /// CPU time by function of every target, where nothing of it was full too: what causes that take CPU are held to.
+    #[serde(skip)]
+    pub cpu: BTreeMap<String, Account>,
     /// What could not be seen, with the reason and what would make it visible.
     pub not_visible: Vec<String>,
 }

@@ -331,6 +331,7 @@ fn ledger() -> Ledger {
         }),
         tail: None,
         servers: Vec::new(),
+        cpu: BTreeMap::new(),
         not_visible: vec!["the slowest 1 % at server: too few turns, 80 were traced".into()],
     }
 }
