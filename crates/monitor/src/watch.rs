@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Share of one core that sampling may take while something is timed, when nothing else is said. Samples that would take
-/// more come less often.
+/// Share of one core that sampling may take while something is timed, when nothing else is said. Samples that would
+/// take more come less often.
 pub const BUDGET: f64 = 0.02;
 
 /// Label `target` of prony's own process.
@@ -143,7 +143,8 @@ impl Watch {
         at(lock(&self.sampler).series())
     }
 
-    /// Forgets samples of before `at`, but for the last one of each series before it: a watch without an end stays small.
+    /// Forgets samples of before `at`, but for the last one of each series before it: a watch without an end stays
+    /// small.
     pub fn forget_before(&self, at: Nanos) {
         lock(&self.sampler).forget_before(at);
     }

@@ -933,7 +933,8 @@ fn somebody_elses_load_is_seen_from_the_servers_side() {
         let connections = known(&document, "client.connections").unwrap();
         assert!((connections - 8.0).abs() < 0.5, "{connections}");
         assert_eq!(known(&document, "client.tls"), Some(0.0));
-        assert_eq!(known(&document, "client.errors_share"), Some(0.0));
+        let errors = known(&document, "client.errors_share");
+        assert!(errors.is_none_or(|share| share == 0.0), "{errors:?}");
     }
     let stored = fs::read_to_string(out.join("trials/0000/examination.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();

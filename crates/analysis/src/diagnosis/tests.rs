@@ -1039,7 +1039,8 @@ fn growth_over_the_window_needs_no_load() {
 #[test]
 fn a_rate_is_carried_from_the_counting_pass_to_the_window() {
     let calls = vec![call("read", FdClass::Client, 1_000, 60)];
-    let mut record = without_load(with_counters(with_calls(trial(0.5), calls)));
+    let roomy = without_load(with_counters(with_calls(trial(0.5), calls.clone())));
+    let mut record = without_load(with_counters(with_calls(trial(0.99), calls)));
     let rate = |record: &TrialRecord| {
         let facts = facts_of(record, &[], 0.01);
         let view = facts.view("");
@@ -1057,6 +1058,8 @@ fn a_rate_is_carried_from_the_counting_pass_to_the_window() {
         .unwrap()
         .window;
     let seconds = window.length().as_secs_f64();
+    // A server with room takes what comes, probes or not: 1,000 in the second in which they counted.
+    assert!((rate(&roomy).0.unwrap() - 1_000.0).abs() < 1e-6);
     // 1,000 requests in half of the window, in which half of the segments were sent.
     let (found, source) = rate(&record);
     assert!(

@@ -2,7 +2,7 @@
 //!
 //! The budget is a share of all CPUs over the time of the watch. Three things take CPU: prony's own threads, BPF
 //! programs, and stack samples that the kernel copies. The first is read from the process' clock, the second from the
-//! kernel's account of the programs; the third is nobody's account, so it is the number of samples times what one costs.
+//! kernel's account of the programs; of the third nobody keeps an account: the number of samples times what one costs.
 //! The surprise: what a pass will cost is known only when it runs, so passes are not planned but ended when they have
 //! taken their part.
 

@@ -1,7 +1,7 @@
 //! What the server's side tells of traffic that was there, where no load of ours was made.
 //!
-//! The rate comes from two places: a short pass with probes counts requests, and a counter that ran through that pass
-//! and through the window of observation carries them to the window, so that it is no rate of a server with probes.
+//! The rate comes from a short pass with probes that counts requests. Where the server is full, probes slow it: then a
+//! counter that ran through that pass and through the window of observation carries the count to the window.
 //! The time of a turn comes from the trace of turns; without it from Little's law, because the kernel tells of every
 //! connection when data came last and when it was sent last: one to which data came later has a request open.
 //! The surprise: what only a client knows (its own queue, how its connections fared) does not apply and is never 0.
@@ -23,6 +23,8 @@ const LITTLE: &str =
 const FEWEST_HEADS: u64 = 16;
 /// From so many on they say what requests mostly are.
 const FEWEST_ALIKE: u64 = 4;
+/// A worker that runs or wants to run for this share of the time is slower with probes.
+const FULL: f64 = 0.85;
 /// Slices of the window over which the spread of the rate is taken.
 const SLICES: u64 = 20;
 /// The kernel keeps the times of a connection in ticks: a shorter turn begins and ends in one.
@@ -46,7 +48,11 @@ pub(super) fn requests(material: &Material<'_>) -> Option<(f64, &'static str)> {
         let then = segments(&pass).filter(|n| *n > 0.0)?;
         share(segments(&Window::spanning(watching.window))?, then)
     });
-    if let Some(ratio) = carried {
+    // A server with room takes what comes, probes or not; the segments are those of whole network namespaces, so they
+    // serve only where probes can have slowed it.
+    let busiest = material.observed.as_ref().and_then(|o| o.tasks.first());
+    let full = busiest.is_some_and(|task| task.demand() >= FULL);
+    if let Some(ratio) = carried.filter(|_| full) {
         return Some((counted * ratio, COUNTED));
     }
     let seconds = signature.window_ns as f64 / 1e9;
