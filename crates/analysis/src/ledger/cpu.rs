@@ -17,18 +17,6 @@ const MAIN_BRANCH: f64 = 0.8;
 const SMALL: f64 = 0.02;
 /// Callers that are named.
 const CALLERS: usize = 3;
-/// Libraries whose functions do what their caller wants.
-const HELPERS: [&str; 8] = [
-    "libc.",
-    "libc-",
-    "libm.",
-    "libm-",
-    "ld-linux",
-    "libpthread",
-    "[vdso]",
-    "libstdc++",
-];
-
 /// A row as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,17 +46,22 @@ pub(crate) enum Side {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RowRules {
+    /// How the names of libraries begin whose functions do what their caller wants.
+    helpers: Vec<String>,
     row: Vec<RowRule>,
 }
 
 /// The rules that are compiled in.
 pub(crate) fn rules() -> &'static [RowRule] {
+    &compiled_in().row
+}
+
+fn compiled_in() -> &'static RowRules {
     static RULES: OnceLock<RowRules> = OnceLock::new();
-    let rules = RULES.get_or_init(|| {
+    RULES.get_or_init(|| {
         toml::from_str(include_str!("../../catalogue/rows.toml"))
             .expect("a test parses the file that is compiled in")
-    });
-    &rules.row
+    })
 }
 
 /// A part of the samples.
@@ -172,7 +165,8 @@ fn fits(rule: &RowRule, works: &Works, profile: &Profile, stack: &Stack, all: &[
 }
 
 pub(super) fn is_helper(module: &str) -> bool {
-    HELPERS.iter().any(|h| module.starts_with(h))
+    let helpers = &compiled_in().helpers;
+    helpers.iter().any(|h| module.starts_with(h.as_str()))
 }
 
 fn is_jit(module: &str) -> bool {

@@ -1,4 +1,5 @@
-//! The time ledger as two bars whose segments are rows, each with its table; a segment opens the flame graph at its place.
+//! The time ledger as bars whose segments are rows, each with its table; a segment opens the flame graph at its
+//! place.
 
 use crate::number::{Number, Source, Unit};
 use analysis::{Account, Ledger, Row};
