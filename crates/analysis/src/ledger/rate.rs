@@ -249,7 +249,8 @@ impl<'a> Scope<'a> {
             share_error: 0.01,
             source: "/proc/stat, /proc/PID/task/TID/schedstat".to_owned(),
             // Idle time is no work of anybody's; it takes nothing from the server either.
-            own_work: kind == "idle",
+            // What the servers behind it do there is in their own accounts.
+            own_work: matches!(kind, "idle" | "beside"),
             ..Row::default()
         }));
         let per_request = case.requests.filter(|r| *r > 0.0);

@@ -60,7 +60,12 @@ impl Traced {
         let sockets = Sockets::build(&self, &idles);
         let words = Words::new(&mut names, &sockets);
         let pieces = all_pieces(&self, &threads, &sockets);
+        let green = pieces.keys().copied();
+        let green = green
+            .filter(|tid| is_green(&self, &threads, *tid))
+            .collect();
         let mut scene = Scene::new(&sockets, pieces, words);
+        scene.green = green;
         scene.full = (0..self.targets.len())
             .map(|target| busy_times(&self, &scene, &threads, target))
             .collect();
@@ -91,6 +96,12 @@ fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) ->
     is_idle(&wait, green)
 }
 
+/// Whether a thread carries many tasks of its runtime.
+fn is_green(traced: &Traced, threads: &Threads, tid: u32) -> bool {
+    let process = threads.tgid.get(&tid);
+    process.is_some_and(|tgid| traced.green.contains(tgid))
+}
+
 fn all_pieces(traced: &Traced, threads: &Threads, sockets: &Sockets) -> BTreeMap<u32, Vec<Piece>> {
     let mut ops: HashMap<u32, Vec<super::sockets::Op>> = HashMap::new();
     for op in &sockets.ops {
@@ -106,8 +117,7 @@ fn all_pieces(traced: &Traced, threads: &Threads, sockets: &Sockets) -> BTreeMap
     let build = |tid: u32| {
         let spans = threads.spans.get(&tid).map_or(&always[..], Vec::as_slice);
         let ops = ops.get(&tid).map_or(&[][..], Vec::as_slice);
-        let green = threads.tgid.get(&tid);
-        let green = green.is_some_and(|tgid| traced.green.contains(tgid));
+        let green = is_green(traced, threads, tid);
         (tid, pieces::build(spans, ops, &sockets.turns, green))
     };
     tids.into_iter().map(build).collect()

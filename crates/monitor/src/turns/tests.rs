@@ -265,6 +265,31 @@ fn in_an_event_loop_a_request_waits_for_the_one_before() {
 }
 
 #[test]
+fn a_loop_that_puts_work_off_makes_a_request_wait_for_others_and_not_out_of_sight() {
+    let mut tape = asleep(10);
+    tape.arrive(1_000, 1);
+    tape.wake(1_050, SERVER, FOREIGN, "sendto");
+    tape.arrive(1_100, 2);
+    tape.on(1_150, SERVER, FOREIGN);
+    // Both are read before the first is answered, as by a server that queues tasks.
+    tape.read(1_200, SERVER, 1);
+    tape.read(1_300, SERVER, 2);
+    tape.write(1_500, SERVER, 1);
+    tape.write(1_700, SERVER, 2);
+    check(
+        tape,
+        2,
+        &[
+            (Place::WakeUp, "", "", 50),
+            (Place::RunQueue, "process other", "", 100 + 50),
+            (Place::OnCpu, "", "", 150 + 200),
+            (Place::OtherTurns, "", "", 200 + 350),
+            (Place::Hidden, "", "", 0),
+        ],
+    );
+}
+
+#[test]
 fn an_event_loop_that_serves_nobody_is_the_loop_itself() {
     let mut tape = asleep(10);
     tape.wake(900, SERVER, 0, "");

@@ -8,7 +8,7 @@ use super::pieces::{Piece, overlapping};
 use super::sockets::{Act, NONE, Op, Sockets, Turn};
 use super::threads::{Names, State, Wait, WaitKind};
 use record::Place;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A row of an account: place, detail, waker (both of [`Names`]) and stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,7 +97,9 @@ pub(super) struct Scene<'a> {
     /// Times in which all threads of a target's pool were busy.
     pub full: Vec<Vec<(u64, u64)>>,
     /// Threads that wait in a poll, and so keep their connections.
-    pub loops: std::collections::HashSet<u32>,
+    pub loops: HashSet<u32>,
+    /// Threads that carry many tasks, which may be anywhere.
+    pub green: HashSet<u32>,
 }
 
 impl<'a> Scene<'a> {
@@ -135,6 +137,7 @@ impl<'a> Scene<'a> {
             begins,
             full: Vec::new(),
             loops,
+            green: HashSet::new(),
         }
     }
 
@@ -250,7 +253,15 @@ impl<'a> Scene<'a> {
             }
             let meantime = self.meantime(one, two, asked.last().copied());
             if one.tid == two.tid {
-                self.stretch(one.tid, index, at, to, meantime, give);
+                let queued = match meantime {
+                    Meantime::Hidden { detail: 0 } => self.queued_from(one.tid, at, to),
+                    _ => to,
+                };
+                self.stretch(one.tid, index, at, queued, meantime, give);
+                for piece in self.pieces_of(one.tid, queued, to) {
+                    let (begin, end) = (piece.from.max(queued), piece.to.min(to));
+                    give_some(give, self.of_queued(piece, index), begin, end);
+                }
             } else {
                 let left = self.served_until(one.tid, index, at, to);
                 let taken = self.served_from(two.tid, index, left, to);
@@ -279,6 +290,23 @@ impl<'a> Scene<'a> {
             (_, _, Some(peer)) => upstream(peer, u64::MAX),
             _ => Meantime::Hidden { detail: 0 },
         }
+    }
+
+    /// From when on a turn that is at no upstream waits only until its event loop comes to it: since the loop last had
+    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it.
+    fn queued_from(&self, tid: u32, from: u64, to: u64) -> u64 {
+        if !self.loops.contains(&tid) || self.green.contains(&tid) {
+            return to;
+        }
+        let pieces = self.pieces_of(tid, from, to);
+        let whole = pieces.first().is_some_and(|piece| piece.from <= from)
+            && pieces.last().is_some_and(|piece| piece.to >= to)
+            && pieces.windows(2).all(|pair| pair[0].to == pair[1].from);
+        if !whole {
+            return to;
+        }
+        let asleep = pieces.iter().rev().find(|piece| polls(piece));
+        asleep.map_or(from, |piece| piece.to.clamp(from, to))
     }
 
     /// The end of the time in which the thread goes on with the turn.
