@@ -104,6 +104,14 @@ impl Works {
         kinds
     }
 
+    /// Kinds of work on the CPU that rules know, `profile.KIND_share`: what tells locks from idle pools, and sleeps of
+    /// requests from others, is about time off it; what a runtime compiles is a row of the ledger alone.
+    pub(crate) fn judged(&self) -> impl Iterator<Item = &str> {
+        let others = ["lock_wait", "sleep_wait", "housekeeping", "compiling"];
+        let kinds = self.kinds().into_iter();
+        kinds.filter(move |kind| !others.contains(kind))
+    }
+
     /// Whether a stack is of this kind.
     pub(crate) fn is(&self, profile: &Profile, stack: &Stack, kind: &str) -> bool {
         self.matches(&frames(profile, stack), &stack.thread, kind)

@@ -104,7 +104,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
             let module = users[leaf].module.clone();
             if of_program(&module, program) {
                 let of_own = users[..=leaf].iter().filter(|f| f.module == module);
-                let path: Vec<&str> = of_own.map(|f| f.symbol.as_str()).collect();
+                let path: Vec<&str> = of_own.map(|f| short(&f.symbol)).collect();
                 own.add(&path, *samples);
             } else {
                 let gathered = libraries.entry(module).or_default();
@@ -171,6 +171,7 @@ pub(super) fn is_helper(module: &str) -> bool {
 
 fn is_jit(module: &str) -> bool {
     module.is_empty()
+        || module == "jit"
         || module.starts_with('[')
         || module.starts_with("perf-")
         || module.starts_with("//anon")
@@ -216,7 +217,7 @@ impl Gathered {
     fn add(&mut self, all: &[&Frame], samples: u64, at: Option<&Frame>) {
         self.samples += samples;
         let Some(at) = at else { return };
-        let key = (at.symbol.clone(), at.module.clone());
+        let key = (short(&at.symbol).to_owned(), at.module.clone());
         let entry = self.at.entry(key).or_insert_with(|| (0, callers(all, at)));
         entry.0 += samples;
     }
@@ -240,6 +241,26 @@ impl Gathered {
     }
 }
 
+/// A function's name without the parameters that compilers of C++ put behind it.
+pub(super) fn short(symbol: &str) -> &str {
+    let bare = symbol.trim_end_matches(" const");
+    if !bare.ends_with(')') {
+        return symbol;
+    }
+    let mut depth = 0_usize;
+    for (at, letter) in bare.char_indices().rev() {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 && letter == '(' {
+            return if at > 0 { &bare[..at] } else { symbol };
+        }
+    }
+    symbol
+}
+
 /// Who called a frame: the nearest named functions above it.
 fn callers(all: &[&Frame], at: &Frame) -> String {
     let index = all.iter().rposition(|f| *f == at).unwrap_or(0);
@@ -249,8 +270,9 @@ fn callers(all: &[&Frame], at: &Frame) -> String {
         .filter(|f| !f.kernel && !is_helper(&f.module));
     let mut names: Vec<&str> = Vec::new();
     for frame in above {
-        if names.last() != Some(&frame.symbol.as_str()) {
-            names.push(&frame.symbol);
+        let name = short(&frame.symbol);
+        if names.last() != Some(&name) {
+            names.push(name);
         }
         if names.len() == CALLERS {
             break;

@@ -435,7 +435,7 @@ impl LatencyCase<'_> {
             .iter()
             .rev()
             .filter(|f| !super::cpu::is_helper(&f.module));
-        let names: Vec<&str> = own.take(3).map(|f| f.symbol.as_str()).collect();
+        let names: Vec<&str> = own.take(3).map(|f| super::cpu::short(&f.symbol)).collect();
         let module = users.last().map(|f| f.module.as_str());
         (!names.is_empty())
             .then(|| names.join(" < "))

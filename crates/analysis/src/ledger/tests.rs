@@ -190,6 +190,56 @@ fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
 }
 
 #[test]
+fn parameters_are_no_part_of_a_name() {
+    for (symbol, name) in [
+        ("node::Call(int, v8::Local<v8::Value>*)", "node::Call"),
+        (
+            "a::(anonymous namespace)::f(std::pair<int, void (*)(int)>) const",
+            "a::(anonymous namespace)::f",
+        ),
+        ("sync.(*Mutex).lockSlow", "sync.(*Mutex).lockSlow"),
+        ("main.main.func1", "main.main.func1"),
+        ("(unknown)", "(unknown)"),
+        ("broken)", "broken)"),
+    ] {
+        assert_eq!(super::cpu::short(symbol), name);
+    }
+}
+
+#[test]
+fn a_runtimes_own_work_is_told_from_a_librarys() {
+    let found = rows(&[
+        (&["app:main", "app:v8::internal::Invoke", "jit:[jit]"], 30),
+        (
+            &["app:main", "app:Builtins_JSEntry", "app:Builtins_ArrayMap"],
+            25,
+        ),
+        (
+            &["app:main", "app:Builtins_JSEntry", "addon.so:hash_it"],
+            20,
+        ),
+        (
+            &[
+                "libjvm.so:Compile::Compile",
+                "libjvm.so:PhaseChaitin::Split",
+            ],
+            15,
+        ),
+    ]);
+    let kinds: Vec<(&str, u64)> = found
+        .iter()
+        .map(|(kind, _, n)| (kind.as_str(), *n))
+        .collect();
+    let expected = [
+        ("compiled", 30),
+        ("interpreter", 25),
+        ("library", 20),
+        ("compiling", 15),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
 fn every_sample_is_in_one_row() {
     // Any mix of modules and depths, seeded.
     let names = [

@@ -48,8 +48,7 @@ fn work(artefact: &Artefact, facts: &mut FactSet) {
         let fitting = profile.stacks.iter().filter(|s| of(s));
         fitting.map(|s| s.weight).sum::<u64>() as f64 / all as f64
     };
-    let on_cpu = |kind: &&str| !matches!(*kind, "lock_wait" | "sleep_wait" | "housekeeping");
-    for kind in works().kinds().into_iter().filter(on_cpu) {
+    for kind in works().judged() {
         let of_kind = share(&|s| works().is(profile, s, kind));
         if whole || of_kind > 0.0 {
             let name = format!("profile.{kind}_share");

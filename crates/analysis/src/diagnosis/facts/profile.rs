@@ -38,16 +38,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     for name in NAMES {
         sheet.unknown(name, &reason);
     }
-    for kind in kinds() {
+    for kind in work::works().judged() {
         sheet.unknown(&format!("profile.{kind}_share"), &reason);
     }
-}
-
-/// Kinds of work on the CPU; what tells locks from idle pools, and sleeps of requests from others, is about time off
-/// it.
-fn kinds() -> impl Iterator<Item = &'static str> {
-    let kinds = work::works().kinds().into_iter();
-    kinds.filter(|kind| !matches!(*kind, "lock_wait" | "sleep_wait" | "housekeeping"))
 }
 
 fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<'_>) {
@@ -66,7 +59,7 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     sheet.known("profile.syscall_share", share(&below_call), SOURCE);
     let logs = |s: &Stack| in_kernel(s) && work::works().is(profile, s, "logging");
     sheet.known("profile.logging_call_share", share(&logs), SOURCE);
-    for kind in kinds() {
+    for kind in work::works().judged() {
         let of_kind = |s: &Stack| work::works().is(profile, s, kind);
         sheet.known(&format!("profile.{kind}_share"), share(&of_kind), SOURCE);
     }
