@@ -50,9 +50,10 @@ apache2                                   apache2-bin
 caddy                                     caddy
 chromium                                  chromium
 curl                                      curl
+go                                        golang-go
 haproxy                                   haproxy
 ip                                        iproute2
-java                                      default-jre-headless
+javac                                     default-jdk-headless
 nginx                                     nginx
 openssl                                   openssl
 python3                                   python3

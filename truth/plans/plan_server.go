@@ -65,6 +65,25 @@ var (
 	kept                         atomic.Pointer[[]byte]
 )
 
+// ordered is what larger and smaller compare: Go has these built in since 1.21, and Debian 12 has 1.19.
+type ordered interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+func larger[N ordered](a, b N) N {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func smaller[N ordered](a, b N) N {
+	if a < b {
+		return a
+	}
+	return b
+}
+
 func clock(which uintptr) int64 {
 	var now syscall.Timespec
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, which, uintptr(unsafe.Pointer(&now)), 0)
@@ -194,17 +213,17 @@ func makeWork(inside, function, us string) work {
 	}
 	made.function = named[function]
 	best := 0.0
-	for range 5 {
+	for try := 0; try < 5; try++ {
 		for rounds := uint64(256); ; rounds *= 2 {
 			began := cpu()
 			made.function(rounds)
 			if took := cpu() - began; took > 2e6 {
-				best = max(best, float64(rounds)*1e3/float64(took))
+				best = larger(best, float64(rounds)*1e3/float64(took))
 				break
 			}
 		}
 	}
-	made.rounds = max(1, uint64(best*float64(amount)))
+	made.rounds = larger(1, uint64(best*float64(amount)))
 	return made
 }
 
@@ -237,7 +256,7 @@ func now() times { return times{wall(), cpu()} }
 // CPU time since then. A goroutine that waited may go on on another thread, whose clock says nothing of it: that
 // shows as time backwards, or as more than has passed.
 func (to times) since(from times) int64 {
-	return min(max(to.cpu-from.cpu, 0), to.wall-from.wall)
+	return smaller(larger(to.cpu-from.cpu, 0), to.wall-from.wall)
 }
 
 // One connection's side of the account: a row that is copied to the shared file at the end of a request.
@@ -247,7 +266,7 @@ func (row account) note(column int, from, to times, late int64) {
 	cell := row[fixed+3*column:]
 	cell[0] += uint32(to.wall - from.wall)
 	cell[1] += uint32(to.since(from))
-	cell[2] += uint32(max(late, 0))
+	cell[2] += uint32(larger(late, 0))
 }
 
 func counter(at int) *uint64 { return (*uint64)(unsafe.Pointer(&memory[at])) }
@@ -276,7 +295,7 @@ func ask(peers []net.Conn) int64 {
 	for _, peer := range peers {
 		_, err := peer.Read(message[:])
 		check(err)
-		last = max(last, int64(binary.LittleEndian.Uint64(message[:])))
+		last = larger(last, int64(binary.LittleEndian.Uint64(message[:])))
 	}
 	return wall() - last
 }
@@ -338,7 +357,7 @@ func (s *step) run(c *connection, row account, from times) {
 		check(err)
 		buffers.Put(buffer)
 	case "log":
-		for range max(1, s.turns) {
+		for turn := 0; turn < larger(1, s.turns); turn++ {
 			_, err := logFile.Write(body[:s.bytes])
 			check(err)
 			if s.turns > 0 {
@@ -352,7 +371,7 @@ func (s *step) run(c *connection, row account, from times) {
 		}
 		kept.Store(&fresh)
 	case "pieces":
-		for i := range s.bytes {
+		for i := 0; i < s.bytes; i++ {
 			if gap := time.Duration(s.more) * time.Microsecond; i > 0 && gap > 0 {
 				until := wall() + int64(gap)
 				time.Sleep(gap)
@@ -519,7 +538,9 @@ func (c *connection) serve() {
 			return
 		}
 		from := now()
-		clear(row)
+		for column := range row {
+			row[column] = 0
+		}
 		if stallColumn >= 0 {
 			gate.RLock()
 			gate.RUnlock()
@@ -542,7 +563,7 @@ func (c *connection) serve() {
 		row[0], row[1] = uint32(done.wall), uint32(done.wall>>32)
 		row[2] = unknown
 		if arrived != 0 {
-			row[2] = uint32(max(0, from.wall-arrived))
+			row[2] = uint32(larger(0, from.wall-arrived))
 		}
 		row[3], row[4] = uint32(done.wall-from.wall), uint32(done.since(from))
 		row.publish()
