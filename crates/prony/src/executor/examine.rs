@@ -247,7 +247,7 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    /// Starts what the system allows; what it does not is said by [`Tracing::stop`].
+    /// Starts what the system allows; what it does not is said when it ends.
     pub(super) fn start(
         servers: &[Server],
         best_tier: Tier,
