@@ -453,6 +453,7 @@ mod tests {
         };
         let first = TrialRecord {
             stage: "diagnose".to_owned(),
+            levels: std::collections::BTreeMap::new(),
             ..trial(0, "")
         };
         let mut record =
