@@ -39,6 +39,7 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
 fn table(name: &str, account: &Account, from: f64, style: Style) -> String {
     let requests = account
         .requests
+        .filter(|_| account.unit != "requests")
         .map(|n| format!(", {n:.1} requests"))
         .unwrap_or_default();
     let total = format!("{} {}", number(account.total), account.unit);
