@@ -144,7 +144,10 @@ fn connections_are_opened_as_often_as_the_policy_says() {
 fn a_number_of_requests_is_sent_exactly() {
     let state = tempfile::tempdir().unwrap();
     let origin = Origin::start(state.path(), &[]);
-    let document = valid(state.path(), &[&origin.url, "-n", "1000", "-c", "7"]);
+    // A generator without optimisation may be the limit of so short a load; its counts are exact all the same.
+    let finished = load(state.path(), &[&origin.url, "-n", "1000", "-c", "7"]);
+    assert!(matches!(finished.code, Some(0 | 3)), "{}", finished.stderr);
+    let document = finished.json();
     for name in ["scheduled", "sent", "completed", "succeeded"] {
         assert_eq!(count(&document, "requests", name), 1_000, "{name}");
     }
