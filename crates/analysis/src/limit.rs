@@ -307,7 +307,8 @@ fn filling(observed: &Observed, cores: &[u32]) -> Option<Filling> {
     (theirs || unseen).then_some(Filling { run, interrupts })
 }
 
-fn core_list(cores: &[u32]) -> String {
+/// `core 0`, `cores 0,1`.
+pub(crate) fn core_list(cores: &[u32]) -> String {
     let numbers: Vec<String> = cores.iter().map(u32::to_string).collect();
     let s = if cores.len() == 1 { "" } else { "s" };
     format!("core{s} {}", numbers.join(","))

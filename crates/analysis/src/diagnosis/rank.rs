@@ -179,7 +179,6 @@ fn matters(account: &Account, row: &Row) -> bool {
     } else {
         LARGE_FUNCTION
     };
-    // Where nothing was full, CPU time limits nothing.
     row.share - row.share_error >= from
 }
 

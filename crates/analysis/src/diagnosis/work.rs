@@ -122,9 +122,7 @@ impl Works {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
         of_kind.any(|w| w.matches(frames, thread))
     }
-}
 
-impl Works {
     /// The innermost frame that shows a kind.
     pub(crate) fn shown_by<'a>(
         &self,

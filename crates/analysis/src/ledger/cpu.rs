@@ -17,6 +17,7 @@ const MAIN_BRANCH: f64 = 0.8;
 const SMALL: f64 = 0.02;
 /// Callers that are named.
 const CALLERS: usize = 3;
+
 /// A row as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,9 +85,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut own = Tree::default();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
-        let rule = rules()
-            .iter()
-            .find(|r| fits(r, works, profile, stack, &all));
+        let rule = rules().iter().find(|r| fits(r, works, &stack.thread, &all));
         if let Some(rule) = rule {
             let (_, gathered) = known
                 .entry(&rule.key)
@@ -147,7 +146,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     rows
 }
 
-fn fits(rule: &RowRule, works: &Works, profile: &Profile, stack: &Stack, all: &[&Frame]) -> bool {
+fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
     let leaf_kernel = all.last().is_none_or(|f| f.kernel);
     let side = match rule.side {
         None => true,
@@ -157,10 +156,10 @@ fn fits(rule: &RowRule, works: &Works, profile: &Profile, stack: &Stack, all: &[
     side && rule.kinds.iter().any(|kind| {
         if rule.same_module {
             let leaf = all.last().map_or("", |f| f.module.as_str());
-            let shown = works.shown_by(kind, all, &stack.thread);
+            let shown = works.shown_by(kind, all, thread);
             return shown.is_some_and(|f| f.module == leaf);
         }
-        works.is(profile, stack, kind)
+        works.matches(all, thread, kind)
     })
 }
 

@@ -39,10 +39,7 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     if cause.rows.is_empty() {
         return None;
     }
-    let share = |account: &Account| {
-        let rows = account.rows.iter().filter(|r| cause.rows.contains(&r.kind));
-        rows.map(|r| r.share).fold(0.0, |sum, share| sum + share)
-    };
+    let share = |account: &Account| account.share_of(|r| cause.rows.contains(&r.kind));
     match cause.explains {
         Explains::Cpu => ledger.cpu_of(target, front).map(share),
         // A wait may hide where no thread shows it: only what is seen bounds.

@@ -161,12 +161,8 @@ impl LatencyCase<'_> {
         depth: usize,
     ) -> Vec<Part> {
         let mut parts: BTreeMap<(String, String), Part> = BTreeMap::new();
-        let ran = self.ran(turns, account);
-        for place in &account.places {
-            let divided = ran.iter().find(|(of, _)| *of == place.place);
-            let whole = self.of_place(turns, place, which, depth);
-            let divided = divided.map(|(_, rows)| divide(turns, place, &whole[0], rows));
-            for part in divided.unwrap_or(whole) {
+        let mut add = |some: Vec<Part>| {
+            for part in some {
                 let key = (part.kind.clone(), part.label.clone());
                 let entry = parts.entry(key).or_insert_with(|| Part {
                     ns: 0.0,
@@ -179,6 +175,26 @@ impl LatencyCase<'_> {
                     entry.place = part.place;
                 }
             }
+        };
+        let ran = self.ran(turns, account);
+        let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
+        for place in &account.places {
+            if place.place == Place::Upstream
+                && depth < DEEPEST
+                && self.traced_at(turns, &place.detail).is_some()
+            {
+                *waits.entry(&place.detail).or_default() += place.total_ns as f64;
+                continue;
+            }
+            let divided = ran.iter().find(|(of, _)| *of == place.place);
+            let whole = self.of_place(turns, place);
+            match divided {
+                Some((_, rows)) => add(divide(turns, place, &whole, rows)),
+                None => add(vec![whole]),
+            }
+        }
+        for (address, ns) in waits {
+            add(self.behind(turns, address, ns, which, depth));
         }
         parts.into_values().collect()
     }
@@ -204,25 +220,10 @@ impl LatencyCase<'_> {
             .collect()
     }
 
-    fn of_place(
-        &self,
-        turns: &TargetTurns,
-        place: &PlaceTime,
-        which: Which,
-        depth: usize,
-    ) -> Vec<Part> {
+    fn of_place(&self, turns: &TargetTurns, place: &PlaceTime) -> Part {
         let ns = place.total_ns as f64;
-        if place.place == Place::Upstream {
-            let behind = self
-                .server_at(&place.detail)
-                .filter(|s| s.target != turns.target);
-            let behind = behind.and_then(|s| Some((s, self.turns_of(&s.target)?)));
-            if let Some((server, theirs)) = behind.filter(|_| depth < DEEPEST) {
-                return self.behind(turns, place, server, theirs, which, depth);
-            }
-        }
         let (kind, label, own) = self.words(turns, place);
-        vec![Part {
+        Part {
             kind: kind.to_owned(),
             label,
             place: match place.place {
@@ -234,33 +235,39 @@ impl LatencyCase<'_> {
             own,
             ns,
             largest: ns,
-        }]
+        }
     }
 
-    /// A wait for a server that was traced: its own places, as far as they fill the wait.
+    /// The server at an address with its turns, where these were traced and it is another one.
+    fn traced_at(&self, turns: &TargetTurns, address: &str) -> Option<(&Server, &TargetTurns)> {
+        let server = self.server_at(address)?;
+        let theirs = self.turns_of(&server.target)?;
+        let other = server.target != turns.target && theirs.account.total_ns > 0;
+        other.then_some((server, theirs))
+    }
+
+    /// `ns` of waiting for a server that was traced: its own places, as far as they fill the wait.
     fn behind(
         &self,
         turns: &TargetTurns,
-        place: &PlaceTime,
-        server: &Server,
-        theirs: &TargetTurns,
+        address: &str,
+        ns: f64,
         which: Which,
         depth: usize,
     ) -> Vec<Part> {
-        let ns = place.total_ns as f64;
+        let Some((server, theirs)) = self.traced_at(turns, address) else {
+            return Vec::new();
+        };
         let inner = match (which, &theirs.tail) {
             (Which::Tail, Some(tail)) => &tail.account,
             _ => &theirs.account,
         };
         let mut parts = self.parts(theirs, inner, which, depth + 1);
         let whole: f64 = parts.iter().map(|p| p.ns).sum();
-        if whole <= 0.0 {
-            return self.of_place(turns, place, which, DEEPEST);
-        }
         // Its turns may serve others as well, and waits may overlap: only the shares are taken, up to what its time
         // is of the time that was waited for it.
         let waited: u64 = (turns.account.places.iter())
-            .filter(|p| p.place == Place::Upstream && p.detail == place.detail)
+            .filter(|p| p.place == Place::Upstream && p.detail == address)
             .map(|p| p.total_ns)
             .sum();
         let filled = (theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0);
@@ -275,7 +282,7 @@ impl LatencyCase<'_> {
             parts.push(Part {
                 kind: "path".to_owned(),
                 label: format!("between {} and {}", turns.target, named(server)),
-                place: place.detail.clone(),
+                place: address.to_owned(),
                 own: true,
                 ns: ns * (1.0 - filled),
                 largest: 0.0,

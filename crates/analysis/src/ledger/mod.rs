@@ -24,7 +24,7 @@ use crate::observed::Observed;
 use latency::{LatencyCase, Which};
 use rate::{CpuCase, cpu_account};
 use record::Examination;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
@@ -56,11 +56,22 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
             None
         }
     };
+    let mut full: BTreeSet<&str> = BTreeSet::new();
     for target in [front].into_iter().chain(behind) {
-        if let Some(account) = keep(case.rate(target), &mut ledger.not_visible) {
+        let rate = case.rate(target).map(|(account, is_full)| {
+            full.extend(is_full.then_some(target.as_str()));
+            account
+        });
+        if let Some(account) = keep(rate, &mut ledger.not_visible) {
             ledger.cpu.insert(target.clone(), account);
         }
     }
+    let limiting = |cpu: &BTreeMap<String, Account>, target: &str, latency: Option<&Account>| {
+        let of_requests = latency.filter(|_| !full.contains(target));
+        of_requests
+            .and_then(standing)
+            .or_else(|| cpu.get(target).cloned())
+    };
     let mut latency = |target: &str, which: Which, gaps: &mut Vec<String>| {
         keep(case.latency(target, target == front, which), gaps)
     };
@@ -83,29 +94,19 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     seen.then_some(ledger)
 }
 
-/// What limits the rate: the CPU where it was full, else what the requests in the server spend their time on, for in a
-/// closed loop the next comes when one is done (Little's law).
-fn limiting(
-    cpu: &BTreeMap<String, Account>,
-    target: &str,
-    latency: Option<&Account>,
-) -> Option<Account> {
-    let cpu = cpu.get(target);
-    let full = cpu.is_some_and(|account| !account.of.starts_with(rate::NOT_FULL));
-    let requests = latency.and_then(|account| Some((account, account.requests?)));
-    match requests.filter(|_| !full) {
-        Some((account, requests)) => Some(Account {
-            of: "the time of the requests in the server, none of whose CPU was full".to_owned(),
-            total: requests,
-            unit: "requests".to_owned(),
-            ..account.clone()
-        }),
-        None => cpu.cloned(),
-    }
+/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed loop
+/// the next comes when one is done (Little's law). `None` where their number is not known.
+fn standing(latency: &Account) -> Option<Account> {
+    Some(Account {
+        of: "the time of the requests in the server, none of whose CPU was full".to_owned(),
+        total: latency.requests?,
+        unit: "requests".to_owned(),
+        ..latency.clone()
+    })
 }
 
 impl LedgerCase<'_> {
-    fn rate(&self, target: &str) -> Result<Account, String> {
+    fn rate(&self, target: &str) -> Result<(Account, bool), String> {
         let observed = self
             .observed
             .ok_or("CPU: nothing was watched while it served")?;

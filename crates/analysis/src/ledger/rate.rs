@@ -6,12 +6,11 @@
 use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Row};
 use crate::diagnosis::FactSet;
+use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse};
 use record::{Examination, Profile, ProfileKind, Server, Stack};
 use std::collections::BTreeSet;
 
-/// How the account of a CPU that was not full begins.
-pub(super) const NOT_FULL: &str = "the CPU time that it used";
 /// A thread with this demand has no time off.
 const FULL: f64 = 0.9;
 /// A target that uses this share of its cores is limited by them, and not by one thread.
@@ -32,8 +31,8 @@ pub(super) struct CpuCase<'a> {
     pub requests: Option<f64>,
 }
 
-/// The account of a target's CPU, or why there is none.
-pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
+/// The account of a target's CPU, and whether anything of it was full; or why there is none.
+pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<(Account, bool), String> {
     let tasks: Vec<&TaskUse> = case
         .observed
         .tasks
@@ -57,7 +56,7 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     let scope = Scope::of(case, &active, &cores, run);
     let profile = profile_of(case.examination)
         .ok_or_else(|| format!("CPU of {} by function: no profile was taken", case.target))?;
-    let stacks = scope.stacks(profile, case.target, &active);
+    let stacks = scope.stacks(profile, case.target);
     let samples: u64 = stacks.iter().map(|(_, weight)| weight).sum();
     if samples < FEWEST {
         let why = "too few for rows";
@@ -68,11 +67,12 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     }
     let program = program(case.examination, case.target);
     let parts = cpu_rows(profile, &stacks, &program);
-    Ok(scope.account(case, &parts, samples))
+    let full = !matches!(scope, Scope::Used(_));
+    Ok((scope.account(case, &parts, samples), full))
 }
 
 /// The on-CPU profile of the timing pass.
-pub(super) fn profile_of(examination: Option<&Examination>) -> Option<&Profile> {
+fn profile_of(examination: Option<&Examination>) -> Option<&Profile> {
     let mut profiles = examination?.profiles.iter();
     profiles.find(|p| p.kind == ProfileKind::OnCpu)
 }
@@ -174,12 +174,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The stacks that belong to it.
-    fn stacks<'p>(
-        &self,
-        profile: &'p Profile,
-        target: &str,
-        active: &[&TaskUse],
-    ) -> Vec<(&'p Stack, u64)> {
+    fn stacks<'p>(&self, profile: &'p Profile, target: &str) -> Vec<(&'p Stack, u64)> {
         let of_target = profile.stacks.iter().filter(|s| s.target == target);
         let of_target: Vec<(&Stack, u64)> = of_target.map(|s| (s, s.weight)).collect();
         let Scope::Thread(task) = self else {
@@ -189,16 +184,13 @@ impl<'a> Scope<'a> {
         let of_thread = |(s, _): &&(&Stack, u64)| s.pid == task.pid && s.thread == task.name;
         let own: Vec<(&Stack, u64)> = of_target.iter().filter(of_thread).copied().collect();
         let known = own.iter().map(|(_, w)| w).sum::<u64>() >= FEWEST;
-        let _ = active;
         if known { own } else { of_target }
     }
 
     fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], samples: u64) -> Account {
         let (of, whole, own, others) = match self {
             Scope::Cores { cores, own, others } => {
-                let names: Vec<String> = cores.iter().map(u32::to_string).collect();
-                let s = if cores.len() == 1 { "" } else { "s" };
-                let of = format!("the time of core{s} {}", names.join(","));
+                let of = format!("the time of {}", core_list(cores));
                 (of, cores.len() as f64, *own, others.clone())
             }
             Scope::Thread(task) => {
@@ -219,8 +211,8 @@ impl<'a> Scope<'a> {
                 )
             }
             Scope::Used(run) => {
-                let of = format!("{NOT_FULL} (no core and no thread was full)");
-                (of, *run, *run, Vec::new())
+                let of = "the CPU time that it used (no core and no thread was full)";
+                (of.to_owned(), *run, *run, Vec::new())
             }
         };
         let n = samples as f64;

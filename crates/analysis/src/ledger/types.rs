@@ -75,24 +75,49 @@ pub struct Row {
 impl Account {
     /// Sum of the shares: 1 up to rounding, or the account does not close.
     pub fn closed(&self) -> f64 {
-        self.rows.iter().map(|r| r.share).sum()
+        self.share_of(|_| true)
+    }
+
+    /// Sum of the shares of some rows; 0 of none.
+    pub fn share_of(&self, chosen: impl Fn(&Row) -> bool) -> f64 {
+        let rows = self.rows.iter().filter(|r| chosen(r));
+        rows.fold(0.0, |sum, row| sum + row.share)
     }
 
     /// The largest row that is neither the server's own work nor labelled by a cause.
     pub fn largest_unlabelled(&self) -> Option<&Row> {
-        let open = self
-            .rows
-            .iter()
-            .filter(|r| !r.own_work && r.cause.is_none());
+        let open = self.rows.iter().filter(|r| r.is_unlabelled());
         open.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
     /// Share without a label that is not the server's own work either.
     pub fn unlabelled(&self) -> f64 {
-        let open = self
-            .rows
-            .iter()
-            .filter(|r| !r.own_work && r.cause.is_none());
-        open.map(|r| r.share).fold(0.0, |sum, share| sum + share)
+        self.share_of(Row::is_unlabelled)
+    }
+}
+
+impl Row {
+    fn is_unlabelled(&self) -> bool {
+        !self.own_work && self.cause.is_none()
+    }
+}
+
+impl Ledger {
+    /// The accounts that are shown, with their names and where they stand in the document: those of the server that
+    /// was asked, then the rate of each behind it.
+    pub fn accounts(&self) -> Vec<(String, String, &Account)> {
+        let own = [
+            ("rate", "rate", &self.rate),
+            ("latency", "latency", &self.latency),
+            ("slowest 1 %", "tail", &self.tail),
+        ];
+        let own = own.into_iter().filter_map(|(name, at, account)| {
+            Some((name.to_owned(), at.to_owned(), account.as_ref()?))
+        });
+        let behind = self.servers.iter().enumerate().filter_map(|(n, server)| {
+            let name = format!("rate of {}", server.target);
+            Some((name, format!("servers/{n}/rate"), server.rate.as_ref()?))
+        });
+        own.chain(behind).collect()
     }
 }

@@ -44,34 +44,9 @@ struct RowView {
 
 /// All accounts of a ledger that stands at `at` of the document.
 pub fn accounts(ledger: &Ledger, at: &str, source: &Source) -> Vec<AccountView> {
-    let front = [
-        ("rate", "rate", &ledger.rate),
-        ("latency", "latency", &ledger.latency),
-        ("slowest 1 %", "tail", &ledger.tail),
-    ];
-    let mut views: Vec<AccountView> = front
-        .into_iter()
-        .filter_map(|(name, field, account)| {
-            Some(view(
-                name,
-                account.as_ref()?,
-                &format!("{at}/{field}"),
-                source,
-            ))
-        })
-        .collect();
-    for (n, server) in ledger.servers.iter().enumerate() {
-        if let Some(account) = &server.rate {
-            let name = format!("rate of {}", server.target);
-            views.push(view(
-                &name,
-                account,
-                &format!("{at}/servers/{n}/rate"),
-                source,
-            ));
-        }
-    }
-    views
+    let all = ledger.accounts().into_iter();
+    all.map(|(name, field, account)| view(&name, account, &format!("{at}/{field}"), source))
+        .collect()
 }
 
 fn view(name: &str, account: &Account, at: &str, source: &Source) -> AccountView {

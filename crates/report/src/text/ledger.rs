@@ -15,20 +15,13 @@ pub(super) fn ledger(ledger: Option<&Ledger>, style: Style) -> String {
         return String::new();
     };
     let mut text = String::new();
-    let front = [
-        ("rate", &ledger.rate),
-        ("latency", &ledger.latency),
-        ("slowest 1 %", &ledger.tail),
-    ];
-    for (name, account) in front {
-        if let Some(account) = account {
-            text += &table(name, account, 0.0, style);
-        }
-    }
-    for server in &ledger.servers {
-        if let Some(account) = &server.rate {
-            text += &table(&format!("rate of {}", server.target), account, SMALL, style);
-        }
+    for (name, at, account) in ledger.accounts() {
+        let least = if at.starts_with("servers/") {
+            SMALL
+        } else {
+            0.0
+        };
+        text += &table(&name, account, least, style);
     }
     for gap in ledger.not_visible.iter().take(GAPS_SHOWN) {
         text += &wrapped("not visible: ", gap, 13);
