@@ -254,7 +254,8 @@ def judge(options, plan, builds):
                 document = load(options, program.url, flags, 4)
                 window, seconds = (began, time.monotonic_ns()), 0.0
             else:
-                document, window, seconds = diagnose(options, program, flags, program.dir / "record")
+                out = Path(options.record or program.dir).resolve() / f"{plan['seed']}-{plan['runtime']}"
+                document, window, seconds = diagnose(options, program, flags, out)
             cpu.over.set()
             cpu.join()
             own = program.account(*window, cpu.between(*window))
@@ -430,6 +431,7 @@ def arguments():
     parser.add_argument("--double", action="store_true", help="measure each plan with its largest step doubled, too")
     parser.add_argument("--duration", help="length of the timed load (default: prony's)")
     parser.add_argument("--json", metavar="FILE", help="write every row to FILE")
+    parser.add_argument("--record", metavar="DIR", help="keep the record of each diagnosis below DIR")
     parser.add_argument("--again", metavar="FILE", nargs="+", help="judge rows that --json wrote before, without a run")
     parser.add_argument("--show", action="store_true", help="print the plans as JSON and stop")
     return parser.parse_args()
