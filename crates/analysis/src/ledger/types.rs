@@ -47,13 +47,16 @@ pub struct Account {
     pub requests: Option<f64>,
     /// Largest first; at most ten.
     pub rows: Vec<Row>,
-    #[serde(skip)]
+    /// Whose time it divides, for scripts.
+    #[serde(default)]
     pub basis: Basis,
 }
 
 /// Whose time an account divides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Basis {
+    /// Requests in the server.
     #[default]
     Requests,
     /// The threads that serve, working or waiting.
