@@ -442,6 +442,11 @@ impl LatencyCase<'_> {
                 let (kind, words) = self.wait(place);
                 (kind, format!("{words}{woken}"), false)
             }
+            Place::Upstream if detail.starts_with("udp") => {
+                let of = detail.strip_prefix("udp ").unwrap_or("an unknown peer");
+                let words = format!("waiting for a UDP answer (name look-up) of {of}");
+                ("dns", words, false)
+            }
             Place::Upstream => (
                 "upstream",
                 format!("waiting for {}", self.peer(detail)),
