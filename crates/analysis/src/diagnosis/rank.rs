@@ -175,7 +175,7 @@ const LARGE_WAIT: f64 = 0.3;
 
 fn matters(account: &Account, row: &Row) -> bool {
     let from = match account.basis {
-        Basis::Cpu => LARGE_FUNCTION,
+        Basis::Cpu | Basis::CpuUsed => LARGE_FUNCTION,
         Basis::Requests | Basis::Threads => LARGE_WAIT,
     };
     row.share - row.share_error >= from
@@ -239,6 +239,9 @@ fn next_step(row: &Row) -> String {
         ),
         "sleep" => format!("Look at what sleeps while requests wait: {place}."),
         "disk" | "sync" => format!("Look at which file it is and on which disk: {place}."),
+        "client" => "Look at what happens after the server's last write: a small last segment that is held back \
+                     (Nagle), a window that is full, loss, or the round trip itself. `ss -ti` on its host shows it."
+            .to_owned(),
         "unanswered" => "Look at who reads only some of the connections: a server that serves one at a time, or whose \
                          threads each hold one. More threads, or a loop over all connections, serve the others."
             .to_owned(),

@@ -35,9 +35,9 @@ pub(crate) fn deciding<'a>(
         "upstream" if !station.target.is_empty() => ledger.cpu_of(&station.target, front),
         "generator" => None,
         _ => {
-            let serving = ledger.rate.as_ref();
-            let serving = serving.filter(|a| a.basis == Basis::Threads);
-            serving.or(ledger.latency.as_ref())
+            let full = |a: &&Account| matches!(a.basis, Basis::Threads | Basis::Cpu);
+            let rate = ledger.rate.as_ref().filter(full);
+            rate.or(ledger.latency.as_ref())
         }
     }
 }

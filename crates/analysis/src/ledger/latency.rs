@@ -23,6 +23,9 @@ const REST_OF_REQUEST: &str = "rest of the request";
 const MOSTLY_BUSY: f64 = 0.1;
 /// Parts that stand for themselves, however small.
 const APART: usize = 7;
+/// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
+/// window or a far network.
+const LONG_WAY_NS: f64 = 10e6;
 /// How the label of a part begins that ran on a CPU.
 const ON_CPU: &str = "on the CPU in ";
 /// Where the rows of requests and of threads are from.
@@ -112,7 +115,7 @@ impl LatencyCase<'_> {
                 kind: "client".to_owned(),
                 label: "the client and the path to it".to_owned(),
                 place: String::new(),
-                own: true,
+                own: ns / n < LONG_WAY_NS,
                 ran: false,
                 server: String::new(),
                 ns,

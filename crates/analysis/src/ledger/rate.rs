@@ -257,7 +257,10 @@ impl<'a> Scope<'a> {
             unit: unit.to_owned(),
             requests: None,
             rows,
-            basis: Basis::Cpu,
+            basis: match self {
+                Scope::Used(_) => Basis::CpuUsed,
+                Scope::Cores { .. } | Scope::Thread(_) => Basis::Cpu,
+            },
         }
     }
 }

@@ -61,8 +61,10 @@ pub enum Basis {
     Requests,
     /// The threads that serve, working or waiting.
     Threads,
-    /// Cores, or a thread on one.
+    /// Cores, or a thread on one, that had no time off.
     Cpu,
+    /// The CPU time that was used, where none was full.
+    CpuUsed,
 }
 
 /// A part of an account.
