@@ -40,6 +40,9 @@ pub struct TargetTurns {
     /// The slowest 1 % of them; `None` when these are fewer than fifty.
     #[serde(default)]
     pub tail: Option<TurnTail>,
+    /// Turns far longer than the median, by the moments in which they came; `None` where nobody looked.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
     /// Length of turns.
     pub lengths: Option<Histogram>,
     /// Time between a turn's end and the next request of its connection: the client's time, summed over turns, ns.
@@ -77,6 +80,24 @@ pub struct TurnTail {
     /// Mean time between the beginnings of bursts, ns; `None` for fewer than three.
     pub period_ns: Option<u64>,
     pub account: TurnAccount,
+}
+
+/// Moments in which turns took far longer than at others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// A turn at least this long belongs to one, ns: several times the median.
+    pub from_ns: u64,
+    /// Turns that were this long, and the sum of their lengths, ns.
+    pub turns: u64,
+    pub total_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
+    /// Separate moments: at least 100 ms apart.
+    pub moments: u64,
+    /// Mean time between the beginnings of moments, ns; `None` for fewer than three.
+    pub period_ns: Option<u64>,
+    /// Standard deviation of these times / their mean: about 0 for a clock, 1 for chance; `None` likewise.
+    pub period_spread: Option<f64>,
 }
 
 /// Where a part of a turn is spent.

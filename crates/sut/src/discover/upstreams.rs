@@ -23,19 +23,22 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
     let root = Path::new(PROC);
     let me = i32::try_from(std::process::id()).unwrap_or_default();
     let mine = sockets::inodes_of(root, me);
-    let pids = |s: &Server| s.processes.iter().map(|p| p.pid).collect::<Vec<i32>>();
+    let held = |server: &Server| -> BTreeSet<u64> {
+        let pids = server.processes.iter().map(|p| p.pid);
+        pids.filter(|pid| *pid != me)
+            .flat_map(|pid| sockets::inodes_of(root, pid))
+            .collect()
+    };
+    // A connection for one request is gone before both tables are read: whoever holds it is asked before and after.
+    let before: Vec<BTreeSet<u64>> = servers.iter().map(held).collect();
+    let unix = sockets::unix();
     let tcp = sockets::tcp(root, ESTABLISHED);
     let udp = sockets::udp();
-    let unix = sockets::unix();
     let mut tcp_peers: BTreeMap<SocketAddr, (u64, bool)> = BTreeMap::new();
     let mut unix_peers: BTreeMap<String, u64> = BTreeMap::new();
     let mut resolvers: BTreeMap<SocketAddr, u64> = BTreeMap::new();
-    for server in servers {
-        let own: BTreeSet<u64> = pids(server)
-            .iter()
-            .filter(|pid| **pid != me)
-            .flat_map(|pid| sockets::inodes_of(root, *pid))
-            .collect();
+    for (server, mut own) in servers.iter().zip(before) {
+        own.extend(held(server));
         for (peer, is_here) in outgoing(&tcp, &own, &mine, &ports(server)) {
             let entry = tcp_peers.entry(peer).or_default();
             entry.0 += 1;
