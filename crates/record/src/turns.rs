@@ -85,7 +85,7 @@ pub struct TurnTail {
 /// Moments in which turns took far longer than at others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// A turn at least this long belongs to one, ns: several times the median.
+    /// A turn at least this long belongs to one, ns: several times the median, and a good part of the longest.
     pub from_ns: u64,
     /// Turns that were this long, and the sum of their lengths, ns.
     pub turns: u64,

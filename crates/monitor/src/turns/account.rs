@@ -27,6 +27,8 @@ const LEAST_TAIL_TURNS: u64 = 50;
 const BURST_GAP_NS: u64 = 100_000_000;
 /// A turn of this many medians belongs to a stall: queues of a server that has room make no such lengths.
 const STALL_RATIO: u64 = 5;
+/// And it lasts at least this part of the longest turn.
+const OF_LONGEST: u64 = 4;
 /// Bursts that tell a period.
 const LEAST_PERIOD_BURSTS: u64 = 3;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
@@ -266,7 +268,9 @@ impl<'a> Accountant<'a> {
     }
 
     fn stalls(&self, lengths: &Histogram) -> Option<Stalls> {
-        let from_ns = lengths.quantile(0.5)?.0.checked_mul(STALL_RATIO)?;
+        let median = lengths.quantile(0.5)?.0;
+        // What is short beside the longest is another matter: noise of the host would else hide the regular ones.
+        let from_ns = (lengths.max()?.0 / OF_LONGEST).max(median.checked_mul(STALL_RATIO)?);
         let turns = self.turns.iter().map(|&index| self.turn(index));
         let slow = turns.filter(|turn| turn.end - turn.arrived >= from_ns);
         let mut slow: Vec<(u64, u64)> = slow.map(|t| (t.end, t.end - t.arrived)).collect();

@@ -81,6 +81,13 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             untold(name, sheet);
             continue;
         }
+        if *name == "unix" && asked_over_unix(material, &sheet.target) {
+            let reason = "its own clients come over a Unix socket: waiting for them cannot be told from waiting for a service";
+            for last in ["us_per_request", "share"] {
+                sheet.unknown(&format!("blocked.unix_{last}"), reason);
+            }
+            continue;
+        }
         let us = ns / 1e3 / requests;
         sheet.known(&format!("blocked.{name}_us_per_request"), us, SOURCE);
         let part = Some(ns.min(whole.unwrap_or(*ns)));
@@ -93,6 +100,23 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             reason,
         );
     }
+}
+
+/// Whether it listens on a Unix socket, whose connections have the class of those that it opened itself.
+fn asked_over_unix(material: &Material<'_>, target: &str) -> bool {
+    let server = material.server(target);
+    let named = server.is_some_and(|s| {
+        s.listens
+            .iter()
+            .any(|l| l.starts_with('/') || l.starts_with('@'))
+    });
+    // The one behind it knows it by its path as well.
+    let servers = material.examination().map(|e| e.servers.as_slice());
+    let mut peers = servers
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|s| &s.upstreams);
+    named || peers.any(|p| p.target.as_deref() == Some(target) && p.address.starts_with('/'))
 }
 
 /// Locks on files, which processes take as well as threads.
