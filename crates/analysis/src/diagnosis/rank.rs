@@ -343,7 +343,7 @@ fn usual_gain(explains: Explains) -> f64 {
 }
 
 /// A bound below the noise floor cannot be shown. CPU that is spared where a CPU is not the limit is worth no
-/// more than the part of the time in which the worker runs; a wait that is spared where a CPU is the limit, no
+/// more than the part of the time in which the worker runs, and on full cores no more than the server's own part of them; a wait that is spared where a CPU is the limit, no
 /// more than the part in which it does not.
 fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
     let unasked = |c| condition(c, scene).truth == Truth::False;
@@ -399,9 +399,21 @@ fn idle(scene: Scene<'_>) -> f64 {
     least.map_or(1.0, |share| share.max(0.0))
 }
 
+/// From this busy share on a core is what limits, whoever runs there.
+const FULL_CORES: f64 = 0.9;
+
 fn busy(scene: Scene<'_>) -> f64 {
     match scene.station {
-        "worker" | "core" | "limit" | "unknown" => 1.0,
+        "worker" | "core" => {
+            let of = |name| scene.facts.value(name);
+            let whole = of("core.own_mean").filter(|share| *share >= FULL_CORES);
+            let own = of("cpu.use_of_allowed")
+                .map(|used| used + of("core.own_softirq_share").unwrap_or(0.0));
+            // Servers that share full cores: what one of them spares is a part of its own part.
+            own.zip(whole)
+                .map_or(1.0, |(own, whole)| (own / whole).min(1.0))
+        }
+        "limit" | "unknown" => 1.0,
         _ => {
             let view = &scene.facts;
             let used = view.value("worker.busiest").into_iter();
