@@ -299,7 +299,8 @@ def unread(port, read_all):
         with connection:
             received = connection.recv(1024)
             head, _, body = received.partition(b"\r\n\r\n")
-            length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+            told = re.search(rb"(?i)content-length: (\d+)", head)
+            length = int(told[1]) if told else 0
             while read_all and len(body) < length:
                 body += connection.recv(RECEIVE)
             connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(BODY) + BODY)
