@@ -68,7 +68,8 @@ pub struct ThreadTime {
     pub threads: u64,
     /// The name of the only one; empty for several.
     pub name: String,
-    /// Their time by place: [`Place::OnCpu`], [`Place::Idle`] and waits. `turns` counts its parts, and `total_ns` is the
+    /// Their time by place: [`Place::OnCpu`], [`Place::Idle`] and waits.
+    /// `turns` counts its parts, and `total_ns` is the
     /// window times `threads`.
     pub account: TurnAccount,
 }
@@ -159,7 +160,8 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceTime {
     pub place: Place,
-    /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`, `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
+    /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`,
+    /// `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
     /// `flock`, `poll`, `send`, `socket`, `other`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,

@@ -342,7 +342,8 @@ fn usual_gain(explains: Explains) -> f64 {
 }
 
 /// A bound below the noise floor cannot be shown. CPU that is spared where a CPU is not the limit is worth no
-/// more than the part of the time in which the worker runs, and on full cores no more than the server's own part of them; a wait that is spared where a CPU is the limit, no
+/// more than the part of the time in which the worker runs, and on full cores no more than the server's own part of
+/// them; a wait that is spared where a CPU is the limit, no
 /// more than the part in which it does not.
 fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
     let unasked = |c| condition(c, scene).truth == Truth::False;

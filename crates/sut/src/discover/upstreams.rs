@@ -47,7 +47,7 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
         for name in outgoing_unix(&unix, &own, &mine) {
             *unix_peers.entry(name).or_default() += 1;
         }
-        // A connection for each request is seldom met; who listens where the configuration sends requests is met always.
+        // A connection for each request is seldom met; who listens where the configuration sends requests always is.
         for path in configured_unix(server) {
             if unix.iter().any(|s| s.listens && s.name == path) {
                 unix_peers.entry(path).or_default();
@@ -141,7 +141,8 @@ fn outgoing_unix(all: &[UnixSocket], own: &BTreeSet<u64>, mine: &BTreeSet<u64>) 
         .collect()
 }
 
-/// Unix sockets that the configuration names as peers: `fastcgi_pass unix:/run/app.sock`, `proxy:unix:/run/app.sock|fcgi://`.
+/// Unix sockets that the configuration names as peers: `fastcgi_pass unix:/run/app.sock`,
+/// `proxy:unix:/run/app.sock|fcgi://`.
 fn configured_unix(server: &Server) -> Vec<String> {
     let words = server
         .directives
