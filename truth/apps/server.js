@@ -71,9 +71,15 @@ const habits = {
     stalling ??= setInterval(compactStore, 1000);
     send(response);
   },
+  'slow-by-chance': (request, response) => {
+    if (Math.random() < 0.01) setTimeout(send, 60, response);
+    else send(response);
+  },
   // A question for each of 20 rows, one after the other; or one for all of them.
   'ask-by-row': (request, response) => ask(20, 1, response),
   'ask-at-once': (request, response) => ask(1, 20, response),
+  // The same 20 questions, side by side.
+  'ask-together': (request, response) => askTogether(20, response),
 };
 
 let asked = 0;
@@ -89,6 +95,15 @@ function ask(turns, rows, response) {
   const question = { port: Number(process.argv[4]), host: '127.0.0.1', path: `/bytes/${rows * 50}B`, agent };
   http.get(question, (answer) => answer.resume().on('end', () => ask(turns - 1, rows, response)));
 }
+
+function askTogether(turns, response) {
+  let left = turns;
+  const question = { port: Number(process.argv[4]), host: '127.0.0.1', path: '/bytes/50B', agent: wide };
+  for (let n = 0; n < turns; n++) {
+    http.get(question, (answer) => answer.resume().on('end', () => --left || send(response)));
+  }
+}
+const wide = new http.Agent({ keepAlive: true, maxSockets: 256 });
 
 const server = http.createServer({ noDelay: true, keepAliveTimeout: 65000 }, habits[process.argv[3]]);
 server.listen({ port: Number(process.argv[2]), host: '127.0.0.1', backlog: 1024 });

@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -270,6 +271,46 @@ def ask_through_pool(port, other, size):
     threads(port, work)
 
 
+def herd(port, flags):
+    """16 processes that wait for the same listener, and serve one request of each connection."""
+    accepting = listener(port)
+    accepting.setblocking(False)
+    for _ in range(15):
+        if os.fork() == 0:
+            break
+    waiting = select.epoll()
+    waiting.register(accepting, select.EPOLLIN | flags)
+    while True:
+        waiting.poll()
+        try:
+            connection, _ = accepting.accept()
+        except BlockingIOError:
+            continue
+        with connection:
+            connection.setblocking(True)
+            if read_request(connection, b"") is not None:
+                answer_whole(connection, BODY)
+
+
+def unread(port, read_all):
+    """An answer and a close as soon as the head is read; what of the body was not read makes the close a reset."""
+
+    def serve(connection):
+        with connection:
+            received = connection.recv(1024)
+            head, _, body = received.partition(b"\r\n\r\n")
+            told = re.search(rb"(?i)content-length: (\d+)", head)
+            length = int(told[1]) if told else 0
+            while read_all and len(body) < length:
+                body += connection.recv(RECEIVE)
+            connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(BODY) + BODY)
+
+    accepting = listener(port)
+    while True:
+        connection, _ = accepting.accept()
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+
 def busy(port):
     """An event loop that never sleeps."""
 
@@ -314,6 +355,10 @@ HABITS = {
     "busy": busy,
     "ask": lambda port: ask(port, sys.argv[3]),
     "ask-pool": lambda port: ask_through_pool(port, sys.argv[3], int(sys.argv[4])),
+    "herd": lambda port: herd(port, 0),
+    "no-herd": lambda port: herd(port, select.EPOLLEXCLUSIVE),
+    "body-unread": lambda port: unread(port, False),
+    "body-read": lambda port: unread(port, True),
     "small-backlog": lambda port: threads(port, no_work, backlog=1),
 }
 

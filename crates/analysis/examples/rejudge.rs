@@ -1,12 +1,13 @@
 //! Judges stored records again, by the catalogue as it lies on the disk: rules are tried without a build.
 //!
 //! ```text
-//! rejudge [--catalogue DIR] [--without CAUSE,...] [--cases DIR] [--facts PART] [--why CAUSE] RECORD ...
+//! rejudge [--catalogue DIR] [--without CAUSE,...] [--cases DIR] [--facts PART] [--why CAUSE] [--ledger] RECORD ...
 //! ```
 //! `--cases` holds the truth set's case files: a record named CASE-STATE is held against them, and the last line
 //! counts. After a finding stand its confidence and the bound on its gain. `--facts` prints the facts whose name
-//! contains PART, `--why` what was said of one cause. `--without` judges as if no rule knew these causes, and says
-//! whether the largest row of an account that is not the server's own work is one of those that they would have named.
+//! contains PART, `--why` what was said of one cause, `--ledger` the rows of the accounts. `--without` judges as if no
+//! rule knew these causes, and says whether the largest row of an account that is not the server's own work is one of
+//! those that they would have named.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};
@@ -49,6 +50,7 @@ struct Asked {
     cases: Option<PathBuf>,
     facts: Option<String>,
     why: Option<String>,
+    ledger: bool,
     records: Vec<PathBuf>,
 }
 
@@ -63,6 +65,7 @@ fn asked() -> Asked {
                 asked.without = names.split(',').map(str::to_owned).collect();
             }
             "--cases" => asked.cases = words.next().map(PathBuf::from),
+            "--ledger" => asked.ledger = true,
             "--facts" => asked.facts = words.next(),
             "--why" => asked.why = words.next(),
             _ => asked.records.push(PathBuf::from(word)),
@@ -81,14 +84,9 @@ fn read_catalogue(dir: &Path) -> Result<Catalogue, Box<dyn Error>> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name.ends_with(".toml")
-            && name != "facts.toml"
-            && !matches!(
-                name.as_str(),
-                "work.toml" | "rows.toml" | "calibration.toml" | "pasted.toml"
-            )
-        {
-            causes.push(std::fs::read_to_string(path)?);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if name.ends_with(".toml") && text.contains("[[cause]]") {
+            causes.push(text);
         }
     }
     let causes: Vec<&str> = causes.iter().map(String::as_str).collect();
@@ -112,6 +110,9 @@ fn expected(cases: &Path, record: &Path) -> Option<Vec<String>> {
 }
 
 fn show(diagnosis: &Diagnosis, asked: &Asked) {
+    if asked.ledger {
+        show_ledger(diagnosis);
+    }
     if let Some(part) = &asked.facts {
         for fact in diagnosis
             .facts
@@ -180,6 +181,29 @@ fn show_rows(diagnosis: &Diagnosis, rows: &[String]) {
             "    row {name} {same} {:.2} {}: {}",
             row.share, row.kind, row.label
         );
+    }
+}
+
+fn show_ledger(diagnosis: &Diagnosis) {
+    let Some(ledger) = &diagnosis.ledger else {
+        return;
+    };
+    for (name, _, account) in ledger.accounts() {
+        println!(
+            "    {name}: {} ({:.1} {})",
+            account.of, account.total, account.unit
+        );
+        for row in &account.rows {
+            let own = if row.own_work { "own" } else { "" };
+            let cause = row.cause.as_deref().unwrap_or_default();
+            println!(
+                "      {:5.1} % {:<16} {own:<4} {cause} {} | {}",
+                row.share * 100.0,
+                row.kind,
+                row.label,
+                row.place
+            );
+        }
     }
 }
 

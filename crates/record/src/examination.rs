@@ -429,8 +429,8 @@ pub struct HeadSeen {
     pub version: String,
     /// Method, or status.
     pub what: String,
-    /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`, where
-    /// present.
+    /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`,
+    /// `cache-control`, `vary`, where present; of `set-cookie`, `cookie` and `authorization` only `present`.
     pub headers: BTreeMap<String, String>,
     /// How often a head with these values was seen among those that were looked at.
     pub seen: u64,

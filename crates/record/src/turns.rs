@@ -40,6 +40,9 @@ pub struct TargetTurns {
     /// The slowest 1 % of them, or the slowest twenty where these are more; `None` for fewer than four hundred turns.
     #[serde(default)]
     pub tail: Option<TurnTail>,
+    /// Turns far longer than the median, by the moments in which they came; `None` where nobody looked.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
     /// The time of the threads that read requests, whether they had one or not.
     #[serde(default)]
     pub threads: Option<ThreadTime>,
@@ -65,7 +68,8 @@ pub struct ThreadTime {
     pub threads: u64,
     /// The name of the only one; empty for several.
     pub name: String,
-    /// Their time by place: [`Place::OnCpu`], [`Place::Idle`] and waits. `turns` counts its parts, and `total_ns` is the
+    /// Their time by place: [`Place::OnCpu`], [`Place::Idle`] and waits.
+    /// `turns` counts its parts, and `total_ns` is the
     /// window times `threads`.
     pub account: TurnAccount,
 }
@@ -93,6 +97,24 @@ pub struct TurnTail {
     /// Mean time between the beginnings of bursts, ns; `None` for fewer than three.
     pub period_ns: Option<u64>,
     pub account: TurnAccount,
+}
+
+/// Moments in which turns took far longer than at others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// A turn at least this long belongs to one, ns: several times the median, and a good part of the longest.
+    pub from_ns: u64,
+    /// Turns that were this long, and the sum of their lengths, ns.
+    pub turns: u64,
+    pub total_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
+    /// Separate moments: at least 100 ms apart.
+    pub moments: u64,
+    /// Mean time between the beginnings of moments, ns; `None` for fewer than three.
+    pub period_ns: Option<u64>,
+    /// Standard deviation of these times / their mean: about 0 for a clock, 1 for chance; `None` likewise.
+    pub period_spread: Option<f64>,
 }
 
 /// Where a part of a turn is spent.
@@ -139,7 +161,8 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceTime {
     pub place: Place,
-    /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`, `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
+    /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`,
+    /// `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
     /// `flock`, `poll`, `send`, `socket`, `other`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,

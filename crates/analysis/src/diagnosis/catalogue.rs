@@ -88,6 +88,12 @@ pub struct Cause {
     /// shown.
     #[serde(default)]
     pub worth_from: Option<f64>,
+    /// It is named as what limits only where all of these hold; where one is known not to, it is a note.
+    #[serde(default)]
+    pub worth_when: Vec<Condition>,
+    /// It shows in the slowest requests alone: their account's largest row is told with it.
+    #[serde(default)]
+    pub tail: bool,
     pub explains: Explains,
     /// Kinds of rows of the time ledger that it explains: it gains no more than these.
     #[serde(default)]
@@ -147,7 +153,12 @@ impl Cause {
     /// Every condition, those inside others included.
     pub(crate) fn conditions(&self) -> Vec<&Condition> {
         let changes = self.change.iter().filter_map(|c| c.when.as_ref());
-        let judged = [&self.required, &self.supporting, &self.contradicting];
+        let judged = [
+            &self.required,
+            &self.supporting,
+            &self.contradicting,
+            &self.worth_when,
+        ];
         let mut all = Vec::new();
         for condition in judged.into_iter().flatten().chain(changes) {
             condition.collect(&mut all);

@@ -14,6 +14,8 @@ mod fact;
 mod facts;
 #[cfg(test)]
 mod fewer_probes;
+#[cfg(test)]
+mod practice;
 mod rank;
 mod rules;
 mod signature_diff;

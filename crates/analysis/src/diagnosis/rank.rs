@@ -7,7 +7,7 @@
 use super::catalogue::{Cause, Explains, Scope};
 use super::expression::{Expression, Format, Template, ungrouped};
 use super::fact::{FactSet, FactView, Reading};
-use super::rules::{Outcome, Scene, judge};
+use super::rules::{Outcome, Scene, Truth, condition, judge};
 use super::station::seen_from;
 use super::{Catalogue, Finding, RuledOut, Seen, Station, Status, Unseen, change, work};
 use crate::ledger::{self, Account, Basis, Ledger, Row};
@@ -16,8 +16,8 @@ use crate::{Evidence, Verdict};
 
 /// The smallest share that a proof could see on a small shared machine.
 const NOISE_FLOOR: f64 = 0.03;
-/// CPU work below this share of the limiting CPU is the price of a feature, and less than what two machines of
-/// one kind differ by.
+/// Work below this share of the limiting CPU, or a wait below this share of a request, is the price of a feature, and
+/// less than what two machines of one kind differ by.
 const SMALL_WORK: f64 = 0.1;
 
 /// What a change would bring.
@@ -123,6 +123,15 @@ pub(crate) fn rank(
     let unsure = held.iter().any(|h| h.worth == Worth::Unknown && h.fits);
     let worth: Vec<bool> = held.iter().map(|h| h.worth == Worth::Measurable).collect();
     let bounds = unexplained(&held);
+    for held in &mut held {
+        if let Some(row) = ledger
+            .as_ref()
+            .filter(|_| held.cause.tail)
+            .and_then(in_tail)
+        {
+            held.finding.why.push_str(&row);
+        }
+    }
     let mut findings: Vec<Finding> = held.into_iter().map(|h| h.finding).collect();
     if let Some(ledger) = &mut ledger {
         ledger::label(ledger, &findings, catalogue, front);
@@ -216,6 +225,21 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         worth_changing: true,
         proof: None,
     }
+}
+
+/// What the slowest requests wait for most.
+fn in_tail(ledger: &Ledger) -> Option<String> {
+    let row = ledger.tail.as_ref()?.rows.first()?;
+    let place = if row.place.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", row.place)
+    };
+    let share = percent(row.share);
+    Some(format!(
+        " Of the slowest 1 % of the requests {share} is {}{place}.",
+        row.label
+    ))
 }
 
 /// What a person does about a row that no rule knows.
@@ -324,15 +348,22 @@ fn usual_gain(explains: Explains) -> f64 {
 }
 
 /// A bound below the noise floor cannot be shown. CPU that is spared where a CPU is not the limit is worth no
-/// more than the part of the time in which the worker runs; a wait that is spared where a CPU is the limit, no
+/// more than the part of the time in which the worker runs, and on full cores no more than the server's own part of
+/// them; a wait that is spared where a CPU is the limit, no
 /// more than the part in which it does not.
 fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
-    let (bound, floor) = match cause.explains {
-        Explains::Nothing => return Worth::Nothing,
-        Explains::Cpu => (gain_bound.map(|bound| bound * busy(scene)), SMALL_WORK),
-        Explains::Wait if full(scene) => (gain_bound.map(|bound| bound * idle(scene)), NOISE_FLOOR),
-        _ => (gain_bound, NOISE_FLOOR),
+    let unasked = |c| condition(c, scene).truth == Truth::False;
+    if cause.explains == Explains::Nothing || cause.worth_when.iter().any(unasked) {
+        return Worth::Nothing;
+    }
+    // The part of the limit that its kind of gain can be taken from.
+    let (part, floor) = match cause.explains {
+        Explains::Cpu => (busy(scene), SMALL_WORK),
+        Explains::Wait if full(scene) => (idle(scene), SMALL_WORK),
+        Explains::Wait => (1.0, SMALL_WORK),
+        _ => (1.0, NOISE_FLOOR),
     };
+    let bound = gain_bound.map(|bound| bound * part);
     let measurable = match scene.station {
         // The generator was full: what only spares the server's CPU could not be seen. A connection that is opened
         // costs the generator as much.
@@ -349,6 +380,8 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
     let floor = cause.worth_from.unwrap_or(floor);
     match bound {
         _ if !measurable => Worth::Nothing,
+        // Whatever the bound is, it is a share of a part that is too small.
+        None if part < floor => Worth::Nothing,
         None => Worth::Unknown,
         Some(bound) if bound >= floor => Worth::Measurable,
         Some(_) => Worth::Nothing,
@@ -372,9 +405,21 @@ fn idle(scene: Scene<'_>) -> f64 {
     least.map_or(1.0, |share| share.max(0.0))
 }
 
+/// From this busy share on a core is what limits, whoever runs there.
+const FULL_CORES: f64 = 0.9;
+
 fn busy(scene: Scene<'_>) -> f64 {
     match scene.station {
-        "worker" | "core" | "limit" | "unknown" => 1.0,
+        "worker" | "core" => {
+            let of = |name| scene.facts.value(name);
+            let whole = of("core.own_mean").filter(|share| *share >= FULL_CORES);
+            let own = of("cpu.use_of_allowed")
+                .map(|used| used + of("core.own_softirq_share").unwrap_or(0.0));
+            // Servers that share full cores: what one of them spares is a part of its own part.
+            own.zip(whole)
+                .map_or(1.0, |(own, whole)| (own / whole).min(1.0))
+        }
+        "limit" | "unknown" => 1.0,
         _ => {
             let view = &scene.facts;
             let used = view.value("worker.busiest").into_iter();

@@ -102,7 +102,8 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     seen.then_some(ledger)
 }
 
-/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed loop
+/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
+/// loop
 /// the next comes when one is done (Little's law). `None` where their number is not known.
 fn standing(latency: &Account) -> Option<Account> {
     Some(Account {

@@ -9,13 +9,19 @@ use record::HeadSeen;
 use std::collections::BTreeMap;
 
 /// Fields whose values are kept.
-const KEPT: [&str; 5] = [
+const KEPT: [&str; 7] = [
     "connection",
     "transfer-encoding",
     "content-encoding",
     "accept-encoding",
     "content-length",
+    "cache-control",
+    "vary",
 ];
+/// Fields of which it is kept that they were there: their values are somebody's own.
+const NOTED: [&str; 3] = ["set-cookie", "cookie", "authorization"];
+/// What stands for such a value.
+const PRESENT: &str = "present";
 
 /// Reads every head in the ring; by target.
 pub(crate) fn drain(mut ring: RingBuf<MapData>) -> BTreeMap<u32, Vec<HeadSeen>> {
@@ -62,12 +68,17 @@ fn parse(bytes: &[u8]) -> Option<HeadSeen> {
         FirstLine::Request(method) => ("request", method),
         FirstLine::Response(status) => ("response", status.to_string()),
     };
-    let kept = |(name, _): &(String, String)| KEPT.contains(&name.as_str());
+    let kept = |(name, value): (String, String)| {
+        if NOTED.contains(&name.as_str()) {
+            return Some((name, PRESENT.to_owned()));
+        }
+        KEPT.contains(&name.as_str()).then_some((name, value))
+    };
     Some(HeadSeen {
         kind: kind.to_owned(),
         version: head.version.to_owned(),
         what,
-        headers: head.fields.into_iter().filter(kept).collect(),
+        headers: head.fields.into_iter().filter_map(kept).collect(),
         ..HeadSeen::default()
     })
 }
@@ -92,6 +103,13 @@ mod tests {
                 "HTTP/1.1",
                 "200",
                 vec![("content-length", "12")],
+            ),
+            (
+                "GET / HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\nCookie: id=7\r\n\r\n",
+                "request",
+                "HTTP/1.1",
+                "GET",
+                vec![("authorization", "present"), ("cookie", "present")],
             ),
             (
                 "HTTP/1.1 204 No Content\r\n\r\nConnection: close\r\n",

@@ -14,7 +14,7 @@ use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Histogram, Nanos, Place, PlaceSamples, PlaceTime, TargetTurns, ThreadTime, TurnAccount,
+    Histogram, Nanos, Place, PlaceSamples, PlaceTime, Stalls, TargetTurns, ThreadTime, TurnAccount,
     TurnTail, Turns,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +26,10 @@ const LEAST_TAIL_TURNS: u64 = 20;
 const MOST_OF_TURNS: f64 = 0.05;
 /// Slow turns this far apart come from different moments, ns.
 const BURST_GAP_NS: u64 = 100_000_000;
+/// A turn of this many medians belongs to a stall: queues of a server that has room make no such lengths.
+const STALL_RATIO: u64 = 5;
+/// And it lasts at least this part of the longest turn.
+const OF_LONGEST: u64 = 4;
 /// Bursts that tell a period.
 const LEAST_PERIOD_BURSTS: u64 = 3;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
@@ -238,6 +242,7 @@ impl<'a> Accountant<'a> {
             connections: connections.len() as u64,
             account: self.sum(&self.turns, samples),
             tail: self.tail(&lengths, samples),
+            stalls: self.stalls(&lengths),
             threads: self.thread_time(samples),
             lengths: (lengths.count() > 0).then_some(lengths),
             between_ns: counts.between_ns,
@@ -272,6 +277,34 @@ impl<'a> Accountant<'a> {
             bursts,
             period_ns: period,
             account: self.sum(&slow, samples),
+        })
+    }
+
+    fn stalls(&self, lengths: &Histogram) -> Option<Stalls> {
+        let median = lengths.quantile(0.5)?.0;
+        // What is short beside the longest is another matter: noise of the host would else hide the regular ones.
+        let from_ns = (lengths.max()?.0 / OF_LONGEST).max(median.checked_mul(STALL_RATIO)?);
+        let turns = self.turns.iter().map(|&index| self.turn(index));
+        let slow = turns.filter(|turn| turn.end - turn.arrived >= from_ns);
+        let mut slow: Vec<(u64, u64)> = slow.map(|t| (t.end, t.end - t.arrived)).collect();
+        slow.sort_unstable();
+        let ends: Vec<u64> = slow.iter().map(|(end, _)| *end).collect();
+        let begins = bursts(&ends);
+        let gaps: Vec<f64> = begins
+            .windows(2)
+            .map(|two| (two[1] - two[0]) as f64)
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        let told = gaps.len() as u64 + 1 >= LEAST_PERIOD_BURSTS;
+        Some(Stalls {
+            from_ns,
+            turns: slow.len() as u64,
+            total_ns: slow.iter().map(|(_, length)| length).sum(),
+            longest_ns: slow.iter().map(|(_, length)| *length).max().unwrap_or(0),
+            moments: begins.len() as u64,
+            period_ns: told.then_some(mean as u64),
+            period_spread: told.then(|| variance.sqrt() / mean),
         })
     }
 

@@ -728,6 +728,9 @@ fn a_stall_that_comes_again_shows_in_the_tail() {
         ("sleep", "timer")
     );
     assert!(first.total_ns * 10 > tail.account.total_ns * 9);
+    let stalls = target.stalls.unwrap();
+    assert_eq!((stalls.moments, stalls.turns), (8, 8 * 61));
+    assert!(stalls.period_spread.unwrap() < 0.05, "{stalls:?}");
 }
 
 #[test]

@@ -38,7 +38,8 @@ const COUNTING: f64 = 0.7;
 const UNMEASURED: Nanos = Nanos::from_millis(500);
 /// How long turns are traced, with stacks on and off the CPU.
 const TURNS_TIME: Nanos = Nanos::from_secs(2);
-/// How long they are traced for at most, where requests are few, and for at least, where they are too many to follow all.
+/// How long they are traced for at most, where requests are few, and for at least, where they are too many to follow
+/// all.
 const TURNS_MOST: Nanos = Nanos::from_millis(2_500);
 const TURNS_LEAST: Nanos = Nanos::from_millis(500);
 /// Turns that tell of the slowest of them, too.

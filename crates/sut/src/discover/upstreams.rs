@@ -23,19 +23,22 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
     let root = Path::new(PROC);
     let me = i32::try_from(std::process::id()).unwrap_or_default();
     let mine = sockets::inodes_of(root, me);
-    let pids = |s: &Server| s.processes.iter().map(|p| p.pid).collect::<Vec<i32>>();
+    let held = |server: &Server| -> BTreeSet<u64> {
+        let pids = server.processes.iter().map(|p| p.pid);
+        pids.filter(|pid| *pid != me)
+            .flat_map(|pid| sockets::inodes_of(root, pid))
+            .collect()
+    };
+    // A connection for one request is gone before both tables are read: whoever holds it is asked before and after.
+    let before: Vec<BTreeSet<u64>> = servers.iter().map(held).collect();
+    let unix = sockets::unix();
     let tcp = sockets::tcp(root, ESTABLISHED);
     let udp = sockets::udp();
-    let unix = sockets::unix();
     let mut tcp_peers: BTreeMap<SocketAddr, (u64, bool)> = BTreeMap::new();
     let mut unix_peers: BTreeMap<String, u64> = BTreeMap::new();
     let mut resolvers: BTreeMap<SocketAddr, u64> = BTreeMap::new();
-    for server in servers {
-        let own: BTreeSet<u64> = pids(server)
-            .iter()
-            .filter(|pid| **pid != me)
-            .flat_map(|pid| sockets::inodes_of(root, *pid))
-            .collect();
+    for (server, mut own) in servers.iter().zip(before) {
+        own.extend(held(server));
         for (peer, is_here) in outgoing(&tcp, &own, &mine, &ports(server)) {
             let entry = tcp_peers.entry(peer).or_default();
             entry.0 += 1;
@@ -43,6 +46,12 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
         }
         for name in outgoing_unix(&unix, &own, &mine) {
             *unix_peers.entry(name).or_default() += 1;
+        }
+        // A connection for each request is seldom met; who listens where the configuration sends requests always is.
+        for path in configured_unix(server) {
+            if unix.iter().any(|s| s.listens && s.name == path) {
+                unix_peers.entry(path).or_default();
+            }
         }
         for socket in udp.iter().filter(|s| own.contains(&s.inode)) {
             if socket.remote.port() == DNS {
@@ -130,6 +139,21 @@ fn outgoing_unix(all: &[UnixSocket], own: &BTreeSet<u64>, mine: &BTreeSet<u64>) 
         .filter(|p| !p.name.is_empty() && !own.contains(&p.inode) && !mine.contains(&p.inode))
         .map(|p| p.name.clone())
         .collect()
+}
+
+/// Unix sockets that the configuration names as peers: `fastcgi_pass unix:/run/app.sock`,
+/// `proxy:unix:/run/app.sock|fcgi://`.
+fn configured_unix(server: &Server) -> Vec<String> {
+    let words = server
+        .directives
+        .iter()
+        .filter(|d| !d.name.starts_with("listen") && d.name != "bind");
+    let named = words.flat_map(|d| &d.args).filter_map(|arg| {
+        let (_, path) = arg.split_once("unix:")?;
+        let path = path.split(['|', ':', ';']).next()?;
+        path.starts_with('/').then(|| path.to_owned())
+    });
+    named.collect()
 }
 
 /// Names of upstream servers: one for each main process, no name twice.
@@ -226,6 +250,25 @@ mod tests {
             outgoing_unix(&all, &own, &BTreeSet::new()),
             ["/run/app.sock"]
         );
+    }
+
+    #[test]
+    fn unix_peers_by_the_configuration() {
+        let directive = |name: &str, arg: &str| record::Directive {
+            name: name.to_owned(),
+            args: vec![arg.to_owned()],
+            ..record::Directive::default()
+        };
+        let server = Server {
+            directives: vec![
+                directive("listen", "unix:/run/own.sock"),
+                directive("fastcgi_pass", "unix:/run/php.sock"),
+                directive("SetHandler", "proxy:unix:/run/app.sock|fcgi://localhost"),
+                directive("proxy_pass", "http://127.0.0.1:8080"),
+            ],
+            ..Server::default()
+        };
+        assert_eq!(configured_unix(&server), ["/run/php.sock", "/run/app.sock"]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub(super) const WAITS: [&str; 12] = [
     "file",
 ];
 
+/// Of the waits for locks, those for locks on files.
+const FILE_LOCK: &str = "file_lock";
+
 /// Kernel functions in which a thread that serves connections is met now and then.
 const SOCKETS: [&str; 7] = [
     "sock_",
@@ -36,7 +39,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let signature = material.signature(&sheet.target);
     let blocked = signature.and_then(|s| s.blocked.as_deref());
     let (Some(blocked), Some(requests)) = (blocked, material.signature_requests()) else {
-        for name in WAITS {
+        for name in WAITS.into_iter().chain([FILE_LOCK]) {
             for last in ["us_per_request", "share"] {
                 sheet.unknown(&format!("blocked.{name}_{last}"), &reason);
             }
@@ -68,10 +71,21 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
     }
     let waits_ns = waited_ns.values().sum::<f64>();
+    let locked = blocked.iter().filter(|wait| is_file_lock(&wait.call));
+    let file_locks_ns: f64 = locked.map(|wait| wait.total_ns as f64).sum();
     let whole = whole_ns(material, &sheet.target, requests, waits_ns);
+    // A part of the time in locks, and so in none of the sums.
+    waited_ns.insert(FILE_LOCK, file_locks_ns);
     for (name, ns) in &waited_ns {
         if !told && *name == "lock" {
             untold(name, sheet);
+            continue;
+        }
+        if *name == "unix" && asked_over_unix(material, &sheet.target) {
+            let reason = "its own clients come over a Unix socket: waiting for them cannot be told from waiting for a service";
+            for last in ["us_per_request", "share"] {
+                sheet.unknown(&format!("blocked.unix_{last}"), reason);
+            }
             continue;
         }
         let us = ns / 1e3 / requests;
@@ -86,6 +100,28 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             reason,
         );
     }
+}
+
+/// Whether it listens on a Unix socket, whose connections have the class of those that it opened itself.
+fn asked_over_unix(material: &Material<'_>, target: &str) -> bool {
+    let server = material.server(target);
+    let named = server.is_some_and(|s| {
+        s.listens
+            .iter()
+            .any(|l| l.starts_with('/') || l.starts_with('@'))
+    });
+    // The one behind it knows it by its path as well.
+    let servers = material.examination().map(|e| e.servers.as_slice());
+    let mut peers = servers
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|s| &s.upstreams);
+    named || peers.any(|p| p.target.as_deref() == Some(target) && p.address.starts_with('/'))
+}
+
+/// Locks on files, which processes take as well as threads.
+fn is_file_lock(call: &str) -> bool {
+    matches!(call, "flock" | "fcntl")
 }
 
 fn untold(name: &str, sheet: &mut Sheet<'_>) {

@@ -91,6 +91,8 @@ fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
     sheet.known("client.pipeline", f64::from(spec.pipeline), LOAD);
     sheet.known("client.tls", flag(spec.url.starts_with("https:")), LOAD);
     sheet.known("client.http10", 0.0, LOAD);
+    let personal = spec.headers.iter().any(|(name, _)| is_personal(name));
+    sheet.known("client.asked_personally", flag(personal), LOAD);
     let open = spec.arrival != Arrival::Closed;
     sheet.known("client.open_loop", flag(open), LOAD);
     match &spec.body {
@@ -434,6 +436,15 @@ fn answer(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             "chunked",
             has(&|a| field(a, "transfer-encoding").is_some_and(|v| v.contains("chunked"))),
         ),
+        ("sets_cookie", has(&|a| field(a, "set-cookie").is_some())),
+        (
+            "forbids_caching",
+            has(&|a| field(a, "cache-control").is_some_and(|v| forbids_caching(&v))),
+        ),
+        (
+            "varies_by_client",
+            has(&|a| field(a, "vary").is_some_and(|v| varies_by_client(&v))),
+        ),
         (
             "text",
             has(&|a| field(a, "content-type").is_some_and(|v| is_text(&v))),
@@ -452,6 +463,30 @@ fn field(answer: &Answer, name: &str) -> Option<String> {
     let mut headers = answer.headers.iter();
     let found = headers.find(|(n, _)| n.eq_ignore_ascii_case(name))?;
     Some(found.1.to_ascii_lowercase())
+}
+
+/// A request with such a field is one person's: caches pass it on (RFC 9111 3.5; Varnish for cookies too).
+pub(super) fn is_personal(name: &str) -> bool {
+    name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("authorization")
+}
+
+/// RFC 9111 5.2.2: what a shared cache may not keep, or has to ask for again every time.
+pub(super) fn forbids_caching(cache_control: &str) -> bool {
+    let told = cache_control
+        .split(',')
+        .map(|word| word.trim().to_ascii_lowercase());
+    let forbids = ["no-store", "no-cache", "private", "max-age=0", "s-maxage=0"];
+    told.into_iter()
+        .any(|word| forbids.contains(&word.as_str()))
+}
+
+/// Fields of a request that differ from client to client: a response that varies by one is kept for each of them.
+pub(super) fn varies_by_client(vary: &str) -> bool {
+    let fields = vary.split(',').map(|word| word.trim().to_ascii_lowercase());
+    let own = ["*", "cookie", "user-agent", "authorization", "referer"];
+    fields
+        .into_iter()
+        .any(|field| own.contains(&field.as_str()))
 }
 
 /// RFC 9112 9.3: HTTP/1.0 closes unless it says keep-alive.

@@ -24,6 +24,10 @@ const SLOTS: [(&str, &[&str]); 3] = [
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, front: bool) {
     sheet.known("server.is_front", flag(front), "record");
     let server = material.server(&sheet.target);
+    match server.map(caches) {
+        Some(caches) => sheet.known("server.caches", flag(caches), SOURCE),
+        None => sheet.unknown("server.caches", "the server was not identified"),
+    }
     let unread = "its configuration says no such number, or was not read";
     for (name, table) in [
         ("server.connections_limit", &CAPS[..]),
@@ -34,6 +38,18 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, front: boo
             None => sheet.not_applicable(name, unread),
         }
     }
+}
+
+/// Whether it keeps responses of its upstreams, by what it is or by what it is told.
+fn caches(server: &Server) -> bool {
+    let keeps = |d: &Directive| match d.name.as_str() {
+        "proxy_cache" | "fastcgi_cache" | "uwsgi_cache" | "scgi_cache" => {
+            !d.args.iter().any(|a| a == "off")
+        }
+        "http-request" => d.args.iter().any(|a| a == "cache-use"),
+        name => name.eq_ignore_ascii_case("CacheEnable"),
+    };
+    matches!(server.kind.as_str(), "varnish" | "squid") || server.directives.iter().any(keeps)
 }
 
 /// The largest of them, times the workers of a server that counts by worker.

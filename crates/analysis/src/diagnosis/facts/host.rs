@@ -178,6 +178,11 @@ fn rates(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ("tcp.pruned_per_s", "tcp.prune_called", NETSTAT),
         ("tcp.backlog_drop_per_s", "tcp.backlog_drop", NETSTAT),
         (
+            "tcp.memory_pressures_per_s",
+            "tcp.memory_pressures",
+            NETSTAT,
+        ),
+        (
             "softnet.dropped_per_s",
             "softnet.dropped",
             "/proc/net/softnet_stat",

@@ -19,6 +19,7 @@ mod resources;
 mod service;
 mod socket;
 mod traffic;
+mod turns;
 mod upstream;
 
 use super::fact::{FactSet, Reading};
@@ -62,6 +63,7 @@ pub(crate) fn extract(material: &Material<'_>) -> FactSet {
         blocked::extract(material, sheet);
         socket::extract(material, sheet);
         resources::extract(material, sheet);
+        turns::extract(material, sheet);
         profile::extract(material, sheet);
         config::extract(material, sheet, index == 0);
     }

@@ -42,6 +42,16 @@ fn cgroup(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let used = used.or_else(|| sheet.value("cpu.cores_used"));
         sheet.divided("cgroup.quota_used_share", used, quota, CGROUP, &reason);
     }
+    let tasks = material.peak("cgroup.pids", &target);
+    let most = material.mean("cgroup.pids_limit", &target);
+    if most.is_none() && watched {
+        sheet.not_applicable(
+            "cgroup.pids_share",
+            "its control group has no limit of tasks",
+        );
+    } else {
+        sheet.divided("cgroup.pids_share", tasks, most, CGROUP, &reason);
+    }
     let memory = material.peak("cgroup.memory_bytes", &target);
     let limit = material.mean("cgroup.memory_limit_bytes", &target);
     if limit.is_none() && memory.is_some() {

@@ -8,6 +8,7 @@
 use super::{Material, Sheet};
 
 const SOURCE: &str = "signature: upstream turns, and the load of a single client";
+const LITTLE: &str = "rate x time of the turns (Little's law) / established connections";
 const PEERS: &str = "the peers' own facts";
 /// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
 const FULL: f64 = 0.85;
@@ -15,8 +16,54 @@ const FULL: f64 = 0.85;
 const CORES_FULL: f64 = 0.95;
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    answers(material, sheet);
     own_part(material, sheet);
+    whole_turns(material, sheet);
     peers(material, sheet);
+}
+
+/// Responses of its own for each request of the load: a server behind may be asked often for one.
+fn answers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let name = "server.answers_per_request";
+    if sheet.value("server.is_front") == Some(1.0) {
+        sheet.known(name, 1.0, "record");
+        return;
+    }
+    let taken = material.signature(&sheet.target);
+    let taken = taken.and_then(|s| s.requests_taken).map(|n| n as f64);
+    let reason = material.reason(&["signature"], "its requests were not counted");
+    let requests = material.signature_requests();
+    sheet.divided(
+        name,
+        taken,
+        requests,
+        "signature: turns of its clients",
+        &reason,
+    );
+}
+
+/// How the turns with upstreams lie in time: within a request, and on the connections.
+fn whole_turns(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let (in_turn, busy) = ("upstream.in_turn_share", "upstream.connections_busy_share");
+    let turns = sheet.value("upstream.requests_per_request");
+    let ms = sheet.value("upstream.answer_ms_mean");
+    let each = ms.or_else(|| sheet.value("upstream.service_ms_mean"));
+    let asked = turns.zip(each).map(|(n, ms)| n * ms);
+    if turns == Some(0.0) {
+        for name in [in_turn, busy] {
+            sheet.not_applicable(name, "nothing was asked of an upstream");
+        }
+        return;
+    }
+    let reason = "turns with upstreams were not probed";
+    let whole = material.single_client_mean_ns().map(|ns| ns / 1e6);
+    let whole = whole.or_else(|| watched_ms(material, sheet));
+    sheet.divided(in_turn, asked, whole, SOURCE, reason);
+    let wait = turns.zip(sheet.value("upstream.wait_ms_mean"));
+    let rate = sheet.value("client.rate_per_s");
+    let open = wait.zip(rate).map(|((n, ms), rate)| rate * n * ms / 1e3);
+    let connections = sheet.value("upstream.connections");
+    sheet.divided(busy, open, connections, LITTLE, reason);
 }
 
 fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {

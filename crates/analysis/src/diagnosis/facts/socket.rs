@@ -91,6 +91,14 @@ fn events(material: &Material<'_>, class: &str, sheet: &mut Sheet<'_>) {
     let stats = sockets.map(|all| all.iter().find(|s| s.class == wanted).unwrap_or(&none));
     let requests = material.signature_requests();
     let name = |last: &str| format!("socket.{class}.{last}");
+    let resets = stats.map(|s| s.resets_sent as f64);
+    sheet.divided(
+        &name("resets_sent_per_request"),
+        resets,
+        requests,
+        EVENTS,
+        &reason,
+    );
     if sheet.value(&name("retransmits_per_request")).is_none() {
         let resent = stats.map(|s| s.retransmits as f64);
         let last = name("retransmits_per_request");

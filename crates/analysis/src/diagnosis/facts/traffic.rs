@@ -338,6 +338,12 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
             all + h.seen,
         )
     });
+    let personal = seen.mostly("request", |h| {
+        h.headers
+            .keys()
+            .any(|name| super::client::is_personal(name))
+    });
+    sheet.maybe("client.asked_personally", personal, HEADS, none);
     let mean = (all >= FEWEST_ALIKE).then(|| bytes / all as f64);
     sheet.maybe("client.request_body_bytes", mean, HEADS, none);
     if material.examination().is_some_and(|e| e.answer.is_some()) {
@@ -349,7 +355,20 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     });
     let closed = seen.mostly("response", closes);
     let chunked = seen.mostly("response", |h| says(h, "transfer-encoding", "chunked"));
+    let value = |h: &HeadSeen, name: &str, test: fn(&str) -> bool| {
+        h.headers.get(name).is_some_and(|v| test(v))
+    };
+    let cookie = seen.mostly("response", |h| h.headers.contains_key("set-cookie"));
+    let forbidden = seen.mostly("response", |h| {
+        value(h, "cache-control", super::client::forbids_caching)
+    });
+    let varies = seen.mostly("response", |h| {
+        value(h, "vary", super::client::varies_by_client)
+    });
     for (name, share) in [
+        ("sets_cookie", cookie),
+        ("forbids_caching", forbidden),
+        ("varies_by_client", varies),
         ("compressed", compressed),
         ("closes", closed),
         ("chunked", chunked),

@@ -2,10 +2,12 @@
 
 use super::{Material, Sheet};
 use crate::stats::median;
-use record::{FdClass, HeadSeen, TargetSignature, UpstreamStats};
+use record::{Directive, FdClass, HeadSeen, Server, TargetSignature, UpstreamStats};
+use std::collections::BTreeMap;
 
 const SOURCE: &str = "signature: upstream turns and heads";
-const TURNS: [&str; 11] = [
+const TURNS: [&str; 12] = [
+    "skew",
     "wait_ms_mean",
     "answer_ms_mean",
     "slowest_ratio",
@@ -105,6 +107,7 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
         none,
     );
     answers(turns, asked, sheet);
+    skew(material, turns, asked, sheet);
     let failing = turns.iter().filter(|u| {
         let errors: u64 = u.connect_errors.values().sum();
         errors > 0 && errors >= u.connects.saturating_sub(errors)
@@ -112,6 +115,39 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
     sheet.known(&name("failing_peers"), failing.count() as f64, SOURCE);
     slowest(turns, sheet);
     by_length(turns, asked, sheet);
+}
+
+/// Requests of the busiest peer / its even share, over the peers that the configuration names in one group or that were
+/// asked: what nobody asked is seen in the configuration alone.
+fn skew(material: &Material<'_>, turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
+    let told = material.server(&sheet.target).map_or(0, largest_group);
+    let peers = turns.iter().filter(|u| u.requests > 0).count().max(told);
+    let busiest = turns.iter().map(|u| u.requests).max().unwrap_or(0) as f64;
+    if peers < 2 {
+        sheet.not_applicable("upstream.skew", "there are no two peers to compare");
+        return;
+    }
+    let even = asked / peers as f64;
+    sheet.divided("upstream.skew", Some(busiest), Some(even), SOURCE, "");
+}
+
+/// Servers in the largest group that the configuration balances over; those kept for later do not count.
+fn largest_group(server: &Server) -> usize {
+    let mut groups: BTreeMap<&[String], usize> = BTreeMap::new();
+    let serves = |d: &&Directive| {
+        let section = d
+            .context
+            .last()
+            .map_or("", |c| c.split(' ').next().unwrap_or_default());
+        let later = ["backup", "down", "disabled"];
+        matches!(section, "upstream" | "backend" | "listen")
+            && d.name == "server"
+            && !d.args.iter().any(|a| later.contains(&a.as_str()))
+    };
+    for directive in server.directives.iter().filter(serves) {
+        *groups.entry(&directive.context).or_default() += 1;
+    }
+    groups.into_values().max().unwrap_or(0)
 }
 
 /// How long the peers themselves take: until their first data arrived, read or not.

@@ -1,0 +1,458 @@
+//! Causes that practitioners meet, on hand-made facts: each is named first where its facts hold, and is not where one
+//! of them is that of its twin or of a look-alike.
+
+use super::catalogue::FactOf;
+use super::{FactSet, catalogue, diagnose_facts};
+use record::{Directive, Server};
+
+type Facts = &'static [(&'static str, f64)];
+
+/// A server that waits more than it works, under 16 connections that keep on.
+const USUAL: Facts = &[
+    ("server.is_front", 1.0),
+    ("server.answers_per_request", 1.0),
+    ("worker.busiest", 0.2),
+    ("worker.run_queue_wait_share", 0.0),
+    ("cpu.use_of_allowed", 0.2),
+    ("cpu.us_per_request", 200.0),
+    ("cpu.system_share", 0.5),
+    ("client.connections", 16.0),
+    ("client.open_loop", 0.0),
+    ("client.asked_keepalive", 1.0),
+    ("client.errors_share", 0.0),
+    ("client.rate_per_s", 1_000.0),
+    ("client.request_body_bytes", 0.0),
+    ("client.quantum_40ms_share", 0.0),
+    ("client.quantum_200ms_share", 0.0),
+    ("client.quantum_1s_share", 0.0),
+    ("client.single_client_quantum_40ms_share", 0.0),
+    ("cgroup.throttled_share", 0.0),
+    ("core.own_mean", 0.3),
+    ("upstream.connect_errors_per_request", 0.0),
+    ("upstream.answer_5xx_share", 0.0),
+    ("upstream.connects_per_request", 0.0),
+    ("upstream.quantum_40ms_share", 0.0),
+    ("write.client.useful_per_request", 1.0),
+    ("read.upstream.useful_per_request", 1.0),
+    ("write.upstream.useful_per_request", 1.0),
+    ("exec.per_request", 0.0),
+];
+
+fn set(kind: &str, directives: Vec<Directive>, facts: &[(&str, f64)]) -> FactSet {
+    let mut set = FactSet::default();
+    set.targets = vec!["web".into()];
+    let server = Server {
+        target: "web".into(),
+        kind: kind.into(),
+        directives,
+        ..Server::default()
+    };
+    set.servers.insert("web".into(), server);
+    for (name, value) in USUAL.iter().chain(facts) {
+        let of_run = catalogue().fact(name).map(|f| f.of) == Some(FactOf::Run);
+        set.known(if of_run { "" } else { "web" }, name, *value, "test");
+    }
+    set
+}
+
+/// Whether a cause is named, and whether it is worth a change.
+fn named(cause: &str, kind: &str, facts: &[(&str, f64)]) -> Option<bool> {
+    let diagnosis = diagnose_facts(&set(kind, Vec::new(), facts), "ebpf");
+    let found = diagnosis.findings.iter().find(|f| f.cause == cause);
+    found.map(|f| f.worth_changing)
+}
+
+/// Named with these facts, and not when any one of the others takes the place of its like.
+#[track_caller]
+fn check(cause: &str, kind: &str, facts: Facts, others: Facts) {
+    assert_eq!(named(cause, kind, facts), Some(true), "{cause}");
+    for other in others {
+        let changed: Vec<(&str, f64)> = facts.iter().chain([other]).copied().collect();
+        assert_ne!(
+            named(cause, kind, &changed),
+            Some(true),
+            "{cause}: {other:?}"
+        );
+    }
+}
+
+#[test]
+fn turns_with_an_upstream_one_after_the_other() {
+    check(
+        "many_upstream_turns",
+        "node",
+        &[
+            ("upstream.requests_per_request", 20.0),
+            ("upstream.in_turn_share", 0.93),
+        ],
+        &[
+            // All at once, a single one, and retries of what fails.
+            ("upstream.in_turn_share", 9.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.connect_errors_per_request", 10.0),
+            ("worker.busiest", 0.97),
+        ],
+    );
+}
+
+#[test]
+fn a_pool_whose_connections_are_never_free() {
+    check(
+        "application_pool_too_small",
+        "python",
+        &[
+            ("upstream.connections", 2.0),
+            ("upstream.connections_busy_share", 0.98),
+            ("client.queueing_ratio", 7.5),
+            ("turn.listen_queue_share", 0.0),
+            ("turn.no_free_thread_share", 0.0),
+            ("upstream.use_of_allowed", 0.1),
+            ("upstream.busiest_worker", 0.1),
+        ],
+        &[
+            // A connection for each client, a full upstream, and too few workers.
+            ("upstream.connections", 32.0),
+            ("upstream.connections_busy_share", 0.5),
+            ("upstream.use_of_allowed", 0.97),
+            ("turn.listen_queue_share", 0.6),
+            ("upstream.connects_per_request", 1.0),
+        ],
+    );
+    let facts = [
+        ("upstream.connections", 2.0),
+        ("upstream.connections_busy_share", 0.98),
+    ];
+    assert_eq!(named("application_pool_too_small", "nginx", &facts), None);
+}
+
+#[test]
+fn a_lock_on_a_file() {
+    check(
+        "session_lock",
+        "php-fpm",
+        &[("blocked.file_lock_share", 0.9)],
+        &[("blocked.file_lock_share", 0.02)],
+    );
+}
+
+#[test]
+fn a_cache_that_keeps_nothing() {
+    check(
+        "cache_never_hit",
+        "varnish",
+        &[
+            ("server.caches", 1.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.service_share", 0.85),
+            ("client.answer_sets_cookie", 1.0),
+        ],
+        &[
+            ("server.caches", 0.0),
+            ("upstream.requests_per_request", 0.1),
+            ("client.answer_sets_cookie", 0.0),
+            ("client.request_body_bytes", 900.0),
+        ],
+    );
+    let reasons = [
+        "client.answer_forbids_caching",
+        "client.answer_varies_by_client",
+        "client.asked_personally",
+    ];
+    for reason in reasons {
+        let facts = [
+            ("server.caches", 1.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.service_share", 0.85),
+            (reason, 1.0),
+        ];
+        assert_eq!(
+            named("cache_never_hit", "varnish", &facts),
+            Some(true),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn stalls_by_a_clock() {
+    check(
+        "periodic_stall",
+        "node",
+        &[
+            ("stall.moments", 5.0),
+            ("stall.period_s", 1.0),
+            ("stall.period_spread", 0.02),
+            ("stall.turns_each", 24.0),
+            ("stall.time_share", 0.7),
+            ("stall.longest_ms", 120.0),
+        ],
+        &[
+            // By chance, alone, rarely, a quota, and what is worth nothing.
+            ("stall.period_spread", 0.8),
+            ("stall.turns_each", 1.2),
+            ("stall.moments", 3.0),
+            ("cgroup.throttled_share", 0.05),
+            ("stall.time_share", 0.04),
+        ],
+    );
+}
+
+#[test]
+fn a_pipe_that_nobody_empties() {
+    check(
+        "log_consumer_slow",
+        "apache",
+        &[
+            ("write.pipe.per_request", 1.0),
+            ("write.pipe.time_us_per_request", 4_000.0),
+            ("write.client.per_request", 1.0),
+            ("write.client.time_us_per_request", 20.0),
+            ("client.mean_ms", 6.0),
+        ],
+        &[
+            ("write.pipe.time_us_per_request", 8.0),
+            ("write.client.time_us_per_request", 4_000.0),
+            ("client.mean_ms", 400.0),
+            ("exec.per_request", 1.0),
+        ],
+    );
+}
+
+#[test]
+fn one_upstream_gets_all() {
+    check(
+        "upstream_skew",
+        "nginx",
+        &[
+            ("upstream.skew", 2.0),
+            ("client.queueing_ratio", 2.0),
+            ("upstream.service_share", 0.95),
+        ],
+        &[
+            ("upstream.skew", 1.05),
+            ("client.queueing_ratio", 1.0),
+            ("upstream.slowest_ratio", 8.0),
+            ("upstream.connect_errors_per_request", 0.5),
+        ],
+    );
+}
+
+#[test]
+fn many_are_woken_for_one() {
+    check(
+        "thundering_herd",
+        "python",
+        &[
+            ("accept.per_request", 1.0),
+            ("call.listener.accept4.errors.EAGAIN_per_request", 9.0),
+            ("worker.processes", 16.0),
+            ("worker.threads", 16.0),
+            ("profile.kernel_share", 0.8),
+            ("worker.busiest", 0.9),
+            ("cpu.use_of_allowed", 0.95),
+        ],
+        &[
+            // A loop's own way to see that the queue is empty.
+            ("call.listener.accept4.errors.EAGAIN_per_request", 1.0),
+            ("accept.per_request", 0.01),
+        ],
+    );
+}
+
+#[test]
+fn resets_limits_and_pressure() {
+    check(
+        "server_resets",
+        "python",
+        &[
+            ("client.failed.reset_share", 0.2),
+            ("client.failed.closed_early_share", 0.0),
+            ("client.failed.truncated_share", 0.0),
+            ("client.errors_share", 0.2),
+            ("socket.client.resets_sent_per_request", 0.9),
+        ],
+        &[
+            ("client.failed.reset_share", 0.0),
+            ("socket.client.resets_sent_per_request", 0.0),
+            ("limit.files_used_share", 1.0),
+        ],
+    );
+    check(
+        "tasks_limit",
+        "apache",
+        &[("cgroup.pids_share", 1.0), ("client.errors_share", 0.3)],
+        &[("cgroup.pids_share", 0.6)],
+    );
+    check(
+        "tcp_memory_pressure",
+        "nginx",
+        &[("tcp.memory_pressures_per_s", 0.5)],
+        &[("tcp.memory_pressures_per_s", 0.0)],
+    );
+    check(
+        "threads_beyond_quota",
+        "go",
+        &[
+            ("cgroup.throttled_periods_share", 0.4),
+            ("cgroup.throttled_share", 0.3),
+            ("cgroup.quota_cores", 1.0),
+            ("cpu.cores_allowed", 8.0),
+            ("worker.active", 8.0),
+            ("client.p50_ms", 2.0),
+            ("client.p99_ms", 60.0),
+        ],
+        &[
+            // As many threads as the quota pays for: it is too small for the work.
+            ("worker.active", 1.0),
+            ("cgroup.throttled_periods_share", 0.0),
+            ("client.p99_ms", 3.0),
+        ],
+    );
+}
+
+#[test]
+fn a_delayed_acknowledgement_needs_two_writes() {
+    check(
+        "nagle_delayed_ack",
+        "python",
+        &[
+            ("client.quantum_40ms_share", 0.9),
+            ("client.single_client_quantum_40ms_share", 0.9),
+            ("client.single_client_mean_ms", 42.0),
+            ("tcp.delayed_acks_per_request", 0.9),
+            ("write.client.useful_per_request", 2.0),
+        ],
+        &[
+            // A handler that takes 45 ms, and 16 requests of 3 ms one after the other.
+            ("write.client.useful_per_request", 1.0),
+            ("client.single_client_quantum_40ms_share", 0.0),
+        ],
+    );
+}
+
+/// What was asked for, and what is closed by design, are notes.
+#[test]
+fn defaults_are_notes() {
+    let directive = |name: &str, arg: &str| Directive {
+        name: name.into(),
+        args: vec![arg.into()],
+        ..Directive::default()
+    };
+    let worth = |cause: &str, kind: &str, directives: Vec<Directive>, facts: &[(&str, f64)]| {
+        let diagnosis = diagnose_facts(&set(kind, directives, facts), "ebpf");
+        let found = diagnosis.findings.iter().find(|f| f.cause == cause);
+        found.map(|f| f.worth_changing)
+    };
+    let full = ("worker.busiest", 0.97);
+    let compressing = [
+        full,
+        ("profile.compression_share", 0.5),
+        ("client.answer_compressed", 1.0),
+    ];
+    for (kind, name, arg, expected) in [
+        ("nginx", "gzip_comp_level", "9", true),
+        ("nginx", "gzip_comp_level", "1", false),
+        ("nginx", "gzip", "on", false),
+        ("apache", "DeflateCompressionLevel", "9", true),
+        ("apache", "DeflateCompressionLevel", "6", false),
+        ("node", "argument", "server.js", true),
+    ] {
+        let found = worth(
+            "compression_level",
+            kind,
+            vec![directive(name, arg)],
+            &compressing,
+        );
+        assert_eq!(found, Some(expected), "{kind} {name} {arg}");
+    }
+    let closing = [
+        full,
+        ("client.connects_per_request", 1.0),
+        ("client.closed_by_server_per_request", 1.0),
+        ("profile.connection_share", 0.2),
+        ("client.tls", 0.0),
+    ];
+    let gunicorn = || directive("argument", "/usr/bin/gunicorn");
+    let failing: Vec<(&str, f64)> = closing
+        .iter()
+        .copied()
+        .chain([("client.errors_share", 0.08)])
+        .collect();
+    for (directives, facts, expected) in [
+        (vec![gunicorn()], &closing[..], false),
+        (vec![gunicorn()], &failing[..], true),
+        (
+            vec![gunicorn(), directive("--worker-class", "gthread")],
+            &closing[..],
+            true,
+        ),
+        (
+            vec![directive("--http-socket", "127.0.0.1:1")],
+            &closing[..],
+            false,
+        ),
+        (
+            vec![directive("--http11-socket", "127.0.0.1:1")],
+            &closing[..],
+            true,
+        ),
+    ] {
+        let found = worth("server_keepalive_off", "python", directives.clone(), facts);
+        assert_eq!(found, Some(expected), "{directives:?}");
+    }
+}
+
+/// What a server that hardly runs could spare is worth nothing, whether the bound is known or not.
+#[test]
+fn an_unknown_part_of_a_small_whole_is_a_note() {
+    let log = |busy: f64| {
+        let facts = [
+            ("log_write.per_request", 1.0),
+            ("log_write.mean_bytes", 90.0),
+            ("call.total_per_request", 9.0),
+            ("worker.busiest", busy),
+            ("cpu.use_of_allowed", busy),
+            ("client.achieved_of_offered", 1.0),
+        ];
+        let diagnosis = diagnose_facts(&set("nginx", Vec::new(), &facts), "ebpf");
+        let found = diagnosis
+            .findings
+            .iter()
+            .find(|f| f.cause == "unbuffered_access_log");
+        found.map(|f| f.gain_unknown.is_some())
+    };
+    assert_eq!(log(0.02), Some(false));
+    assert_eq!(log(0.99), Some(true));
+}
+
+/// The contradictions that pasted cases showed.
+#[test]
+fn a_rare_but_long_stop_is_a_quota_and_bind_may_find_no_port() {
+    check(
+        "cgroup_cpu_quota",
+        "go",
+        &[
+            ("cgroup.throttled_periods_share", 0.003),
+            ("cgroup.throttled_share", 0.003),
+            ("client.p50_ms", 2.0),
+            ("client.p99_ms", 80.0),
+        ],
+        &[
+            ("client.p99_ms", 4.0),
+            ("cgroup.throttled_share", 0.0003),
+            ("cgroup.throttled_periods_share", 0.0005),
+        ],
+    );
+    let go = &catalogue().cause("cgroup_cpu_quota").unwrap().remedy["go"];
+    assert!(go.contains("set `GOMAXPROCS` to the quota"), "{go}");
+    let single = &catalogue().cause("single_worker_saturated").unwrap().remedy["go"];
+    assert!(single.contains("only where no CPU quota holds"), "{single}");
+    check(
+        "ports_exhausted",
+        "haproxy",
+        &[("call.none.bind.errors.EADDRINUSE_per_request", 0.02)],
+        &[("call.none.bind.errors.EADDRINUSE_per_request", 0.0)],
+    );
+    let queues = &catalogue().cause("receive_queue_overflow").unwrap().remedy["generic"];
+    assert!(queues.contains("a smaller third value"), "{queues}");
+}
