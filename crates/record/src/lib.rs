@@ -34,7 +34,10 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
-pub use turns::{Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns};
+pub use turns::{
+    Place, PlaceSamples, PlaceTime, TargetTurns, TaskSamples, TaskSeen, TurnAccount, TurnTail,
+    Turns,
+};
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};
 

@@ -5,6 +5,7 @@
 //! server's own account, however many servers stand behind each other.
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::tasks::{TaskCase, profile_of};
 use super::types::{Account, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
@@ -19,6 +20,8 @@ const DEEPEST: usize = 6;
 const FEWEST_SAMPLES: u64 = 30;
 /// What hidden time is called while the client still sends its request.
 const REST_OF_REQUEST: &str = "rest of the request";
+/// What it is called until somebody reads the request.
+const NOT_READ: &str = "not yet read";
 /// Fewer turns than this make no account.
 const FEWEST: u64 = 20;
 
@@ -178,7 +181,14 @@ impl LatencyCase<'_> {
         };
         let ran = self.ran(turns, account);
         let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
+        let told = self.of_tasks(turns, account);
+        if let Some(parts) = &told {
+            add(parts.clone());
+        }
         for place in &account.places {
+            if told.is_some() && (is_hidden(place) || place.place == Place::Sending) {
+                continue;
+            }
             if place.place == Place::Upstream
                 && depth < DEEPEST
                 && self.traced_at(turns, &place.detail).is_some()
@@ -197,6 +207,39 @@ impl LatencyCase<'_> {
             add(self.behind(turns, address, ns, which, depth));
         }
         parts.into_values().collect()
+    }
+
+    /// Hidden time by what the tasks of the runtime were seen to do.
+    fn of_tasks(&self, turns: &TargetTurns, account: &TurnAccount) -> Option<Vec<Part>> {
+        let samples = account.tasks.as_ref()?;
+        let hidden = account.places.iter().filter(|place| is_hidden(place));
+        let hidden_ns = hidden.map(|place| place.total_ns as f64).sum();
+        let profiles = &self.examination.profiles;
+        let program = super::rate::program(Some(self.examination), &turns.target);
+        let sending = account.places.iter().filter(|p| p.place == Place::Sending);
+        let case = TaskCase {
+            target: &turns.target,
+            program: &program,
+            samples,
+            account,
+            one_in: self.turns.sampled_one_in,
+            window_ns: self.turns.window_ns as f64,
+            tasks: profile_of(profiles)?,
+            on_cpu: profiles.iter().rev().find(|p| p.kind == ProfileKind::OnCpu),
+        };
+        let sending_ns = sending.map(|place| place.total_ns as f64).sum();
+        let parts = case
+            .divide(hidden_ns, sending_ns)?
+            .into_iter()
+            .map(|part| Part {
+                kind: part.kind,
+                label: part.label,
+                place: part.place,
+                own: part.own,
+                ns: part.ns,
+                largest: part.ns,
+            });
+        Some(parts.collect())
     }
 
     /// What ran in the places where a thread ran, by the samples that fell there.
@@ -364,6 +407,11 @@ impl LatencyCase<'_> {
                 "sending, until the client takes more".to_owned(),
                 false,
             ),
+            Place::Hidden if detail == NOT_READ => (
+                "other_turns",
+                "not yet read, while the process is at other requests".to_owned(),
+                true,
+            ),
             Place::Hidden if place.waker == "timer" => (
                 "sleep",
                 "inside the process, until a timer".to_owned(),
@@ -448,6 +496,11 @@ impl LatencyCase<'_> {
             .then(|| names.join(" < "))
             .or(module.map(str::to_owned))
     }
+}
+
+/// In the process, and nothing is known of it but that.
+fn is_hidden(place: &PlaceTime) -> bool {
+    place.place == Place::Hidden && place.detail.is_empty()
 }
 
 /// A place where a thread ran, by what ran there. A queue behind other requests stays one row that says what of.

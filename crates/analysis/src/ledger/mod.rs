@@ -11,6 +11,7 @@ mod cpu;
 mod label;
 mod latency;
 mod rate;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod types;

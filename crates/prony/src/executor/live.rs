@@ -300,7 +300,14 @@ impl<'a> Live<'a> {
             }));
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
-        let tracing = Tracing::start(servers, self.best_tier, FOLLOWED_ONE_IN, on_cpu_hz, hz);
+        let tracing = Tracing::start(
+            servers,
+            self.best_tier,
+            FOLLOWED_ONE_IN,
+            on_cpu_hz,
+            hz,
+            budget.tasks(),
+        );
         let from = linux::clock::process_cpu_ns();
         self.wait("turns", TURNS_TIME, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns
