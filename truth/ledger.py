@@ -30,7 +30,7 @@ SUM_POINTS = 0.03
 
 WORDS = {
     "sync": r"sync|journal|jbd2|fsync|flush",
-    "file": r"\bfile|\bread|disk|pread|page.?cache|copy of a page|io_schedule|direct.?io|fadvise|filemap|ext4",
+    "file": r"\bfile|\bread(?!y)|disk|pread|page.?cache|copy of a page|io_schedule|direct.?io|fadvise|filemap|ext4",
     "log": r"\blog|writ|append",
     "sleep": r"sleep|timer",
     "slot": r"slot|semaphore|pool|futex|lock|mutex|park|monitor|chan",
@@ -48,7 +48,8 @@ UNNAMED = {"rest", "hidden"}
 OUTSIDE = r"outside of requests"
 IDLE = r"\bidle\b|not used|nothing to do|spare|\bfree\b(?! thread)"
 # Words that make a row one of waiting for one's turn, whatever it names beside.
-QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)"
+QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)" \
+              r"|waking the thread|not yet read"
 
 
 def text_of(row):
@@ -103,13 +104,14 @@ class Names:
             return None
         if row.get("kind") in UNNAMED and not any(f"upstream-{port}" in text for port in self.ports):
             return (row["kind"],)
-        if account != "rate" and re.search(OUTSIDE, text):
-            return self.group(("stall",)) if self.stall else ("queue",)
-        if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
-            return self.group(("stall",))
+        if re.search(OUTSIDE, text):
+            return self.group(("stall",)) if self.stall else ("own",) if account == "rate" else ("queue",)
         waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
-        if waits_for_others and self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"], text):
-            return self.group(("stall",))
+        if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
+            # A queue may be one for others and for the stall: what it says first is what it mostly is.
+            named = [text.find(one) for one in self.functions if one in text]
+            if not waits_for_others or text.find(self.stall["function"]) < min(named, default=len(text)):
+                return self.group(("stall",))
         if waits_for_others:
             return ("queue",)
         for function in self.functions:
@@ -145,6 +147,8 @@ class Names:
 def measured(account, names, which):
     """Shares of prony's rows by class, idle taken out; the share that the rows add up to; rows as text by class."""
     table, total, idle, texts = {}, 0.0, 0.0, {}
+    # Where requests limit and no core, what they do is what limits: the rows are those of a request's time.
+    which = "latency" if account.get("unit") == "requests" else which
     for row in account.get("rows", []):
         share = row["share"]
         total += share

@@ -4,7 +4,7 @@
 //! rows add up whatever the sampler missed, and what was missed stands in their error.
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::types::{Account, Row};
+use super::types::{Account, Basis, Row};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse};
@@ -257,6 +257,7 @@ impl<'a> Scope<'a> {
             unit: unit.to_owned(),
             requests: None,
             rows,
+            basis: Basis::Cpu,
         }
     }
 }

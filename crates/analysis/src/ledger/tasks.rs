@@ -50,6 +50,8 @@ pub(super) struct TaskPart {
     /// Function and callers.
     pub place: String,
     pub own: bool,
+    /// It ran on a CPU there.
+    pub ran: bool,
     pub ns: f64,
 }
 
@@ -94,6 +96,7 @@ impl TaskCase<'_> {
                 label,
                 place,
                 own,
+                ran: false,
                 ns: tasks,
             });
         };
@@ -132,6 +135,7 @@ impl TaskCase<'_> {
                     label: label.to_owned(),
                     place: String::new(),
                     own: false,
+                    ran: false,
                     ns,
                 });
             };
@@ -241,6 +245,7 @@ impl TaskCase<'_> {
             label,
             place,
             own: true,
+            ran: kind != "run_queue",
             ns,
         };
         let plain = |tasks| {

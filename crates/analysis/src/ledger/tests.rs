@@ -182,11 +182,11 @@ fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
         [
             ("library", 40),
             ("logging", 25),
-            ("call", 20),
+            ("sync", 20),
             ("compression", 15)
         ]
     );
-    assert_eq!(found[2].1, "the system call fsync");
+    assert_eq!(found[2].1, "syncing to the disk");
 }
 
 #[test]
@@ -413,6 +413,7 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         ..Row::default()
     });
     Account {
+        basis: Basis::Cpu,
         target: "web".to_owned(),
         of: "the time of core 0".to_owned(),
         total: 10.0,
