@@ -42,6 +42,8 @@ WORDS = {
 }
 # Rows of a core's time that are not the program's: taken out, as an idle rest is.
 BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+# The kernel's side of connections, whoever called: what is written there is no log.
+NETWORK = {"softirq", "net_send", "net_receive", "accept"}
 # Rows that name nothing: no step is one of them.
 UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
@@ -127,6 +129,8 @@ class Names:
         order = ["sync", "sleep", "lock", "slot", "file", "allocate", "pieces", "log"]
         if re.search(IDLE, text):
             return None
+        if row.get("kind") in NETWORK:
+            return self.group(("pieces",) if "pieces" in self.kinds and row["kind"] != "accept" else ("own",))
         # A timed wait ends by a timer, whichever call it is.
         for kind in [kind for kind in order if kind in self.kinds]:
             if re.search(WORDS[kind], text):

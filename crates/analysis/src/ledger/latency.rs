@@ -266,6 +266,18 @@ impl LatencyCase<'_> {
         parts.into_values().collect()
     }
 
+    /// Shares of the time of a target's requests by kind of what its tasks did.
+    pub(super) fn task_shares(&self, target: &str) -> Option<BTreeMap<String, f64>> {
+        let turns = self.turns_of(target)?;
+        let parts = self.of_tasks(turns, &turns.account)?;
+        let total_ns = turns.account.total_ns.max(1) as f64;
+        let mut shares = BTreeMap::new();
+        for part in parts {
+            *shares.entry(part.kind).or_default() += part.ns / total_ns;
+        }
+        Some(shares)
+    }
+
     /// Hidden time by what the tasks of the runtime were seen to do.
     fn of_tasks(&self, turns: &TargetTurns, account: &TurnAccount) -> Option<Vec<Part>> {
         let samples = account.tasks.as_ref()?;

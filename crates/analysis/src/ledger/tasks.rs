@@ -5,6 +5,9 @@
 //! time, so that the looks need no link between one task and one request. The surprise: a task that waits for a socket
 //! is left out. Between requests it waits so for the next, and within one its upstream's turns own that time.
 
+#[cfg(test)]
+mod tests;
+
 use super::cpu::{CpuRow, cpu_rows};
 use crate::diagnosis::work::frames;
 use record::{Place, Profile, ProfileKind, Stack, TaskSamples, TurnAccount};

@@ -296,6 +296,7 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
         target: name.to_owned(),
         connections: 10,
         account: TurnAccount {
+            tasks: None,
             turns: 100,
             total_ns,
             places,

@@ -86,6 +86,120 @@ impl Layout {
     }
 }
 
+/// Words for reasons of waits in the order of their numbers until 1.25, with the minor versions that have them.
+const REASONS: [(u32, u32, &str); 48] = [
+    (19, 25, ""),
+    (19, 25, "GC assist marking"),
+    (19, 25, "IO wait"),
+    (19, 25, "chan receive (nil chan)"),
+    (19, 25, "chan send (nil chan)"),
+    (19, 25, "dumping heap"),
+    (19, 25, "garbage collection"),
+    (19, 25, "garbage collection scan"),
+    (19, 25, "panicwait"),
+    (19, 25, "select"),
+    (19, 25, "select (no cases)"),
+    (19, 25, "GC assist wait"),
+    (19, 25, "GC sweep wait"),
+    (19, 25, "GC scavenge wait"),
+    (19, 25, "chan receive"),
+    (19, 25, "chan send"),
+    (19, 25, "finalizer wait"),
+    (19, 25, "force gc (idle)"),
+    (25, 25, "GOMAXPROCS updater (idle)"),
+    (19, 25, "semacquire"),
+    (19, 25, "sleep"),
+    (19, 25, "sync.Cond.Wait"),
+    (19, 19, "timer goroutine (idle)"),
+    (20, 25, "sync.Mutex.Lock"),
+    (20, 25, "sync.RWMutex.RLock"),
+    (20, 25, "sync.RWMutex.Lock"),
+    (24, 25, "sync.WaitGroup.Wait"),
+    (19, 25, "trace reader (blocked)"),
+    (19, 25, "wait for GC cycle"),
+    (19, 25, "GC worker (idle)"),
+    (20, 25, "GC worker (active)"),
+    (19, 25, "preempted"),
+    (19, 25, "debug call"),
+    (20, 25, "GC mark termination"),
+    (20, 25, "stopping the world"),
+    (22, 25, "flushing proc caches"),
+    (22, 25, "trace goroutine status"),
+    (22, 25, "trace proc status"),
+    (22, 25, "page trace flush"),
+    (22, 25, "coroutine"),
+    (23, 25, "GC weak to strong wait"),
+    (24, 25, "synctest.Run"),
+    (24, 25, "synctest.Wait"),
+    (24, 25, "chan receive (durable)"),
+    (24, 25, "chan send (durable)"),
+    (24, 25, "select (durable)"),
+    (25, 25, "sync.WaitGroup.Wait (durable)"),
+    (25, 25, "cleanup wait"),
+];
+/// The order of 1.26, in which those that mean that a goroutine may never go on stand together.
+const REASONS_26: [&str; 47] = [
+    "",
+    "GC assist marking",
+    "IO wait",
+    "dumping heap",
+    "garbage collection",
+    "garbage collection scan",
+    "panicwait",
+    "GC assist wait",
+    "GC sweep wait",
+    "GC scavenge wait",
+    "finalizer wait",
+    "force gc (idle)",
+    "GOMAXPROCS updater (idle)",
+    "semacquire",
+    "sleep",
+    "chan receive (nil chan)",
+    "chan send (nil chan)",
+    "select (no cases)",
+    "select",
+    "chan receive",
+    "chan send",
+    "sync.Cond.Wait",
+    "sync.Mutex.Lock",
+    "sync.RWMutex.RLock",
+    "sync.RWMutex.Lock",
+    "sync.WaitGroup.Wait",
+    "trace reader (blocked)",
+    "wait for GC cycle",
+    "GC worker (idle)",
+    "GC worker (active)",
+    "preempted",
+    "debug call",
+    "GC mark termination",
+    "stopping the world",
+    "flushing proc caches",
+    "trace goroutine status",
+    "trace proc status",
+    "page trace flush",
+    "coroutine",
+    "GC weak to strong wait",
+    "synctest.Run",
+    "synctest.Wait",
+    "chan receive (durable)",
+    "chan send (durable)",
+    "select (durable)",
+    "sync.WaitGroup.Wait (durable)",
+    "cleanup wait",
+];
+
+/// Words for reasons by number, for a program that lost the name of its own table.
+pub(super) fn reasons(minor: u32) -> Option<Vec<String>> {
+    if minor == 26 {
+        return Some(REASONS_26.map(str::to_owned).to_vec());
+    }
+    let of = REASONS
+        .iter()
+        .filter(|(from, to, _)| (*from..=*to).contains(&minor));
+    let words: Vec<String> = of.map(|(_, _, words)| (*words).to_owned()).collect();
+    (!words.is_empty()).then_some(words)
+}
+
 /// The versions that are known, for messages.
 pub(super) const KNOWN: &str = "1.18 to 1.26";
 
@@ -114,6 +228,21 @@ mod tests {
             assert_eq!(minor(text), expected, "{text}");
         }
         assert!((18..=26).all(|minor| Layout::of(minor).is_some()));
+        // As many as the tables of their programs hold.
+        for (minor, count) in [
+            (19, 27),
+            (21, 32),
+            (22, 37),
+            (23, 38),
+            (24, 44),
+            (25, 47),
+            (26, 47),
+        ] {
+            let words = reasons(minor).unwrap();
+            assert_eq!(words.len(), count, "1.{minor}");
+            assert_eq!(words[2], "IO wait", "1.{minor}");
+        }
+        assert_eq!(reasons(18), None);
         assert_eq!(Layout::of(17), None);
         assert_eq!(Layout::of(27), None);
     }

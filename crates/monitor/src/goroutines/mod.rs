@@ -16,6 +16,8 @@ mod look;
 pub(crate) mod pclntab;
 mod program;
 mod sample;
+#[cfg(test)]
+mod tests;
 
 pub use sample::{EndedTasks, TaskConfig, TaskReader, Tasks};
 

@@ -82,6 +82,17 @@ impl Pclntab {
             .binary_search_by_key(&address, |f| f.0)
             .is_ok()
     }
+
+    /// Where the function of a name begins, and the address after it.
+    pub(crate) fn range(&self, name: &str) -> Option<(u64, u64)> {
+        let named = |at: u64| self.function(at).is_some_and(|function| function.1 == name);
+        let index = (self.functions.iter()).position(|function| named(function.0))?;
+        let next = self.functions.get(index + 1);
+        Some((
+            self.functions[index].0,
+            next.map_or(self.end, |next| next.0),
+        ))
+    }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -94,12 +105,18 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
+/// A table of functions of 16 bytes each, as the linker of Go 1.26 writes it.
+#[cfg(test)]
+pub(super) fn test_table(names: &[&str]) -> Vec<u8> {
+    tests::table(MAGICS[0], 0, names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A table of functions of 16 bytes each, as the linker of a version writes it.
-    fn table(magic: u32, start: u64, names: &[&str]) -> Vec<u8> {
+    pub(super) fn table(magic: u32, start: u64, names: &[&str]) -> Vec<u8> {
         let mut text = Vec::new();
         let mut offsets = Vec::new();
         for name in names {

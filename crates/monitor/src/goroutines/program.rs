@@ -2,9 +2,10 @@
 //! goroutines stands, the words for reasons of waits, and the names of functions.
 //!
 //! In the flow: made once for each process, from its program file as it runs and its mappings. The surprise: a program
-//! stripped of symbols still has its table of functions, but no name for the list of goroutines; that is a gap.
+//! stripped of symbols still has its table of functions, and the code of one that walks over all goroutines says where
+//! their list is. That what stands there is goroutines is checked as for any other program.
 
-use super::layout::{KNOWN, Layout, minor};
+use super::layout::{KNOWN, Layout, minor, reasons};
 use super::look::Doing;
 use super::pclntab::Pclntab;
 use linux::memory::{self, Piece};
@@ -26,6 +27,8 @@ const MOST_REASONS: u64 = 128;
 const ALLGLEN: &str = "runtime.allglen";
 const ALLGPTR: &str = "runtime.allgptr";
 const REASONS: &str = "runtime.waitReasonStrings";
+/// A function that begins with loading the number of goroutines and then their list, in every version that is known.
+const USER: &str = "runtime.forEachGRace";
 
 /// Why a process' goroutines cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +42,7 @@ pub(super) enum ProgramError {
     #[error("it was built with {0}, and goroutines are known in Go {KNOWN}")]
     Version(String),
     #[error(
-        "it was stripped of symbols (-ldflags -s), and its list of goroutines has no other name"
+        "it was stripped of symbols (-ldflags -s), and its code does not say where its goroutines are"
     )]
     Stripped,
     #[error("what stands where {0} keeps its goroutines is none: {1}")]
@@ -105,7 +108,6 @@ impl Program {
             .filter_map(|symbol| Some((symbol.name().ok()?, (symbol.address(), symbol.size()))))
             .filter(|(name, _)| [ALLGLEN, ALLGPTR, REASONS, "runtime.text"].contains(name))
             .collect();
-        let at = |name: &str| symbols.get(name).copied().ok_or(ProgramError::Stripped);
         let text = elf
             .section_by_name(".text")
             .map(|section| section.address());
@@ -131,18 +133,32 @@ impl Program {
         let module = path
             .file_name()
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let (reasons, bytes) = at(REASONS)?;
-        let reasons = read_reasons(pid, reasons.wrapping_add(bias), bytes / 16)
-            .map_err(ProgramError::Unreadable)?
-            .ok_or_else(|| {
-                ProgramError::Layout(version.clone(), "the words for waits".to_owned())
-            })?;
+        let words = match symbols.get(REASONS) {
+            Some(&(address, bytes)) => {
+                let found = read_reasons(pid, address.wrapping_add(bias), bytes / 16);
+                let found = found.map_err(ProgramError::Unreadable)?;
+                let wrong = || ProgramError::Layout(version.clone(), "words for waits".to_owned());
+                found.ok_or_else(wrong)?
+            }
+            None => (minor(&version).and_then(reasons)).ok_or(ProgramError::Stripped)?,
+        };
+        let named = |name: &str| symbols.get(name).map(|symbol| symbol.0);
+        let (allglen, allgptr) = match (named(ALLGLEN), named(ALLGPTR)) {
+            (Some(length), Some(pointer)) => (length, pointer),
+            _ => {
+                let (from, to) = table.range(USER).ok_or(ProgramError::Stripped)?;
+                let text = elf.section_by_name(".text");
+                let text = text.ok_or(ProgramError::Stripped)?;
+                let code = text.data_range(from, to - from).map_err(broken)?;
+                loaded_first(code.unwrap_or_default(), from).ok_or(ProgramError::Stripped)?
+            }
+        };
         Ok(Self {
             pid,
             layout,
-            allglen: at(ALLGLEN)?.0.wrapping_add(bias),
-            allgptr: at(ALLGPTR)?.0.wrapping_add(bias),
-            reasons,
+            allglen: allglen.wrapping_add(bias),
+            allgptr: allgptr.wrapping_add(bias),
+            reasons: words,
             table,
             bias,
             module: module.trim_end_matches(" (deleted)").to_owned(),
@@ -164,6 +180,25 @@ impl Program {
     pub(super) fn begins(&self, address: u64) -> bool {
         self.table.begins(address.wrapping_sub(self.bias))
     }
+}
+
+/// The first two variables that code loads as words, by addresses relative to where it goes on (x86-64).
+fn loaded_first(code: &[u8], address: u64) -> Option<(u64, u64)> {
+    /// REX.W or REX.WR, the move of a word from memory, and a register beside a relative address.
+    fn is_load(bytes: &[u8]) -> bool {
+        matches!(bytes, [0x48 | 0x4c, 0x8b, register, ..] if register & 0xc7 == 0x05)
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let loads = code.windows(7).enumerate();
+    let mut variables = loads
+        .filter(|(_, bytes)| is_load(bytes))
+        .filter_map(|(at, bytes)| {
+            let distance = i32::from_le_bytes(bytes[3..7].try_into().ok()?);
+            Some((address + at as u64 + 7).wrapping_add_signed(distance.into()))
+        });
+    Some((variables.next()?, variables.next()?))
 }
 
 /// The version in `.go.buildinfo` (src/debug/buildinfo): since 1.18 the words themselves stand there.
@@ -250,6 +285,18 @@ mod tests {
         // Before 1.18 there are pointers.
         section[15] = 0;
         assert_eq!(version(&section), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn code_says_which_variables_it_loads() {
+        // A compare with a relative address, then two loads with another instruction between.
+        let mut code = vec![0x48, 0x39, 0x05, 1, 0, 0, 0];
+        code.extend([0x48, 0x8b, 0x0d, 0x10, 0, 0, 0, 0x90]);
+        code.extend([0x4c, 0x8b, 0x1d, 0xf0, 0xff, 0xff, 0xff]);
+        assert_eq!(loaded_first(&code, 0x1000), Some((0x101e, 0x1006)));
+        assert_eq!(loaded_first(&code[..20], 0x1000), None);
+        assert_eq!(loaded_first(&[], 0), None);
     }
 
     #[test]

@@ -356,9 +356,11 @@ impl EndedTracing {
             }
             None => Vec::new(),
         });
+        let mut unread = Vec::new();
         let looks = match self.tasks {
             Some(Ok(ended)) => {
                 let tasks = ended.fold();
+                unread = tasks.unavailable.clone();
                 brought.unavailable.extend(tasks.unavailable);
                 brought.profiles.push(tasks.profile);
                 costs.push(tasks.cost);
@@ -379,6 +381,7 @@ impl EndedTracing {
             Ok(traced) => {
                 let mut turns = traced.account(&stacks);
                 turns.cost.extend(costs);
+                turns.unavailable.extend(unread);
                 brought.turns = Some(turns);
             }
             Err(gap) => brought.unavailable.push(gap),
