@@ -123,7 +123,8 @@ pub enum Place {
     OnCpu,
     /// Its own thread was blocked in its turn; `detail` is the kind of wait.
     Blocked,
-    /// Waiting for a peer that the server had asked; `detail` is the peer's address.
+    /// Waiting for a peer that the server had asked; `detail` is the peer's address, with `udp ` before it for one that
+    /// was asked by datagrams.
     Upstream,
     /// The peer had answered, and the server had not read it yet; `detail` is the peer's address.
     UpstreamUnread,

@@ -239,6 +239,9 @@ fn next_step(row: &Row) -> String {
         ),
         "sleep" => format!("Look at what sleeps while requests wait: {place}."),
         "disk" | "sync" => format!("Look at which file it is and on which disk: {place}."),
+        "unanswered" => "Look at who reads only some of the connections: a server that serves one at a time, or whose \
+                         threads each hold one. More threads, or a loop over all connections, serve the others."
+            .to_owned(),
         "no_free_thread" => {
             "Look at what the pool's threads wait for meanwhile, then at their number.".to_owned()
         }

@@ -188,7 +188,30 @@ fn call_of(all: &[&Frame]) -> Option<String> {
         let rest = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__ia32_sys_"];
         rest.iter().find_map(|p| f.symbol.strip_prefix(p))
     });
-    names.map(str::to_owned).next()
+    names.map(str::to_owned).next().or_else(|| entered(all))
+}
+
+/// The call by the kernel's first function below its entry, where the compiler left out the one that has the name.
+fn entered(all: &[&Frame]) -> Option<String> {
+    let entry = all.iter().position(|f| {
+        f.kernel
+            && matches!(
+                f.symbol.as_str(),
+                "do_syscall_64" | "invoke_syscall" | "do_el0_svc"
+            )
+    })?;
+    let first = all.get(entry + 1).filter(|f| f.kernel)?;
+    let prefixes = [
+        "ksys_",
+        "__do_sys_",
+        "__sys_",
+        "__do_",
+        "do_sys_",
+        "do_",
+        "vfs_",
+    ];
+    let name = prefixes.iter().find_map(|p| first.symbol.strip_prefix(p));
+    Some(name.unwrap_or(&first.symbol).to_owned())
 }
 
 /// The innermost user function with a name worth telling.

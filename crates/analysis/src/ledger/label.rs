@@ -1,7 +1,10 @@
 //! Labels: which rows a cause explains, what it can gain at most, and which account decides.
 
-use super::types::{Account, Basis, Ledger};
+use super::types::{Account, Basis, Ledger, Row};
 use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
+
+/// A row smaller than this was not seen.
+const NOTHING: f64 = 0.005;
 
 impl Ledger {
     /// The account of a target's CPU.
@@ -44,13 +47,18 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     if cause.rows.is_empty() {
         return None;
     }
-    let share = |account: &Account| account.share_of(|r| cause.rows.contains(&r.kind));
+    let named = |account: &Account| account.share_of(|r| cause.rows.contains(&r.kind));
+    // Where nothing has its name, it may be in what has none.
+    let share = |account: &Account| match named(account) {
+        share if share < NOTHING => share + account.share_of(Row::is_nameless),
+        share => share,
+    };
     match cause.explains {
         Explains::Cpu => ledger.cpu_of(target, front).map(share),
         // A wait may hide where no thread shows it: only what is seen bounds.
         _ => ledger
             .latency_of(target, front)
-            .map(share)
+            .map(named)
             .filter(|s| *s > 0.0),
     }
 }

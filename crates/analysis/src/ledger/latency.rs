@@ -9,8 +9,8 @@ use super::tasks::{TaskCase, profile_of};
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
-    TurnAccount, Turns,
+    Examination, Frame, LoadOutcome, Place, PlaceTime, Profile, ProfileKind, Server, Stack,
+    TargetTurns, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -122,6 +122,7 @@ impl LatencyCase<'_> {
                 largest: ns,
             });
         }
+        parts.extend(client.and_then(|load| self.starved(load)));
         let total = total_ns(&parts);
         let mean_ns = total / n;
         let sampled = f64::from(self.turns.sampled_one_in.max(1));
@@ -134,6 +135,9 @@ impl LatencyCase<'_> {
                     "the mean time of the slowest {} of {} requests in the server",
                     account.turns, turns.account.turns
                 ),
+                (Which::All, Some(_)) if client.is_some_and(|l| l.connections.unanswered > 0) => {
+                    "the time of the requests that were sent, per answer".to_owned()
+                }
                 (Which::All, Some(_)) => "the mean response time".to_owned(),
                 (Which::All, None) => "the mean time of a request in the server".to_owned(),
             },
@@ -142,6 +146,25 @@ impl LatencyCase<'_> {
             requests: concurrency,
             rows: self.rows(parts, n, concurrency),
             basis: Basis::Requests,
+        })
+    }
+
+    /// Connections whose request nobody answered: by Little's law they stand there for all of the window, and no turn
+    /// of theirs ends.
+    fn starved(&self, load: &LoadOutcome) -> Option<Part> {
+        let connections = load.connections.unanswered;
+        let ns = f64::from(connections) * self.turns.window_ns as f64
+            / f64::from(self.turns.sampled_one_in.max(1));
+        let of = crate::words::plural(u64::from(connections), "connection");
+        (connections > 0).then(|| Part {
+            kind: "unanswered".to_owned(),
+            label: format!("requests on {of} that got no answer at all"),
+            place: String::new(),
+            own: false,
+            ran: false,
+            server: String::new(),
+            ns,
+            largest: ns,
         })
     }
 
@@ -477,6 +500,11 @@ impl LatencyCase<'_> {
             Place::Blocked => {
                 let (kind, words) = self.wait(place);
                 (kind, format!("{words}{woken}"), false)
+            }
+            Place::Upstream if detail.starts_with("udp") => {
+                let of = detail.strip_prefix("udp ").unwrap_or("an unknown peer");
+                let words = format!("waiting for a UDP answer (name look-up) of {of}");
+                ("dns", words, false)
             }
             Place::Upstream => (
                 "upstream",

@@ -178,7 +178,11 @@ impl LedgerCase<'_> {
                 .servers
                 .get(&account.target)
                 .map_or("", |s| s.kind.as_str());
-            for row in account.rows.iter().filter(|r| r.share >= 0.1) {
+            for row in account
+                .rows
+                .iter()
+                .filter(|r| r.share >= 0.1 && !(r.kind == "hidden" && r.own_work))
+            {
                 let remedy = match (row.kind.as_str(), kind) {
                     ("interpreter", "python") => "python 3.12 or later started with -X perf",
                     ("interpreter", "php-fpm") => {

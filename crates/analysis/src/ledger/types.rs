@@ -114,6 +114,15 @@ impl Account {
 }
 
 impl Row {
+    /// Work whose purpose nothing tells: a function of a stripped program, or of the kernel below no call.
+    pub(super) fn is_nameless(&self) -> bool {
+        match self.kind.as_str() {
+            "function" => self.label.contains("+0x"),
+            "kernel" | "functions" | "library" => true,
+            _ => false,
+        }
+    }
+
     fn is_unlabelled(&self) -> bool {
         !self.own_work && self.cause.is_none()
     }

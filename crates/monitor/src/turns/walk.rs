@@ -273,7 +273,9 @@ impl<'a> Scene<'a> {
             .filter(|op| matches!(op.act, Act::Take { .. }));
         let answering: Vec<u32> = answering.map(|op| op.peer).collect();
         let mut asked: Vec<u32> = Vec::new();
+        let mut begun = false;
         while let Some(one) = ops.next() {
+            begun |= one.act == Act::Write;
             match one.act {
                 Act::Ask if answering.contains(&one.peer) && !asked.contains(&one.peer) => {
                     asked.push(one.peer);
@@ -288,7 +290,7 @@ impl<'a> Scene<'a> {
             if to <= at {
                 continue;
             }
-            let meantime = self.meantime(one, two, asked.last().copied());
+            let meantime = self.meantime(one, two, asked.last().copied(), begun);
             if one.tid == two.tid {
                 let queued = match meantime {
                     Meantime::Hidden { detail: 0 } => self.queued_from(one.tid, at, to),
@@ -312,7 +314,8 @@ impl<'a> Scene<'a> {
         give_some(give, Row::at(Place::Hidden), at, turn.end);
     }
 
-    fn meantime(&self, one: &Op, two: &Op, asked: Option<u32>) -> Meantime {
+    /// `begun`: a part of the response is on its way.
+    fn meantime(&self, one: &Op, two: &Op, asked: Option<u32>, begun: bool) -> Meantime {
         let upstream = |peer: u32, arrived| Meantime::Upstream {
             detail: self.words.peers[peer as usize],
             arrived,
@@ -323,7 +326,7 @@ impl<'a> Scene<'a> {
             (_, Act::Read, _) => Meantime::Hidden {
                 detail: self.words.rest_of_request,
             },
-            (Act::Write, Act::Write, None) => Meantime::Sending,
+            (_, Act::Write, None) if begun => Meantime::Sending,
             (_, _, Some(peer)) => upstream(peer, u64::MAX),
             _ => Meantime::Hidden { detail: 0 },
         }

@@ -188,7 +188,11 @@ impl Event {
         if self.class() == Class::Udp && self.peer_port == 0 {
             return "udp".to_owned();
         }
-        SocketAddr::new(address, self.peer_port).to_string()
+        let address = SocketAddr::new(address, self.peer_port);
+        if self.class() == Class::Udp {
+            return format!("udp {address}");
+        }
+        address.to_string()
     }
 }
 
