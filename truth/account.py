@@ -157,9 +157,10 @@ class Account:
         found = []
         work = {}
         waits = ("sleep", "lock", "slot", "upstream")
-        for at, key in enumerate(keys):
+        for at, (key, (_, step)) in enumerate(zip(keys, columns)):
             # A goroutine that waited may go on on another thread, whose clock says nothing of it.
-            if key[0] != "stall" and not (key[0] in waits and self.plan["runtime"] == "go"):
+            waited = key[0] in waits or step.get("gap_us")
+            if key[0] != "stall" and not (waited and self.plan["runtime"] == "go"):
                 work[key] = work.get(key, 0) + cpu[at]
         if stall.get("inside") == "burn":
             work[("stall",)] = stalled

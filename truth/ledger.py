@@ -30,7 +30,7 @@ SUM_POINTS = 0.03
 
 WORDS = {
     "sync": r"sync|journal|jbd2|fsync|flush",
-    "file": r"\bfile|\bread|disk|pread|page.?cache|copy of a page|io_schedule|direct.?io|fadvise|filemap|ext4",
+    "file": r"\bfile|\bread(?!y)|disk|pread|page.?cache|copy of a page|io_schedule|direct.?io|fadvise|filemap|ext4",
     "log": r"\blog|writ|append",
     "sleep": r"sleep|timer",
     "slot": r"slot|semaphore|pool|futex|lock|mutex|park|monitor|chan",
@@ -42,13 +42,16 @@ WORDS = {
 }
 # Rows of a core's time that are not the program's: taken out, as an idle rest is.
 BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+# The kernel's side of connections, whoever called: what is written there is no log.
+NETWORK = {"softirq", "net_send", "net_receive", "accept"}
 # Rows that name nothing: no step is one of them.
 UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
 OUTSIDE = r"outside of requests"
 IDLE = r"\bidle\b|not used|nothing to do|spare|\bfree\b(?! thread)"
 # Words that make a row one of waiting for one's turn, whatever it names beside.
-QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)"
+QUEUE_FIRST = r"behind|other requests|others|ahead of it|in line|run queue|listen queue|waiting for a (cpu|thread)" \
+              r"|waking the thread|not yet read"
 
 
 def text_of(row):
@@ -126,6 +129,8 @@ class Names:
         order = ["sync", "sleep", "lock", "slot", "file", "allocate", "pieces", "log"]
         if re.search(IDLE, text):
             return None
+        if row.get("kind") in NETWORK:
+            return self.group(("pieces",) if "pieces" in self.kinds and row["kind"] != "accept" else ("own",))
         # A timed wait ends by a timer, whichever call it is.
         for kind in [kind for kind in order if kind in self.kinds]:
             if re.search(WORDS[kind], text):
@@ -146,6 +151,8 @@ class Names:
 def measured(account, names, which):
     """Shares of prony's rows by class, idle taken out; the share that the rows add up to; rows as text by class."""
     table, total, idle, texts = {}, 0.0, 0.0, {}
+    # Where requests limit and no core, what they do is what limits: the rows are those of a request's time.
+    which = "latency" if account.get("unit") == "requests" else which
     for row in account.get("rows", []):
         share = row["share"]
         total += share

@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod clock;
 mod error;
 pub mod ethtool;
+pub mod memory;
 pub mod namespace;
 pub mod pidfd;
 pub mod procfs;

@@ -19,6 +19,7 @@ pub mod environment;
 pub mod error;
 pub mod fields;
 pub mod full;
+pub mod goroutines;
 pub mod jvm;
 pub mod listen;
 pub mod memory;

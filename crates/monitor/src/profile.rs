@@ -134,6 +134,7 @@ fn name(kind: ProfileKind) -> &'static str {
     match kind {
         ProfileKind::OnCpu => "profile on CPU",
         ProfileKind::OffCpu => "profile off CPU",
+        ProfileKind::Tasks => "profile of tasks",
     }
 }
 
@@ -271,7 +272,9 @@ impl Profiler {
                 continue;
             }
             match self.config.kind {
-                ProfileKind::OnCpu => folder.add(&sample, kept.scale, kept.scale, None),
+                ProfileKind::OnCpu | ProfileKind::Tasks => {
+                    folder.add(&sample, kept.scale, kept.scale, None);
+                }
                 ProfileKind::OffCpu => {
                     let ended = self.owners.ended(sample.tid);
                     if let Some(wait) = waits.after(sample.tid, sample.time, ended) {

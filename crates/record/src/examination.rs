@@ -469,6 +469,8 @@ pub enum ProfileKind {
     OnCpu,
     /// Nanoseconds off the CPU.
     OffCpu,
+    /// Times that a task of the runtime (a goroutine) was seen: waiting, ready or running.
+    Tasks,
 }
 
 /// Folded stacks.
@@ -506,7 +508,7 @@ pub struct Stack {
     pub target: String,
     /// Process.
     pub pid: i32,
-    /// Thread's name.
+    /// Thread's name; of a task, what it did in the runtime's own words: `sync.Mutex.Lock`, `sleep`, `runnable`.
     pub thread: String,
     /// Indices into [`Profile::frames`], root first.
     pub frames: Vec<u32>,

@@ -35,7 +35,8 @@ pub use run::{
 };
 pub use series::{Kind, Series, Unavailable};
 pub use turns::{
-    Place, PlaceSamples, PlaceTime, Stalls, TargetTurns, ThreadTime, TurnAccount, TurnTail, Turns,
+    Place, PlaceSamples, PlaceTime, Stalls, TargetTurns, TaskSamples, TaskSeen, ThreadTime,
+    TurnAccount, TurnTail, Turns,
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};

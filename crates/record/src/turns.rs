@@ -85,6 +85,9 @@ pub struct TurnAccount {
     /// Samples of the CPU that fell into places where a thread ran.
     #[serde(default)]
     pub cpu_samples: Vec<PlaceSamples>,
+    /// What the tasks of the runtime did meanwhile; `None` where they were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<TaskSamples>,
 }
 
 /// The slowest turns.
@@ -150,7 +153,7 @@ pub enum Place {
     /// Between the first and the last write, waiting until more could be sent.
     Sending,
     /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server. `detail` is `rest
-    /// of the request` while the client had not sent all of it; the waker is `timer` where its event loop slept and a
+    /// of the request` while the client had not sent all of it, `not yet read` while nobody had read any of it; the waker is `timer` where its event loop slept and a
     /// timer ended that.
     Hidden,
     /// The thread had nothing to do; only in the time of threads.
@@ -176,6 +179,31 @@ pub struct PlaceTime {
     /// Turns that had a part of their time here.
     pub turns: u64,
     pub total_ns: u64,
+}
+
+/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part of
+/// the hidden turns that the account's are. A mean number of tasks is a sum over the looks' number (Little's law).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskSamples {
+    /// Looks that were taken.
+    pub looks: u64,
+    /// Turns of the account that were hidden or between two writes ([`Place::Sending`]), summed over the looks.
+    pub hidden: f64,
+    /// Turns that a thread was seen to run for, or to be ready for.
+    pub running: f64,
+    /// Turns whose thread was seen to be blocked in a system call.
+    pub blocked: f64,
+    /// Most seen first.
+    pub seen: Vec<TaskSeen>,
+}
+
+/// Tasks with one stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskSeen {
+    /// Index into the stacks of the pass' profile of tasks.
+    pub stack: u32,
+    /// Tasks that were seen with it, summed over the looks.
+    pub tasks: f64,
 }
 
 /// Samples of the on-CPU profile of the same window that fell on turns.

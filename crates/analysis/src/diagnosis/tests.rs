@@ -628,6 +628,7 @@ fn first(record: &TrialRecord) -> Finding {
 /// The record with stacks of a server's own work, and with turns that were on the CPU.
 fn accounted(mut trial: TrialRecord) -> TrialRecord {
     let turns = record::TurnAccount {
+        tasks: None,
         turns: 1_000,
         total_ns: 1_000_000,
         places: vec![record::PlaceTime {

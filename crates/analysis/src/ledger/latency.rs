@@ -5,6 +5,7 @@
 //! server's own account, however many servers stand behind each other.
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::tasks::{TaskCase, profile_of};
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
@@ -19,6 +20,8 @@ const DEEPEST: usize = 6;
 const FEWEST_SAMPLES: u64 = 30;
 /// What hidden time is called while the client still sends its request.
 const REST_OF_REQUEST: &str = "rest of the request";
+/// What it is called until somebody reads the request.
+const NOT_READ: &str = "not yet read";
 /// Threads that have nothing to do for a larger share of their time are not what limits.
 const MOSTLY_BUSY: f64 = 0.1;
 /// Parts that stand for themselves, however small.
@@ -261,7 +264,14 @@ impl LatencyCase<'_> {
         };
         let ran = self.ran(turns, account);
         let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
+        let told = self.of_tasks(turns, account);
+        if let Some(parts) = &told {
+            add(parts.clone());
+        }
         for place in &account.places {
+            if told.is_some() && (is_hidden(place) || place.place == Place::Sending) {
+                continue;
+            }
             if place.place == Place::Upstream
                 && depth < DEEPEST
                 && self.traced_at(turns, &place.detail).is_some()
@@ -280,6 +290,53 @@ impl LatencyCase<'_> {
             add(self.behind(turns, address, ns, which, depth));
         }
         parts.into_values().collect()
+    }
+
+    /// Shares of the time of a target's requests by kind of what its tasks did.
+    pub(super) fn task_shares(&self, target: &str) -> Option<BTreeMap<String, f64>> {
+        let turns = self.turns_of(target)?;
+        let parts = self.of_tasks(turns, &turns.account)?;
+        let total_ns = turns.account.total_ns.max(1) as f64;
+        let mut shares = BTreeMap::new();
+        for part in parts {
+            *shares.entry(part.kind).or_default() += part.ns / total_ns;
+        }
+        Some(shares)
+    }
+
+    /// Hidden time by what the tasks of the runtime were seen to do.
+    fn of_tasks(&self, turns: &TargetTurns, account: &TurnAccount) -> Option<Vec<Part>> {
+        let samples = account.tasks.as_ref()?;
+        let hidden = account.places.iter().filter(|place| is_hidden(place));
+        let hidden_ns = hidden.map(|place| place.total_ns as f64).sum();
+        let profiles = &self.examination.profiles;
+        let program = super::rate::program(Some(self.examination), &turns.target);
+        let sending = account.places.iter().filter(|p| p.place == Place::Sending);
+        let case = TaskCase {
+            target: &turns.target,
+            program: &program,
+            samples,
+            account,
+            one_in: self.turns.sampled_one_in,
+            window_ns: self.turns.window_ns as f64,
+            tasks: profile_of(profiles)?,
+            on_cpu: profiles.iter().rev().find(|p| p.kind == ProfileKind::OnCpu),
+        };
+        let sending_ns = sending.map(|place| place.total_ns as f64).sum();
+        let parts = case
+            .divide(hidden_ns, sending_ns)?
+            .into_iter()
+            .map(|part| Part {
+                kind: part.kind,
+                label: part.label,
+                place: part.place,
+                own: part.own,
+                ran: part.ran,
+                server: String::new(),
+                ns: part.ns,
+                largest: part.ns,
+            });
+        Some(parts.collect())
     }
 
     /// What ran in the places where a thread ran, by the samples that fell there.
@@ -402,6 +459,8 @@ impl LatencyCase<'_> {
     /// Kind, words, and whether it is the server's own work.
     fn words(&self, turns: &TargetTurns, place: &PlaceTime) -> (&'static str, String, bool) {
         let woken = match place.waker.as_str() {
+            // A device is done by whichever interrupt or thread of the kernel comes by.
+            _ if matches!(place.detail.as_str(), "disk" | "sync" | "page") => String::new(),
             "" => String::new(),
             waker => format!(", woken by {waker}"),
         };
@@ -464,6 +523,11 @@ impl LatencyCase<'_> {
                 "sending",
                 "sending, until the client takes more".to_owned(),
                 false,
+            ),
+            Place::Hidden if detail == NOT_READ => (
+                "other_turns",
+                "not yet read, while the process is at other requests".to_owned(),
+                true,
             ),
             Place::Hidden if place.waker == "timer" => (
                 "sleep",
@@ -552,6 +616,11 @@ impl LatencyCase<'_> {
             .then(|| names.join(" < "))
             .or(module.map(str::to_owned))
     }
+}
+
+/// In the process, and nothing is known of it but that.
+fn is_hidden(place: &PlaceTime) -> bool {
+    place.place == Place::Hidden && place.detail.is_empty()
 }
 
 /// Small parts of one server become one, so that its whole share stays told.

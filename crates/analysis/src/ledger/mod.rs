@@ -11,6 +11,7 @@ mod cpu;
 mod label;
 mod latency;
 mod rate;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -102,8 +103,17 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     seen.then_some(ledger)
 }
 
-/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
-/// loop
+/// Shares of the time of a target's requests that its runtime's tasks spent at kinds of rows; `None` where they were not
+/// looked at.
+pub(crate) fn task_shares(
+    examination: &Examination,
+    target: &str,
+) -> Option<BTreeMap<String, f64>> {
+    let turns = examination.turns.as_ref()?;
+    LatencyCase { turns, examination }.task_shares(target)
+}
+
+/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed loop
 /// the next comes when one is done (Little's law). `None` where their number is not known.
 fn standing(latency: &Account) -> Option<Account> {
     Some(Account {
@@ -142,6 +152,18 @@ impl LedgerCase<'_> {
         Some(LatencyCase { turns, examination })
     }
 
+    /// Why the goroutines of a target could not be read.
+    fn unread_tasks(&self, target: &str) -> Option<String> {
+        let turns = self.examination?.turns.as_ref()?;
+        let what = format!("what the goroutines of {target} wait for");
+        let gap = turns.unavailable.iter().find(|gap| gap.what == what)?;
+        let remedy = match gap.remedy.as_str() {
+            "" => String::new(),
+            remedy => format!("; {remedy}"),
+        };
+        Some(format!("{what}: {}{remedy}", gap.reason))
+    }
+
     /// Rows that a runtime hides, with what would make them visible.
     fn unnamed(&self, ledger: &Ledger) -> Vec<String> {
         let latencies = ledger.servers.iter().map(|s| s.latency.as_ref());
@@ -174,6 +196,7 @@ impl LedgerCase<'_> {
                         "the runtime's own map for perf (/tmp/perf-PID.map)"
                     }
                     ("hidden", "go") => {
+                        gaps.extend(self.unread_tasks(&account.target));
                         "/debug/pprof/mutex and /debug/pprof/block of the program (runtime.SetBlockProfileRate)"
                     }
                     ("hidden", "java" | "tomcat") => "jcmd PID Thread.print while it is loaded",

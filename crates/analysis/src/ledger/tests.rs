@@ -299,6 +299,7 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
         target: name.to_owned(),
         connections: 10,
         account: TurnAccount {
+            tasks: None,
             turns: 100,
             total_ns,
             places,
@@ -507,6 +508,7 @@ fn threads_that_hardly_rest_are_what_limits() {
                     place(Place::Blocked, "sync", 2_000_000 - idle),
                 ],
                 cpu_samples: Vec::new(),
+                tasks: None,
             },
         });
         let case = LatencyCase {

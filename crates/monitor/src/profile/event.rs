@@ -215,7 +215,8 @@ fn attributes(kind: ProfileKind, hz: u32, ring_bytes: usize) -> sys::perf_event_
         ..Default::default()
     };
     attr.config = match kind {
-        ProfileKind::OnCpu => sys::PERF_COUNT_SW_CPU_CLOCK.into(),
+        // Tasks are looked at in memory (`goroutines`); no event is one of them.
+        ProfileKind::OnCpu | ProfileKind::Tasks => sys::PERF_COUNT_SW_CPU_CLOCK.into(),
         ProfileKind::OffCpu => sys::PERF_COUNT_SW_CONTEXT_SWITCHES.into(),
     };
     if kind == ProfileKind::OffCpu && hz == 0 {

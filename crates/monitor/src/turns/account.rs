@@ -5,6 +5,7 @@
 //! requests that were open is shared out by how many upstream turns were open at each moment: each single row may be
 //! another request's, their sum is right (Little's law).
 
+use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle};
 use super::sockets::{Loose, NONE, Sockets, Turn};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
@@ -36,6 +37,8 @@ const LEAST_PERIOD_BURSTS: u64 = 3;
 const MOST_ROWS: usize = 80;
 /// Waits with a stack that tell where others alike waited.
 const LEAST_SAMPLED_WAITS: u64 = 20;
+/// Of a time that is shared out, so much stands for a moment, ns.
+const MOMENT_NS: u64 = 10_000;
 /// Peers that hidden time is shared out to by name.
 const MOST_SHARED_PEERS: usize = 8;
 
@@ -75,9 +78,8 @@ impl Traced {
         scene.full = (0..self.targets.len())
             .map(|target| busy_times(&self, &scene, &threads, target))
             .collect();
-        let targets = (0..self.targets.len()).map(|target| {
-            Accountant::new(&self, &scene, &names, &threads, target).account(&stacks.samples)
-        });
+        let targets = (0..self.targets.len())
+            .map(|target| Accountant::new(&self, &scene, &names, &threads, target).account(stacks));
         Turns {
             window_ns: self.window_ns(),
             sampled_one_in: self.one_in,
@@ -225,7 +227,8 @@ impl<'a> Accountant<'a> {
         &self.scene.sockets.turns[index as usize]
     }
 
-    fn account(&self, samples: &[Located]) -> TargetTurns {
+    fn account(&self, stacks: &Stacks) -> TargetTurns {
+        let (samples, looks) = (&stacks.samples[..], self.looks(stacks));
         let counts = self.scene.sockets.counts[self.target].clone();
         let mut lengths = Histogram::new();
         let mut connections = BTreeSet::new();
@@ -240,8 +243,8 @@ impl<'a> Accountant<'a> {
         TargetTurns {
             target: self.traced.targets[self.target].clone(),
             connections: connections.len() as u64,
-            account: self.sum(&self.turns, samples),
-            tail: self.tail(&lengths, samples),
+            account: self.sum(&self.turns, samples, &looks),
+            tail: self.tail(&lengths, samples, &looks),
             stalls: self.stalls(&lengths),
             threads: self.thread_time(samples),
             lengths: (lengths.count() > 0).then_some(lengths),
@@ -254,7 +257,48 @@ impl<'a> Accountant<'a> {
         }
     }
 
-    fn tail(&self, lengths: &Histogram, samples: &[Located]) -> Option<TurnTail> {
+    /// The looks at this target's tasks, and what its turns did then.
+    fn looks<'s>(&self, stacks: &'s Stacks) -> Looks<'s> {
+        let of = &self.traced.targets[self.target];
+        let looks = stacks.looks.iter().filter(|look| look.target == *of);
+        let lengths = self.turns.iter().map(|&index| {
+            let turn = self.turn(index);
+            turn.end - turn.arrived
+        });
+        let mean_ns = lengths.sum::<u64>() / (self.turns.len() as u64).max(1);
+        let window = (self.traced.from_ns, self.traced.to_ns);
+        let mut looks = Looks::within(looks.collect(), window, mean_ns, self.traced.one_in);
+        looks.all = self.at_looks(&looks, &self.turns);
+        looks
+    }
+
+    /// How many of the turns were where at each look.
+    fn at_looks(&self, looks: &Looks<'_>, turns: &[u32]) -> Vec<AtLook> {
+        let mut all = vec![AtLook::default(); looks.looks.len()];
+        if all.is_empty() {
+            return all;
+        }
+        for &index in turns {
+            self.scene.walk(index, &mut |row, from, to| {
+                let first = looks.looks.partition_point(|look| look.at_ns < from);
+                let seen = looks.looks[first..].iter().zip(&mut all[first..]);
+                for (look, at) in seen.take_while(|(look, _)| look.at_ns < to) {
+                    let until = to.min(look.at_ns + MOMENT_NS);
+                    self.shares.split(row, look.at_ns, until, &mut |row, ns| {
+                        at.add(&row, ns as f64 / (until - look.at_ns) as f64);
+                    });
+                }
+            });
+        }
+        all
+    }
+
+    fn tail(
+        &self,
+        lengths: &Histogram,
+        samples: &[Located],
+        looks: &Looks<'_>,
+    ) -> Option<TurnTail> {
         let least = LEAST_TAIL_TURNS as f64 / lengths.count().max(1) as f64;
         if least > MOST_OF_TURNS {
             return None;
@@ -276,7 +320,7 @@ impl<'a> Accountant<'a> {
             from_ns,
             bursts,
             period_ns: period,
-            account: self.sum(&slow, samples),
+            account: self.sum(&slow, samples, looks),
         })
     }
 
@@ -308,7 +352,7 @@ impl<'a> Accountant<'a> {
         })
     }
 
-    fn sum(&self, turns: &[u32], samples: &[Located]) -> TurnAccount {
+    fn sum(&self, turns: &[u32], samples: &[Located], looks: &Looks<'_>) -> TurnAccount {
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut total_ns = 0;
         let mut one: Vec<(Row, u64)> = Vec::new();
@@ -330,6 +374,7 @@ impl<'a> Accountant<'a> {
             total_ns,
             places: self.places(rows),
             cpu_samples: self.samples(turns, samples),
+            tasks: looks.tasks(&self.at_looks(looks, turns)),
         }
     }
 
@@ -371,6 +416,7 @@ impl<'a> Accountant<'a> {
                 total_ns,
                 places: self.places(rows),
                 cpu_samples: ran.collect(),
+                tasks: None,
             },
         })
     }
@@ -705,5 +751,5 @@ impl Shares {
 }
 
 fn is_hidden(row: &Row) -> bool {
-    row.place == Place::Hidden
+    row.place == Place::Hidden && row.detail == 0
 }

@@ -16,6 +16,7 @@
 //! period once three came, so a period of a third of the window is the longest that is named.
 
 mod account;
+mod looks;
 mod pieces;
 mod sockets;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod wire;
 
 pub use trace::{TraceConfig, Tracer};
 
+use crate::goroutines::TaskLook;
 use record::{ProbeCost, Unavailable};
 use std::collections::{HashMap, HashSet};
 use wire::Event;
@@ -50,6 +52,8 @@ pub struct Stacks {
     pub waits: Vec<Located>,
     /// Of the on-CPU profile.
     pub samples: Vec<Located>,
+    /// Of the profile of tasks.
+    pub looks: Vec<TaskLook>,
 }
 
 /// A trace that has ended.

@@ -49,6 +49,7 @@ pub(super) struct Words {
     /// Waits for their answers.
     answers: Vec<u32>,
     pub rest_of_request: u32,
+    pub not_read: u32,
     pub timer: u32,
     kinds: HashMap<&'static str, u32>,
 }
@@ -80,6 +81,7 @@ impl Words {
                 .map(|peer| names.id(&format!("upstream {peer}")))
                 .collect(),
             rest_of_request: names.id("rest of the request"),
+            not_read: names.id("not yet read"),
             timer: names.id("timer"),
             kinds: kinds.into_iter().collect(),
         }
@@ -197,11 +199,11 @@ impl<'a> Scene<'a> {
             let row = if piece.idle {
                 Row::at(Place::WakeUp)
             } else if !pinned && piece.owner != index && piece.owner != NONE {
-                Row::at(if self.all_busy(turn, begin, end) {
-                    Place::NoFreeThread
+                if self.all_busy(turn, begin, end) {
+                    Row::at(Place::NoFreeThread)
                 } else {
-                    Place::Hidden
-                })
+                    Row::with(Place::Hidden, self.words.not_read)
+                }
             } else {
                 self.of_queued(piece, index)
             };

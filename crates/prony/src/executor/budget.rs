@@ -14,6 +14,8 @@ const SAMPLE_NS: f64 = 13_000.0;
 const MONITORS: f64 = 0.3;
 /// Share that the on-CPU profile may take.
 const ON_CPU: f64 = 0.25;
+/// Share that looking at goroutines may take.
+const TASKS: f64 = 0.2;
 
 /// The budget and what was taken of it.
 #[derive(Clone, Debug)]
@@ -50,6 +52,11 @@ impl Budget {
     /// Share of one core that the monitors may take.
     pub fn monitors(&self) -> f64 {
         self.cores() * MONITORS
+    }
+
+    /// Share of one core that looking at goroutines may take.
+    pub fn tasks(&self) -> f64 {
+        self.cores() * TASKS
     }
 
     /// Samples per second and CPU of an on-CPU profile that takes its part, at most `wanted`.

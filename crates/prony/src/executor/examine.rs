@@ -10,6 +10,7 @@
 
 use super::drive::{Instrumentation, drive};
 use crate::terminal::Progress;
+use monitor::goroutines::{EndedTasks, TaskConfig, TaskReader};
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
@@ -48,6 +49,9 @@ const TURNS_CONNECTIONS: u32 = 16;
 const TURNS_HZ: u32 = 499;
 /// Stacks of threads that leave a CPU, per second and CPU, in the turn trace.
 const TURNS_WAITS_HZ: u32 = 999;
+
+/// Share of a core that looking at goroutines may take in the turn trace.
+const TURNS_TASKS: f64 = 0.03;
 
 /// What an examination works with.
 pub struct Examiner<'a> {
@@ -214,7 +218,14 @@ impl Examiner<'_> {
         };
         let load = Load::prepare(&spec)?;
         let one_in = followed_one_in(rate_per_s, spec.connections);
-        let tracing = Tracing::start(servers, self.best_tier, one_in, TURNS_HZ, TURNS_WAITS_HZ);
+        let tracing = Tracing::start(
+            servers,
+            self.best_tier,
+            one_in,
+            TURNS_HZ,
+            TURNS_WAITS_HZ,
+            TURNS_TASKS,
+        );
         let interrupted = self.interrupted;
         let driven = drive(
             load,
@@ -244,6 +255,8 @@ pub(super) struct Tracing {
     off_cpu: Result<Profiler, Unavailable>,
     /// Only with turns that its samples could fall on.
     on_cpu: Option<Result<Profiler, Unavailable>>,
+    /// Where a target has goroutines, and turns to join them with.
+    tasks: Option<Result<TaskReader, Unavailable>>,
 }
 
 impl Tracing {
@@ -254,6 +267,7 @@ impl Tracing {
         one_in: u32,
         hz: u32,
         waits_hz: u32,
+        tasks_share: f64,
     ) -> Self {
         let profiler = |kind, hz| Profiler::start(&profile_config(servers, kind, hz));
         let tracer = if best_tier >= Tier::Ebpf {
@@ -273,6 +287,10 @@ impl Tracing {
         Self {
             off_cpu: profiler(ProfileKind::OffCpu, waits_hz),
             on_cpu: tracer.is_ok().then(|| profiler(ProfileKind::OnCpu, hz)),
+            tasks: tracer
+                .is_ok()
+                .then(|| tasks(servers, tasks_share))
+                .flatten(),
             tracer,
         }
     }
@@ -283,8 +301,18 @@ impl Tracing {
             traced: self.tracer.map(Tracer::stop),
             off_cpu: self.off_cpu.map(Profiler::end),
             on_cpu: self.on_cpu.map(|profiler| profiler.map(Profiler::end)),
+            tasks: self.tasks.map(|reader| reader.map(TaskReader::end)),
         }
     }
+}
+
+/// Begins to look at goroutines; `None` where no target has any.
+fn tasks(servers: &[Server], share: f64) -> Option<Result<TaskReader, Unavailable>> {
+    let config = TaskConfig {
+        targets: probe_targets(servers),
+        share,
+    };
+    TaskReader::start(&config).transpose()
 }
 
 /// A trace that has ended, before its stacks are followed.
@@ -292,6 +320,7 @@ pub(super) struct EndedTracing {
     traced: Result<Traced, Unavailable>,
     off_cpu: Result<EndedProfile, Unavailable>,
     on_cpu: Option<Result<EndedProfile, Unavailable>>,
+    tasks: Option<Result<EndedTasks, Unavailable>>,
 }
 
 impl EndedTracing {
@@ -327,11 +356,32 @@ impl EndedTracing {
             }
             None => Vec::new(),
         });
-        let stacks = Stacks { waits, samples };
+        let mut unread = Vec::new();
+        let looks = match self.tasks {
+            Some(Ok(ended)) => {
+                let tasks = ended.fold();
+                unread = tasks.unavailable.clone();
+                brought.unavailable.extend(tasks.unavailable);
+                brought.profiles.push(tasks.profile);
+                costs.push(tasks.cost);
+                tasks.looks
+            }
+            Some(Err(gap)) => {
+                brought.unavailable.push(gap);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let stacks = Stacks {
+            waits,
+            samples,
+            looks,
+        };
         match self.traced {
             Ok(traced) => {
                 let mut turns = traced.account(&stacks);
                 turns.cost.extend(costs);
+                turns.unavailable.extend(unread);
                 brought.turns = Some(turns);
             }
             Err(gap) => brought.unavailable.push(gap),

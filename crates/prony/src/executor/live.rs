@@ -315,7 +315,14 @@ impl<'a> Live<'a> {
         if time < TURNS_TIME {
             budget.note(format!("turns for {time} instead of {TURNS_TIME}"));
         }
-        let tracing = Tracing::start(servers, self.best_tier, one_in, on_cpu_hz, hz);
+        let tracing = Tracing::start(
+            servers,
+            self.best_tier,
+            one_in,
+            on_cpu_hz,
+            hz,
+            budget.tasks(),
+        );
         let from = linux::clock::process_cpu_ns();
         self.wait("turns", time, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns

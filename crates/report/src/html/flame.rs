@@ -215,7 +215,7 @@ fn amount(tree: &Tree, node: &Node) -> String {
     }
     let weight = (before * tree.totals[0] as f64).round() as u64;
     match tree.kind {
-        ProfileKind::OnCpu => {
+        ProfileKind::OnCpu | ProfileKind::Tasks => {
             let samples = words::plural(weight, "sample");
             format!("{}, {samples}", words::percent(before))
         }

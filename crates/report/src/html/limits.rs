@@ -286,7 +286,7 @@ pub fn limits(
 /// last. Returns how many each cell lost.
 fn keep_most_telling(sources: &mut [Vec<GraphSource>]) -> Vec<usize> {
     let most = FRAMES_OF_PAGE / FRAMES_AT_LEAST;
-    let rank = |g: &GraphSource| (g.after.kind == ProfileKind::OffCpu, g.before.is_some());
+    let rank = |g: &GraphSource| (g.after.kind != ProfileKind::OnCpu, g.before.is_some());
     let mut ranks: Vec<_> = sources.iter().flatten().map(rank).collect();
     ranks.sort_unstable();
     let Some(last) = ranks.get(most).copied() else {
@@ -720,6 +720,10 @@ fn graph_view(id: &str, source: &GraphSource, frames: usize) -> Option<GraphView
     let title = match (source.after.kind, before) {
         (ProfileKind::OnCpu, None) => "On the CPU".to_owned(),
         (ProfileKind::OffCpu, None) => "Off the CPU".to_owned(),
+        (ProfileKind::Tasks, None) => "Goroutines, waiting or running".to_owned(),
+        (ProfileKind::Tasks, Some((_, levels, trial))) => {
+            format!("Goroutines, waiting or running, compared with {levels} (trial {trial})")
+        }
         (ProfileKind::OnCpu, Some((_, levels, trial))) => {
             format!("On the CPU, compared with {levels} (trial {trial})")
         }
@@ -743,6 +747,10 @@ fn graph_view(id: &str, source: &GraphSource, frames: usize) -> Option<GraphView
             match p.kind {
                 ProfileKind::OnCpu => format!(
                     "{} samples{hz}, {root} followed to their root{lost}",
+                    words::count(p.samples)
+                ),
+                ProfileKind::Tasks => format!(
+                    "{} times that a goroutine was seen{lost}",
                     words::count(p.samples)
                 ),
                 ProfileKind::OffCpu => format!("{root} of the waits followed to their root{lost}"),

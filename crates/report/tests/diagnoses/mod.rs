@@ -746,7 +746,7 @@ const OFF_CPU: [(&str, &str, u64, u64); 3] = [
 fn profile(kind: ProfileKind, before: bool) -> Profile {
     let lines: &[(&str, &str, u64, u64)] = match kind {
         ProfileKind::OnCpu => &ON_CPU,
-        ProfileKind::OffCpu => &OFF_CPU,
+        ProfileKind::OffCpu | ProfileKind::Tasks => &OFF_CPU,
     };
     let mut frames: Vec<Frame> = Vec::new();
     let mut index = |text: &str| {

@@ -18,6 +18,7 @@ mod profile;
 mod resources;
 mod service;
 mod socket;
+mod tasks;
 mod traffic;
 mod turns;
 mod upstream;
@@ -65,6 +66,7 @@ pub(crate) fn extract(material: &Material<'_>) -> FactSet {
         resources::extract(material, sheet);
         turns::extract(material, sheet);
         profile::extract(material, sheet);
+        tasks::extract(material, sheet, target);
         config::extract(material, sheet, index == 0);
     }
     // Looks at the facts of the peers' targets, so it comes last.
