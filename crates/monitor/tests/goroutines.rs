@@ -1,5 +1,11 @@
 //! The reader of goroutines against real Go programs.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, in its helpers too"
+)]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says why")]
+
 use monitor::goroutines::{TaskConfig, TaskLook, TaskReader, Tasks};
 use monitor::probe::ProbeTarget;
 use record::Unavailable;

@@ -153,7 +153,8 @@ pub enum Place {
     /// Between the first and the last write, waiting until more could be sent.
     Sending,
     /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server. `detail` is `rest
-    /// of the request` while the client had not sent all of it, `not yet read` while nobody had read any of it; the waker is `timer` where its event loop slept and a
+    /// of the request` while the client had not sent all of it, `not yet read` while nobody had read any of it; the
+    /// waker is `timer` where its event loop slept and a
     /// timer ended that.
     Hidden,
     /// The thread had nothing to do; only in the time of threads.
@@ -181,7 +182,8 @@ pub struct PlaceTime {
     pub total_ns: u64,
 }
 
-/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part of
+/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part
+/// of
 /// the hidden turns that the account's are. A mean number of tasks is a sum over the looks' number (Little's law).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskSamples {

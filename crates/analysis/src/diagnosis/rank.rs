@@ -358,6 +358,8 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
     }
     // The part of the limit that its kind of gain can be taken from.
     let (part, floor) = match cause.explains {
+        // What others take of its cores is no part of what the server uses.
+        Explains::Cpu if cause.rows.iter().any(|row| row == "foreign") => (1.0, SMALL_WORK),
         Explains::Cpu => (busy(scene), SMALL_WORK),
         Explains::Wait if full(scene) => (idle(scene), SMALL_WORK),
         Explains::Wait => (1.0, SMALL_WORK),

@@ -103,8 +103,8 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     seen.then_some(ledger)
 }
 
-/// Shares of the time of a target's requests that its runtime's tasks spent at kinds of rows; `None` where they were not
-/// looked at.
+/// Shares of the time of a target's requests that its runtime's tasks spent at kinds of rows; `None` where they were
+/// not looked at.
 pub(crate) fn task_shares(
     examination: &Examination,
     target: &str,
@@ -113,8 +113,8 @@ pub(crate) fn task_shares(
     LatencyCase { turns, examination }.task_shares(target)
 }
 
-/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed loop
-/// the next comes when one is done (Little's law). `None` where their number is not known.
+/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
+/// loop the next comes when one is done (Little's law). `None` where their number is not known.
 fn standing(latency: &Account) -> Option<Account> {
     Some(Account {
         of: "the time of the requests in the server, none of whose CPU was full".to_owned(),

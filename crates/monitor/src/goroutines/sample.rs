@@ -79,12 +79,15 @@ struct Raw {
     pcs: Vec<u64>,
 }
 
+/// What one look saw: when, the target, stacks with their numbers.
+type Look = (u64, usize, Vec<(u32, u32)>);
+
 #[derive(Debug, Default)]
 struct Collected {
     processes: Vec<Process>,
     stacks: Vec<Raw>,
-    /// By time: target, stacks with numbers.
-    looks: Vec<(u64, usize, Vec<(u32, u32)>)>,
+    /// By time.
+    looks: Vec<Look>,
     seen: u64,
     cpu_ns: u64,
     failed: Option<String>,

@@ -22,6 +22,7 @@ fn pc(name: &str) -> u64 {
 }
 
 /// A runtime in this process: its goroutines with their stacks.
+#[allow(clippy::vec_box, reason = "addresses of the boxes are what is read")]
 struct Runtime {
     goroutines: Vec<Box<[u64; 64]>>,
     list: Vec<u64>,
@@ -149,9 +150,12 @@ fn a_sleep_that_is_over_is_one_for_a_thread() {
     }
 }
 
+/// What makes a goroutine's memory impossible.
+type Spoil = fn(&mut [u64; 64], Layout);
+
 #[test]
 fn what_does_not_fit_together_is_torn_and_never_believed() {
-    let spoil: [(&str, fn(&mut [u64; 64], Layout)); 5] = [
+    let spoil: [(&str, Spoil); 5] = [
         ("status", |g, layout| g[layout.status / 8] = 77),
         ("reason", |g, layout| g[layout.reason / 8] = 200),
         ("no stack", |g, _| g[0] = 0),

@@ -1,7 +1,7 @@
 //! What the requests of a server wait for inside its runtime, by looks at its tasks (goroutines).
 //!
-//! The time is that which no thread shows; the ledger divides it (`ledger/tasks.rs`), and here is its share at locks, so
-//! that rules can ask for it as they ask for the waits of threads.
+//! The time is that which no thread shows; the ledger divides it (`ledger/tasks.rs`), and here is its share at locks,
+//! so that rules can ask for it as they ask for the waits of threads.
 
 use super::{Material, Sheet};
 
