@@ -922,7 +922,7 @@ mod tests {
         limit_req_zone $binary_remote_addr zone=r:1m rate=1r/s; limit_conn_zone $binary_remote_addr zone=c:1m;\n\
         limit_conn_zone $server_name zone=d:1m; access_log DIR/a.log; proxy_temp_file_write_size 16k;\n\
         upstream a { server 127.0.0.1:9; keepalive 1; keepalive_requests 5; }\n\
-        upstream b { server 127.0.0.1:9; keepalive 1; }\n\
+        upstream b { ip_hash; server 127.0.0.1:9; keepalive 1; }\n\
         server { listen 127.0.0.1:PORT backlog=1; limit_conn c 1; limit_conn d 2; limit_req zone=r; keepalive_timeout 0;\n\
         location / { proxy_pass http://a; proxy_buffers 8 4k; proxy_set_header Host x; proxy_buffering off; limit_rate 1k; }\n\
         location /b { proxy_pass http://b; proxy_busy_buffers_size 8k; proxy_set_header Connection close; }\n\
