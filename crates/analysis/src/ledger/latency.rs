@@ -30,7 +30,7 @@ const APART: usize = 7;
 /// window or a far network.
 const LONG_WAY_NS: f64 = 10e6;
 /// How the label of a part begins that ran on a CPU.
-const ON_CPU: &str = "on the CPU in ";
+pub(super) const ON_CPU: &str = "on the CPU in ";
 /// Where the rows of requests and of threads are from.
 const SOURCE: &str =
     "turns: sk_data_ready, sock_recv_length, sock_send_length, sched_switch, sched_waking";
@@ -68,6 +68,22 @@ struct Part {
     ns: f64,
     /// The largest of what it was put together from, whose place stands for all.
     largest: f64,
+}
+
+impl Part {
+    /// Time that no turn has.
+    fn outside(kind: &str, label: String, own: bool, ns: f64) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            label,
+            place: String::new(),
+            own,
+            ran: false,
+            server: String::new(),
+            ns,
+            largest: ns,
+        }
+    }
 }
 
 impl LatencyCase<'_> {
@@ -114,16 +130,8 @@ impl LatencyCase<'_> {
             .map(|ns| ns * n - server_ns)
             .filter(|ns| *ns > 0.0);
         if let Some(ns) = beyond {
-            parts.push(Part {
-                kind: "client".to_owned(),
-                label: "the client and the path to it".to_owned(),
-                place: String::new(),
-                own: ns / n < LONG_WAY_NS,
-                ran: false,
-                server: String::new(),
-                ns,
-                largest: ns,
-            });
+            let label = "the client and the path to it".to_owned();
+            parts.push(Part::outside("client", label, ns / n < LONG_WAY_NS, ns));
         }
         parts.extend(client.and_then(|load| self.starved(load)));
         let total = total_ns(&parts);
@@ -159,16 +167,8 @@ impl LatencyCase<'_> {
         let ns = f64::from(connections) * self.turns.window_ns as f64
             / f64::from(self.turns.sampled_one_in.max(1));
         let of = crate::words::plural(u64::from(connections), "connection");
-        (connections > 0).then(|| Part {
-            kind: "unanswered".to_owned(),
-            label: format!("requests on {of} that got no answer at all"),
-            place: String::new(),
-            own: false,
-            ran: false,
-            server: String::new(),
-            ns,
-            largest: ns,
-        })
+        let label = format!("requests on {of} that got no answer at all");
+        (connections > 0).then(|| Part::outside("unanswered", label, false, ns))
     }
 
     /// Parts of `n` turns as rows, largest first.

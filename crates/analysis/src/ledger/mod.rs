@@ -25,7 +25,7 @@ use crate::observed::Observed;
 use latency::{LatencyCase, Which};
 use rate::{CpuCase, cpu_account};
 use record::Examination;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
@@ -57,13 +57,8 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
             None
         }
     };
-    let mut full: BTreeSet<&str> = BTreeSet::new();
     for target in [front].into_iter().chain(behind) {
-        let rate = case.rate(target).map(|(account, is_full)| {
-            full.extend(is_full.then_some(target.as_str()));
-            account
-        });
-        if let Some(account) = keep(rate, &mut ledger.not_visible) {
+        if let Some(account) = keep(case.rate(target), &mut ledger.not_visible) {
             ledger.cpu.insert(target.clone(), account);
         }
     }
@@ -71,8 +66,9 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     let by_clock = case.facts.view("").value("client.open_loop") == Some(1.0);
     let limiting = |cpu: &BTreeMap<String, Account>, target: &str, latency: Option<&Account>| {
         let cpu = || cpu.get(target).cloned();
-        if full.contains(target) {
-            return cpu();
+        let full = cpu().filter(|account| account.basis == Basis::Cpu);
+        if full.is_some() {
+            return full;
         }
         let of_requests = || latency.and_then(standing);
         let serving = case.turns().and_then(|turns| turns.serving(target));
@@ -125,7 +121,7 @@ fn standing(latency: &Account) -> Option<Account> {
 }
 
 impl LedgerCase<'_> {
-    fn rate(&self, target: &str) -> Result<(Account, bool), String> {
+    fn rate(&self, target: &str) -> Result<Account, String> {
         let observed = self
             .observed
             .ok_or("CPU: nothing was watched while it served")?;

@@ -31,8 +31,8 @@ pub(super) struct CpuCase<'a> {
     pub requests: Option<f64>,
 }
 
-/// The account of a target's CPU, and whether anything of it was full; or why there is none.
-pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<(Account, bool), String> {
+/// The account of a target's CPU, or why there is none.
+pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     let tasks: Vec<&TaskUse> = case
         .observed
         .tasks
@@ -68,8 +68,7 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<(Account, bool), String>
     }
     let program = program(case.examination, case.target);
     let parts = cpu_rows(profile, &stacks, &program);
-    let full = !matches!(scope, Scope::Used(_));
-    Ok((scope.account(case, &parts, samples), full))
+    Ok(scope.account(case, &parts, samples))
 }
 
 /// The on-CPU profile of the timing pass.

@@ -9,6 +9,7 @@
 mod tests;
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::latency::ON_CPU;
 use crate::diagnosis::work::frames;
 use record::{Place, Profile, ProfileKind, Stack, TaskSamples, TurnAccount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +255,7 @@ impl TaskCase<'_> {
         let plain = |tasks| {
             part(
                 "on_cpu",
-                format!("on the CPU in {}", self.target),
+                format!("{ON_CPU}{}", self.target),
                 String::new(),
                 tasks,
             )
@@ -301,7 +302,7 @@ impl TaskCase<'_> {
                 own: row.own,
                 ..part(
                     &row.kind,
-                    format!("on the CPU in {}: {}", self.target, row.label),
+                    format!("{ON_CPU}{}: {}", self.target, row.label),
                     row.place,
                     on_cpu * row.samples as f64 / all as f64,
                 )
