@@ -18,11 +18,11 @@ MOST_BAD = 0.01
 
 def load(options, case, state, place):
     """One load: rate, response times, CPU of the servers per request, share of failures."""
-    before = place.cpu_seconds()
+    before, front_before = place.cpu_seconds(), place.front_cpu_seconds()
     argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "load", place.url, "--json", "--warmup", "500ms",
             "-d", f"{int(options.seconds * 1000)}ms", *place.load]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=options.seconds + 60)
-    used = place.cpu_seconds() - before
+    used, front_used = place.cpu_seconds() - before, place.front_cpu_seconds() - front_before
     try:
         answer = json.loads(done.stdout)
     except ValueError:
@@ -38,6 +38,7 @@ def load(options, case, state, place):
         "p50_ms": times.get("p50", 0) / 1e6,
         "p99_ms": times.get("p99", 0) / 1e6,
         "cpu_us": used * 1e6 / completed,
+        "front_us": front_used * 1e6 / completed,
         "bad": (failed + bad) / max(requests["completed"] + failed, 1),
     }
 

@@ -475,6 +475,11 @@ class Lab(contextlib.ExitStack):
         below = descendants(os.getpid())
         return sum(seconds for pid, seconds in below.items() if pid not in self.neighbours)
 
+    def front_cpu_seconds(self):
+        """CPU time of the server that the URL names, with its own children."""
+        pid = self.children[-1].pid
+        return sum(s for p, _, s in processes() if p == pid) + sum(descendants(pid).values())
+
 
 def prepare(settings, privileged, group):
     """Runs in the child before its program: everything that needs root first."""

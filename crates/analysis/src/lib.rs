@@ -77,7 +77,9 @@ pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
-pub use predict::{Brought, Calibrated, Calibration, Held, Named, NextLimit, WhatIf, held};
+pub use predict::{
+    Brought, Calibrated, Calibration, Held, Learned, Named, NextLimit, WIDEST, WhatIf, held,
+};
 pub use proof::{
     Arm, BLOCKS, Blocks, EQUAL, Expected, FEWEST_BLOCKS, Mechanism, Metric, cut_short, prove,
     put_back, read_as_aa, status_after, turn,

@@ -101,6 +101,21 @@ impl FactSet {
         FactView { set: self, target }
     }
 
+    /// Numbers of a target whose names begin with a prefix, with the rest of the name.
+    pub(crate) fn beginning<'a>(
+        &'a self,
+        target: &'a str,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, f64)> {
+        let from = (target.to_owned(), prefix.to_owned());
+        let known = self.facts.range(from..);
+        let same =
+            known.take_while(move |((of, name), _)| of == target && name.starts_with(prefix));
+        same.filter_map(move |((_, name), fact)| {
+            Some((&name[prefix.len()..], fact.reading.value()?))
+        })
+    }
+
     fn find(&self, target: &str, name: &str) -> Option<&Fact> {
         let stored = self.facts.get(&(target.to_owned(), name.to_owned()));
         stored.or_else(|| {

@@ -1,16 +1,18 @@
-//! How often recorded cases were right: the width of a prediction, and what a score is worth as a confidence.
+//! How often recorded cases were right: what predictions took and missed, and what a score is worth as a confidence.
 //!
 //! ```text
 //! confidence   score of the rules -> share of recorded cases with such a score that were right (isotonic, Jeffreys)
-//! width        how far measured ratios lay outside of their rows -> what nine in ten stay within (split conformal)
+//! slope        what a change took, by kind of work / what its row promised, as logarithms (weighted median)
+//! width        how far measured ratios lay from that -> what nine in ten stay within (conformal)
 //! ```
 //! Both leave out the family of the server that is judged, so that what is said of an nginx was learned from others.
 //! The surprise: with too few recorded cases there is no number at all, and that is what is said then.
 //!
 //! Sources: B. Zadrozny, C. Elkan: Transforming Classifier Scores into Accurate Multiclass Probability Estimates, KDD
 //! 2002 (isotonic regression by pooling adjacent violators). L. Brown, T. Cai, A. DasGupta: Interval Estimation for a
-//! Binomial Proportion, Statistical Science 16(2), 2001 (Jeffreys). Y. Romano, E. Patterson, E. Candes: Conformalized
-//! Quantile Regression, NeurIPS 2019 (an interval that is widened by what others missed).
+//! Binomial Proportion, Statistical Science 16(2), 2001 (Jeffreys). V. Vovk, A. Gammerman, G. Shafer: Algorithmic
+//! Learning in a Random World, 2005, and R. Barber, E. Candes, A. Ramdas, R. Tibshirani: Predictive Inference with the
+//! Jackknife+, Annals of Statistics 49(1), 2021 (residuals of those that were left out).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,12 @@ use std::sync::OnceLock;
 
 /// Fewest cases of a bin of scores: fewer say nothing about a share.
 const FEWEST_OF_BIN: usize = 12;
+/// Fewest changes of a kind that have a width of their own: nine in ten of fewer are all.
+const FEWEST_CHANGES: usize = 9;
+/// Changes that an assumption is worth as much as.
+const LEANS: f64 = 3.0;
+/// A logarithm that is as good as no change: noise of a quiet load.
+const LITTLE: f64 = 0.03;
 /// Part of the measured ratios that an interval is to hold.
 const HELD: f64 = 0.9;
 
@@ -57,11 +65,17 @@ pub struct Named {
 pub struct Brought {
     /// Family of servers.
     pub family: String,
+    /// Name of the case that it was measured on.
+    #[serde(default)]
+    pub case: String,
     /// Name of the cause.
     pub cause: String,
+    /// What the change takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap` or `cores`.
+    #[serde(default)]
+    pub kind: String,
     /// Name of the metric.
     pub metric: String,
-    /// Predicted ratio when the row alone goes, and with its callers.
+    /// Ratio by the model alone, when the row goes, and with all that belongs to it.
     pub net: (f64, f64),
     /// Relative spread of the rate of the load that it was predicted from.
     pub noise: f64,
@@ -177,19 +191,69 @@ impl Calibration {
         pooled(bins)
     }
 
-    /// By how much, in units of `scale`, the logarithm of a measured ratio lies outside of its row at most nine times
-    /// in ten; negative where rows are wider than they need be. `None` with too few changes of this metric and of other
-    /// families.
-    pub(crate) fn widening(&self, metric: &str, left_out: &str) -> Option<Widening> {
-        let of_others = |b: &&Brought| b.family != left_out && b.metric == metric;
-        let others = self.brought.iter().filter(of_others);
-        let mut outside: Vec<f64> = others.map(Brought::outside).collect();
-        outside.sort_by(f64::total_cmp);
-        let n = outside.len();
+    /// What recorded changes that `of_others` chooses say of a kind of change; `None` with too few of this metric.
+    pub fn learned(
+        &self,
+        kind: &str,
+        metric: &str,
+        of_others: &dyn Fn(&Brought) -> bool,
+    ) -> Option<Learned> {
+        let same = |b: &&Brought| b.metric == metric && of_others(b);
+        let all: Vec<&Brought> = self.brought.iter().filter(same).collect();
+        let own = all.iter().filter(|b| b.kind == kind).count();
+        // Few of its kind have no width of their own: that of all kinds is told instead.
+        let wide = own < FEWEST_CHANGES;
+        let judged = all.iter().filter(|b| wide || b.kind == kind);
+        let mut missed: Vec<f64> = judged
+            .map(|b| {
+                let others: Vec<&Brought> = all
+                    .iter()
+                    .filter(|o| o.family != b.family)
+                    .copied()
+                    .collect();
+                b.missed(slope(&others, &b.kind))
+            })
+            .collect();
+        missed.sort_by(f64::total_cmp);
+        let n = missed.len();
         let rank = ((n + 1) as f64 * HELD).ceil() as usize;
-        let by = *outside.get(rank.checked_sub(1)?)?;
-        Some(Widening { by, changes: n })
+        let by = *missed.get(rank.checked_sub(1)?)?;
+        Some(Learned {
+            slope: slope(&all, kind),
+            by,
+            own,
+            changes: n,
+        })
     }
+}
+
+/// What changes of a kind took of what their rows promised, as logarithms; kinds with few changes lean on all, and all
+/// on 1: what the row says.
+fn slope(of: &[&Brought], kind: &str) -> f64 {
+    let own: Vec<&Brought> = of.iter().filter(|b| b.kind == kind).copied().collect();
+    let lean = |n: usize, found: f64, on: f64| {
+        let n = n as f64;
+        (n * found + LEANS * on) / (n + LEANS)
+    };
+    let all = lean(of.len(), middle(of), 1.0);
+    lean(own.len(), middle(&own), all)
+}
+
+/// The slope through the origin with the least sum of distances: the median of slopes, by what was promised.
+fn middle(of: &[&Brought]) -> f64 {
+    let promised = of.iter().map(|b| (b.promised(), b.measured.ln()));
+    let some = promised.filter(|(x, _)| x.abs() > LITTLE);
+    let mut slopes: Vec<(f64, f64)> = some.map(|(x, y)| (y / x, x.abs())).collect();
+    slopes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = slopes.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    for (slope, weight) in slopes {
+        below += weight;
+        if below >= half {
+            return slope;
+        }
+    }
+    1.0
 }
 
 /// Pools neighbours until the share that was right never falls with the score.
@@ -207,36 +271,56 @@ fn pooled(bins: Vec<Bin>) -> Vec<Bin> {
     rising
 }
 
-/// What makes a row an interval.
+/// What recorded changes say of one that is to be predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Widening {
-    /// In units of [`scale`].
+pub struct Learned {
+    /// What they took of what their rows promised, as logarithms.
+    slope: f64,
+    /// What nine in ten missed at most, in units of [`scale`].
     by: f64,
-    /// Measured changes that it comes from.
+    /// Changes of the same kind.
+    pub own: usize,
+    /// Changes that the width comes from.
     pub changes: usize,
 }
 
-impl Widening {
-    /// The interval around a row of ratios, which its point never leaves.
-    pub(crate) fn around(self, net: (f64, f64), point: f64, noise: f64) -> (f64, f64) {
-        let by = self.by * scale(net, noise);
-        let (low, high) = (net.0.min(net.1), net.0.max(net.1));
-        let (low, high) = ((low.ln() - by).exp(), (high.ln() + by).exp());
-        (low.min(point), high.max(point))
+impl Learned {
+    /// Ratio and its interval where a model says `row`, from a load with such noise.
+    pub fn of(&self, row: f64, noise: f64) -> (f64, (f64, f64)) {
+        let middle = self.slope * row.ln();
+        let by = self.by * scale(row.ln(), noise);
+        (middle.exp(), ((middle - by).exp(), (middle + by).exp()))
+    }
+
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        let few = if self.own < FEWEST_CHANGES {
+            ": too few of its own kind, so the width is that of all"
+        } else {
+            ""
+        };
+        format!(
+            "{} measured changes of this kind on other servers took x{:.2} of it (as logarithms); the interval holds \
+             nine in ten of {}{few}",
+            self.own, self.slope, self.changes
+        )
     }
 }
 
-/// Errors grow with what is predicted, and with the noise of the load that it is predicted from.
-fn scale(net: (f64, f64), noise: f64) -> f64 {
-    noise + net.0.ln().abs().max(net.1.ln().abs())
+/// Errors grow with what is promised, and with the noise of the load that it is predicted from.
+fn scale(promised: f64, noise: f64) -> f64 {
+    noise.max(LITTLE) + promised.abs()
 }
 
 impl Brought {
-    fn outside(&self) -> f64 {
-        let (low, high) = (self.net.0.min(self.net.1), self.net.0.max(self.net.1));
-        let measured = self.measured.ln();
-        let outside = (low.ln() - measured).max(measured - high.ln());
-        outside / scale(self.net, self.noise).max(1e-3)
+    /// Logarithm of the ratio by the model.
+    fn promised(&self) -> f64 {
+        self.net.1.ln()
+    }
+
+    fn missed(&self, slope: f64) -> f64 {
+        let by = self.measured.ln() - slope * self.promised();
+        by.abs() / scale(self.promised(), self.noise)
     }
 }
 
@@ -342,16 +426,16 @@ mod tests {
         assert!(found.frequency() < 0.99);
     }
 
-    fn changes(random: &mut Random, n: usize, error: f64) -> Vec<Brought> {
-        let change = |_| {
-            let gain = 0.05 + 0.9 * random.uniform();
-            let net = (1.0 - 0.8 * gain, 1.0 - gain);
-            let middle = (net.0 * net.1).sqrt();
-            let measured = middle * (error * random.normal() * middle.ln().abs()).exp();
+    fn changes(random: &mut Random, n: usize, kind: &str, slope: f64, error: f64) -> Vec<Brought> {
+        let families = ["a", "b", "c", "d", "e"];
+        let change = |i: usize| {
+            let row = 1.0 - (0.05 + 0.9 * random.uniform());
+            let off = error * random.normal() * (row.ln().abs() + LITTLE);
             Brought {
-                family: "nginx".to_owned(),
-                net,
-                measured,
+                family: families[i % families.len()].to_owned(),
+                kind: kind.to_owned(),
+                net: (row, row),
+                measured: (slope * row.ln() + off).exp(),
                 noise: 0.02,
                 ..Brought::default()
             }
@@ -366,24 +450,48 @@ mod tests {
             let (mut held, mut all) = (0, 0);
             for _ in 0..200 {
                 let calibration = Calibration {
-                    brought: changes(&mut random, 30, error),
+                    brought: changes(&mut random, 30, "row", 1.4, error),
                     ..Calibration::default()
                 };
-                let widening = calibration.widening("", "go").unwrap();
-                for new in changes(&mut random, 20, error) {
-                    let point = (new.net.0 * new.net.1).sqrt();
-                    let (low, high) = widening.around(new.net, point, new.noise);
+                let learned = calibration.learned("row", "", &|_| true).unwrap();
+                for new in changes(&mut random, 20, "row", 1.4, error) {
+                    let (ratio, (low, high)) = learned.of(new.net.1, new.noise);
+                    assert!(low <= ratio && ratio <= high);
                     held += usize::from((low..=high).contains(&new.measured));
                     all += 1;
                 }
             }
             let share = f64::from(held as u32) / f64::from(all as u32);
-            assert!((0.87..0.97).contains(&share), "{error}: {share}");
+            assert!((0.86..0.97).contains(&share), "{error}: {share}");
         }
         let few = Calibration {
-            brought: changes(&mut random, 8, 0.1),
+            brought: changes(&mut random, 8, "row", 1.0, 0.1),
             ..Calibration::default()
         };
-        assert_eq!(few.widening("", "go"), None);
+        assert_eq!(few.learned("row", "", &|_| true), None);
+    }
+
+    #[test]
+    fn kinds_take_more_or_less_than_their_rows_say() {
+        let mut random = Random::new(9);
+        let mut brought = changes(&mut random, 40, "row", 1.5, 0.1);
+        brought.extend(changes(&mut random, 40, "calls", 0.8, 0.1));
+        let calibration = Calibration {
+            brought,
+            ..Calibration::default()
+        };
+        let of = |kind| calibration.learned(kind, "", &|_| true).unwrap();
+        assert!((of("row").slope - 1.5).abs() < 0.1, "{:?}", of("row"));
+        assert!((of("calls").slope - 0.8).abs() < 0.1);
+        // Of a kind without changes nothing is known but what all have in common, and as wide as all are.
+        let unknown = of("wait");
+        assert_eq!((unknown.own, unknown.changes), (0, 80));
+        assert!(unknown.by > of("row").by && unknown.slope > 0.8 && unknown.slope < 1.5);
+        // Nobody learns from those that are left out.
+        let learned = calibration
+            .learned("row", "", &|b| b.kind != "calls")
+            .unwrap();
+        assert_eq!(learned.changes, 40);
+        assert_eq!(calibration.learned("row", "", &|b| b.family == "f"), None);
     }
 }

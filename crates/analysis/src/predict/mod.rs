@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! facts -> model (a queueing network that says what was measured, or nothing is predicted)
-//! finding -> what it takes (CPU by its row and the row's callers, a wait, slots, cores) -> the network without it
-//! recorded cases -> calibration -> how wide the interval is
+//! finding -> what it takes (CPU by its calls or its row, a wait, slots, cores) -> the network without it
+//! recorded cases -> calibration -> how much of it such changes took elsewhere, and how wide the interval is
 //! ```
-//! The surprise: a bound that does not move with any measured number is no row. Where the catalogue bounds a gain by a
-//! plain number nothing is predicted, and the reason is said.
+//! The surprise: a bound that does not move with any measured number is no row. Where neither calls, nor a row of the
+//! ledger, nor a measured bound tells what a change takes nothing is predicted, and the reason is said.
 
 mod calibration;
+mod calls;
 mod model;
 mod mva;
 mod rows;
@@ -16,14 +17,16 @@ mod rows;
 mod simulated;
 mod what_if;
 
-pub use calibration::{Brought, Calibrated, Calibration, Named};
+pub use calibration::{Brought, Calibrated, Calibration, Learned, Named};
 pub use what_if::{Held, NextLimit, WhatIf};
 
 pub(crate) use calibration::calibration;
 
 use crate::diagnosis::expression::Expression;
 use crate::diagnosis::{Cause, Diagnosis, Explains, FactSet, Finding, Reading, catalogue};
+use crate::ledger::{Account, Ledger};
 use crate::{Metric, Proof, judged_by};
+use calls::Fewer;
 use model::{Arrivals, Kind, Model};
 use record::Profile;
 use rows::Row;
@@ -45,16 +48,39 @@ const FULL: f64 = 0.9;
 enum Effect {
     /// Shares of a target's CPU time.
     Cpu {
+        kind: Work,
         target: String,
         net: f64,
         whole: f64,
     },
-    /// A share of a single client's response time, spent waiting.
-    Wait { net: f64 },
+    /// Time that is spent waiting.
+    Wait { net: Waited },
+    /// What sets the pace of responses: a timer, a window.
+    Pace,
     /// Whatever lets only so many through.
     Cap { target: String },
     /// A share of what all its cores together could do, that lies idle.
     Cores { target: String, net: f64 },
+}
+
+/// Which kind of CPU time it is: kinds are learned from one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// A row of the profile.
+    Row,
+    /// Calls for the same bytes.
+    Calls,
+    /// Calls for each connection.
+    Connections,
+}
+
+/// How much of the waiting goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Waited {
+    /// A share of a single client's response time.
+    OfResponse(f64),
+    /// A share of what no CPU time explains.
+    OfWaits(f64),
 }
 
 /// Adds to every finding that may gain what its change would bring.
@@ -69,19 +95,20 @@ pub(crate) fn predict(diagnosis: &mut Diagnosis, facts: &FactSet, profiles: &[Pr
             continue;
         };
         let metric = judged_by(&cause.name, &station, facts).metric;
-        let effect = effect(cause, finding, facts, profiles);
+        let seen = Seen {
+            facts,
+            profiles,
+            ledger: diagnosis.ledger.as_ref(),
+        };
+        let effect = effect(cause, finding, &seen);
         let said = effect.and_then(|effect| {
             let of_cap = matches!(effect, Effect::Cap { .. });
             let model = if of_cap { &capped } else { &model };
-            what_if(metric, &effect, model, facts)
+            let mut said = what_if(metric, &effect, model, facts)?;
+            learn(&mut said, &effect, model, facts, family);
+            Ok(said)
         });
-        finding.predicted = Some(match said {
-            Ok(mut said) => {
-                widen(&mut said, facts, family);
-                said
-            }
-            Err(why) => withheld(metric, why),
-        });
+        finding.predicted = Some(said.unwrap_or_else(|why| withheld(metric, why)));
     }
 }
 
@@ -143,19 +170,23 @@ fn withheld(metric: Metric, why: String) -> WhatIf {
         net: None,
         rate: None,
         next_limit: None,
+        kind: String::new(),
         model: String::new(),
         basis: Vec::new(),
         withheld: Some(why),
     }
 }
 
+/// What an effect is told from.
+struct Seen<'a> {
+    facts: &'a FactSet,
+    profiles: &'a [Profile],
+    ledger: Option<&'a Ledger>,
+}
+
 /// What the change of a finding takes off, or why that cannot be told.
-fn effect(
-    cause: &Cause,
-    finding: &Finding,
-    facts: &FactSet,
-    profiles: &[Profile],
-) -> Result<Effect, String> {
+fn effect(cause: &Cause, finding: &Finding, seen: &Seen<'_>) -> Result<Effect, String> {
+    let facts = seen.facts;
     let front = facts.targets.first().cloned().unwrap_or_default();
     let target = match finding.target.as_str() {
         "" => front,
@@ -172,27 +203,126 @@ fn effect(
     let bound = finding
         .gain_bound
         .ok_or("the bound on the gain is not known")?;
-    let measured = rests_on_facts(cause, facts, &target)?;
-    if !measured {
-        return Err("the bound on the gain is a plain number here, and no measured row".to_owned());
-    }
+    let bounded = bounded_by(cause, facts, &target)?;
     if cause.explains != Explains::Cpu {
-        return Ok(Effect::Wait {
-            net: bound.min(MOST),
-        });
+        return wait(cause, bound, bounded, seen);
     }
     if cause.proof.metric == Some(Metric::Rate) {
-        return Ok(Effect::Cores {
-            target,
-            net: bound.min(MOST),
-        });
+        return match bounded {
+            Bounded::Facts => Ok(Effect::Cores {
+                target,
+                net: bound.min(MOST),
+            }),
+            _ => Err(NO_ROW.to_owned()),
+        };
     }
-    let row = row_of(cause, &target, profiles).unwrap_or_default();
+    let of_calls = Fewer::of(&cause.proof.mechanism);
+    let of_calls = of_calls.and_then(|fewer| Some((fewer, calls::stays(facts, &target, fewer)?)));
+    let of_rows = seen.cpu_row(cause, &target);
+    let (kind, net, whole) = match (of_calls, bounded) {
+        (Some((fewer, stays)), _) => {
+            let kind = match fewer {
+                Fewer::Data => Work::Calls,
+                Fewer::Connections(_) => Work::Connections,
+            };
+            (kind, 1.0 - stays, 1.0 - stays)
+        }
+        (None, Bounded::Facts) => {
+            let row = row_of(cause, &target, seen.profiles).unwrap_or_default();
+            let whole = row.share + row.callers + row.error();
+            (
+                Work::Row,
+                bound,
+                whole.max(bound).max(of_rows.unwrap_or(0.0)),
+            )
+        }
+        (None, _) => {
+            let row = of_rows.ok_or(NO_ROW)?;
+            (Work::Row, row, row)
+        }
+    };
     Ok(Effect::Cpu {
+        kind,
         target,
-        net: bound.min(MOST),
-        whole: (row.share + row.callers + row.error()).max(bound).min(MOST),
+        net: net.min(MOST),
+        whole: whole.min(MOST),
     })
+}
+
+const NO_ROW: &str = "the bound on the gain is a plain number here, and no measured row";
+
+/// A wait that a change ends.
+fn wait(cause: &Cause, bound: f64, bounded: Bounded, seen: &Seen<'_>) -> Result<Effect, String> {
+    if cause.explains == Explains::Quantum {
+        // A timer or a window sets the pace: whatever is waited for beside CPU time is waited for by it.
+        return match bound >= PACED {
+            true => Ok(Effect::Pace),
+            false => Err(NO_ROW.to_owned()),
+        };
+    }
+    // What waits behind such a wait is no other wait: it goes with it.
+    let net = match (seen.waits(cause), bounded) {
+        (Some(share), _) => Waited::OfWaits(share),
+        (None, Bounded::Facts) => Waited::OfResponse(bound.min(MOST)),
+        // More than the catalogue lets it have.
+        (None, Bounded::Ceiling) if bound >= NEARLY_ALL => Waited::OfWaits(1.0),
+        _ => return Err(NO_ROW.to_owned()),
+    };
+    Ok(Effect::Wait { net })
+}
+
+/// What sets the pace of a response is bounded by at least this.
+const PACED: f64 = 0.15;
+/// A ceiling of the catalogue from which on a wait is all that there is beside CPU time.
+const NEARLY_ALL: f64 = 0.75;
+/// Rows that are nobody's work of the server, in an account of cores.
+const NOT_ITS_OWN: [&str; 8] = [
+    "idle",
+    "throttled",
+    "steal",
+    "beside",
+    "foreign",
+    "generator",
+    "run_queue",
+    "rest",
+];
+/// Rows of a response time that are no wait for anything but a turn.
+const TURNS: [&str; 8] = [
+    "run_queue",
+    "other_turns",
+    "on_cpu",
+    "loop",
+    "wake_up",
+    "client",
+    "rest",
+    "upstream_unread",
+];
+/// A row smaller than this was not seen.
+const SEEN: f64 = 0.02;
+
+impl Seen<'_> {
+    /// Share of a target's own CPU time in the rows that a cause names.
+    fn cpu_row(&self, cause: &Cause, target: &str) -> Option<f64> {
+        let account = self.ledger?.cpu.get(target)?;
+        let own = account.share_of(|r| !NOT_ITS_OWN.contains(&r.kind.as_str()) || r.kind == "rest");
+        let named = named(account, cause);
+        (own > 0.0 && named >= SEEN).then(|| (named / own).min(1.0))
+    }
+
+    /// Share of the waits of a request in the rows that a cause names.
+    fn waits(&self, cause: &Cause) -> Option<f64> {
+        let account = self.ledger?.latency.as_ref()?;
+        let named = named(account, cause);
+        let others = account.share_of(|r| {
+            let kind = r.kind.as_str();
+            !r.own_work && !cause.rows.iter().any(|k| k == kind) && !TURNS.contains(&kind)
+        });
+        (named >= SEEN).then(|| named / (named + others))
+    }
+}
+
+fn named(account: &Account, cause: &Cause) -> f64 {
+    account.share_of(|r| cause.rows.contains(&r.kind))
 }
 
 /// The samples of the kinds of work that a cause's bound is made of.
@@ -208,17 +338,28 @@ fn row_of(cause: &Cause, target: &str, profiles: &[Profile]) -> Option<Row> {
     (!kinds.is_empty()).then(|| rows::row(profiles, target, &kinds))?
 }
 
-/// A bound that is measured changes with one of its facts. One that is held by a floor, a ceiling or a number does not.
-fn rests_on_facts(cause: &Cause, facts: &FactSet, target: &str) -> Result<bool, String> {
+/// What holds the bound on a gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bounded {
+    /// A measured number: it moves with one of its facts.
+    Facts,
+    /// A floor or a ceiling that measured numbers reached.
+    Ceiling,
+    /// A plain number.
+    Number,
+}
+
+fn bounded_by(cause: &Cause, facts: &FactSet, target: &str) -> Result<Bounded, String> {
     let Some(text) = &cause.gain else {
-        return Ok(false);
+        return Ok(Bounded::Number);
     };
     let gain = Expression::parse(text)?;
     let view = facts.view(target);
     let Reading::Known(as_is) = gain.reading(&view) else {
-        return Ok(false);
+        return Ok(Bounded::Number);
     };
     let names: BTreeSet<&str> = gain.facts().into_iter().collect();
+    let known = names.iter().any(|name| view.value(name).is_some());
     let moved = names.into_iter().any(|name| {
         let Some(value) = view.value(name) else {
             return false;
@@ -233,7 +374,11 @@ fn rests_on_facts(cause: &Cause, facts: &FactSet, target: &str) -> Result<bool, 
                 .is_some_and(|v| (v - as_is).abs() > 1e-6 * as_is.abs())
         })
     });
-    Ok(moved)
+    Ok(match (moved, known) {
+        (true, _) => Bounded::Facts,
+        (false, true) => Bounded::Ceiling,
+        (false, false) => Bounded::Number,
+    })
 }
 
 /// The metric without what the change takes, by the row alone and with all that goes with it.
@@ -277,13 +422,14 @@ fn what_if(
     basis.insert(0, effect.words());
     Ok(WhatIf {
         metric,
-        ratio: Some((net.0 * net.1).sqrt()),
+        ratio: Some(net.1),
         interval: None,
         net: Some(net),
         rate: (metric != Metric::Rate)
             .then(|| rate.map(|(low, high)| (low * high).sqrt()))
             .flatten(),
         next_limit,
+        kind: effect.kind().to_owned(),
         model: words.to_owned(),
         basis,
         withheld: None,
@@ -326,11 +472,33 @@ fn times(effect: &Effect, model: &Model) -> Option<(f64, f64)> {
 }
 
 impl Effect {
+    /// What is learned from one another.
+    const fn kind(&self) -> &'static str {
+        match self {
+            Effect::Cpu {
+                kind: Work::Row, ..
+            } => "row",
+            Effect::Cpu {
+                kind: Work::Calls, ..
+            } => "calls",
+            Effect::Cpu {
+                kind: Work::Connections,
+                ..
+            } => "connections",
+            Effect::Wait { .. } => "wait",
+            Effect::Pace => "pace",
+            Effect::Cap { .. } => "cap",
+            Effect::Cores { .. } => "cores",
+        }
+    }
+
     /// The network without what the change takes; `None` where the network has no such place.
     fn taken_from(&self, model: &Model, all: bool) -> Option<Model> {
         let mut model = model.clone();
         match self {
-            Effect::Cpu { target, net, whole } => {
+            Effect::Cpu {
+                target, net, whole, ..
+            } => {
                 let at = model.cpu_of(target)?;
                 let share = if all { *whole } else { *net };
                 let own = model.places[at].own(target)?;
@@ -341,7 +509,15 @@ impl Effect {
                 let at = model.wait_place()?;
                 let alone = model.alone?;
                 let center = &mut model.places[at].center;
-                center.demand = (center.demand - net * alone).max(0.0);
+                let goes = match net {
+                    Waited::OfResponse(share) => share * alone,
+                    Waited::OfWaits(share) => share * center.demand,
+                };
+                center.demand = (center.demand - goes).max(0.0);
+            }
+            Effect::Pace => {
+                let at = model.wait_place()?;
+                model.places[at].center.demand = 0.0;
             }
             Effect::Cap { target } => {
                 model.places.retain(|p| p.kind != Kind::Cap);
@@ -366,16 +542,31 @@ impl Effect {
     fn words(&self) -> String {
         let percent = crate::words::percent;
         match self {
-            Effect::Cpu { target, net, whole } => format!(
+            Effect::Cpu {
+                kind: Work::Row,
+                target,
+                net,
+                whole,
+            } => format!(
                 "the row takes {} of the CPU time of {target}, {} with all that belongs to it",
                 percent(*net),
                 percent(*whole)
             ),
-            Effect::Wait { net } => {
-                format!(
-                    "the wait takes {} of a single client's response time",
-                    percent(*net)
-                )
+            Effect::Cpu { target, whole, .. } => format!(
+                "calls that are not needed take {} of the CPU time of {target}, by their number and time",
+                percent(*whole)
+            ),
+            Effect::Wait {
+                net: Waited::OfResponse(share),
+            } => format!(
+                "the wait takes {} of a single client's response time",
+                percent(*share)
+            ),
+            Effect::Wait {
+                net: Waited::OfWaits(share),
+            } => format!("it is {} of what requests wait for", percent(*share)),
+            Effect::Pace => {
+                "it sets the pace: all that requests wait for beside CPU time".to_owned()
             }
             Effect::Cap { .. } => "what caps the rate is taken away".to_owned(),
             Effect::Cores { net, .. } => {
@@ -408,32 +599,52 @@ fn next_limit(model: &Model) -> Option<NextLimit> {
     })
 }
 
-/// The interval: the row, widened by what recorded changes of other servers missed.
-fn widen(said: &mut WhatIf, facts: &FactSet, family: &str) {
-    let (Some(net), Some(point)) = (said.net, said.ratio) else {
+/// What such changes took elsewhere of what their rows promised: the number, and its interval.
+fn learn(
+    said: &mut WhatIf,
+    effect: &Effect,
+    model: &Result<Model, String>,
+    facts: &FactSet,
+    family: &str,
+) {
+    let Some((_, row)) = said.net else {
         return;
     };
     let noise = facts.view("").value("client.rate_spread").unwrap_or(0.0);
-    let words = match calibration().widening(said.metric.name(), family) {
-        Some(widening) => {
-            let (low, high) = widening.around(net, point, noise);
-            let changes = widening.changes;
-            // One that holds "no change" too has nothing to say.
-            if low < 1.0 && high > 1.0 {
-                format!(
-                    "no interval: {changes} measured changes of other servers missed by more than this is worth"
-                )
-            } else {
-                said.interval = Some((low, high));
-                format!(
-                    "the interval's width is that of {changes} measured changes of other servers"
-                )
-            }
-        }
-        None => "no interval: too few measured changes of other servers are recorded".to_owned(),
+    let of_others = |b: &Brought| b.family != family;
+    let Some(learned) = calibration().learned(effect.kind(), said.metric.name(), &of_others) else {
+        said.ratio = Some(row);
+        let words = "no interval: too few measured changes of other servers are recorded";
+        said.basis.push(words.to_owned());
+        return;
     };
-    said.basis.push(words);
+    let (ratio, (low, high)) = learned.of(row, noise);
+    said.basis.push(learned.words());
+    said.interval = Some((low, high));
+    said.ratio = Some(ratio);
+    if let (Effect::Cpu { kind, target, .. }, Metric::CpuPerRequest, Ok(model)) =
+        (effect, said.metric, model)
+    {
+        let share = (1.0 - ratio).clamp(0.0, 1.0);
+        let learned = Effect::Cpu {
+            kind: *kind,
+            target: target.clone(),
+            net: share,
+            whole: share,
+        };
+        said.rate = rates(&learned, model).map(|(_, whole)| whole);
+    }
+    if high / low > WIDEST {
+        said.ratio = None;
+        said.rate = None;
+        said.withheld = Some(format!(
+            "no number: measured changes of this kind leave it between x{low:.2} and x{high:.2}"
+        ));
+    }
 }
+
+/// An interval whose ends are further apart, as a ratio, holds no number worth saying.
+pub const WIDEST: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {
@@ -487,6 +698,7 @@ mod tests {
 
     fn cpu(net: f64, whole: f64) -> Effect {
         Effect::Cpu {
+            kind: Work::Row,
             target: "server".to_owned(),
             net,
             whole,
@@ -539,12 +751,20 @@ mod tests {
     fn a_bound_that_moves_with_no_number_is_no_row() {
         let mut facts = facts();
         let cause = catalogue().cause("compression_level").unwrap();
-        assert!(effect(cause, &compression(), &facts, &[]).is_ok());
+        let told = |cause, facts: &FactSet| {
+            let seen = Seen {
+                facts,
+                profiles: &[],
+                ledger: None,
+            };
+            effect(cause, &compression(), &seen)
+        };
+        assert!(told(cause, &facts).is_ok());
         facts.unknown("server", "profile.compression_share", "no profile");
-        let why = effect(cause, &compression(), &facts, &[]).unwrap_err();
+        let why = told(cause, &facts).unwrap_err();
         assert!(why.contains("plain number"), "{why}");
         let failing = catalogue().cause("fd_limit").unwrap();
-        assert!(effect(failing, &compression(), &facts, &[]).is_err());
+        assert!(told(failing, &facts).is_err());
     }
 
     #[test]
@@ -570,7 +790,9 @@ mod tests {
         let model = Model::of(&facts).unwrap();
         assert!((model.slots.unwrap() - 4.0).abs() < 0.01);
         // Half of the sleep away: twice as many.
-        let half = Effect::Wait { net: 0.5 };
+        let half = Effect::Wait {
+            net: Waited::OfResponse(0.5),
+        };
         let found = said(&facts, Metric::Rate, &half).unwrap();
         assert!((found.ratio.unwrap() - 2.0).abs() < 0.1, "{found:?}");
         // As many threads as connections: all 32 sleep at a time.

@@ -11,14 +11,17 @@ pub struct WhatIf {
     pub metric: Metric,
     /// Metric with the change / without; `null` where nothing can be said.
     pub ratio: Option<f64>,
-    /// Interval that should hold the measured ratio nine times in ten.
+    /// Interval that should hold the measured ratio nine times in ten; it may be there where it is too wide for a number.
     pub interval: Option<(f64, f64)>,
-    /// The ratio when the row alone goes, and when it takes its callers' CPU time with it.
+    /// The ratio by the model alone: when the row alone goes, and with all that belongs to it.
     pub net: Option<(f64, f64)>,
     /// The rate with the change / without, where the metric is another one.
     pub rate: Option<f64>,
     /// Who is full next.
     pub next_limit: Option<NextLimit>,
+    /// What the change takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap` or `cores`; empty where nothing is said.
+    #[serde(default)]
+    pub kind: String,
     /// How it was computed.
     pub model: String,
     /// The measured numbers that it stands on.
