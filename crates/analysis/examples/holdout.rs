@@ -35,6 +35,10 @@ fn show(
             continue;
         };
         let (ratio, (low, high)) = learned.of(change.net.1, change.noise);
+        // As a prediction: what holds no change too is not said.
+        if low < 1.0 && high > 1.0 {
+            continue;
+        }
         let within = (low..=high).contains(&change.measured);
         intervals += 1;
         held += usize::from(within);

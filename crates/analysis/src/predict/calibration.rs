@@ -20,8 +20,8 @@ use std::sync::OnceLock;
 
 /// Fewest cases of a bin of scores: fewer say nothing about a share.
 const FEWEST_OF_BIN: usize = 12;
-/// Fewest changes of a kind that have a width of their own: nine in ten of fewer are all.
-const FEWEST_CHANGES: usize = 9;
+/// Fewest changes of a kind that have a width of their own: the largest miss of seven holds seven in eight new ones.
+const FEWEST_CHANGES: usize = 7;
 /// Changes that an assumption is worth as much as.
 const LEANS: f64 = 3.0;
 /// A logarithm that is as good as no change: noise of a quiet load.
@@ -216,7 +216,10 @@ impl Calibration {
             .collect();
         missed.sort_by(f64::total_cmp);
         let n = missed.len();
-        let rank = ((n + 1) as f64 * HELD).ceil() as usize;
+        if n < FEWEST_CHANGES {
+            return None;
+        }
+        let rank = (((n + 1) as f64 * HELD).ceil() as usize).min(n);
         let by = *missed.get(rank.checked_sub(1)?)?;
         Some(Learned {
             slope: slope(&all, kind),
@@ -465,7 +468,7 @@ mod tests {
             assert!((0.86..0.97).contains(&share), "{error}: {share}");
         }
         let few = Calibration {
-            brought: changes(&mut random, 8, "row", 1.0, 0.1),
+            brought: changes(&mut random, 6, "row", 1.0, 0.1),
             ..Calibration::default()
         };
         assert_eq!(few.learned("row", "", &|_| true), None);

@@ -117,7 +117,8 @@ pub(crate) fn stays(facts: &FactSet, target: &str, fewer: Fewer) -> Option<f64> 
     if let Fewer::Connections(side) = fewer {
         let opened = opened(facts, target, side);
         let of = |kind: &str| known(kind).unwrap_or(0.0);
-        let handshakes = of("tls_handshake").max(of("tls_unnamed"));
+        // What libraries without names do outside of sending and receiving is the handshakes' work.
+        let handshakes = of("tls_handshake").max(of("tls") - of("tls_io"));
         let started = view.value("thread_start.per_request").unwrap_or(0.0);
         let threads = of("spawn") * started.min(1.0);
         let rows = of("connection") + of("connect") + handshakes + threads;

@@ -613,14 +613,32 @@ fn learn(
     let noise = facts.view("").value("client.rate_spread").unwrap_or(0.0);
     let of_others = |b: &Brought| b.family != family;
     let Some(learned) = calibration().learned(effect.kind(), said.metric.name(), &of_others) else {
-        said.ratio = Some(row);
-        let words = "no interval: too few measured changes of other servers are recorded";
-        said.basis.push(words.to_owned());
+        said.ratio = None;
+        said.rate = None;
+        said.withheld = Some(format!(
+            "too few measured changes of other servers are recorded; the model alone says x{row:.2}"
+        ));
         return;
     };
     let (ratio, (low, high)) = learned.of(row, noise);
     said.basis.push(learned.words());
+    if low < 1.0 && high > 1.0 {
+        said.ratio = None;
+        said.rate = None;
+        said.withheld = Some(format!(
+            "changes of this kind on other servers missed by more than this is worth; the model alone says x{row:.2}"
+        ));
+        return;
+    }
     said.interval = Some((low, high));
+    if high / low > WIDEST {
+        said.ratio = None;
+        said.rate = None;
+        said.withheld = Some(format!(
+            "changes of this kind on other servers leave it between x{low:.2} and x{high:.2}"
+        ));
+        return;
+    }
     said.ratio = Some(ratio);
     if let (Effect::Cpu { kind, target, .. }, Metric::CpuPerRequest, Ok(model)) =
         (effect, said.metric, model)
@@ -633,13 +651,6 @@ fn learn(
             whole: share,
         };
         said.rate = rates(&learned, model).map(|(_, whole)| whole);
-    }
-    if high / low > WIDEST {
-        said.ratio = None;
-        said.rate = None;
-        said.withheld = Some(format!(
-            "no number: measured changes of this kind leave it between x{low:.2} and x{high:.2}"
-        ));
     }
 }
 
