@@ -45,6 +45,8 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<(Account, bool), String>
             case.target
         ));
     }
+    // Many threads that do little each may fill a core together.
+    let run: f64 = tasks.iter().map(|t| t.busy).sum();
     let active: Vec<&TaskUse> = tasks.iter().filter(|t| t.busy >= ACTIVE).copied().collect();
     let active = if active.is_empty() { tasks } else { active };
     let cores: BTreeSet<u32> = active
@@ -52,7 +54,6 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<(Account, bool), String>
         .flat_map(|t| case.observed.cores_of(&t.cpus))
         .collect();
     let cores: Vec<u32> = cores.into_iter().collect();
-    let run: f64 = active.iter().map(|t| t.busy).sum();
     let scope = Scope::of(case, &active, &cores, run);
     let profile = profile_of(case.examination)
         .ok_or_else(|| format!("CPU of {} by function: no profile was taken", case.target))?;
