@@ -31,12 +31,34 @@ pub struct Examination {
     /// The traffic that was there, when it was watched in place of a load of our own.
     #[serde(default)]
     pub watching: Option<crate::Watching>,
+    /// Runtimes below the servers, and what they told of themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<AskedRuntime>,
     /// What the timing pass' own monitors took.
     #[serde(default)]
     pub monitor_cost: Vec<ProbeCost>,
     /// Stacks: on-CPU from the timing pass, off-CPU from the signature pass. Stored in a file of their own.
     #[serde(skip)]
     pub profiles: Vec<Profile>,
+}
+
+/// A runtime that can say what its own code does: it answered a question, or its memory was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedRuntime {
+    /// Target's name.
+    pub target: String,
+    pub pid: i32,
+    /// `jvm`, `cpython`, `php`.
+    pub runtime: String,
+    /// What it was asked for, how often: `Thread.print`, `Compiler.perfmap`; `memory` is read without asking.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked: BTreeMap<String, u64>,
+    /// The longest that one answer took, ns; a thread dump stops all threads for nearly all of it.
+    #[serde(default)]
+    pub longest_ns: u64,
+    /// What it did not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<Unavailable>,
 }
 
 /// A server program behind a target.

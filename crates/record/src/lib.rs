@@ -19,9 +19,9 @@ pub mod watching;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
-    AllocatorStats, Answer, Blocked, CallStats, Directive, Examination, FdClass, FileStats, Frame,
-    HeadSeen, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature, SocketStats,
-    Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, WaitState,
+    AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, Directive, Examination, FdClass,
+    FileStats, Frame, HeadSeen, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature,
+    SocketStats, Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
@@ -34,7 +34,10 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
-pub use turns::{Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns};
+pub use turns::{
+    Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, Told, ToldState, TurnAccount, TurnTail,
+    Turns,
+};
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};
 

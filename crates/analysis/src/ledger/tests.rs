@@ -285,6 +285,7 @@ fn place(place: Place, detail: &str, total_ns: u64) -> PlaceTime {
         detail: detail.to_owned(),
         waker: String::new(),
         stack: None,
+        told: None,
         turns: 100,
         total_ns,
     }
@@ -299,7 +300,7 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
             turns: 100,
             total_ns,
             places,
-            cpu_samples: Vec::new(),
+            ..TurnAccount::default()
         },
         ..TargetTurns::default()
     }

@@ -8,13 +8,15 @@
 use super::pieces::{self, Piece, is_idle};
 use super::sockets::{Loose, NONE, Sockets, Turn};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
+use super::told::Met;
 use super::walk::{Row, Scene, Words};
 use super::wire::{Event, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Histogram, Nanos, Place, PlaceSamples, PlaceTime, TargetTurns, TurnAccount, TurnTail, Turns,
+    Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, TurnAccount,
+    TurnTail, Turns,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -52,7 +54,8 @@ impl Traced {
             .map(|(number, name)| (number.cast_signed(), name))
             .collect();
         let mut names = Names::default();
-        let threads = Threads::build(&self, &stacks.waits, &calls, &mut names);
+        let mut threads = Threads::build(&self, &stacks.waits, &calls, &mut names);
+        threads.meet(&stacks.told);
         let idles = |event: &Event| {
             let green = self.green.contains(&event.tgid);
             !event.has(PREEMPTED) && event.value != 0 && waits_idle(event, &calls, green)
@@ -69,15 +72,16 @@ impl Traced {
         scene.full = (0..self.targets.len())
             .map(|target| busy_times(&self, &scene, &threads, target))
             .collect();
-        let targets = (0..self.targets.len()).map(|target| {
-            Accountant::new(&self, &scene, &names, &threads, target).account(&stacks.samples)
-        });
+        let targets = (0..self.targets.len())
+            .map(|target| Accountant::new(&self, &scene, &names, &threads, target).account(stacks));
+        let targets = targets.collect();
         Turns {
             window_ns: self.window_ns(),
             sampled_one_in: self.one_in,
             load: None,
             lost: self.lost,
-            targets: targets.collect(),
+            targets,
+            told: stacks.told.told().to_vec(),
             unavailable: self.unavailable.clone(),
             cost: self.cost.clone(),
         }
@@ -92,6 +96,7 @@ fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) ->
         class: event.class(),
         waker: 0,
         stack: None,
+        met: (0, 0),
     };
     is_idle(&wait, green)
 }
@@ -209,7 +214,7 @@ impl<'a> Accountant<'a> {
         &self.scene.sockets.turns[index as usize]
     }
 
-    fn account(&self, samples: &[Located]) -> TargetTurns {
+    fn account(&self, stacks: &Stacks) -> TargetTurns {
         let counts = self.scene.sockets.counts[self.target].clone();
         let mut lengths = Histogram::new();
         let mut connections = BTreeSet::new();
@@ -224,8 +229,9 @@ impl<'a> Accountant<'a> {
         TargetTurns {
             target: self.traced.targets[self.target].clone(),
             connections: connections.len() as u64,
-            account: self.sum(&self.turns, samples),
-            tail: self.tail(&lengths, samples),
+            account: self.sum(&self.turns, stacks),
+            tail: self.tail(&lengths, stacks),
+            ran: self.ran(stacks),
             lengths: (lengths.count() > 0).then_some(lengths),
             between_ns: counts.between_ns,
             irregular: counts.irregular,
@@ -236,7 +242,7 @@ impl<'a> Accountant<'a> {
         }
     }
 
-    fn tail(&self, lengths: &Histogram, samples: &[Located]) -> Option<TurnTail> {
+    fn tail(&self, lengths: &Histogram, stacks: &Stacks) -> Option<TurnTail> {
         let from_ns = lengths.quantile(TAIL_QUANTILE)?.0;
         let length = |index: &u32| {
             let turn = self.turn(*index);
@@ -257,17 +263,19 @@ impl<'a> Accountant<'a> {
             from_ns,
             bursts,
             period_ns: period,
-            account: self.sum(&slow, samples),
+            account: self.sum(&slow, stacks),
         })
     }
 
-    fn sum(&self, turns: &[u32], samples: &[Located]) -> TurnAccount {
+    fn sum(&self, turns: &[u32], stacks: &Stacks) -> TurnAccount {
+        let mut met = Met::default();
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut total_ns = 0;
         let mut one: Vec<(Row, u64)> = Vec::new();
         for &index in turns {
             one.clear();
-            self.scene.walk(index, &mut |row, from, to| {
+            self.scene.walk(index, &mut |mut row, from, to| {
+                met.take(&mut row, (from, to), self.threads, &stacks.told, self.names);
                 self.shares
                     .split(row, from, to, &mut |row, ns| add(&mut one, row, ns));
             });
@@ -281,12 +289,46 @@ impl<'a> Accountant<'a> {
         TurnAccount {
             turns: turns.len() as u64,
             total_ns,
-            places: self.places(rows),
-            cpu_samples: self.samples(turns, samples),
+            places: self.places(rows, &met),
+            cpu_samples: self.samples(turns, &stacks.samples),
+            cpu_told: self.told(turns, stacks),
         }
     }
 
-    fn places(&self, mut rows: HashMap<Row, (u64, u64)>) -> Vec<PlaceTime> {
+    /// What runtimes told of threads that ran while turns were with them or waited for them.
+    fn told(&self, turns: &[u32], stacks: &Stacks) -> Vec<PlaceTold> {
+        let samples = self.samples(turns, &self.threads.running(&stacks.told));
+        let told = samples.into_iter().map(|one| PlaceTold {
+            place: one.place,
+            told: one.stack,
+            samples: one.samples,
+        });
+        told.collect()
+    }
+
+    /// What runtimes told of threads that ran, whatever for.
+    fn ran(&self, stacks: &Stacks) -> Vec<PlaceTold> {
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        for one in self.threads.running(&stacks.told) {
+            let tgid = self.threads.tgid.get(&one.tid);
+            if tgid.and_then(|tgid| self.traced.members.get(tgid)) == Some(&self.target) {
+                *sums.entry(one.stack).or_default() += one.count;
+            }
+        }
+        let mut all: Vec<PlaceTold> = sums
+            .into_iter()
+            .map(|(told, samples)| PlaceTold {
+                place: Place::OnCpu,
+                told,
+                samples,
+            })
+            .collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.samples), one.told));
+        all
+    }
+
+    fn places(&self, mut rows: HashMap<Row, (u64, u64)>, met: &Met) -> Vec<PlaceTime> {
+        met.name(&mut rows, self.names);
         name_by_sample(&mut rows);
         let coarser: [fn(Row) -> Row; 2] = [
             |row| Row::with(row.place, row.detail),
@@ -304,12 +346,13 @@ impl<'a> Accountant<'a> {
                 detail: self.names.text(row.detail).to_owned(),
                 waker: self.names.text(row.waker).to_owned(),
                 stack: row.stack,
+                told: row.told,
                 turns,
                 total_ns,
             })
             .collect();
         places.sort_by(|a, b| {
-            let key = |p: &PlaceTime| (p.place, p.detail.clone(), p.waker.clone(), p.stack);
+            let key = |p: &PlaceTime| (p.place, p.detail.clone(), p.waker.clone(), p.stack, p.told);
             b.total_ns
                 .cmp(&a.total_ns)
                 .then_with(|| key(a).cmp(&key(b)))
@@ -400,7 +443,9 @@ fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
     let nameless: Vec<Row> = rows
         .keys()
         .filter(|row| {
-            row.stack.is_none() && matches!(row.place, Place::Blocked | Place::OthersBlocked)
+            row.stack.is_none()
+                && row.told.is_none()
+                && matches!(row.place, Place::Blocked | Place::OthersBlocked)
         })
         .copied()
         .collect();

@@ -21,10 +21,12 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod told;
 mod trace;
 mod walk;
 mod wire;
 
+pub use told::{TimeSamples, When};
 pub use trace::{TraceConfig, Tracer};
 
 use record::{ProbeCost, Unavailable};
@@ -50,6 +52,8 @@ pub struct Stacks {
     pub waits: Vec<Located>,
     /// Of the on-CPU profile.
     pub samples: Vec<Located>,
+    /// What the runtimes of the targets told.
+    pub told: TimeSamples,
 }
 
 /// A trace that has ended.

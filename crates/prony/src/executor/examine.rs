@@ -327,7 +327,11 @@ impl EndedTracing {
             }
             None => Vec::new(),
         });
-        let stacks = Stacks { waits, samples };
+        let stacks = Stacks {
+            waits,
+            samples,
+            ..Stacks::default()
+        };
         match self.traced {
             Ok(traced) => {
                 let mut turns = traced.account(&stacks);
@@ -441,6 +445,7 @@ impl Passes {
                 signature: self.post_load.signature,
                 turns: self.post_load.turns,
                 watching: self.watching,
+                runtimes: Vec::new(),
                 monitor_cost,
                 profiles,
             }),
