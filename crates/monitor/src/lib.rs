@@ -12,6 +12,7 @@
 //! read (twice the cost of reading an open one again, see [`linux::Reread`]) and parses whole files of
 //! which a sample needs four numbers.
 
+pub mod attach;
 pub mod cgroup;
 pub mod conntrack;
 pub mod cpu;
