@@ -5,10 +5,11 @@
 //! server's own account, however many servers stand behind each other.
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::told;
 use super::types::{Account, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
+    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns, Told,
     TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
@@ -313,6 +314,8 @@ impl LatencyCase<'_> {
     fn words(&self, turns: &TargetTurns, place: &PlaceTime) -> (&'static str, String, bool) {
         let woken = match place.waker.as_str() {
             "" => String::new(),
+            // What a runtime told says it better.
+            _ if place.told.is_some() => String::new(),
             waker => format!(", woken by {waker}"),
         };
         let detail = place.detail.as_str();
@@ -382,6 +385,9 @@ impl LatencyCase<'_> {
 
     /// The kind of a blocked thread's wait and its words; a futex is what its stack says.
     fn wait(&self, place: &PlaceTime) -> (&'static str, String) {
+        if let Some((kind, words)) = self.told(place).and_then(told::wait) {
+            return (kind, words);
+        }
         let of = |kind: &str| {
             let profile = self.off_cpu()?;
             let stack = profile.stacks.get(place.stack? as usize)?;
@@ -419,6 +425,10 @@ impl LatencyCase<'_> {
         }
     }
 
+    fn told(&self, place: &PlaceTime) -> Option<&Told> {
+        self.turns.told.get(place.told? as usize)
+    }
+
     fn peer(&self, address: &str) -> String {
         match self.server_at(address) {
             Some(server) => format!("{address} ({})", named(server)),
@@ -434,6 +444,9 @@ impl LatencyCase<'_> {
 
     /// Where a thread waited: the innermost function of the program or a library, with its callers.
     fn stack_of(&self, place: &PlaceTime) -> Option<String> {
+        if let Some(told) = self.told(place) {
+            return Some(told::place(told, &place.waker));
+        }
         let profile = self.off_cpu()?;
         let stack = profile.stacks.get(place.stack? as usize)?;
         let all = frames(profile, stack);

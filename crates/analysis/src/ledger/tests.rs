@@ -5,8 +5,8 @@ use super::latency::{LatencyCase, Which};
 use super::*;
 use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
-    TurnAccount, Turns, UpstreamPeer,
+    AskedRuntime, Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack,
+    TargetTurns, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -386,6 +386,158 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
     assert!(near(account.total, 10.0), "{}", account.total);
     // 1 ms of turns in a window of a second.
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
+}
+
+/// The rows of one server whose waits in futexes were told, as label and place.
+fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
+    let places = (0..all.len()).map(|told| PlaceTime {
+        told: Some(told as u32),
+        waker: waker.to_owned(),
+        ..place(Place::Blocked, "futex", 1_000 - told as u64)
+    });
+    let turns = Turns {
+        window_ns: 1_000_000_000,
+        sampled_one_in: 1,
+        targets: vec![target("app", places.collect())],
+        told: all,
+        ..Turns::default()
+    };
+    let examination = Examination::default();
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("app", true, Which::All).unwrap();
+    assert!((account.closed() - 1.0).abs() < 1e-9);
+    let rows = account.rows.into_iter();
+    rows.map(|r| (r.kind, r.label, r.place)).collect()
+}
+
+#[test]
+fn what_a_runtime_told_says_which_lock_and_who_has_it() {
+    use ToldState as S;
+    let told = |state, frames: &[&str], owner: &str| Told {
+        runtime: "jvm".to_owned(),
+        state,
+        frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+        owner: owner.to_owned(),
+        ..Told::default()
+    };
+    let found = told_rows(
+        vec![
+            told(
+                S::Lock,
+                &["com.example.Plan.withLock", "com.example.Main.run"],
+                "thread worker in com.example.Plan.fill",
+            ),
+            told(
+                S::Permit,
+                &[
+                    "java.util.concurrent.Semaphore.acquire",
+                    "com.example.Pool.getConnection",
+                ],
+                "",
+            ),
+            told(S::Sleep, &["java.lang.Thread.sleep", "App.pause"], ""),
+            // Only its own library: that is said then.
+            told(S::Signal, &["java.lang.Object.wait"], ""),
+            told(
+                S::Result,
+                &["java.util.concurrent.FutureTask.get", "App.join"],
+                "",
+            ),
+            // The system call says what it waits for.
+            told(S::Running, &["App.native"], ""),
+        ],
+        "thread worker",
+    );
+    let expected = [
+        (
+            "lock",
+            "waiting for a lock: Plan.withLock",
+            "Plan.withLock < Main.run; held by thread worker in com.example.Plan.fill",
+        ),
+        (
+            "lock",
+            "waiting for a permit of a semaphore or pool: Pool.getConnection",
+            "Semaphore.acquire < Pool.getConnection; woken by thread worker",
+        ),
+        ("sleep", "asleep: App.pause", "Thread.sleep < App.pause"),
+        (
+            "lock",
+            "waiting until another thread signals: Object.wait",
+            "Object.wait; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting for the result of another thread: App.join",
+            "FutureTask.get < App.join; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting in a futex (a lock or a condition)",
+            "App.native; woken by thread worker",
+        ),
+    ];
+    let expected =
+        expected.map(|(kind, label, place)| (kind.to_owned(), label.to_owned(), place.to_owned()));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn compiled_code_is_divided_by_function_where_it_has_names() {
+    let found = rows(&[
+        (&["jit:Interpreter", "jit:Plan.sort"], 60),
+        (&["jit:Plan.run", "jit:Plan.sort"], 10),
+        (&["jit:Plan.hash"], 20),
+        (&["jit:[jit]"], 9),
+        (&["jit:Plan.seldom"], 1),
+        (&["jit:Plan.run", "jit:Interpreter"], 5),
+    ]);
+    let found: Vec<(&str, &str, u64)> = found
+        .iter()
+        .map(|(kind, label, n)| (kind.as_str(), label.as_str(), *n))
+        .collect();
+    let interpreter = "running scripts: interpreter and built-in functions";
+    let expected = [
+        ("compiled", "Plan.sort", 70),
+        ("compiled", "Plan.hash", 20),
+        ("compiled", super::cpu::COMPILED, 10),
+        ("interpreter", interpreter, 5),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_a_runtime_does_not_tell_is_not_visible_with_its_remedy() {
+    let examination = Examination {
+        runtimes: vec![
+            AskedRuntime {
+                target: "app".to_owned(),
+                unavailable: vec![Unavailable {
+                    what: "names of code".to_owned(),
+                    reason: "it was not asked".to_owned(),
+                    remedy: "--attach".to_owned(),
+                }],
+                ..AskedRuntime::default()
+            };
+            2
+        ],
+        ..Examination::default()
+    };
+    let facts = FactSet::default();
+    let case = LedgerCase {
+        examination: Some(&examination),
+        observed: None,
+        facts: &facts,
+        seconds: 1.0,
+        requests: None,
+    };
+    let gaps = case.untold();
+    assert_eq!(
+        gaps,
+        ["names of code (app): it was not asked; remedy: --attach"]
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::examine::{
     self, EndedTracing, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing,
     see_upstreams,
 };
+use super::runtimes::{Read, Runtimes};
 use crate::cli::DiagnoseArgs;
 use crate::terminal::{self, Progress};
 use monitor::probe::{ProbeConfig, Probed, Probes};
@@ -58,6 +59,7 @@ pub struct Live<'a> {
     allocator: bool,
     overhead: f64,
     when: Vec<When>,
+    runtimes: Runtimes,
     interrupted: &'a dyn Fn() -> bool,
     progress: &'a mut Progress,
 }
@@ -76,6 +78,7 @@ impl<'a> Live<'a> {
             allocator: args.allocator,
             overhead: args.overhead,
             when: args.when.clone(),
+            runtimes: Runtimes::new(args.consent()),
             interrupted,
             progress,
         }
@@ -228,11 +231,14 @@ impl<'a> Live<'a> {
         let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
         let hz = budget.on_cpu_hz(PROFILE_HZ);
         let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
+        self.runtimes.find(servers);
+        self.runtimes.name_code();
         let profiler = Profiler::start(&config);
         dug.window.from = MonotonicClock.now();
         self.wait("watching", time, &mut || false);
         dug.window.to = MonotonicClock.now();
         dug.on_cpu = Some(profiler.map(|p| ended(p, budget)));
+        self.runtimes.name_code();
         refresh(servers);
         if !(self.interrupted)() {
             let (probed, span) = self.count(servers, may_ns(budget), budget);
@@ -240,7 +246,7 @@ impl<'a> Live<'a> {
             dug.counted = Some(span);
         }
         if !(self.interrupted)() {
-            dug.turns = self.turns(servers, may_ns(budget), budget);
+            (dug.turns, dug.read) = self.turns(servers, may_ns(budget), budget);
             dug.ended = Some(MonotonicClock.now());
         }
         dug
@@ -290,17 +296,19 @@ impl<'a> Live<'a> {
         servers: &[Server],
         left_ns: u64,
         budget: &mut Budget,
-    ) -> Option<Result<EndedTracing, Unavailable>> {
+    ) -> (Option<Result<EndedTracing, Unavailable>>, Read) {
         let may_ns = left_ns.max(budget.of_pass_ns(TURNS_TIME));
         let Some(hz) = budget.off_cpu_hz(may_ns / 2, TURNS_TIME) else {
-            return Some(Err(Unavailable {
+            let gap = Unavailable {
                 what: "time of requests at the server (turns)".to_owned(),
                 reason: "the budget of the host's CPU was spent before".to_owned(),
                 remedy: "watch for longer (-d), or allow more (--overhead)".to_owned(),
-            }));
+            };
+            return (Some(Err(gap)), Read::default());
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
         let tracing = Tracing::start(servers, self.best_tier, FOLLOWED_ONE_IN, on_cpu_hz, hz);
+        let reading = self.runtimes.read();
         let from = linux::clock::process_cpu_ns();
         self.wait("turns", TURNS_TIME, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns
@@ -308,7 +316,9 @@ impl<'a> Live<'a> {
         let ended = tracing.end();
         budget.add_probes(ended.probes_ns());
         budget.add_samples(ended.samples());
-        Some(Ok(ended))
+        let read = self.runtimes.take(reading);
+        self.runtimes.name_code();
+        (Some(Ok(ended)), read)
     }
 
     /// Upstreams are seen while there is traffic; each look goes through the open files of all processes.
@@ -344,6 +354,8 @@ struct Dug {
     probed: Option<Probed>,
     counted: Option<TimeSpan>,
     turns: Option<Result<EndedTracing, Unavailable>>,
+    /// What runtimes told meanwhile.
+    read: Read,
     /// When the last pass ended.
     ended: Option<Nanos>,
 }
@@ -371,16 +383,18 @@ impl Dug {
             ..PostLoad::default()
         };
         match self.turns {
-            Some(Ok(ended)) => ended.bring(&mut post_load),
+            Some(Ok(ended)) => ended.bring(&mut post_load, &live.runtimes, self.read),
             Some(Err(gap)) => post_load.unavailable.push(gap),
             None => {}
         }
-        let profiled = self.on_cpu.map(|ended| ended.map(EndedProfile::fold));
+        let names = live.runtimes.names();
+        let profiled = self.on_cpu.map(|ended| ended.map(|e| e.fold_with(names)));
         overhead.afterwards_ns = linux::clock::process_cpu_ns() - spent;
         let passes = Passes {
             watched,
             profiled,
             post_load,
+            runtimes: live.runtimes.record(),
             watching: Some(Watching {
                 window: self.window,
                 counted: self.counted,
