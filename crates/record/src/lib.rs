@@ -20,8 +20,9 @@ pub mod watching;
 pub use clock::{Clock, ManualClock};
 pub use examination::{
     AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, Directive, Examination, FdClass,
-    FileStats, Frame, HeadSeen, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature,
-    SocketStats, Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, WaitState,
+    FileStats, Frame, HeadSeen, InterpreterLock, ProbeCost, Profile, ProfileKind, Server,
+    ServerProcess, Signature, SocketStats, Stack, TargetSignature, Tier, UpstreamPeer,
+    UpstreamStats, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{

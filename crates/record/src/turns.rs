@@ -139,8 +139,8 @@ pub struct PlaceTime {
     /// waits; those without one are shared out to those alike, where these are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u32>,
-    /// Index into [`Turns::told`]: where the thread waited, as its runtime said. Runtimes are asked now and then, so time
-    /// is shared out as the threads that were met waiting there.
+    /// Index into [`Turns::told`]: where the thread waited, as its runtime said. Runtimes are asked now and then, so
+    /// time is shared out as the threads that were met waiting there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<u32>,
     /// Turns that had a part of their time here.

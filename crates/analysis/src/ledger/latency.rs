@@ -9,8 +9,8 @@ use super::told;
 use super::types::{Account, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns, Told,
-    TurnAccount, Turns,
+    Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
+    TargetTurns, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -213,7 +213,10 @@ impl LatencyCase<'_> {
                 .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
                 .collect();
             let seen = stacks.iter().map(|(_, n)| n).sum::<u64>() >= FEWEST_SAMPLES;
-            seen.then(|| (place, cpu_rows(profile, &stacks, &program)))
+            let told = account.cpu_told.iter().filter(|t| t.place == place);
+            let told: Vec<&PlaceTold> = told.collect();
+            let rows = || cpu_rows(profile, &stacks, &program);
+            seen.then(|| (place, told::divided(rows(), &told, &self.turns.told)))
         };
         [Place::OnCpu, Place::OtherTurns, Place::Loop]
             .into_iter()

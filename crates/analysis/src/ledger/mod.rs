@@ -96,8 +96,8 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     seen.then_some(ledger)
 }
 
-/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed loop
-/// the next comes when one is done (Little's law). `None` where their number is not known.
+/// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
+/// loop the next comes when one is done (Little's law). `None` where their number is not known.
 fn standing(latency: &Account) -> Option<Account> {
     Some(Account {
         of: "the time of the requests in the server, none of whose CPU was full".to_owned(),
@@ -168,7 +168,11 @@ impl LedgerCase<'_> {
                 .map_or("", |s| s.kind.as_str());
             for row in account.rows.iter().filter(|r| r.share >= 0.1) {
                 // What has the name of a function shows itself.
-                if row.kind == "compiled" && !row.label.ends_with(cpu::COMPILED) {
+                if row.kind == "compiled" && !row.label.ends_with(cpu::COMPILED)
+                    || row.kind == "interpreter"
+                        && row.label.contains("running scripts: ")
+                        && row.label.contains(" (")
+                {
                     continue;
                 }
                 let remedy = match (row.kind.as_str(), kind) {

@@ -5,8 +5,8 @@ use super::latency::{LatencyCase, Which};
 use super::*;
 use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
 use record::{
-    AskedRuntime, Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack,
-    TargetTurns, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
+    AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
+    Stack, TargetTurns, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -506,6 +506,55 @@ fn compiled_code_is_divided_by_function_where_it_has_names() {
         ("interpreter", interpreter, 5),
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
+    let told = |function: &str, state| Told {
+        runtime: "cpython".to_owned(),
+        state,
+        frames: vec![function.to_owned(), "main (app.py:1)".to_owned()],
+        ..Told::default()
+    };
+    let all = [
+        told("work (app.py:3)", ToldState::Running),
+        told("other (app.py:9)", ToldState::Running),
+        // Who waits does not run, wherever the trace had it.
+        told("enter (app.py:20)", ToldState::Lock),
+    ];
+    let row = |kind: &str, samples| super::cpu::CpuRow {
+        kind: kind.to_owned(),
+        label: kind.to_owned(),
+        place: String::new(),
+        own: true,
+        samples,
+    };
+    for scale in [1, 7, 1_000] {
+        let ran: Vec<PlaceTold> = [(0, 61), (1, 20), (2, 500)]
+            .into_iter()
+            .map(|(told, times)| PlaceTold {
+                place: Place::OnCpu,
+                told,
+                samples: times * scale,
+            })
+            .collect();
+        let rows = vec![row("interpreter", 803), row("net_send", 197)];
+        let divided = super::told::divided(rows, &ran.iter().collect::<Vec<_>>(), &all);
+        assert_eq!(divided.iter().map(|r| r.samples).sum::<u64>(), 1_000);
+        let first = &divided[0];
+        assert_eq!(first.label, "running scripts: work (app.py:3)");
+        assert_eq!((first.samples, first.kind.as_str()), (604, "interpreter"));
+        assert_eq!(first.place, "work (app.py:3) < main (app.py:1)");
+        assert!(divided.iter().all(|r| !r.label.contains("enter")));
+    }
+    // Too few say nothing.
+    let few = [PlaceTold {
+        place: Place::OnCpu,
+        told: 0,
+        samples: 29,
+    }];
+    let rows = vec![row("interpreter", 803)];
+    assert_eq!(super::told::divided(rows.clone(), &[&few[0]], &all), rows);
 }
 
 #[test]

@@ -96,8 +96,8 @@ fn heading(line: &str) -> Option<DumpedThread> {
     })
 }
 
-/// `L.withLock(L.java:5)`, with a module before the file or a class loader before the class: the function alone. Proxies
-/// that the runtime makes for lambdas say nothing.
+/// `L.withLock(L.java:5)`, with a module before the file or a class loader before the class: the function alone.
+/// Proxies that the runtime makes for lambdas say nothing.
 fn function(frame: &str) -> Option<String> {
     let name = frame.split('(').next()?.trim();
     let name = name.rsplit_once("//").map_or(name, |(_, name)| name);

@@ -190,6 +190,7 @@ impl Taken {
                 runtime: "jvm".to_owned(),
                 asked: BTreeMap::from([(THREADS.to_owned(), one.said.len() as u64)]),
                 longest_ns: one.said.iter().map(took).max().unwrap_or(0),
+                lock: None,
                 unavailable: (one.failed.iter())
                     .map(|error| error.unavailable(WHAT))
                     .collect(),

@@ -1,7 +1,8 @@
 //! Names of code that a JIT compiler has made.
 //!
 //! In the flow: `/tmp/perf-PID.map` of a process, which Node (`--perf-basic-prof`) and agents in a JVM write for
-//! profilers, is read when the profile ends; what a runtime was asked for ([`CodeNames`]) comes before it. The surprise:
+//! profilers, is read when the profile ends; what a runtime was asked for ([`CodeNames`]) comes before it. The
+//! surprise:
 //! in a container the file carries the pid that the process has in there, and it outlives the process, so that another
 //! one with that pid finds names that are not its own.
 
@@ -42,8 +43,8 @@ impl CodeNames {
     }
 }
 
-/// `void java.lang.System.arraycopy(java.lang.Object, int)` without types: the class and the function. Other code of the
-/// virtual machine has plain names.
+/// `void java.lang.System.arraycopy(java.lang.Object, int)` without types: the class and the function. Other code of
+/// the virtual machine has plain names.
 fn java_function(name: &str) -> String {
     let head = name.split('(').next().unwrap_or(name).trim_end();
     let function = if name.ends_with(')') {

@@ -181,7 +181,8 @@ impl Met {
         for one in &threads.met[begin as usize..end as usize] {
             let told = &samples.told[one.stack as usize];
             let futex = names.text(row.detail) == WaitKind::Futex.name();
-            // Who runs by its runtime's account and sleeps in a futex is stopped by the runtime, maybe by the dump itself.
+            // Who runs by its runtime's account and sleeps in a futex is stopped by the runtime, maybe by the dump
+            // itself.
             let stopped = futex && told.state == ToldState::Running && told.runtime == "jvm";
             if (from..to).contains(&one.at_ns) && !stopped {
                 let of_alike = self.0.entry(alike(row, names)).or_default();

@@ -7,6 +7,7 @@
 
 use crate::terminal;
 use monitor::attach::{Dumped, Dumper, Jvm, is_jvm};
+use monitor::cpython::{Python, PythonError, Sampler, is_python};
 use monitor::profile::CodeNames;
 use monitor::turns::TimeSamples;
 use record::{AskedRuntime, ProbeCost, Server, Unavailable};
@@ -27,6 +28,8 @@ pub enum Consent {
 pub struct Runtimes {
     consent: Consent,
     jvms: Vec<(String, Jvm)>,
+    /// Processes of Pythons with their targets' names.
+    pythons: Vec<(String, i32)>,
     names: CodeNames,
     all: Vec<AskedRuntime>,
 }
@@ -34,6 +37,7 @@ pub struct Runtimes {
 /// What reads runtimes while turns are traced.
 pub(super) struct Reading {
     dumper: Option<Dumper>,
+    pythons: Option<Sampler>,
 }
 
 /// What was read.
@@ -43,6 +47,8 @@ pub(super) struct Read {
     pub cost: Vec<ProbeCost>,
 }
 
+/// Processes of one server that are looked into.
+const MOST_PYTHONS: usize = 16;
 const INSIDE: &str = "where threads of the JVM wait, and the names of what it compiled";
 const NAMES: &str = "names of code that the JVM compiled";
 
@@ -52,6 +58,7 @@ impl Runtimes {
         Self {
             consent,
             jvms: Vec::new(),
+            pythons: Vec::new(),
             names: CodeNames::default(),
             all: Vec::new(),
         }
@@ -66,6 +73,12 @@ impl Runtimes {
             for pid in jvms {
                 self.attach(&server.target, pid);
             }
+            let pids = server.processes.iter().map(|p| p.pid);
+            let known = |pid: &i32| self.pythons.iter().any(|(_, known)| known == pid);
+            let pythons = pids.filter(|pid| !known(pid) && is_python(*pid));
+            let pythons: Vec<i32> = pythons.take(MOST_PYTHONS).collect();
+            let of = |pid| (server.target.clone(), pid);
+            self.pythons.extend(pythons.into_iter().map(of));
         }
     }
 
@@ -133,8 +146,24 @@ impl Runtimes {
     /// Begins to read where threads are.
     pub(super) fn read(&mut self) -> Reading {
         let jvms = std::mem::take(&mut self.jvms);
+        let mut pythons = Vec::new();
+        for (target, pid) in self.pythons.clone() {
+            match Python::open(pid) {
+                Ok(python) => pythons.push((target, python)),
+                // A process that is no interpreter only has a library of that name.
+                Err(PythonError::NotPython(_)) => {}
+                Err(error) => self.add(AskedRuntime {
+                    target,
+                    pid,
+                    runtime: "cpython".to_owned(),
+                    unavailable: vec![error.unavailable()],
+                    ..AskedRuntime::default()
+                }),
+            }
+        }
         Reading {
             dumper: (!jvms.is_empty()).then(|| Dumper::start(jvms)),
+            pythons: (!pythons.is_empty()).then(|| Sampler::start(pythons)),
         }
     }
 
@@ -155,6 +184,14 @@ impl Runtimes {
                 self.add(one);
             }
         }
+        if let Some(sampler) = reading.pythons {
+            let gathered = sampler.end();
+            read.samples.extend(&gathered.samples);
+            read.cost.extend(gathered.cost);
+            for one in gathered.asked {
+                self.add(one);
+            }
+        }
         read
     }
 
@@ -167,6 +204,7 @@ impl Runtimes {
             *one.asked.entry(what).or_default() += times;
         }
         one.longest_ns = one.longest_ns.max(told.longest_ns);
+        one.lock = told.lock.or(one.lock.take());
         for gap in told.unavailable {
             add_gap(one, gap);
         }
