@@ -5,8 +5,9 @@ time of what limits). Keys are the steps' classes: ("burn", FUNCTION), ("upstrea
 ("queue",) for a request that waits for its turn or for a CPU and ("own",) for the rest of the program's work. Nothing here
 has seen a word of prony's.
 
-Surprise: a step that waits ends later than what it waited for, when the CPU is taken. The programs know by how much (a
-sleep its time, an upstream's answer and a lock its own stamp), and that part is queue, not wait.
+Surprise: a step that waits ends later than what it waited for, when the CPU is taken. The programs know by how much (an
+upstream's answer and a lock by its own stamp, a sleep in C by the kernel's count of the thread's time in line, elsewhere
+by its clock), and that part is queue, not wait.
 """
 
 import bisect

@@ -107,13 +107,14 @@ class Names:
             return None
         if row.get("kind") in UNNAMED and not any(f"upstream-{port}" in text for port in self.ports):
             return (row["kind"],)
-        if account != "rate" and re.search(OUTSIDE, text):
-            return self.group(("stall",)) if self.stall else ("queue",)
-        if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
-            return self.group(("stall",))
+        if re.search(OUTSIDE, text):
+            return self.group(("stall",)) if self.stall else ("own",) if account == "rate" else ("queue",)
         waits_for_others = account != "rate" and re.search(QUEUE_FIRST, text)
-        if waits_for_others and self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"], text):
-            return self.group(("stall",))
+        if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
+            # A queue may be one for others and for the stall: what it says first is what it mostly is.
+            named = [text.find(one) for one in self.functions if one in text]
+            if not waits_for_others or text.find(self.stall["function"]) < min(named, default=len(text)):
+                return self.group(("stall",))
         if waits_for_others:
             return ("queue",)
         if (held := self.waits_for(text)) is not None:

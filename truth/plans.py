@@ -34,6 +34,8 @@ HERE = Path(__file__).resolve().parent
 CAPACITY = 1 << 18
 EXIT_VALID, EXIT_COMPARISON, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
 DIAGNOSE_LIMIT_S = 180
+# A load by somebody else runs for so long before it is looked at.
+LIVE_BEFORE_S = 1.0
 # Java's functions are compiled one by one, as they are told apart by name.
 JAVA_FLAGS = ["-Xmx512m", "-Xms512m", "-XX:+UseSerialGC", "-XX:-BackgroundCompilation",
               "-XX:CompileCommand=quiet", *[f"-XX:CompileCommand=dontinline,PlanServer::{name}" for name in
@@ -44,6 +46,7 @@ examples:
   truth/plans.py --plans 300 --seed 1           what the reach table asks for, two hours
   truth/plans.py --seed 17 --runtime go         one plan again, by its seed
   truth/plans.py --plans 9 --account            no diagnosis: the programs' accounts beside a plain load
+  truth/plans.py --plans 9 --live               under a load by wrk: prony diagnose --no-load
   truth/plans.py --plans 9 --double             one step doubled: predicted against measured
 
 exit codes: 0 the reach was met, 1 it was not, 2 usage, 4 the environment lacks something, 130 interrupted
@@ -225,20 +228,43 @@ def load_flags(options, plan, program):
 
 
 def diagnose(options, program, flags, out):
-    """prony's document, the window of its timed load, and how long it took."""
-    argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "diagnose", "--url", program.url, "--json",
-            "--out", str(out), *flags]
+    """prony's document, the window that it is about (its timed load; live, all that it watched), and how long it took."""
+    argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "diagnose", "--url", program.url, "--json", "--out", str(out)]
+    argv += ["--no-load"] if options.live else flags
     if options.duration:
         argv += ["-d", options.duration]
-    began = time.monotonic()
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=DIAGNOSE_LIMIT_S)
-    seconds = time.monotonic() - began
+    with somebody_elses_load(options, program, flags):
+        began = time.monotonic_ns()
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=DIAGNOSE_LIMIT_S)
+        ended = time.monotonic_ns()
+    seconds = (ended - began) / 1e9
     try:
         document = json.loads(done.stdout)
     except ValueError:
         raise lab.NotReady(f"diagnose said: {done.stderr.strip()[-300:]}") from None
+    if options.live:
+        return document, (began, ended), seconds
     outcome = json.loads((out / "trials/0000/trial.json").read_text())["outcome"]
     return document, (outcome["measured_from"], outcome["measured_to"]), seconds
+
+
+@contextlib.contextmanager
+def somebody_elses_load(options, program, flags):
+    """Live, the plan's load comes from a process that prony knows nothing of: wrk, where it is and no rate is asked."""
+    if not options.live:
+        yield
+        return
+    argv = [options.prony, "load", program.url, *flags, "-d", f"{DIAGNOSE_LIMIT_S}s"]
+    if lab.find("wrk") and "-R" not in flags:
+        argv = [lab.find("wrk"), "-t1", f"-d{DIAGNOSE_LIMIT_S}s", *flags, program.url]
+    load = subprocess.Popen(["taskset", "-c", lab.LOAD_CPU, *map(str, argv)], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(LIVE_BEFORE_S)
+        yield
+    finally:
+        load.terminate()
+        load.wait()
 
 
 def judge(options, plan, builds):
@@ -267,7 +293,7 @@ def judge(options, plan, builds):
         return row | {"client_mean_ns": response.get("mean"), "valid": document["verdict"]["valid"]}
     tables = {"rate": own.rate, "latency": own.latency, "tail": own.tail if own.sees_arrivals else None}
     row |= {"cause": document["diagnosis"][0]["cause"] if document["diagnosis"] else None,
-            "ledger": document.get("ledger"), "verdict": document["verdict"]["limit"]}
+            "ledger": document.get("ledger"), "verdict": (document.get("verdict") or {}).get("limit")}
     row["results"] = ledger.judge(plan, program.ports, tables, document.get("ledger"))
     if options.double:
         row["doubled"] = double(options, plan, builds, own, document)
@@ -428,6 +454,7 @@ def arguments():
     parser.add_argument("--runtime", default=",".join(planned.RUNTIMES), help="c,go,java: taken in turn")
     parser.add_argument("--quick", action="store_true", help="short loads, and errors alone fail: the part for test runs")
     parser.add_argument("--account", action="store_true", help="no diagnosis: the programs' accounts beside a plain load")
+    parser.add_argument("--live", action="store_true", help="another process makes the load, and prony only watches")
     parser.add_argument("--double", action="store_true", help="measure each plan with its largest step doubled, too")
     parser.add_argument("--duration", help="length of the timed load (default: prony's)")
     parser.add_argument("--json", metavar="FILE", help="write every row to FILE")

@@ -86,7 +86,7 @@ class Naming(unittest.TestCase):
         burning = plan(BURN, stall={"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200})
         self.check(burning, ("behind other requests", "compact_store"), ("stall",), "tail")
         sleeping = plan(BURN, stall={"inside": "sleep", "function": "-", "us": 9, "every_ms": 200})
-        self.check(sleeping, ("others were blocked", "asleep"), ("stall",), "tail")
+        self.check(sleeping, ("the worker is asleep", "outside of requests"), ("stall",), "tail")
 
     def test_words_that_fit_two_steps_make_one_group(self):
         slot = {"kind": "slot", "slots": 2, "inside": "sleep", "function": "-", "us": 10}

@@ -186,6 +186,14 @@ static void sleep_until(uint64_t when) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {}
 }
 
+// Sleeps; for how long it then stood in line for a CPU. A timer that fires late, or a CPU that comes out of its idle state
+// late, is a longer sleep.
+static uint64_t sleep_for(uint64_t us) {
+    uint64_t ready = ready_ns();
+    sleep_until(wall() + us * 1000);
+    return ready_ns() - ready;
+}
+
 // Does the work; how much later than asked it was done for want of a CPU.
 static uint64_t do_work(const struct work *work) {
     if (work->function) {
@@ -193,9 +201,7 @@ static uint64_t do_work(const struct work *work) {
         work->function(rounds ? rounds : 1);
         return 0;
     }
-    uint64_t until = wall() + work->us * 1000;
-    sleep_until(until);
-    return wall() - until;
+    return sleep_for(work->us);
 }
 
 // ---- the account ----
@@ -286,11 +292,7 @@ static void run_step(const struct step *step, int client) {
     }
     case PIECES:
         for (size_t i = 0; i < step->pieces; i++) {
-            if (i && step->gap_us) {
-                uint64_t until = wall() + step->gap_us * 1000;
-                sleep_until(until);
-                late += wall() - until;
-            }
+            if (i && step->gap_us) late += sleep_for(step->gap_us);
             send_all(client, body, response_bytes / step->pieces);
         }
         break;

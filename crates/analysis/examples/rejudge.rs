@@ -1,11 +1,12 @@
 //! Judges stored records again, by the catalogue as it lies on the disk: rules are tried without a build.
 //!
 //! ```text
-//! rejudge [--catalogue DIR] [--cases DIR] [--facts PART] [--why CAUSE] RECORD ...
+//! rejudge [--catalogue DIR] [--without CAUSE,...] [--cases DIR] [--facts PART] [--why CAUSE] RECORD ...
 //! ```
 //! `--cases` holds the truth set's case files: a record named CASE-STATE is held against them, and the last line
 //! counts. After a finding stand its confidence and the bound on its gain. `--facts` prints the facts whose name
-//! contains PART, `--why` what was said of one cause.
+//! contains PART, `--why` what was said of one cause. `--without` judges as if no rule knew these causes, and says
+//! whether the largest row of an account that is not the server's own work is one of those that they would have named.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};
@@ -44,6 +45,7 @@ impl Store for Files {
 #[derive(Default)]
 struct Asked {
     catalogue: Option<PathBuf>,
+    without: Vec<String>,
     cases: Option<PathBuf>,
     facts: Option<String>,
     why: Option<String>,
@@ -56,6 +58,10 @@ fn asked() -> Asked {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--catalogue" => asked.catalogue = words.next().map(PathBuf::from),
+            "--without" => {
+                let names = words.next().unwrap_or_default();
+                asked.without = names.split(',').map(str::to_owned).collect();
+            }
             "--cases" => asked.cases = words.next().map(PathBuf::from),
             "--facts" => asked.facts = words.next(),
             "--why" => asked.why = words.next(),
@@ -75,7 +81,13 @@ fn read_catalogue(dir: &Path) -> Result<Catalogue, Box<dyn Error>> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name.ends_with(".toml") && name != "facts.toml" && name != "work.toml" {
+        if name.ends_with(".toml")
+            && name != "facts.toml"
+            && !matches!(
+                name.as_str(),
+                "work.toml" | "rows.toml" | "calibration.toml" | "pasted.toml"
+            )
+        {
             causes.push(std::fs::read_to_string(path)?);
         }
     }
@@ -143,11 +155,45 @@ fn show(diagnosis: &Diagnosis, asked: &Asked) {
     }
 }
 
+/// The largest row of each account that is no work of the server's own, and whether `rows` have its kind.
+fn show_rows(diagnosis: &Diagnosis, rows: &[String]) {
+    let Some(ledger) = &diagnosis.ledger else {
+        println!("    no account");
+        return;
+    };
+    let accounts = [
+        ("rate", &ledger.rate),
+        ("latency", &ledger.latency),
+        ("tail", &ledger.tail),
+    ];
+    for (name, account) in accounts {
+        let open = account.iter().flat_map(|a| &a.rows).filter(|r| !r.own_work);
+        let Some(row) = open.max_by(|a, b| a.share.total_cmp(&b.share)) else {
+            continue;
+        };
+        let same = if rows.contains(&row.kind) {
+            "same"
+        } else {
+            "other"
+        };
+        println!(
+            "    row {name} {same} {:.2} {}: {}",
+            row.share, row.kind, row.label
+        );
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let asked = asked();
-    if let Some(dir) = &asked.catalogue {
-        use_catalogue(read_catalogue(dir)?);
-    }
+    let mut known = match &asked.catalogue {
+        Some(dir) => read_catalogue(dir)?,
+        None => read_catalogue(&Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogue"))?,
+    };
+    let gone = |name: &String| asked.without.contains(name);
+    let rows = known.causes.iter().filter(|c| gone(&c.name));
+    let rows: Vec<String> = rows.flat_map(|c| c.rows.clone()).collect();
+    known.causes.retain(|c| !gone(&c.name));
+    use_catalogue(known);
     let (mut right, mut judged) = (0, 0);
     for path in &asked.records {
         let Ok(record) = RunRecord::load(&Files(path.clone())) else {
@@ -182,6 +228,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("         expected {}", names.join(" or "));
             }
             show(diagnosis, &asked);
+            if !asked.without.is_empty() {
+                show_rows(diagnosis, &rows);
+            }
         }
     }
     if judged > 0 {

@@ -73,7 +73,7 @@ pub use error::AnalysisError;
 pub use fairness::precision;
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
-pub use ledger::{Account, Ledger, Row, ServerLedger};
+pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};

@@ -36,8 +36,8 @@ pub use run::{
 };
 pub use series::{Kind, Series, Unavailable};
 pub use turns::{
-    Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, Told, ToldState, TurnAccount, TurnTail,
-    Turns,
+    Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, ThreadTime, Told, ToldState,
+    TurnAccount, TurnTail, Turns,
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};

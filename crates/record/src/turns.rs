@@ -40,9 +40,12 @@ pub struct TargetTurns {
     pub connections: u64,
     /// Turns that ended in the window, on the connections that were followed.
     pub account: TurnAccount,
-    /// The slowest 1 % of them; `None` when these are fewer than fifty.
+    /// The slowest 1 % of them, or the slowest twenty where these are more; `None` for fewer than four hundred turns.
     #[serde(default)]
     pub tail: Option<TurnTail>,
+    /// The time of the threads that read requests, whether they had one or not.
+    #[serde(default)]
+    pub threads: Option<ThreadTime>,
     /// Length of turns.
     pub lengths: Option<Histogram>,
     /// Time between a turn's end and the next request of its connection: the client's time, summed over turns, ns.
@@ -58,6 +61,19 @@ pub struct TargetTurns {
     /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,
+}
+
+/// What the threads that read requests did in the whole window: the serving station, where each is busy with one
+/// request at a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// How many there are.
+    pub threads: u64,
+    /// The name of the only one; empty for several.
+    pub name: String,
+    /// Their time by place: [`Place::OnCpu`], [`Place::Idle`] and waits. `turns` counts its parts, and `total_ns` is the
+    /// window times `threads`.
+    pub account: TurnAccount,
 }
 
 /// A number of turns and where their time went.
@@ -104,7 +120,8 @@ pub enum Place {
     OtherTurns,
     /// The event loop was blocked while it served another request; `detail` is the kind of wait.
     OthersBlocked,
-    /// The thread ran, and no request was open on it: timers, logs, housekeeping.
+    /// The thread ran or waited after the answer to one request and before the next: timers, logs, housekeeping;
+    /// `detail` is the kind of wait.
     Loop,
     /// All threads of the pool had a request of their own.
     NoFreeThread,
@@ -122,13 +139,15 @@ pub enum Place {
     /// of the request` while the client had not sent all of it; the waker is `timer` where its event loop slept and a
     /// timer ended that.
     Hidden,
+    /// The thread had nothing to do; only in the time of threads.
+    Idle,
 }
 
 /// Time at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceTime {
     pub place: Place,
-    /// See [`Place`]. Kinds of wait: `futex`, `sleep`, `disk`, `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
+    /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`, `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
     /// `flock`, `poll`, `send`, `socket`, `other`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,

@@ -404,7 +404,8 @@ impl Template {
                 Part::Text(literal) => text.push_str(literal),
                 Part::Value(expression, format) => match expression.reading(facts) {
                     Reading::Known(value) => {
-                        text.push_str(&format.text(value, &unit_of(expression)));
+                        let unit = unit_of(expression).unwrap_or_else(|| "number".to_owned());
+                        text.push_str(&format.text(value, &unit));
                     }
                     _ => text.push_str(missing?),
                 },
@@ -442,11 +443,26 @@ fn value_part(inner: &str) -> Result<Part, String> {
     Ok(Part::Value(Expression::parse(expression)?, format))
 }
 
-/// The unit of a single fact; arithmetic has none that could be told.
-fn unit_of(expression: &Expression) -> String {
+/// The unit of a value: that of its fact, or of the terms of a sum that agree on one. Products and quotients have none
+/// that could be told.
+pub(super) fn unit_of(expression: &Expression) -> Option<String> {
+    let common = |a: &Expression, b: &Expression| {
+        let units = [unit_of(a), unit_of(b)];
+        match (a, b) {
+            (Expression::Number(_), _) => units[1].clone(),
+            (_, Expression::Number(_)) => units[0].clone(),
+            _ => units[0].clone().filter(|_| units[0] == units[1]),
+        }
+    };
     match expression {
-        Expression::Fact(name) => super::catalogue().unit_of(name).to_owned(),
-        _ => "number".to_owned(),
+        Expression::Number(_) => None,
+        Expression::Fact(name) => Some(super::catalogue().unit_of(name).to_owned()),
+        Expression::Binary('+' | '-', a, b) => common(a, b),
+        // A number that scales may change the unit (us / 1000).
+        Expression::Binary(..) => None,
+        Expression::Extreme(_, a, b) | Expression::Known(a, b) | Expression::Applies(a, b) => {
+            common(a, b)
+        }
     }
 }
 

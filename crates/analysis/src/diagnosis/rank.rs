@@ -10,7 +10,7 @@ use super::fact::{FactSet, FactView, Reading};
 use super::rules::{Outcome, Scene, judge};
 use super::station::seen_from;
 use super::{Catalogue, Finding, RuledOut, Seen, Station, Status, Unseen, change, work};
-use crate::ledger::{self, Account, Ledger, Row};
+use crate::ledger::{self, Account, Basis, Ledger, Row};
 use crate::words::percent;
 use crate::{Evidence, Verdict};
 
@@ -174,10 +174,9 @@ const LARGE_FUNCTION: f64 = 0.2;
 const LARGE_WAIT: f64 = 0.3;
 
 fn matters(account: &Account, row: &Row) -> bool {
-    let from = if account.requests.is_some() {
-        LARGE_WAIT
-    } else {
-        LARGE_FUNCTION
+    let from = match account.basis {
+        Basis::Cpu => LARGE_FUNCTION,
+        Basis::Requests | Basis::Threads => LARGE_WAIT,
     };
     row.share - row.share_error >= from
 }
@@ -240,6 +239,9 @@ fn next_step(row: &Row) -> String {
         ),
         "sleep" => format!("Look at what sleeps while requests wait: {place}."),
         "disk" | "sync" => format!("Look at which file it is and on which disk: {place}."),
+        "unanswered" => "Look at who reads only some of the connections: a server that serves one at a time, or whose \
+                         threads each hold one. More threads, or a loop over all connections, serve the others."
+            .to_owned(),
         "no_free_thread" => {
             "Look at what the pool's threads wait for meanwhile, then at their number.".to_owned()
         }

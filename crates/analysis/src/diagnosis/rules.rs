@@ -5,7 +5,7 @@
 //! out, whatever else speaks for it.
 
 use super::catalogue::{Cause, Condition, ConfigTest};
-use super::expression::{Bounds, Expression, number};
+use super::expression::{Bounds, Expression, number, unit_of};
 use super::fact::{FactView, Reading};
 use super::facts::number_of;
 use super::{Status, catalogue};
@@ -350,10 +350,7 @@ fn known(
         .copied()
         .unwrap_or_default()
         .to_owned();
-    let unit = match expression {
-        Expression::Fact(name) => catalogue().unit_of(name).to_owned(),
-        _ => "1".to_owned(),
-    };
+    let unit = unit_of(expression).unwrap_or_else(|| "1".to_owned());
     let signal = signal(&first, shown, scene);
     let limit =
         telling.map(|(_, limit, words)| format!(" (threshold: {words} {})", number(*limit)));

@@ -341,24 +341,31 @@ impl Tree {
     fn rows(&self, total: u64, program: &str) -> Vec<CpuRow> {
         let mut at = self;
         let mut above: Vec<&str> = Vec::new();
-        while let Some((name, child)) = at.largest() {
-            let main = child.samples as f64 >= MAIN_BRANCH * at.samples as f64;
-            // A function that does the work itself is a row, not the way to one.
-            if !main || child.itself() as f64 >= 0.5 * child.samples as f64 {
-                break;
-            }
-            above.push(name);
-            at = child;
-        }
         let mut by_name: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        for (name, child) in &at.children {
-            let mut callers = above.clone();
+        let mut branch = |name: &str, child: &Tree, above: &[&str]| {
+            let mut callers = above.to_vec();
             let (deepest, samples) = child.deepest(name, &mut callers);
             let callers: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
             let entry = by_name
                 .entry(deepest.to_owned())
                 .or_insert((0, callers.join(" < ")));
             entry.0 += samples;
+        };
+        while let Some((name, child)) = at.largest() {
+            let main = child.samples as f64 >= MAIN_BRANCH * at.samples as f64;
+            // A function that does the work itself is a row, not the way to one.
+            if !main || child.itself() as f64 >= 0.5 * child.samples as f64 {
+                break;
+            }
+            // What turned off before.
+            for (other, child) in at.children.iter().filter(|(other, _)| *other != name) {
+                branch(other, child, &above);
+            }
+            above.push(name);
+            at = child;
+        }
+        for (name, child) in &at.children {
+            branch(name, child, &above);
         }
         if at.itself() > 0 && !above.is_empty() {
             let name = above[above.len() - 1];

@@ -1,6 +1,6 @@
 //! Labels: which rows a cause explains, what it can gain at most, and which account decides.
 
-use super::types::{Account, Ledger};
+use super::types::{Account, Basis, Ledger};
 use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
 
 impl Ledger {
@@ -20,7 +20,8 @@ impl Ledger {
     }
 }
 
-/// The account of what limits: CPU where a core or a thread is full, else the time of requests.
+/// The account of what limits: CPU where a core or a thread is full, else the time of the threads that serve where
+/// these were full, else that of requests.
 pub(crate) fn deciding<'a>(
     ledger: &'a Ledger,
     station: &Station,
@@ -30,7 +31,11 @@ pub(crate) fn deciding<'a>(
         "worker" | "core" => ledger.cpu_of(front, front),
         "upstream" if !station.target.is_empty() => ledger.cpu_of(&station.target, front),
         "generator" => None,
-        _ => ledger.latency.as_ref(),
+        _ => {
+            let serving = ledger.rate.as_ref();
+            let serving = serving.filter(|a| a.basis == Basis::Threads);
+            serving.or(ledger.latency.as_ref())
+        }
     }
 }
 

@@ -6,11 +6,11 @@
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::told;
-use super::types::{Account, Row};
+use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
-    TargetTurns, Told, TurnAccount, Turns,
+    Examination, Frame, LoadOutcome, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
+    Stack, TargetTurns, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -20,6 +20,15 @@ const DEEPEST: usize = 6;
 const FEWEST_SAMPLES: u64 = 30;
 /// What hidden time is called while the client still sends its request.
 const REST_OF_REQUEST: &str = "rest of the request";
+/// Threads that have nothing to do for a larger share of their time are not what limits.
+const MOSTLY_BUSY: f64 = 0.1;
+/// Parts that stand for themselves, however small.
+const APART: usize = 7;
+/// How the label of a part begins that ran on a CPU.
+const ON_CPU: &str = "on the CPU in ";
+/// Where the rows of requests and of threads are from.
+const SOURCE: &str =
+    "turns: sk_data_ready, sock_recv_length, sock_send_length, sched_switch, sched_waking";
 /// Fewer turns than this make no account.
 const FEWEST: u64 = 20;
 
@@ -36,6 +45,10 @@ pub(super) enum Which {
     Tail,
 }
 
+fn total_ns(parts: &[Part]) -> f64 {
+    parts.iter().map(|p| p.ns).sum()
+}
+
 /// Part of an account before it is cut to its largest rows.
 #[derive(Clone, Debug)]
 struct Part {
@@ -43,6 +56,10 @@ struct Part {
     label: String,
     place: String,
     own: bool,
+    /// It ran on a CPU there.
+    ran: bool,
+    /// Name of the server behind, that it is of; empty for the account's own.
+    server: String,
     ns: f64,
     /// The largest of what it was put together from, whose place stands for all.
     largest: f64,
@@ -81,7 +98,7 @@ impl LatencyCase<'_> {
         }
         let n = account.turns as f64;
         let mut parts = self.parts(turns, account, which, 0);
-        let server_ns: f64 = parts.iter().map(|p| p.ns).sum();
+        let server_ns = total_ns(&parts);
         let client = self
             .turns
             .load
@@ -97,37 +114,27 @@ impl LatencyCase<'_> {
                 label: "the client and the path to it".to_owned(),
                 place: String::new(),
                 own: true,
+                ran: false,
+                server: String::new(),
                 ns,
                 largest: ns,
             });
         }
-        let total: f64 = parts.iter().map(|p| p.ns).sum();
+        parts.extend(client.and_then(|load| self.starved(load)));
+        let total = total_ns(&parts);
         let mean_ns = total / n;
         let sampled = f64::from(self.turns.sampled_one_in.max(1));
         let window = self.turns.window_ns as f64;
         let concurrency = (window > 0.0 && which == Which::All).then(|| total * sampled / window);
-        let lost = self.lost_share();
-        let rows = parts.into_iter().map(|p| {
-            let share = p.ns / total;
-            Row {
-                kind: p.kind,
-                label: p.label,
-                share,
-                share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
-                place: p.place,
-                source: "turns: sk_data_ready, sock_recv_length, sock_send_length, sched_switch, sched_waking".to_owned(),
-                cause: None,
-                requests: concurrency.map(|c| c * share),
-                own_work: p.own,
-            }
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
         Ok(Account {
             target: target.to_owned(),
             of: match (which, client_ns) {
-                (Which::Tail, _) => {
-                    "the mean time of the slowest 1 % of the requests in the server".to_owned()
+                (Which::Tail, _) => format!(
+                    "the mean time of the slowest {} of {} requests in the server",
+                    account.turns, turns.account.turns
+                ),
+                (Which::All, Some(_)) if client.is_some_and(|l| l.connections.unanswered > 0) => {
+                    "the time of the requests that were sent, per answer".to_owned()
                 }
                 (Which::All, Some(_)) => "the mean response time".to_owned(),
                 (Which::All, None) => "the mean time of a request in the server".to_owned(),
@@ -135,7 +142,80 @@ impl LatencyCase<'_> {
             total: mean_ns / 1e3,
             unit: "us".to_owned(),
             requests: concurrency,
-            rows,
+            rows: self.rows(parts, n, concurrency),
+            basis: Basis::Requests,
+        })
+    }
+
+    /// Connections whose request nobody answered: by Little's law they stand there for all of the window, and no turn
+    /// of theirs ends.
+    fn starved(&self, load: &LoadOutcome) -> Option<Part> {
+        let connections = load.connections.unanswered;
+        let ns = f64::from(connections) * self.turns.window_ns as f64
+            / f64::from(self.turns.sampled_one_in.max(1));
+        let of = crate::words::plural(u64::from(connections), "connection");
+        (connections > 0).then(|| Part {
+            kind: "unanswered".to_owned(),
+            label: format!("requests on {of} that got no answer at all"),
+            place: String::new(),
+            own: false,
+            ran: false,
+            server: String::new(),
+            ns,
+            largest: ns,
+        })
+    }
+
+    /// Parts of `n` turns as rows, largest first.
+    fn rows(&self, parts: Vec<Part>, n: f64, concurrency: Option<f64>) -> Vec<Row> {
+        let total = total_ns(&parts);
+        let lost = self.lost_share();
+        let rows = folded(parts).into_iter().map(|p| {
+            let share = p.ns / total;
+            Row {
+                kind: p.kind,
+                label: p.label,
+                share,
+                share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
+                place: p.place,
+                source: SOURCE.to_owned(),
+                cause: None,
+                requests: concurrency.map(|c| c * share),
+                own_work: p.own,
+            }
+        });
+        let mut rows: Vec<Row> = rows.collect();
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
+        rows
+    }
+
+    /// The time of the threads that serve, when they hardly ever had nothing to do: each is busy with one request at a
+    /// time, on a CPU or not.
+    pub(super) fn serving(&self, target: &str) -> Option<Account> {
+        let turns = self.turns_of(target)?;
+        let threads = turns.threads.as_ref()?;
+        let idle: u64 = (threads.account.places.iter())
+            .filter(|p| p.place == Place::Idle)
+            .map(|p| p.total_ns)
+            .sum();
+        let total = threads.account.total_ns;
+        if turns.account.turns < FEWEST || idle as f64 > MOSTLY_BUSY * total as f64 {
+            return None;
+        }
+        let parts = self.parts(turns, &threads.account, Which::All, 0);
+        let of = match (threads.threads, threads.name.as_str()) {
+            (1, "") => "the time of the thread that serves".to_owned(),
+            (1, name) => format!("the time of thread {name}, which serves"),
+            (n, _) => format!("the time of the {n} threads that serve"),
+        };
+        Some(Account {
+            target: target.to_owned(),
+            of: format!("{of}, working or waiting"),
+            total: threads.threads as f64,
+            unit: "threads".to_owned(),
+            requests: None,
+            rows: self.rows(parts, turns.account.turns as f64, None),
+            basis: Basis::Threads,
         })
     }
 
@@ -237,6 +317,8 @@ impl LatencyCase<'_> {
                 _ => self.stack_of(place).unwrap_or_default(),
             },
             own,
+            ran: place.place == Place::OnCpu,
+            server: String::new(),
             ns,
             largest: ns,
         }
@@ -267,7 +349,7 @@ impl LatencyCase<'_> {
             _ => &theirs.account,
         };
         let mut parts = self.parts(theirs, inner, which, depth + 1);
-        let whole: f64 = parts.iter().map(|p| p.ns).sum();
+        let whole = total_ns(&parts);
         // Its turns may serve others as well, and waits may overlap: only the shares are taken, up to what its time
         // is of the time that was waited for it.
         let waited: u64 = (turns.account.places.iter())
@@ -277,9 +359,12 @@ impl LatencyCase<'_> {
         let filled = (theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0);
         for part in &mut parts {
             part.ns *= ns * filled / whole;
-            let told = part.label.starts_with("in ") || part.label.starts_with("on the CPU in ");
-            if !told {
-                part.label = format!("in {}: {}", named(server), part.label);
+            if !part.server.is_empty() {
+                continue;
+            }
+            part.server = named(server);
+            if !part.label.starts_with(ON_CPU) {
+                part.label = format!("in {}: {}", part.server, part.label);
             }
         }
         if filled < 1.0 {
@@ -288,6 +373,8 @@ impl LatencyCase<'_> {
                 label: format!("between {} and {}", turns.target, named(server)),
                 place: address.to_owned(),
                 own: true,
+                ran: false,
+                server: named(server),
                 ns: ns * (1.0 - filled),
                 largest: 0.0,
             });
@@ -340,17 +427,23 @@ impl LatencyCase<'_> {
                 };
                 (kind, format!("behind a request that is {words}"), false)
             }
-            Place::Loop => (
+            Place::Loop if detail.is_empty() => (
                 "loop",
                 "the worker runs outside of requests".to_owned(),
                 true,
             ),
+            Place::Loop => {
+                let (kind, words) = self.wait(place);
+                let words = format!("the worker is {words}{woken}, outside of requests");
+                (kind, words, false)
+            }
+            Place::Idle => ("idle", "nothing was there to do".to_owned(), true),
             Place::NoFreeThread => (
                 "no_free_thread",
                 "waiting for a free thread".to_owned(),
                 false,
             ),
-            Place::OnCpu => ("on_cpu", format!("on the CPU in {}", turns.target), true),
+            Place::OnCpu => ("on_cpu", format!("{ON_CPU}{}", turns.target), true),
             Place::Blocked => {
                 let (kind, words) = self.wait(place);
                 (kind, format!("{words}{woken}"), false)
@@ -418,6 +511,9 @@ impl LatencyCase<'_> {
             "child" => ("child", "waiting for a child process".to_owned()),
             "send" => ("sending", "sending, until the peer takes more".to_owned()),
             "poll" => ("idle", "waiting for events".to_owned()),
+            other if let Some(peer) = other.strip_prefix("upstream ") => {
+                ("upstream", format!("waiting for {}", self.peer(peer)))
+            }
             other => (
                 "other",
                 format!(
@@ -466,6 +562,49 @@ impl LatencyCase<'_> {
     }
 }
 
+/// Small parts of one server become one, so that its whole share stays told.
+fn folded(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.sort_by(|a, b| b.ns.total_cmp(&a.ns).then(a.label.cmp(&b.label)));
+    let small = parts.split_off(parts.len().min(APART));
+    let mut groups: BTreeMap<(String, bool), Vec<Part>> = BTreeMap::new();
+    for part in small {
+        // What the account's own server did off the CPU has a name each.
+        let key = (part.server.clone(), part.ran && part.server.is_empty());
+        groups.entry(key).or_default().push(part);
+    }
+    for ((server, ran), mut group) in groups {
+        if group.len() < 2 || server.is_empty() && !ran {
+            parts.append(&mut group);
+            continue;
+        }
+        let first = &group[0];
+        let of = if ran {
+            first
+                .label
+                .split(": ")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        } else {
+            format!("in {server}")
+        };
+        parts.push(Part {
+            kind: if ran { "on_cpu" } else { "rest" }.to_owned(),
+            label: format!(
+                "{of}: {}",
+                crate::words::plural(group.len() as u64, "smaller row")
+            ),
+            place: String::new(),
+            own: true,
+            ran,
+            ns: total_ns(&group),
+            largest: first.ns,
+            server,
+        });
+    }
+    parts
+}
+
 /// A place where a thread ran, by what ran there. A queue behind other requests stays one row that says what of.
 fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow]) -> Vec<Part> {
     let all: u64 = rows.iter().map(|r| r.samples).sum();
@@ -484,9 +623,11 @@ fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow])
         let ns = whole.ns * r.samples as f64 / all as f64;
         Part {
             kind: r.kind.clone(),
-            label: format!("on the CPU in {}: {}", turns.target, r.label),
+            label: format!("{ON_CPU}{}: {}", turns.target, r.label),
             place: r.place.clone(),
             own: r.own,
+            ran: true,
+            server: String::new(),
             ns,
             largest: ns,
         }

@@ -16,7 +16,7 @@ mod tests;
 mod told;
 mod types;
 
-pub use types::{Account, Ledger, Row, ServerLedger};
+pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use label::{bound, deciding, label};
 
@@ -67,11 +67,19 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
             ledger.cpu.insert(target.clone(), account);
         }
     }
+    // A load that comes by a clock leaves time: what it took of the CPU is what can be told.
+    let by_clock = case.facts.view("").value("client.open_loop") == Some(1.0);
     let limiting = |cpu: &BTreeMap<String, Account>, target: &str, latency: Option<&Account>| {
-        let of_requests = latency.filter(|_| !full.contains(target));
-        of_requests
-            .and_then(standing)
-            .or_else(|| cpu.get(target).cloned())
+        let cpu = || cpu.get(target).cloned();
+        if full.contains(target) {
+            return cpu();
+        }
+        let of_requests = || latency.and_then(standing);
+        let serving = case.turns().and_then(|turns| turns.serving(target));
+        serving.map(shown).or_else(|| match by_clock {
+            true => cpu().or_else(of_requests),
+            false => of_requests().or_else(cpu),
+        })
     };
     let mut latency = |target: &str, which: Which, gaps: &mut Vec<String>| {
         keep(case.latency(target, target == front, which), gaps)
@@ -123,12 +131,16 @@ impl LedgerCase<'_> {
     }
 
     fn latency(&self, target: &str, front: bool, which: Which) -> Result<Account, String> {
-        let examination = self.examination;
-        let turns = examination.and_then(|e| Some((e, e.turns.as_ref()?)));
-        let (examination, turns) = turns.ok_or(
+        let turns = self.turns().ok_or(
             "latency by place: turns were not traced (they need BPF, Linux 6.3 or later, and root)",
         )?;
-        LatencyCase { turns, examination }.account(target, front, which)
+        turns.account(target, front, which)
+    }
+
+    fn turns(&self) -> Option<LatencyCase<'_>> {
+        let examination = self.examination?;
+        let turns = examination.turns.as_ref()?;
+        Some(LatencyCase { turns, examination })
     }
 
     /// What runtimes did not tell, with the remedy.
@@ -166,7 +178,11 @@ impl LedgerCase<'_> {
                 .servers
                 .get(&account.target)
                 .map_or("", |s| s.kind.as_str());
-            for row in account.rows.iter().filter(|r| r.share >= 0.1) {
+            for row in account
+                .rows
+                .iter()
+                .filter(|r| r.share >= 0.1 && !(r.kind == "hidden" && r.own_work))
+            {
                 // What has the name of a function shows itself.
                 if row.kind == "compiled" && !row.label.ends_with(cpu::COMPILED)
                     || row.kind == "interpreter"

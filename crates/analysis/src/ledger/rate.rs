@@ -5,7 +5,7 @@
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::told;
-use super::types::{Account, Row};
+use super::types::{Account, Basis, Row};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse};
@@ -268,6 +268,7 @@ impl<'a> Scope<'a> {
             unit: unit.to_owned(),
             requests: None,
             rows,
+            basis: Basis::Cpu,
         }
     }
 }

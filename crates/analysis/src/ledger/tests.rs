@@ -6,7 +6,7 @@ use super::*;
 use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
 use record::{
     AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
-    Stack, TargetTurns, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
+    Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,9 +57,11 @@ fn rows(stacks: &[(&[&str], u64)]) -> Vec<(String, String, u64)> {
 #[test]
 fn every_kind_of_a_row_is_a_kind_of_work() {
     let known: BTreeSet<&str> = works().kinds().into_iter().collect();
-    let mut keys = BTreeSet::new();
+    let mut keys: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
     for rule in rules() {
-        assert!(keys.insert(&rule.key), "{} is there twice", rule.key);
+        // A row may have several rules, between which others come.
+        let said = (rule.label.as_str(), rule.own);
+        assert_eq!(*keys.entry(&rule.key).or_insert(said), said, "{}", rule.key);
         for kind in &rule.kinds {
             assert!(known.contains(kind.as_str()), "{}: `{kind}`", rule.key);
         }
@@ -99,6 +101,7 @@ fn causes_name_rows_that_exist() {
         "foreign",
         "generator",
         "compiled",
+        "unanswered",
     ];
     let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
     for cause in &catalogue().causes {
@@ -182,11 +185,11 @@ fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
         [
             ("library", 40),
             ("logging", 25),
-            ("call", 20),
+            ("sync", 20),
             ("compression", 15)
         ]
     );
-    assert_eq!(found[2].1, "the system call fsync");
+    assert_eq!(found[2].1, "syncing to the disk");
 }
 
 #[test]
@@ -615,6 +618,7 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         ..Row::default()
     });
     Account {
+        basis: Basis::Cpu,
         target: "web".to_owned(),
         of: "the time of core 0".to_owned(),
         total: 10.0,
@@ -622,6 +626,136 @@ fn account(rows: &[(&str, f64, bool)]) -> Account {
         requests: None,
         rows: rows.collect(),
     }
+}
+
+#[test]
+fn a_library_without_names_does_not_say_which_part_of_tls_it_is() {
+    let found = rows(&[
+        (
+            &[
+                "app:main",
+                "libssl.so.3:SSL_do_handshake",
+                "libcrypto.so.3:libcrypto.so.3+0x30",
+            ],
+            20,
+        ),
+        (
+            &[
+                "app:main",
+                "libssl.so.3:SSL_write",
+                "libcrypto.so.3:libcrypto.so.3+0x40",
+            ],
+            30,
+        ),
+        // A stack that was cut.
+        (
+            &[
+                "libcrypto.so.3:libcrypto.so.3+0x20",
+                "libcrypto.so.3:libcrypto.so.3+0x30",
+            ],
+            50,
+        ),
+    ]);
+    let kinds: Vec<(&str, u64)> = found
+        .iter()
+        .map(|(kind, _, n)| (kind.as_str(), *n))
+        .collect();
+    assert_eq!(
+        kinds,
+        [("tls", 50), ("tls_bulk", 30), ("tls_handshake", 20)]
+    );
+}
+
+#[test]
+fn connections_that_nobody_answers_stand_in_the_account() {
+    let (examination, mut turns) = chain();
+    let mut account = |unanswered: u32| {
+        let mut load = crate::samples::outcome();
+        load.connections.unanswered = unanswered;
+        turns.load = Some(load);
+        let case = LatencyCase {
+            turns: &turns,
+            examination: &examination,
+        };
+        case.account("proxy", true, Which::All).unwrap()
+    };
+    let served = account(0);
+    assert!(
+        served.rows.iter().all(|r| r.kind != "unanswered"),
+        "{served:#?}"
+    );
+    let starved = account(3);
+    let row = starved
+        .rows
+        .iter()
+        .find(|r| r.kind == "unanswered")
+        .expect("three wait");
+    assert!((row.requests.unwrap() - 3.0).abs() < 1e-9, "{row:?}");
+    assert!((starved.closed() - 1.0).abs() < 1e-9, "{starved:#?}");
+}
+
+#[test]
+fn threads_that_hardly_rest_are_what_limits() {
+    let (examination, mut turns) = chain();
+    let mut serving = |idle: u64| {
+        turns.targets[0].threads = Some(ThreadTime {
+            threads: 2,
+            name: String::new(),
+            account: TurnAccount {
+                turns: 300,
+                total_ns: 2_000_000,
+                places: vec![
+                    place(Place::Idle, "", idle),
+                    place(Place::Blocked, "sync", 2_000_000 - idle),
+                ],
+                cpu_samples: Vec::new(),
+            },
+        });
+        let case = LatencyCase {
+            turns: &turns,
+            examination: &examination,
+        };
+        case.serving("proxy")
+    };
+    assert_eq!(
+        serving(1_000_000),
+        None,
+        "half of the time they had nothing to do"
+    );
+    let account = serving(100_000).expect("they had something to do");
+    assert_eq!(account.basis, Basis::Threads);
+    assert_eq!((account.total, account.unit.as_str()), (2.0, "threads"));
+    assert_eq!(account.rows[0].kind, "sync");
+    assert!((account.rows[0].share - 0.95).abs() < 1e-9);
+    assert!((account.closed() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn small_rows_of_a_server_behind_are_told_together() {
+    let (examination, mut turns) = chain();
+    let kinds = [
+        "disk", "sync", "pipe", "unix", "udp", "child", "flock", "send", "file", "page",
+    ];
+    let of_db = kinds.map(|kind| place(Place::Blocked, kind, 60_000));
+    turns.targets[2] = target("db", of_db.to_vec());
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("proxy", true, Which::All).unwrap();
+    let of_db = |r: &&Row| r.label.starts_with("in db: ");
+    let told: f64 = account.rows.iter().filter(of_db).map(|r| r.share).sum();
+    let most = account.rows.iter().filter(of_db).count();
+    assert!(
+        (told - 0.6).abs() < 1e-9 && most < kinds.len(),
+        "{account:#?}"
+    );
+    assert!(
+        account
+            .rows
+            .iter()
+            .any(|r| r.label.ends_with("smaller rows"))
+    );
 }
 
 #[test]

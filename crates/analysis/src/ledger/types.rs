@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 /// Two accounts of one trial, each adding up to a measured total, and those of the servers behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
-    /// The time of what limits the rate: of full cores or a full thread; where no CPU was full, of the requests in the
-    /// server. `null` where nothing of it was seen.
+    /// The time of what limits the rate: of full cores or a full thread; where no CPU was full, of the threads that
+    /// serve, when these always had something to do; else of the requests in the server, or, where the load came by a
+    /// clock, the CPU time that it took. `null` where nothing of it was seen.
     pub rate: Option<Account>,
     /// The mean response time over places; `null` where turns were not traced.
     pub latency: Option<Account>,
@@ -46,6 +47,22 @@ pub struct Account {
     pub requests: Option<f64>,
     /// Largest first; at most ten.
     pub rows: Vec<Row>,
+    /// Whose time it divides, for scripts.
+    #[serde(default)]
+    pub basis: Basis,
+}
+
+/// Whose time an account divides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Requests in the server.
+    #[default]
+    Requests,
+    /// The threads that serve, working or waiting.
+    Threads,
+    /// Cores, or a thread on one.
+    Cpu,
 }
 
 /// A part of an account.

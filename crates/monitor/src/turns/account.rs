@@ -15,15 +15,16 @@ use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, TurnAccount,
-    TurnTail, Turns,
+    Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, TargetTurns, ThreadTime,
+    TurnAccount, TurnTail, Turns,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A turn this long belongs to the tail.
 const TAIL_QUANTILE: f64 = 0.99;
-/// Fewer slow turns than this tell nothing of their places.
-const LEAST_TAIL_TURNS: u64 = 50;
+/// Fewer slow turns than this tell nothing of their places: more belong to the tail then, up to this share.
+const LEAST_TAIL_TURNS: u64 = 20;
+const MOST_OF_TURNS: f64 = 0.05;
 /// Slow turns this far apart come from different moments, ns.
 const BURST_GAP_NS: u64 = 100_000_000;
 /// Bursts that tell a period.
@@ -62,7 +63,7 @@ impl Traced {
         };
         let sockets = Sockets::build(&self, &idles);
         let words = Words::new(&mut names, &sockets);
-        let pieces = all_pieces(&self, &threads, &sockets);
+        let pieces = all_pieces(&self, &threads, &sockets, words.timer);
         let green = pieces.keys().copied();
         let green = green
             .filter(|tid| is_green(&self, &threads, *tid))
@@ -107,7 +108,12 @@ fn is_green(traced: &Traced, threads: &Threads, tid: u32) -> bool {
     process.is_some_and(|tgid| traced.green.contains(tgid))
 }
 
-fn all_pieces(traced: &Traced, threads: &Threads, sockets: &Sockets) -> BTreeMap<u32, Vec<Piece>> {
+fn all_pieces(
+    traced: &Traced,
+    threads: &Threads,
+    sockets: &Sockets,
+    timer: u32,
+) -> BTreeMap<u32, Vec<Piece>> {
     let mut ops: HashMap<u32, Vec<super::sockets::Op>> = HashMap::new();
     for op in &sockets.ops {
         ops.entry(op.tid).or_default().push(*op);
@@ -123,9 +129,21 @@ fn all_pieces(traced: &Traced, threads: &Threads, sockets: &Sockets) -> BTreeMap
         let spans = threads.spans.get(&tid).map_or(&always[..], Vec::as_slice);
         let ops = ops.get(&tid).map_or(&[][..], Vec::as_slice);
         let green = is_green(traced, threads, tid);
-        (tid, pieces::build(spans, ops, &sockets.turns, green))
+        let pieces = pieces::build(spans, ops, &sockets.turns, green, timer);
+        (tid, pieces)
     };
     tids.into_iter().map(build).collect()
+}
+
+/// The threads that read requests of a target.
+fn readers(traced: &Traced, scene: &Scene<'_>, threads: &Threads, target: usize) -> BTreeSet<u32> {
+    let turns = scene.sockets.turns.iter();
+    let turns = turns.filter(|turn| turn.target == target);
+    let in_target = |tid: &u32| {
+        let tgid = threads.tgid.get(tid);
+        tgid.is_none_or(|tgid| traced.members.get(tgid) == Some(&target))
+    };
+    turns.map(|turn| turn.reader).filter(in_target).collect()
 }
 
 /// When every thread that reads requests of a target had one: `(from, to)` by rising time.
@@ -135,14 +153,7 @@ fn busy_times(
     threads: &Threads,
     target: usize,
 ) -> Vec<(u64, u64)> {
-    let turns = scene.sockets.turns.iter();
-    let turns = turns.filter(|turn| turn.target == target);
-    let readers: BTreeSet<u32> = turns.map(|turn| turn.reader).collect();
-    let in_target = |tid: &u32| {
-        let tgid = threads.tgid.get(tid);
-        tgid.is_none_or(|tgid| traced.members.get(tgid) == Some(&target))
-    };
-    let readers: Vec<u32> = readers.into_iter().filter(in_target).collect();
+    let readers = readers(traced, scene, threads, target);
     let mut edges: Vec<(u64, i64)> = Vec::new();
     for reader in &readers {
         for piece in scene.pieces.get(reader).into_iter().flatten() {
@@ -232,6 +243,7 @@ impl<'a> Accountant<'a> {
             account: self.sum(&self.turns, stacks),
             tail: self.tail(&lengths, stacks),
             ran: self.ran(stacks),
+            threads: self.thread_time(stacks),
             lengths: (lengths.count() > 0).then_some(lengths),
             between_ns: counts.between_ns,
             irregular: counts.irregular,
@@ -243,16 +255,17 @@ impl<'a> Accountant<'a> {
     }
 
     fn tail(&self, lengths: &Histogram, stacks: &Stacks) -> Option<TurnTail> {
-        let from_ns = lengths.quantile(TAIL_QUANTILE)?.0;
+        let least = LEAST_TAIL_TURNS as f64 / lengths.count().max(1) as f64;
+        if least > MOST_OF_TURNS {
+            return None;
+        }
+        let from_ns = lengths.quantile(TAIL_QUANTILE.min(1.0 - least))?.0;
         let length = |index: &u32| {
             let turn = self.turn(*index);
             turn.end - turn.arrived
         };
         let mut slow: Vec<u32> = self.turns.clone();
         slow.retain(|index| length(index) >= from_ns);
-        if (slow.len() as u64) < LEAST_TAIL_TURNS {
-            return None;
-        }
         let mut ends: Vec<u64> = slow.iter().map(|&index| self.turn(index).end).collect();
         ends.sort_unstable();
         let begins = bursts(&ends);
@@ -325,6 +338,53 @@ impl<'a> Accountant<'a> {
             .collect();
         all.sort_by_key(|one| (std::cmp::Reverse(one.samples), one.told));
         all
+    }
+
+    /// What the threads that read requests did, requests or not.
+    fn thread_time(&self, stacks: &Stacks) -> Option<ThreadTime> {
+        let readers = readers(self.traced, self.scene, self.threads, self.target);
+        let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
+        let mut met = Met::default();
+        let mut total_ns = 0;
+        let begun = self.traced.from_ns;
+        for reader in &readers {
+            for piece in self.scene.pieces.get(reader).into_iter().flatten() {
+                let ns = piece.to.saturating_sub(piece.from.max(begun));
+                let mut row = self.scene.of_thread(piece);
+                let part = (piece.from.max(begun), piece.to);
+                met.take(&mut row, part, self.threads, &stacks.told, self.names);
+                let sum = rows.entry(row).or_default();
+                sum.0 += 1;
+                sum.1 += ns;
+                total_ns += ns;
+            }
+        }
+        let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
+        for sample in stacks.samples.iter().filter(|s| readers.contains(&s.tid)) {
+            *ran.entry(sample.stack).or_default() += sample.count;
+        }
+        let ran = ran.into_iter().map(|(stack, samples)| PlaceSamples {
+            place: Place::OnCpu,
+            stack,
+            samples,
+        });
+        let only = (readers.len() == 1).then(|| readers.first()).flatten();
+        let name = only.and_then(|tid| {
+            let process = self.threads.tgid.get(tid);
+            let names = &self.traced.names;
+            names.get(tid).or_else(|| names.get(process?))
+        });
+        (total_ns > 0).then(|| ThreadTime {
+            threads: readers.len() as u64,
+            name: name.cloned().unwrap_or_default(),
+            account: TurnAccount {
+                turns: rows.values().map(|(parts, _)| parts).sum(),
+                total_ns,
+                places: self.places(rows, &met),
+                cpu_samples: ran.collect(),
+                ..TurnAccount::default()
+            },
+        })
     }
 
     fn places(&self, mut rows: HashMap<Row, (u64, u64)>, met: &Met) -> Vec<PlaceTime> {
@@ -405,7 +465,7 @@ impl<'a> Accountant<'a> {
                     others = others.saturating_sub(1);
                 }
             }
-            let place = if piece.owner == NONE {
+            let place = if piece.owner == NONE || piece.after {
                 Place::Loop
             } else {
                 Place::OtherTurns
@@ -445,7 +505,10 @@ fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
         .filter(|row| {
             row.stack.is_none()
                 && row.told.is_none()
-                && matches!(row.place, Place::Blocked | Place::OthersBlocked)
+                && matches!(
+                    row.place,
+                    Place::Blocked | Place::OthersBlocked | Place::Loop
+                )
         })
         .copied()
         .collect();

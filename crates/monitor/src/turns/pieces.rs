@@ -5,7 +5,7 @@
 //! may get its turn from what came after it. A futex wait is for the turn before it only if the thread goes on with
 //! that turn: else it had nothing to do and was parked.
 
-use super::sockets::{NONE, Op, Turn};
+use super::sockets::{Act, NONE, Op, Turn};
 use super::threads::{Span, State, Wait, WaitKind};
 
 /// A part of a thread's time.
@@ -18,6 +18,8 @@ pub(super) struct Piece {
     pub owner: u32,
     /// The thread had nothing to do: no turn was for it.
     pub idle: bool,
+    /// Its turn has been answered: the thread tidies up, or does what is no request's.
+    pub after: bool,
 }
 
 /// Whether a thread waits there for work, whatever it did before.
@@ -31,10 +33,17 @@ pub(super) fn is_idle(wait: &Wait, green: bool) -> bool {
     }
 }
 
-/// The pieces of one thread; `ops` are its own, by rising time.
-pub(super) fn build(spans: &[Span], ops: &[Op], turns: &[Turn], green: bool) -> Vec<Piece> {
+/// The pieces of one thread; `ops` are its own, by rising time. `timer` is the name of a timer as a waker.
+pub(super) fn build(
+    spans: &[Span],
+    ops: &[Op],
+    turns: &[Turn],
+    green: bool,
+    timer: u32,
+) -> Vec<Piece> {
     let mut builder = Builder {
         turns,
+        timer,
         pieces: Vec::with_capacity(spans.len() + ops.len()),
         owner: NONE,
         since_idle: 0,
@@ -56,12 +65,15 @@ pub(super) fn build(spans: &[Span], ops: &[Op], turns: &[Turn], green: bool) -> 
             builder.rest();
         }
     }
-    builder.park_after_end();
+    builder.after_end();
+    builder.late_returns();
     builder.pieces
 }
 
 struct Builder<'a> {
     turns: &'a [Turn],
+    /// The name of a timer that ends a wait.
+    timer: u32,
     pieces: Vec<Piece>,
     owner: u32,
     /// First piece after the thread last had nothing to do.
@@ -79,6 +91,7 @@ impl Builder<'_> {
                 state,
                 owner: self.owner,
                 idle: false,
+                after: true,
             });
         }
     }
@@ -95,7 +108,15 @@ impl Builder<'_> {
 
     fn act(&mut self, op: &Op) {
         if self.owner == NONE {
-            self.give(self.since_idle, op.turn);
+            let turn = self.turns.get(op.turn as usize);
+            let arrived = turn.map_or(0, |turn| turn.arrived);
+            let before = self.pieces[..self.since_idle].last();
+            let by_timer = before.is_some_and(|piece| self.ended_by_timer(piece));
+            let since = &self.pieces[self.since_idle..];
+            // What a timer began before the request had come was for none.
+            let earlier = since.iter().rposition(|piece| piece.from < arrived);
+            let earlier = earlier.filter(|_| by_timer).map_or(0, |last| last + 1);
+            self.give(self.since_idle + earlier, op.turn);
         } else if self.owner != op.turn {
             let since = &self.pieces[self.since_op..];
             if let Some(parked) = since.iter().rposition(is_futex) {
@@ -105,11 +126,21 @@ impl Builder<'_> {
                 self.give(parked + 1, op.turn);
             }
         }
+        if op.act != Act::Read {
+            // What was done just before was for a request that was there already.
+            for piece in &mut self.pieces[self.since_op..] {
+                piece.after = false;
+            }
+        }
         self.owner = op.turn;
         self.since_op = self.pieces.len();
         if op.turn == NONE {
             self.since_idle = self.pieces.len();
         }
+    }
+
+    fn ended_by_timer(&self, piece: &Piece) -> bool {
+        matches!(piece.state, State::Waiting(wait) if wait.waker == self.timer)
     }
 
     fn give(&mut self, from: usize, turn: u32) {
@@ -118,8 +149,23 @@ impl Builder<'_> {
         }
     }
 
-    /// A thread that waits in a futex after its turn's end has nothing to do.
-    fn park_after_end(&mut self) {
+    /// The way back onto a CPU that was idle belongs to the wait that it ends: without the wait there were none. Of an
+    /// answer it is known when it arrived, and what follows is a row of its own.
+    fn late_returns(&mut self) {
+        for index in 1..self.pieces.len() {
+            let before = self.pieces[index - 1];
+            let piece = &mut self.pieces[index];
+            let slow = matches!(piece.state, State::Ready { idle: true, .. });
+            let waited = matches!(before.state, State::Waiting(wait) if !wait.class.is_upstream());
+            let same = before.to == piece.from && before.owner == piece.owner;
+            if slow && waited && same && !before.idle {
+                piece.state = before.state;
+            }
+        }
+    }
+
+    /// What follows the turn's end; a thread that waits in a futex then has nothing to do.
+    fn after_end(&mut self) {
         for piece in &mut self.pieces {
             let turn = self.turns.get(piece.owner as usize);
             let ended = turn.is_some_and(|turn| turn.answered && piece.from >= turn.end);
@@ -127,6 +173,7 @@ impl Builder<'_> {
                 piece.idle = true;
                 piece.owner = NONE;
             }
+            piece.after &= ended;
         }
     }
 }

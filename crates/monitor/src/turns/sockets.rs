@@ -100,6 +100,8 @@ pub(super) struct Sockets {
     pub loose: Vec<Loose>,
     pub connections: Vec<Connection>,
     pub peers: Vec<String>,
+    /// The last peer of each socket to an upstream.
+    pub peer_of: HashMap<u64, u32>,
     pub counts: Vec<Counts>,
 }
 
@@ -166,6 +168,8 @@ impl Sockets {
         for event in &traced.events {
             walk.take(event, idles);
         }
+        let last = |(&sk, named): (&u64, &Vec<(u64, u32)>)| Some((sk, named.last()?.1));
+        walk.sockets.peer_of = walk.named.iter().filter_map(last).collect();
         walk.sockets
     }
 }

@@ -187,8 +187,9 @@ impl Tape {
 }
 
 fn adds_up(target: &TargetTurns) {
-    for account in std::iter::once(&target.account).chain(target.tail.as_ref().map(|t| &t.account))
-    {
+    let tail = target.tail.as_ref().map(|t| &t.account);
+    let threads = target.threads.as_ref().map(|t| &t.account);
+    for account in [&target.account].into_iter().chain(tail).chain(threads) {
         let sum: u64 = account.places.iter().map(|place| place.total_ns).sum();
         assert_eq!(sum, account.total_ns, "{account:?}");
     }
@@ -258,7 +259,8 @@ fn in_an_event_loop_a_request_waits_for_the_one_before() {
         &[
             (Place::WakeUp, "", "", 50),
             (Place::RunQueue, "process other", "", 100 + 50),
-            (Place::OtherTurns, "", "", 360),
+            (Place::OtherTurns, "", "", 350),
+            (Place::Loop, "", "", 10),
             (Place::OnCpu, "", "", 350 + 290),
         ],
     );
@@ -330,12 +332,85 @@ fn a_blocked_event_loop_blocks_the_others_too() {
         2,
         &[
             (Place::OnCpu, "", "", 100 + 100 + 90 + 100),
-            (Place::Blocked, "disk", "interrupt", 1_000),
-            (Place::OthersBlocked, "disk", "interrupt", 1_000),
-            (Place::WakeUp, "", "", 10 + 10),
-            (Place::OtherTurns, "", "", 50 + 190),
+            // With the way back onto the CPU.
+            (Place::Blocked, "disk", "interrupt", 1_010),
+            (Place::OthersBlocked, "disk", "interrupt", 1_010),
+            (Place::OtherTurns, "", "", 50 + 90),
+            (Place::Loop, "", "", 100),
         ],
     );
+}
+
+#[test]
+fn what_blocks_the_loop_after_an_answer_is_no_requests() {
+    let mut tape = asleep(10);
+    tape.wake(1_000, SERVER, FOREIGN, "sendto");
+    tape.on(1_000, SERVER, 0);
+    tape.arrive(1_100, 1);
+    tape.read(1_200, SERVER, 1);
+    tape.write(1_300, SERVER, 1);
+    tape.arrive(1_350, 2);
+    tape.off(1_400, SERVER, "clock_nanosleep", INTERRUPTIBLE, Class::None);
+    tape.wake(9_400, SERVER, 0, "");
+    tape.on(9_410, SERVER, 0);
+    tape.read(9_500, SERVER, 2);
+    tape.write(9_600, SERVER, 2);
+    let places = [
+        (Place::OnCpu, "", "", 100 + 100 + 100),
+        (Place::Loop, "", "", 50 + 90),
+        (Place::Loop, "sleep", "timer", 8_010),
+    ];
+    let turns = check(tape, 2, &places);
+    // The thread's own time: asleep until 1,000, then 600 at work, and what is left of the window.
+    let threads = turns.threads.expect("one thread reads");
+    assert_eq!(threads.threads, 1);
+    let of = |place: Place| -> u64 {
+        let places = threads.account.places.iter();
+        places
+            .filter(|p| p.place == place)
+            .map(|p| p.total_ns)
+            .sum()
+    };
+    assert_eq!((of(Place::Idle), of(Place::Loop)), (990, 8_010));
+    let sum: u64 = threads.account.places.iter().map(|p| p.total_ns).sum();
+    assert_eq!(sum, threads.account.total_ns);
+}
+
+#[test]
+fn an_event_loop_that_waits_for_its_upstream_holds_the_others_up_there() {
+    let mut tape = asleep(10);
+    tape.wake(1_000, SERVER, FOREIGN, "sendto");
+    tape.on(1_000, SERVER, 0);
+    tape.arrive(1_100, 1);
+    tape.arrive(1_150, 2);
+    tape.read(1_200, SERVER, 1);
+    tape.ask(1_300, SERVER, 500);
+    let wait = Event {
+        nr: number("recvfrom"),
+        value: INTERRUPTIBLE,
+        class: Class::Upstream as u8,
+        flags: LEFT,
+        sk: 500,
+        ..Event::default()
+    };
+    tape.switch(1_400, SERVER, 0, wait);
+    tape.answer(5_400, 500);
+    tape.wake(5_400, SERVER, 0, "");
+    tape.on(5_410, SERVER, 0);
+    tape.take(5_500, SERVER, 500);
+    tape.write(5_600, SERVER, 1);
+    tape.read(5_700, SERVER, 2);
+    tape.write(5_800, SERVER, 2);
+    let turns = tape.account();
+    let peer = "upstream 10.0.0.1:500";
+    assert_eq!(at(&turns, Place::OthersBlocked, peer, "interrupt"), 4_000);
+    let threads = turns.threads.expect("one thread reads");
+    let waited = threads
+        .account
+        .places
+        .iter()
+        .find(|p| p.place == Place::Upstream);
+    assert_eq!(waited.map(|p| p.total_ns), Some(4_000));
 }
 
 #[test]

@@ -53,6 +53,8 @@ enum Meantime {
 #[derive(Debug)]
 pub(super) struct Words {
     pub peers: Vec<u32>,
+    /// Waits for their answers.
+    answers: Vec<u32>,
     pub rest_of_request: u32,
     pub timer: u32,
     kinds: HashMap<&'static str, u32>,
@@ -81,6 +83,9 @@ impl Words {
         let kinds = kinds.map(|kind| (kind.name(), names.id(kind.name())));
         Self {
             peers: sockets.peers.iter().map(|peer| names.id(peer)).collect(),
+            answers: (sockets.peers.iter())
+                .map(|peer| names.id(&format!("upstream {peer}")))
+                .collect(),
             rest_of_request: names.id("rest of the request"),
             timer: names.id("timer"),
             kinds: kinds.into_iter().collect(),
@@ -217,22 +222,52 @@ impl<'a> Scene<'a> {
     fn of_queued(&self, piece: &Piece, index: u32) -> Row {
         match piece.state {
             State::Running if piece.owner == index => Row::at(Place::OnCpu),
-            State::Running if piece.owner == NONE => Row::at(Place::Loop),
+            State::Running if piece.owner == NONE || piece.after => Row::at(Place::Loop),
             State::Running => Row::at(Place::OtherTurns),
             State::Ready { who, idle } => ready(who, idle),
             State::Waiting(wait) if piece.owner == index => self.blocked(Place::Blocked, &wait),
+            State::Waiting(wait) if piece.owner == NONE || piece.after => {
+                self.blocked(Place::Loop, &wait)
+            }
             State::Waiting(wait) => self.blocked(Place::OthersBlocked, &wait),
         }
     }
 
     fn blocked(&self, place: Place, wait: &Wait) -> Row {
+        let peer = self.asked_by(wait);
+        let detail = peer.map(|peer| self.words.answers[peer as usize]);
         Row {
             place,
-            detail: self.words.kind(wait.kind),
+            detail: detail.unwrap_or_else(|| self.words.kind(wait.kind)),
             waker: wait.waker,
             stack: wait.stack,
             told: None,
             met: wait.met,
+        }
+    }
+
+    /// The peer whose answer a thread waits for in its socket.
+    fn asked_by(&self, wait: &Wait) -> Option<u32> {
+        let peer = self.sockets.peer_of.get(&wait.sk).copied();
+        peer.filter(|_| wait.class.is_upstream() && wait.kind != WaitKind::Send)
+    }
+
+    /// What a thread does in a part of its time, whoever that is for.
+    pub(super) fn of_thread(&self, piece: &Piece) -> Row {
+        match piece.state {
+            State::Running => Row::at(Place::OnCpu),
+            State::Ready { who, idle } => ready(who, idle),
+            State::Waiting(_) if piece.idle => Row::at(Place::Idle),
+            State::Waiting(wait) if wait.kind == WaitKind::Send && !wait.class.is_upstream() => {
+                Row::at(Place::Sending)
+            }
+            State::Waiting(wait) if piece.owner == NONE || piece.after => {
+                self.blocked(Place::Loop, &wait)
+            }
+            State::Waiting(wait) => match self.asked_by(&wait) {
+                Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
+                None => self.blocked(Place::Blocked, &wait),
+            },
         }
     }
 

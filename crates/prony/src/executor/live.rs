@@ -39,7 +39,14 @@ const COUNTING: f64 = 0.7;
 const UNMEASURED: Nanos = Nanos::from_millis(500);
 /// How long turns are traced, with stacks on and off the CPU.
 const TURNS_TIME: Nanos = Nanos::from_secs(2);
-/// One connection in so many is followed: whoever was to be followed is not asked for how many there are.
+/// How long they are traced for at most, where requests are few, and for at least, where they are too many to follow all.
+const TURNS_MOST: Nanos = Nanos::from_millis(2_500);
+const TURNS_LEAST: Nanos = Nanos::from_millis(500);
+/// Turns that tell of the slowest of them, too.
+const TURNS_WANTED: f64 = 500.0;
+/// CPU time of a request that is followed, ns: its events in the kernel and their way out, on current x86-64.
+const FOLLOWED_NS: f64 = 8_000.0;
+/// One connection in so many is followed where nobody knows how many requests there are.
 const FOLLOWED_ONE_IN: u32 = 4;
 /// Time between samples of a longer watch.
 const LOOKOUT_STEP: Nanos = Nanos::from_millis(250);
@@ -246,7 +253,8 @@ impl<'a> Live<'a> {
             dug.counted = Some(span);
         }
         if !(self.interrupted)() {
-            (dug.turns, dug.read) = self.turns(servers, may_ns(budget), budget);
+            let rate_per_s = dug.probed.as_ref().and_then(requests_per_s);
+            (dug.turns, dug.read) = self.turns(servers, rate_per_s, may_ns(budget), budget);
             dug.ended = Some(MonotonicClock.now());
         }
         dug
@@ -294,6 +302,7 @@ impl<'a> Live<'a> {
     fn turns(
         &mut self,
         servers: &[Server],
+        rate_per_s: Option<f64>,
         left_ns: u64,
         budget: &mut Budget,
     ) -> (Option<Result<EndedTracing, Unavailable>>, Read) {
@@ -307,10 +316,15 @@ impl<'a> Live<'a> {
             return (Some(Err(gap)), Read::default());
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
-        let tracing = Tracing::start(servers, self.best_tier, FOLLOWED_ONE_IN, on_cpu_hz, hz);
+        // Half of it is for stacks.
+        let (one_in, time) = followed(rate_per_s, may_ns / 2);
+        if time < TURNS_TIME {
+            budget.note(format!("turns for {time} instead of {TURNS_TIME}"));
+        }
+        let tracing = Tracing::start(servers, self.best_tier, one_in, on_cpu_hz, hz);
         let reading = self.runtimes.read();
         let from = linux::clock::process_cpu_ns();
-        self.wait("turns", TURNS_TIME, &mut || {
+        self.wait("turns", time, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns
         });
         let ended = tracing.end();
@@ -344,6 +358,31 @@ impl<'a> Live<'a> {
             std::thread::sleep(LOOK.min(left));
         }
     }
+}
+
+/// Requests that the servers' clients sent while calls were counted.
+fn requests_per_s(probed: &Probed) -> Option<f64> {
+    let taken = probed.targets.iter().filter_map(|t| t.requests_taken);
+    let taken = taken.reduce(|all, more| all + more)?;
+    (probed.window_ns > 0).then(|| taken as f64 * 1e9 / probed.window_ns as f64)
+}
+
+/// One connection in how many is followed, and for how long, so that it takes no more than `may_ns`. All of them for a
+/// shorter time rather than some for a longer: who asks whom is known for sure only where nobody is left out.
+fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
+    let Some(rate) = rate_per_s else {
+        return (FOLLOWED_ONE_IN, TURNS_TIME);
+    };
+    let cost_per_s = (rate * FOLLOWED_NS).max(1.0);
+    let may = may_ns as f64;
+    let one_in = (cost_per_s * TURNS_LEAST.as_secs_f64() / may)
+        .ceil()
+        .max(1.0);
+    let one_in = (one_in.min(f64::from(1_u32 << 20)) as u32).next_power_of_two();
+    let affordable = may / (cost_per_s / f64::from(one_in));
+    let wanted = TURNS_WANTED / rate.max(1.0) * f64::from(one_in);
+    let wanted = wanted.clamp(TURNS_TIME.as_secs_f64(), TURNS_MOST.as_secs_f64());
+    (one_in, Nanos((wanted.min(affordable) * 1e9) as u64))
 }
 
 /// What a window and its passes brought, before stacks are followed.
@@ -579,5 +618,30 @@ fn refresh(servers: &mut [Server]) {
         let (reason, remedy) = (gap.reason.clone(), gap.remedy.clone());
         terminal::warning(&Warning::new("server_ended", reason, remedy));
         server.unavailable.push(gap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_connections_are_followed_for_a_shorter_time_before_some_are_left_out() {
+        let may_ns = 20_000_000;
+        // Few requests: all of them, for long enough to see the slowest.
+        assert_eq!(
+            followed(Some(200.0), may_ns),
+            (1, Nanos::from_millis(2_500))
+        );
+        assert_eq!(followed(Some(1_000.0), may_ns), (1, TURNS_TIME));
+        assert_eq!(followed(Some(0.0), may_ns), (1, TURNS_MOST));
+        // 3,000/s x 8 us = 24 ms/s.
+        let (one_in, time) = followed(Some(3_000.0), may_ns);
+        assert_eq!(one_in, 1);
+        assert!(time >= TURNS_LEAST && time < Nanos::SECOND, "{time}");
+        let (one_in, time) = followed(Some(100_000.0), may_ns);
+        assert_eq!(one_in, 32);
+        assert!(time >= TURNS_LEAST && time <= TURNS_TIME, "{time}");
+        assert_eq!(followed(None, may_ns), (FOLLOWED_ONE_IN, TURNS_TIME));
     }
 }

@@ -16,6 +16,8 @@ use analysis::{
 };
 use record::{Examination, Nanos};
 
+/// Characters of a signal that are shown.
+const LONGEST_SIGNAL: usize = 64;
 /// Causes ruled out that are shown with their reason.
 const RULED_OUT_SHOWN: usize = 5;
 /// Causes not seen that are shown with their reason.
@@ -118,6 +120,21 @@ fn heading(table: &str, style: Style) -> String {
     format!("{}\n{body}", style.heading(head))
 }
 
+/// Arithmetic over many facts by its beginning: all of it stands in `--json`.
+fn shortened(signal: &str) -> String {
+    if signal.chars().count() <= LONGEST_SIGNAL {
+        return signal.to_owned();
+    }
+    let terms = signal.split(" + ").count();
+    let first: String = signal.chars().take(LONGEST_SIGNAL).collect();
+    let end = first.rfind(' ').unwrap_or(first.len());
+    let first = first[..end].trim_end_matches(['+', '-', '*', '/', ' ']);
+    match terms {
+        1 => format!("{first} ..."),
+        n => format!("{first} + ... ({n} terms)"),
+    }
+}
+
 /// The source in the last column where it fits, else on a line of its own below.
 fn evidence(items: &[Evidence], style: Style) -> String {
     if items.is_empty() {
@@ -130,7 +147,7 @@ fn evidence(items: &[Evidence], style: Style) -> String {
     ];
     rows.extend(items.iter().map(|e| {
         let (value, threshold) = value_and_threshold(&e.signal, &e.unit, e.value, e.threshold);
-        vec![format!("  {}", e.signal), value, threshold]
+        vec![format!("  {}", shortened(&e.signal)), value, threshold]
     }));
     let table = columns(&rows, names(1));
     let widest = table.lines().map(|l| l.chars().count()).max().unwrap_or(0);

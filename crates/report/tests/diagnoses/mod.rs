@@ -296,6 +296,7 @@ fn ledger() -> Ledger {
     };
     Ledger {
         rate: Some(Account {
+            basis: analysis::Basis::Cpu,
             target: "server".into(),
             of: "the time of core 0".into(),
             total: 48.2,
@@ -322,6 +323,7 @@ fn ledger() -> Ledger {
             ],
         }),
         latency: Some(Account {
+            basis: analysis::Basis::Requests,
             target: "server".into(),
             of: "the mean response time".into(),
             total: 3_085.0,
