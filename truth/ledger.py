@@ -77,6 +77,10 @@ def ambiguous(plan):
     return groups
 
 
+# Words that say what is waited for, whatever else the row names: the call that waits, or what the holder does.
+WAITS = r"waiting for a (lock|permit|semaphore)|waiting for the result of another|waiting until another thread"
+
+
 class Names:
     """Tells which class a row of prony's belongs to."""
 
@@ -116,6 +120,8 @@ class Names:
                 return self.group(("stall",))
         if waits_for_others:
             return ("queue",)
+        if (held := self.waits_for(text)) is not None:
+            return held
         for function in self.functions:
             if function in text:
                 return ("burn", function)
@@ -124,6 +130,17 @@ class Names:
             if re.search(rf"(:|upstream-){port}\b", text):
                 return ("upstream", port)
         return self.by_words(row, text)
+
+    def waits_for(self, text):
+        """The class of a row that says that it waits for a lock or a permit; None for one that does not say so."""
+        # A file has a lock of its own, which is a part of writing to it.
+        if not re.search(WAITS, text) or "filechannel" in text:
+            return None
+        order = ("slot", "lock") if re.search(r"permit|semaphore", text) else ("lock", "slot")
+        for kind in order:
+            if kind in self.kinds:
+                return self.group((kind,))
+        return ("stall",) if self.stall else None
 
     def by_words(self, row, text):
         order = ["sync", "sleep", "lock", "slot", "file", "allocate", "pieces", "log"]

@@ -56,6 +56,18 @@ class Naming(unittest.TestCase):
         alone = plan(BURN, runtime="java", stall=stall)
         self.check(alone, ("waiting in a futex", "woken by thread stall"), ("stall",), "tail")
 
+    def test_a_wait_is_what_it_says_whatever_its_holder_does(self):
+        slot = {"kind": "slot", "slots": 2, "inside": "sleep", "function": "-", "us": 10}
+        held = ("waiting for a lock: Connection.step", "ReentrantLock$Sync.lock; held by thread a in PlanServer.hash_blocks")
+        self.check(plan(LOCK, {"kind": "sync"}), held, ("lock",))
+        permit = ("waiting for a permit of a semaphore or pool: Connection.step", "Semaphore.acquire")
+        self.check(plan(BURN, slot), permit, ("slot",))
+        self.check(plan(BURN, runtime="java", stall={"inside": "sleep"}), held, ("stall",))
+        # A file's own lock is a part of writing to it.
+        log = {"kind": "log", "bytes": 100, "turns": 0}
+        self.check(plan(LOCK, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("lock",))
+        self.check(plan(BURN, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("log",))
+
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):

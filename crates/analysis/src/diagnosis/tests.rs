@@ -636,10 +636,11 @@ fn accounted(mut trial: TrialRecord) -> TrialRecord {
             detail: String::new(),
             waker: String::new(),
             stack: None,
+            told: None,
             turns: 1_000,
             total_ns: 1_000_000,
         }],
-        cpu_samples: Vec::new(),
+        ..record::TurnAccount::default()
     };
     if let Some(examination) = &mut trial.examination {
         let sending = ("tcp_sendmsg", "kernel", true, 100);

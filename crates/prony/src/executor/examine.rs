@@ -9,6 +9,7 @@
 //! and its figures are thrown away.
 
 use super::drive::{Instrumentation, drive};
+use super::runtimes::{Read, Runtimes};
 use crate::terminal::Progress;
 use monitor::goroutines::{EndedTasks, TaskConfig, TaskReader};
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
@@ -16,9 +17,9 @@ use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
-    Answer, Arrival, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord, Profile,
-    ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
-    Unavailable, UpstreamPeer, Watching,
+    Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
+    ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
+    TrialState, Turns, Unavailable, UpstreamPeer, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -59,6 +60,8 @@ pub struct Examiner<'a> {
     pub spec: &'a LoadSpec,
     /// Best kind of probes that may be used.
     pub best_tier: Tier,
+    /// What runtimes below the servers tell.
+    pub runtimes: Runtimes,
     /// Asked often.
     pub interrupted: &'a dyn Fn() -> bool,
     /// Where progress goes.
@@ -226,6 +229,7 @@ impl Examiner<'_> {
             TURNS_WAITS_HZ,
             TURNS_TASKS,
         );
+        let reading = self.runtimes.read();
         let interrupted = self.interrupted;
         let driven = drive(
             load,
@@ -234,7 +238,10 @@ impl Examiner<'_> {
             self.progress,
             &mut || interrupted(),
         );
-        tracing.end().bring(brought);
+        let ended = tracing.end();
+        let read = self.runtimes.take(reading);
+        self.runtimes.name_code();
+        ended.bring(brought, &self.runtimes, read);
         let outcome = driven?.outcome;
         if let Some(turns) = &mut brought.turns {
             turns.load = Some(outcome);
@@ -338,13 +345,13 @@ impl EndedTracing {
         off_cpu.chain(on_cpu).map(EndedProfile::samples).sum()
     }
 
-    /// Brings the results of all three together.
-    pub(super) fn bring(self, brought: &mut PostLoad) {
-        let mut costs = Vec::new();
+    /// Brings the results of all three together, with what runtimes told meanwhile.
+    pub(super) fn bring(self, brought: &mut PostLoad, runtimes: &Runtimes, read: Read) {
+        let mut costs = read.cost;
         let profiles = [Some(self.off_cpu), self.on_cpu];
         let [waits, samples] = profiles.map(|ended| match ended {
             Some(Ok(ended)) => {
-                let profiled = ended.fold();
+                let profiled = ended.fold_with(runtimes.names());
                 brought.unavailable.extend(profiled.unavailable);
                 brought.profiles.push(profiled.profile);
                 costs.push(profiled.cost);
@@ -376,6 +383,7 @@ impl EndedTracing {
             waits,
             samples,
             looks,
+            told: read.samples,
         };
         match self.traced {
             Ok(traced) => {
@@ -398,6 +406,8 @@ impl Examiner<'_> {
     pub fn examine(&mut self, servers: &mut Vec<Server>) -> Result<TrialRecord, LoadError> {
         let load = Load::prepare(self.spec)?;
         let pre_load = self.pre_load(servers, false)?;
+        self.runtimes.find(servers);
+        self.runtimes.name_code();
         let around = Instrumentation {
             watch: Some(watched(servers)),
             profile: (!servers.is_empty())
@@ -408,13 +418,17 @@ impl Examiner<'_> {
         let driven = drive(load, self.spec, &around, self.progress, &mut || {
             interrupted()
         })?;
+        self.runtimes.name_code();
+        let names = self.runtimes.names();
+        let profiled = driven.profiled.map(|p| p.map(|p| p.fold_with(names)));
         let rate = driven.outcome.answered_per_s();
         let post_load = self.post_load(servers, rate)?;
         let passes = Passes {
             pre_load,
             watched: driven.watched,
-            profiled: driven.profiled,
+            profiled,
             post_load,
+            runtimes: self.runtimes.record(),
             watching: None,
             interrupted: (self.interrupted)(),
         };
@@ -437,6 +451,7 @@ pub(super) struct Passes {
     pub watched: Observation,
     pub profiled: Option<Result<Profiled, Unavailable>>,
     pub post_load: PostLoad,
+    pub runtimes: Vec<AskedRuntime>,
     /// Traffic that was watched in place of a load.
     pub watching: Option<Watching>,
     /// A person had enough; what is missing was not looked for.
@@ -491,6 +506,7 @@ impl Passes {
                 signature: self.post_load.signature,
                 turns: self.post_load.turns,
                 watching: self.watching,
+                runtimes: self.runtimes,
                 monitor_cost,
                 profiles,
             }),
