@@ -12,8 +12,11 @@ use serde::{Deserialize, Serialize};
 /// What one pass saw of the turns of all targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Length of the traced window, ns.
+    /// Length of the window that is accounted for, ns.
     pub window_ns: u64,
+    /// Length of the trace with the load's beginning, ns; 0 where that is the window.
+    #[serde(default)]
+    pub traced_ns: u64,
     /// One connection in so many was followed; 1 is every connection.
     pub sampled_one_in: u32,
     /// What the client saw in the same window; `None` without a load of ours.

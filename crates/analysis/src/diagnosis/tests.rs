@@ -647,6 +647,7 @@ fn accounted(mut trial: TrialRecord) -> TrialRecord {
         examination.profiles = vec![profile(&[sending, ("ngx_writev", "nginx", false, 10)])];
         examination.turns = Some(record::Turns {
             window_ns: 1_000_000_000,
+            traced_ns: 0,
             sampled_one_in: 1,
             targets: vec![record::TargetTurns {
                 target: "web".into(),

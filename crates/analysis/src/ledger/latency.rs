@@ -319,7 +319,7 @@ impl LatencyCase<'_> {
             samples,
             account,
             one_in: self.turns.sampled_one_in,
-            window_ns: self.turns.window_ns as f64,
+            traced_ns: self.turns.traced_ns.max(self.turns.window_ns) as f64,
             tasks: profile_of(profiles)?,
             on_cpu: profiles.iter().rev().find(|p| p.kind == ProfileKind::OnCpu),
         };

@@ -334,6 +334,7 @@ fn chain() -> (Examination, Turns) {
     };
     let turns = Turns {
         window_ns: 1_000_000_000,
+        traced_ns: 0,
         sampled_one_in: 1,
         targets: vec![
             target(
@@ -401,6 +402,7 @@ fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     });
     let turns = Turns {
         window_ns: 1_000_000_000,
+        traced_ns: 0,
         sampled_one_in: 1,
         targets: vec![target("app", places.collect())],
         told: all,

@@ -51,7 +51,14 @@ impl Traced {
 
     /// How long the trace was, ns.
     pub fn window_ns(&self) -> u64 {
-        self.to_ns.saturating_sub(self.from_ns)
+        self.to_ns.saturating_sub(self.begin_ns)
+    }
+
+    /// Leaves out what was before and after, ns on the monotonic clock: connections that a load opens all at once say
+    /// nothing of a server at work. Outside of the trace there is nothing to leave out.
+    pub fn only(&mut self, from_ns: u64, to_ns: u64) {
+        self.begin_ns = from_ns.clamp(self.begin_ns, self.to_ns);
+        self.to_ns = to_ns.clamp(self.begin_ns, self.to_ns);
     }
 
     /// Where the time of the turns went. `stacks` are what profilers took in the same window.
@@ -84,6 +91,7 @@ impl Traced {
             .map(|target| Accountant::new(&self, &scene, &names, &threads, target).account(stacks));
         Turns {
             window_ns: self.window_ns(),
+            traced_ns: self.to_ns.saturating_sub(self.from_ns),
             sampled_one_in: self.one_in,
             load: None,
             lost: self.lost,
@@ -214,6 +222,7 @@ impl<'a> Accountant<'a> {
     ) -> Self {
         let turns = (0_u32..).zip(&scene.sockets.turns);
         let turns = turns.filter(|(_, turn)| turn.target == target && turn.answered);
+        let turns = turns.filter(|(_, turn)| turn.end >= traced.begin_ns);
         let turns: Vec<u32> = turns.map(|(index, _)| index).collect();
         let shares = Shares::of(traced, scene, target, &turns);
         Self {
@@ -271,7 +280,7 @@ impl<'a> Accountant<'a> {
             turn.end - turn.arrived
         });
         let mean_ns = lengths.sum::<u64>() / (self.turns.len() as u64).max(1);
-        let window = (self.traced.from_ns, self.traced.to_ns);
+        let window = (self.traced.begin_ns, self.traced.to_ns);
         let mut looks = Looks::within(looks.collect(), window, mean_ns, self.traced.one_in);
         looks.all = self.at_looks(&looks, &self.turns);
         looks
@@ -419,9 +428,10 @@ impl<'a> Accountant<'a> {
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut met = Met::default();
         let mut total_ns = 0;
-        let begun = self.traced.from_ns;
+        let begun = self.traced.begin_ns;
         for reader in &readers {
-            for piece in self.scene.pieces.get(reader).into_iter().flatten() {
+            let pieces = self.scene.pieces.get(reader).into_iter().flatten();
+            for piece in pieces.filter(|piece| piece.to > begun) {
                 let ns = piece.to.saturating_sub(piece.from.max(begun));
                 let mut row = self.scene.of_thread(piece);
                 let part = (piece.from.max(begun), piece.to);
@@ -433,7 +443,8 @@ impl<'a> Accountant<'a> {
             }
         }
         let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
-        for sample in stacks.samples.iter().filter(|s| readers.contains(&s.tid)) {
+        let within = |s: &&Located| readers.contains(&s.tid) && s.at_ns >= begun;
+        for sample in stacks.samples.iter().filter(within) {
             *ran.entry(sample.stack).or_default() += sample.count;
         }
         let ran = ran.into_iter().map(|(stack, samples)| PlaceSamples {

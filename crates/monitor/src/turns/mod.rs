@@ -76,6 +76,8 @@ pub struct Traced {
     peers: Vec<(u64, u64, String)>,
     from_ns: u64,
     to_ns: u64,
+    /// What is accounted for begins here; what was before only says how things stood.
+    begin_ns: u64,
     one_in: u32,
     lost: u64,
     events: Vec<Event>,

@@ -167,6 +167,7 @@ impl Tape {
                 .map(|sk| (sk, 0, format!("10.0.0.1:{sk}")))
                 .collect(),
             from_ns: 0,
+            begin_ns: 0,
             to_ns: self.to,
             one_in: 1,
             lost: 3,
@@ -264,6 +265,34 @@ fn in_an_event_loop_a_request_waits_for_the_one_before() {
             (Place::OnCpu, "", "", 350 + 290),
         ],
     );
+}
+
+#[test]
+fn what_ended_before_the_part_that_is_asked_for_is_left_out() {
+    let mut tape = asleep(10);
+    for (sk, at) in [(1, 1_000), (2, 3_000)] {
+        tape.arrive(at, sk);
+        tape.wake(at + 50, SERVER, FOREIGN, "sendto");
+        tape.on(at + 150, SERVER, FOREIGN);
+        tape.read(at + 200, SERVER, sk);
+        tape.write(at + 500, SERVER, sk);
+        tape.off(at + 600, SERVER, "epoll_wait", INTERRUPTIBLE, Class::None);
+    }
+    let to = tape.to;
+    let (mut traced, stacks) = tape.traced();
+    traced.only(2_000, u64::MAX);
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    assert_eq!((turns.window_ns, turns.traced_ns), (to - 2_000, to));
+    adds_up(target);
+    assert_eq!(
+        (target.account.turns, target.account.total_ns),
+        (1, 500),
+        "{:#?}",
+        target.account
+    );
+    let serving = target.threads.as_ref().unwrap();
+    assert_eq!(serving.account.total_ns, to - 2_000);
 }
 
 #[test]

@@ -38,6 +38,8 @@ const SIGNATURE_REQUESTS: u64 = 3_000;
 const SIGNATURE_WINDOW: f64 = 0.5;
 const SIGNATURE_MOST: u64 = 50_000;
 pub(super) const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
+/// What a load does first, all connections at once, is no part of the account.
+const TURNS_WARMUP: Nanos = Nanos::from_millis(200);
 /// The turn trace lasts as long as the slowest 1 % take to be a hundred requests, within bounds.
 const TURNS_TAIL: f64 = 10_000.0;
 const TURNS_LEAST: Nanos = Nanos::from_secs(2);
@@ -214,7 +216,7 @@ impl Examiner<'_> {
     ) -> Result<(), LoadError> {
         let seconds = TURNS_TAIL / rate_per_s.max(1.0);
         let spec = LoadSpec {
-            warmup: Nanos(0),
+            warmup: TURNS_WARMUP,
             requests: None,
             duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
             ..self.spec.clone()
@@ -238,9 +240,12 @@ impl Examiner<'_> {
             self.progress,
             &mut || interrupted(),
         );
-        let ended = tracing.end();
+        let mut ended = tracing.end();
         let read = self.runtimes.take(reading);
         self.runtimes.name_code();
+        if let Ok(driven) = &driven {
+            ended.only(&driven.outcome);
+        }
         ended.bring(brought, &self.runtimes, read);
         let outcome = driven?.outcome;
         if let Some(turns) = &mut brought.turns {
@@ -331,6 +336,16 @@ pub(super) struct EndedTracing {
 }
 
 impl EndedTracing {
+    /// Leaves out what was not measured by the load of that time.
+    fn only(&mut self, outcome: &LoadOutcome) {
+        let (from, to) = (outcome.measured_from, outcome.measured_to);
+        if from < to
+            && let Ok(traced) = &mut self.traced
+        {
+            traced.only(from.0, to.0);
+        }
+    }
+
     /// CPU time that the programs in the kernel took, ns.
     pub(super) fn probes_ns(&self) -> u64 {
         let costs = self.traced.as_ref().map(Traced::cost);
