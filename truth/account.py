@@ -7,7 +7,8 @@ has seen a word of prony's.
 
 Surprise: a step that waits ends later than what it waited for, when the CPU is taken. The programs know by how much (an
 upstream's answer and a lock by its own stamp, a sleep in C by the kernel's count of the thread's time in line, elsewhere
-by its clock), and that part is queue, not wait.
+by its clock), and that part is queue, not wait. By its clock alone a program cannot tell a timer that fires late from a CPU
+that is taken: what a sleep takes too long is ("late",) there, and may be either.
 """
 
 import bisect
@@ -133,7 +134,7 @@ class Account:
             elif key[0] in ("sleep", "upstream", "lock", "slot"):
                 add(key, wall - late - cpu)
                 add(("own",), cpu)
-                add(("queue",), late)
+                add(("late",) if key == ("sleep",) and self.plan["runtime"] != "c" else ("queue",), late)
             else:
                 add(key, wall - late)
                 add(("queue",), late)

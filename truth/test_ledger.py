@@ -166,6 +166,13 @@ class Comparing(unittest.TestCase):
         self.assertIsNone(ledger.Names(plan(BURN), []).of(client, "latency"))
         self.assertEqual(ledger.Names(plan(BURN, runtime="java"), []).of(client, "latency"), ("queue",))
 
+    def test_what_may_be_sleep_or_queue_is_right_as_either(self):
+        expected = {"latency": {("sleep",): 0.6, ("late",): 0.2, ("queue",): 0.2}}
+        for asleep, right in [(0.6, True), (0.7, True), (0.8, True), (0.5, False), (0.9, False)]:
+            document = {"latency": rows((asleep, "asleep"), (1 - asleep, "waiting for a CPU"))}
+            result = self.judge(plan(SLEEP, runtime="go"), expected, document)["latency"]
+            self.assertEqual(result["rows_right"], right, asleep)
+
     def test_no_ledger_is_no_answer(self):
         for document in (None, {}, {"rate": None}, {"rate": {"rows": []}}):
             result = self.judge(plan(BURN), {"rate": {("own",): 1.0}}, document)["rate"]
