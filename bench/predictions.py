@@ -156,7 +156,7 @@ def rows_of(name, family, document):
         metric = next((e for e in proof.get("evidence", []) if e["role"] == "metric" and e.get("ratio")), None)
         if metric is None:
             continue
-        said = finding.get("prediction") or proof.get("predicted") or {}
+        said = finding.get("prediction") or {}
         if said.get("metric", metric["signal"]) != metric["signal"]:
             said = {"withheld": "the proof was judged by another metric"}
         yield row(name, family, finding["cause"], proof["result"], metric["signal"], metric["ratio"],
@@ -213,8 +213,9 @@ def summary(rows):
     middle = statistics.median(error(row) for row in told)
     inside = sum(within(row) for row in wide)
     low, high = wilson(inside, len(wide))
-    print(f"median error {middle:.1%} (asked for: at most {MEDIAN_ERROR:.0%})")
+    print(f"median error of the numbers {middle:.1%} (asked for: at most {MEDIAN_ERROR:.0%})")
     print(f"90 % intervals held {inside} of {len(wide)}, {inside / len(wide):.0%} (95 % interval {low:.0%} to {high:.0%})")
+    print(f"intervals of those with a number held {sum(map(within, told))} of {len(told)}")
     return middle <= MEDIAN_ERROR and COVERED[0] <= inside / len(wide) <= COVERED[1]
 
 

@@ -4,8 +4,8 @@
 Reads the records that `truth/run.py --record DIR` kept (directories CASE-STATE) and those of `bench/predictions.py
 --records DIR` (directories CASE), has each judged by the binary that is given, and holds what is named first against
 what was planted. The printed confidence is learned from other families of servers than the one that is judged, so the
-table is out of sample. `--write FILE` makes the calibration itself: scores with their outcomes, and predicted rows
-beside what changes brought.
+table is out of sample. `--write FILE` makes the calibration itself: scores with their outcomes. What changes brought is
+put into the same file by `bench/predictions.py --calibrate`, and stays as it is here.
 
 The surprise: most of what goes wrong on a shared machine is right. Other programs took its CPU, which is a true cause
 and not the planted one. It is set aside where others took the CPU: what is named beside it counts in a slow state, and
@@ -48,7 +48,7 @@ def case_of(name, cases):
 
 
 def documents(asked):
-    """(case, state, document without proofs, document with them) of every record."""
+    """(case, state, document without proofs) of every record."""
     cases = {case.name: case for case in truth.all_cases()}
     for directory in asked.records:
         for record in sorted(pathlib.Path(directory).iterdir()):
@@ -57,9 +57,8 @@ def documents(asked):
                 continue
             with tempfile.TemporaryDirectory(prefix="prony-reliability-") as scratch:
                 plain = judged(asked, without_proofs(record, scratch))
-            whole = judged(asked, record) if (record / "proofs.json").exists() else plain
-            if plain and whole:
-                yield case, state, plain, whole
+            if plain:
+                yield case, state, plain
             else:
                 print(f"{record}: no answer", file=sys.stderr)
 
@@ -127,14 +126,17 @@ def numbers(values):
     return "[" + ", ".join(f"{value:.3f}" for value in sorted(values)) + "]"
 
 
-def write(path, rows, brought):
-    """The calibration as data."""
+def write(path, rows):
+    """The calibration as data; what changes brought stays as it was."""
+    path = pathlib.Path(path)
+    _, mark, brought = path.read_text().partition("\n[[brought]]") if path.exists() else ("", "", "")
     families = sorted({row["family"] for row in rows})
     count = {kind: sum(row["kind"] == kind for row in rows) for kind in ("cause", "none", "further")}
     lines = [
-        "# What diagnoses and predictions came to in recorded cases; made by bench/reliability.py --write.",
+        "# What diagnoses and predictions came to in recorded cases; made by bench/reliability.py --write and, what changes brought,",
+        "# by bench/predictions.py --calibrate.",
         f'made = "truth set on one machine of two cores: {count["cause"]} causes named first, {count["none"]} servers called'
-        f' healthy, {count["further"]} causes named behind the first, {len(brought)} measured changes"',
+        f' healthy, {count["further"]} causes named behind the first"',
     ]
     for family in families:
         for kind in ("cause", "none", "further"):
@@ -143,13 +145,7 @@ def write(path, rows, brought):
                 right = numbers(row["score"] for row in own if row["right"])
                 wrong = numbers(row["score"] for row in own if not row["right"])
                 lines += ["", "[[named]]", f'family = "{family}"', f'class = "{kind}"', f"right = {right}", f"wrong = {wrong}"]
-    for row in brought:
-        net = ", ".join(f"{ratio:.4f}" for ratio in row["net"])
-        lines += [
-            "", "[[brought]]", f'family = "{row["family"]}"', f'cause = "{row["cause"]}"', f'metric = "{row["metric"]}"',
-            f"net = [{net}]", f"noise = {row['noise']:.4f}", f"measured = {row['measured']:.4f}",
-        ]
-    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n" + mark + brought)
 
 
 def main():
@@ -157,17 +153,13 @@ def main():
     if not asked.prony or not pathlib.Path(asked.prony).exists():
         print("there is no prony binary\nremedy: make build, or --prony PATH", file=sys.stderr)
         return EXIT_ENVIRONMENT
-    rows, brought, disturbed = [], [], 0
-    for case, state, document, proved in documents(asked):
+    rows, disturbed = [], 0
+    for case, state, document in documents(asked):
         found = list(outcomes(case, state, document, asked))
         disturbed += not found
         for kind, raw, confidence, calibrated, right in found:
             rows.append({"family": case.family, "kind": kind, "score": raw, "confidence": confidence,
                          "calibrated": calibrated is not None, "right": right, "case": case.name, "state": state})
-        noise = fact(document, "client.rate_spread") or 0.0
-        for row in predictions.rows_of(case.name, case.family, proved):
-            if row["net"]:
-                brought.append(row | {"noise": noise})
     if not rows:
         print("no record told anything", file=sys.stderr)
         return EXIT_INVALID
@@ -180,7 +172,7 @@ def main():
     print("\nthe rules' own scores, before calibration:")
     table([row | {"confidence": row["score"]} for row in first])
     if asked.write:
-        write(asked.write, rows, brought)
+        write(asked.write, rows)
     return EXIT_VALID
 
 

@@ -814,6 +814,85 @@ mod tests {
         assert!((found.ratio.unwrap() - 8.0).abs() < 0.3, "{found:?}");
     }
 
+    /// 32 requests that sleep 10 ms each beside 90 us of a core and 30 us of the generator.
+    fn sleeping() -> FactSet {
+        let mut facts = facts();
+        let rate = 32.0 / 10.2e-3;
+        for (name, value) in [
+            ("client.rate_per_s", rate),
+            ("client.mean_ms", 10.2),
+            ("client.p50_ms", 10.1),
+            ("client.single_client_mean_ms", 10.12),
+            ("client.generator_utilization", 30e-6 * rate),
+        ] {
+            facts.known("", name, value, "load");
+        }
+        for (name, value) in [
+            ("cpu.us_per_request", 80.0),
+            ("core.own_mean", 90e-6 * rate),
+            ("worker.busiest", 80e-6 * rate),
+        ] {
+            facts.known("server", name, value, "/proc");
+        }
+        facts
+    }
+
+    #[test]
+    fn without_its_wait_a_request_queues_at_the_next_place() {
+        let facts = sleeping();
+        let of_waits = |share| Effect::Wait {
+            net: Waited::OfWaits(share),
+        };
+        for effect in [of_waits(1.0), Effect::Pace] {
+            let found = said(&facts, Metric::P50, &effect).unwrap();
+            // 32 at a core that takes 90 us each: asymptotically 2.88 ms of 10.2.
+            let (_, whole) = found.net.unwrap();
+            assert!((whole - 2.88 / 10.2).abs() < 0.01, "{found:?}");
+            let next = found.next_limit.unwrap();
+            assert_eq!(
+                (next.station.as_str(), next.target.as_str()),
+                ("core", "server")
+            );
+            // 1/90 us is 3.54 times the rate now: the gain ends there.
+            assert!(
+                (next.at_ratio - 10.2e-3 / (32.0 * 90e-6)).abs() < 0.1,
+                "{next:?}"
+            );
+            assert!((found.rate.unwrap() - next.at_ratio).abs() < 0.05);
+        }
+        // Half of the wait: 5.1 ms of it stay, and the core is not yet full.
+        let found = said(&facts, Metric::P50, &of_waits(0.5)).unwrap();
+        let (_, half) = found.net.unwrap();
+        assert!(half > 0.5 && half < 0.56, "{half}");
+    }
+
+    #[test]
+    fn what_recorded_changes_leave_open_is_no_number() {
+        let facts = facts();
+        let effect = cpu(0.25, 0.5);
+        let model = Model::of(&facts);
+        let told = |metric, kind: &str| {
+            let mut said = what_if(metric, &effect, &model, &facts).unwrap();
+            learn(&mut said, &effect, &model, &facts, "no such family");
+            assert_eq!(said.kind, kind);
+            said
+        };
+        let found = told(Metric::CpuPerRequest, "row");
+        match (found.ratio, found.interval) {
+            (Some(ratio), Some((low, high))) => {
+                assert!(low <= ratio && ratio <= high && high / low <= WIDEST);
+                assert!(high < 1.0 && found.withheld.is_none());
+            }
+            (None, interval) => {
+                assert!(found.withheld.is_some());
+                assert!(interval.is_none_or(|(low, high)| high / low > WIDEST));
+            }
+            other => panic!("{other:?}"),
+        }
+        // The model's own ratio stays beside it.
+        assert_eq!(found.net, Some((0.75, 0.5)));
+    }
+
     #[test]
     fn a_proof_is_held_against_what_was_said() {
         let mut finding = compression();

@@ -73,6 +73,7 @@ mod tests {
                 target: "upstream-9000".to_owned(),
                 at_ratio: 1.3,
             }),
+            kind: "row".to_owned(),
             model: "CPU account".to_owned(),
             basis: Vec::new(),
             withheld: None,

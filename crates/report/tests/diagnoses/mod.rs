@@ -111,6 +111,7 @@ fn would_bring() -> WhatIf {
             target: "upstream-9000".into(),
             at_ratio: 1.62,
         }),
+        kind: "row".to_owned(),
         model: "closed queueing network, MVA".into(),
         basis: vec![
             "the row takes 46 % of the CPU time of server, 51 % with all that belongs to it".into(),
