@@ -1,5 +1,5 @@
-//! What the predictions are worth where nothing was learned from like cases: every recorded change is predicted from the
-//! others, without its family of servers, or without its cause.
+//! What the predictions are worth where nothing was learned from like cases: every recorded change is predicted from
+//! the others, without its family of servers, or without its cause.
 //!
 //! ```text
 //! holdout [FILE]     FILE: a calibration (the compiled-in one when left out)

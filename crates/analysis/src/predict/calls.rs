@@ -5,9 +5,9 @@
 //! connections    what is called once for each of them goes: accept, close, options, the read that finds the end
 //! ```
 //! Time follows the calls: sends by their share of the profile, other calls by theirs, and what the program does beside
-//! calls by their number. Of connections the kernel's own work for them and TLS handshakes have rows in the profile: they
-//! go, and of the rest what belongs to the calls. The surprise: it is taken off per call and not per row. A row of `send`
-//! alone would leave the program's own work around each call standing, and that goes too.
+//! calls by their number. Of connections the kernel's own work for them and TLS handshakes have rows in the profile:
+//! they go, and of the rest what belongs to the calls. The surprise: it is taken off per call and not per row. A row of
+//! `send` alone would leave the program's own work around each call standing, and that goes too.
 
 use crate::diagnosis::FactSet;
 

@@ -11,7 +11,7 @@ pub struct WhatIf {
     pub metric: Metric,
     /// Metric with the change / without; `null` where nothing can be said.
     pub ratio: Option<f64>,
-    /// Interval that should hold the measured ratio nine times in ten; it may be there where it is too wide for a number.
+    /// Interval that should hold the measured ratio nine times in ten; it may be too wide for a number.
     pub interval: Option<(f64, f64)>,
     /// The ratio by the model alone: when the row alone goes, and with all that belongs to it.
     pub net: Option<(f64, f64)>,
@@ -19,7 +19,7 @@ pub struct WhatIf {
     pub rate: Option<f64>,
     /// Who is full next.
     pub next_limit: Option<NextLimit>,
-    /// What the change takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap` or `cores`; empty where nothing is said.
+    /// What the change takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap`, `cores`; empty without a prediction.
     #[serde(default)]
     pub kind: String,
     /// How it was computed.
