@@ -19,7 +19,7 @@ pub struct WhatIf {
     pub rate: Option<f64>,
     /// Who is full next.
     pub next_limit: Option<NextLimit>,
-    /// What the change takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap`, `cores`; empty without a prediction.
+    /// What it takes: `row`, `calls`, `connections`, `wait`, `pace`, `cap`, `cores`; empty without a prediction.
     #[serde(default)]
     pub kind: String,
     /// How it was computed.
