@@ -284,7 +284,8 @@ pub struct Connections {
     pub tls_resumed: u64,
     /// ALPN protocol that the server chose; empty without TLS or without a choice.
     pub alpn: String,
-    /// Connections that never had an answer although they were open for the whole measurement.
+    /// Connections that never had an answer although they asked for the whole measurement; one that was given up after
+    /// the timeout and the next in its place are one.
     pub unanswered: u32,
 }
 

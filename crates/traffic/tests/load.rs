@@ -367,6 +367,14 @@ fn silent_connections_are_counted() {
     let outcome = start(&spec).finish();
     assert_eq!(outcome.connections.unanswered, 3);
     assert_eq!(check_books(&spec, &outcome), 3, "in flight at the stop");
+    // One that is given up, and opened again, is as silent.
+    let spec = LoadSpec {
+        timeout: Nanos::from_millis(60),
+        ..spec
+    };
+    let outcome = start(&spec).finish();
+    assert!(outcome.connections.opened > 3);
+    assert_eq!(outcome.connections.unanswered, 3);
 }
 
 #[test]

@@ -168,8 +168,10 @@ pub(crate) fn rank(
         });
         // What another tool printed shows no more than what it shows; where a server's time could be seen, only the
         // account of it shows that nothing else takes it.
-        let shown = account.is_some() || station.name == "generator";
-        let none = none.filter(|_| !pasted && shown);
+        let shown = account.is_some();
+        // Nor is a server healthy by a load that was not valid.
+        let measured = verdict.is_none_or(|v| v.valid);
+        let none = none.filter(|_| !pasted && shown && measured);
         findings.insert(0, nothing(facts, station, verdict, none, account));
     }
     ranked.findings = findings;
@@ -535,6 +537,10 @@ fn nothing(
 /// Neither a cause nor a sign that the server is healthy.
 fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding {
     let remedy = verdict.map(|v| v.remedy.as_str()).unwrap_or_default();
+    let why = match verdict.filter(|v| !v.valid) {
+        Some(verdict) => format!("The load was not valid: {}", verdict.why),
+        None => station.why.clone(),
+    };
     let next = "Repeat with more load and all probes; what could not be judged, and why, is listed as unseen.";
     Finding {
         cause: "unknown".to_owned(),
@@ -543,7 +549,7 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
         target: front.to_owned(),
         confidence: 0.0,
         status: Status::Suspected,
-        why: station.why.clone(),
+        why,
         evidence: Vec::new(),
         remedy: if remedy.is_empty() { next } else { remedy }.to_owned(),
         changes: Vec::new(),

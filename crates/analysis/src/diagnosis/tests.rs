@@ -701,7 +701,9 @@ fn a_generator_that_is_full_is_not_the_servers_fault() {
     ));
     let diagnosis = diagnose(&record, &[], 0.01);
     assert_eq!(diagnosis.station.name, "generator");
-    assert_eq!(diagnosis.findings[0].cause, "none");
+    let finding = &diagnosis.findings[0];
+    assert_eq!(finding.cause, "unknown");
+    assert!(finding.why.contains("not valid"), "{}", finding.why);
 }
 
 /// A closed loop whose requests wait for each other while no CPU is busy, for no reason that is seen.

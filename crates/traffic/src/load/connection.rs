@@ -89,6 +89,8 @@ pub(super) struct Connection {
     pub consecutive_failures: u32,
     /// Measured successes of the slot.
     pub successes: u64,
+    /// Since when its connections wait for a first response, one given up after the other; 0 where none was given up.
+    pub in_vain_since: u64,
 }
 
 impl Connection {
@@ -107,6 +109,7 @@ impl Connection {
             in_line: false,
             consecutive_failures: 0,
             successes: 0,
+            in_vain_since: 0,
         }
     }
 
@@ -155,6 +158,22 @@ impl Connection {
         self.consecutive_failures += 1;
         let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
         self.set_state(State::Resting, at + pause_ns);
+    }
+
+    /// It is given up for its silence; another is opened in its place.
+    pub fn given_up(&mut self) {
+        if let Some(since) = self.silent_since() {
+            self.in_vain_since = since;
+        }
+    }
+
+    /// Since when the slot has asked and had no response.
+    pub fn silent_since(&self) -> Option<u64> {
+        let silent = self.state == State::Open && self.issued > 0 && self.answered == 0;
+        match self.in_vain_since {
+            0 => silent.then_some(self.since),
+            since => (self.state != State::Open || self.answered == 0).then_some(since),
+        }
     }
 
     /// What has waited since `limit` or longer: the opening of the connection or its oldest request.

@@ -297,6 +297,12 @@ impl Exchange {
             Ending::Failed(failure) => self.fail_outstanding(slot, failure),
             _ => self.retry_outstanding(slot),
         }
+        let connection = &mut self.connections[slot as usize];
+        if matches!(ending, Ending::Failed(failure) if failure.kind == FailureKind::Timeout) {
+            connection.given_up();
+        } else {
+            connection.in_vain_since = 0;
+        }
         self.close(slot, at);
     }
 
@@ -577,11 +583,10 @@ impl Exchange {
         self.connections.iter().map(|c| c.successes).collect()
     }
 
-    /// Open since before the measurement, asked, and never answered.
+    /// Slots that asked before the measurement and were never answered; a connection that was given up stands for the
+    /// next in its place.
     pub fn unanswered(&self) -> u32 {
-        let silent = |c: &&Connection| {
-            c.state == State::Open && c.since <= self.window.from && c.issued > 0 && c.answered == 0
-        };
-        self.connections.iter().filter(silent).count() as u32
+        let since = self.connections.iter().filter_map(Connection::silent_since);
+        since.filter(|since| *since <= self.window.from).count() as u32
     }
 }
