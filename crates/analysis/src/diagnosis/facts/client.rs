@@ -323,7 +323,14 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         LOAD,
         "no load thread came to the measured part",
     );
-    match material.trial.load.arrival.offered_per_s() {
+    // What came due by chance is what was offered, and not its mean.
+    let due = material.seconds().filter(|s| *s > 0.0);
+    let due = due.map(|s| outcome.requests.scheduled as f64 / s);
+    let offered = match material.trial.load.arrival {
+        Arrival::Poisson { per_s, .. } => due.filter(|n| *n > 0.0).or(Some(per_s)),
+        other => other.offered_per_s(),
+    };
+    match offered {
         Some(offered) => {
             let reached = Some(rate.unwrap_or(0.0));
             sheet.divided(
