@@ -7,7 +7,8 @@ has seen a word of prony's.
 
 Surprise: a step that waits ends later than what it waited for, when the CPU is taken. The programs know by how much (an
 upstream's answer and a lock by its own stamp, a sleep in C by the kernel's count of the thread's time in line, elsewhere
-by its clock), and that part is queue, not wait.
+by its clock), and that part is queue, not wait. By its clock alone a program cannot tell a timer that fires late from a CPU
+that is taken: what a sleep takes too long is ("late",) there, and may be either.
 """
 
 import bisect
@@ -92,6 +93,7 @@ class Account:
         slowest = sorted(all_of_them, key=self.response)[count - max(int(count * SLOWEST), 1):]
         self.tail = shares(self.sums(slowest)) if count >= 500 else None
         self.tail_count = len(slowest)
+        self.rates = {}
         self.station, self.utilization, self.rate = self.limit()
 
     def response(self, index):
@@ -132,7 +134,7 @@ class Account:
             elif key[0] in ("sleep", "upstream", "lock", "slot"):
                 add(key, wall - late - cpu)
                 add(("own",), cpu)
-                add(("queue",), late)
+                add(("late",) if key == ("sleep",) and self.plan["runtime"] != "c" else ("queue",), late)
             else:
                 add(key, wall - late)
                 add(("queue",), late)
@@ -178,6 +180,7 @@ class Account:
                 held[name] = (wall[at] / parallel, keys[at])
         for name, (ns, key) in held.items():
             found.append((name, ns / self.window_ns, {key: 1.0}))
+        self.rates = {name: table for name, _, table in found}
         fullest = max(found, key=lambda one: one[1])
         # A core and a loop that are both full are one thing; the core's rows are the finer ones.
         full = [one for one in found if one[1] >= FULL and one[1] >= fullest[1] - 0.05]
@@ -206,7 +209,7 @@ class Account:
             return {" ".join(map(str, key)): round(share, 4) for key, share in sorted(table.items(), key=lambda o: -o[1])}
         return {"requests": len(self.rows), "window_s": self.window_ns / 1e9, "cpu_s": self.cpu_ns / 1e9,
                 "mean_ns": round(self.mean_ns), "station": self.station, "utilization": round(self.utilization, 3),
-                "rate": named(self.rate), "latency": named(self.latency), "tail": named(self.tail or {}),
+                "rates": {name: named(table) for name, table in self.rates.items()}, "rate": named(self.rate), "latency": named(self.latency), "tail": named(self.tail or {}),
                 "tail_requests": self.tail_count}
 
 

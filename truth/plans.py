@@ -291,7 +291,8 @@ def judge(options, plan, builds):
     if options.account:
         response = document["latency_ns"]["service"] or {}
         return row | {"client_mean_ns": response.get("mean"), "valid": document["verdict"]["valid"]}
-    tables = {"rate": own.rate, "latency": own.latency, "tail": own.tail if own.sees_arrivals else None}
+    tables = {"rate": own.rate, "latency": own.latency, "tail": own.tail if own.sees_arrivals else None,
+              "rates": own.rates, "station": (own.station, own.utilization)}
     row |= {"cause": document["diagnosis"][0]["cause"] if document["diagnosis"] else None,
             "ledger": document.get("ledger"), "verdict": (document.get("verdict") or {}).get("limit")}
     row["results"] = ledger.judge(plan, program.ports, tables, document.get("ledger"))
@@ -308,6 +309,8 @@ def judged_again(row):
             return {tuple(int(word) if word.isdigit() else word for word in parts[name]): share
                     for name, share in table.items()}
         tables = {which: keyed(row["own"][which]) for which in ("rate", "latency", "tail")}
+        tables |= {"rates": {name: keyed(table) for name, table in row["own"].get("rates", {}).items()},
+                   "station": (row["own"]["station"], row["own"]["utilization"])}
         if row["runtime"] == "java":
             del tables["tail"]
         row["results"] = ledger.judge(row["plan"], row["ports"], tables, row["ledger"])

@@ -56,6 +56,18 @@ class Naming(unittest.TestCase):
         alone = plan(BURN, runtime="java", stall=stall)
         self.check(alone, ("waiting in a futex", "woken by thread stall"), ("stall",), "tail")
 
+    def test_a_wait_is_what_it_says_whatever_its_holder_does(self):
+        slot = {"kind": "slot", "slots": 2, "inside": "sleep", "function": "-", "us": 10}
+        held = ("waiting for a lock: Connection.step", "ReentrantLock$Sync.lock; held by thread a in PlanServer.hash_blocks")
+        self.check(plan(LOCK, {"kind": "sync"}), held, ("lock",))
+        permit = ("waiting for a permit of a semaphore or pool: Connection.step", "Semaphore.acquire")
+        self.check(plan(BURN, slot), permit, ("slot",))
+        self.check(plan(BURN, runtime="java", stall={"inside": "sleep"}), held, ("stall",))
+        # A file's own lock is a part of writing to it.
+        log = {"kind": "log", "bytes": 100, "turns": 0}
+        self.check(plan(LOCK, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("lock",))
+        self.check(plan(BURN, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("log",))
+
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):
@@ -127,6 +139,39 @@ class Comparing(unittest.TestCase):
         for label in ("hash_blocks", "a lock: futex"):
             result = self.judge(plan(LOCK, runtime="java"), expected, {"rate": rows((1.0, label))})["rate"]
             self.assertTrue(result["top_right"] and result["rows_right"], result)
+
+    def test_a_rate_is_held_against_what_it_divides(self):
+        expected = {"rate": {("burn", "sort_records"): 1.0}, "latency": {("burn", "sort_records"): 0.6, ("queue",): 0.4},
+                    "rates": {"core": {("burn", "sort_records"): 1.0}}}
+        document = {"rate": rows((0.6, "on the CPU in server: sort_records"), (0.4, "waiting for a CPU"))
+                    | {"basis": "requests", "unit": "requests"}}
+        for utilization, right in [(0.9, True), (0.97, False)]:
+            result = self.judge(plan(BURN), expected | {"station": ("core", utilization)}, document)["rate"]
+            self.assertTrue(result["rows_right"], result)
+            self.assertEqual(result["top_right"], right, utilization)
+        self.assertEqual(ledger.why(result), "time of requests for core")
+
+    def test_work_is_told_by_its_label(self):
+        names = ledger.Names(plan(BURN, LOCK), [4711])
+        compiling = {"kind": "compiling", "label": "compiling code", "where": "Monitor::lock_without_check", "share": 1.0}
+        self.assertEqual(names.of(compiling, "cpu"), ("own",))
+        self.assertEqual(names.of(compiling | {"label": "on the CPU in server: compiling code"}, "latency"), ("own",))
+        self.assertEqual(names.of({"kind": "clock", "label": "reading the clock", "share": 1.0}, "cpu"), ("own",))
+        self.assertEqual(names.of({"kind": "rest", "label": "9 smaller rows", "share": 0.1}, "cpu"), ("own",))
+        inside = {"kind": "run_queue", "label": "in upstream-4711: waiting for a CPU", "share": 1.0}
+        self.assertEqual(names.of(inside, "latency"), ("upstream", 4711))
+
+    def test_the_way_to_the_client_is_its_own_where_arrivals_are_seen(self):
+        client = {"kind": "client", "label": "the client and the path to it", "share": 0.1}
+        self.assertIsNone(ledger.Names(plan(BURN), []).of(client, "latency"))
+        self.assertEqual(ledger.Names(plan(BURN, runtime="java"), []).of(client, "latency"), ("queue",))
+
+    def test_what_may_be_sleep_or_queue_is_right_as_either(self):
+        expected = {"latency": {("sleep",): 0.6, ("late",): 0.2, ("queue",): 0.2}}
+        for asleep, right in [(0.6, True), (0.7, True), (0.8, True), (0.5, False), (0.9, False)]:
+            document = {"latency": rows((asleep, "asleep"), (1 - asleep, "waiting for a CPU"))}
+            result = self.judge(plan(SLEEP, runtime="go"), expected, document)["latency"]
+            self.assertEqual(result["rows_right"], right, asleep)
 
     def test_no_ledger_is_no_answer(self):
         for document in (None, {}, {"rate": None}, {"rate": {"rows": []}}):

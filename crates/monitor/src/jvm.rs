@@ -57,11 +57,6 @@ impl Jvm {
         }
     }
 
-    fn is_jvm(&self, pid: i32) -> bool {
-        let name = self.root.read(&format!("proc/{pid}/comm"));
-        name.is_ok_and(|name| LAUNCHERS.contains(&name.trim()))
-    }
-
     /// The file of a JVM.
     fn file(&self, pid: i32) -> Result<PathBuf, linux::Error> {
         let own = self.root.read(&format!("proc/{pid}/status"))?;
@@ -122,7 +117,7 @@ impl Source for Jvm {
             Err(error) => return out.unavailable("jvm.*", &error),
         };
         let mut jvms = members;
-        jvms.retain(|(pid, _)| self.files.contains_key(pid) || self.is_jvm(*pid));
+        jvms.retain(|(pid, _)| self.files.contains_key(pid) || is_launcher(&self.root, *pid));
         for (pid, target) in jvms.into_iter().take(MOST) {
             let name = self.targets[target].clone();
             match self.read(pid) {
@@ -142,8 +137,14 @@ impl Source for Jvm {
     }
 }
 
+/// Whether a process is a JVM by its name.
+pub(crate) fn is_launcher(root: &Root, pid: i32) -> bool {
+    let name = root.read(&format!("proc/{pid}/comm"));
+    name.is_ok_and(|name| LAUNCHERS.contains(&name.trim()))
+}
+
 /// The id in the innermost pid namespace, from the text of `status`.
-fn innermost_id(status: &str) -> Option<i32> {
+pub(crate) fn innermost_id(status: &str) -> Option<i32> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;

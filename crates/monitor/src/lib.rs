@@ -12,9 +12,11 @@
 //! read (twice the cost of reading an open one again, see [`linux::Reread`]) and parses whole files of
 //! which a sample needs four numbers.
 
+pub mod attach;
 pub mod cgroup;
 pub mod conntrack;
 pub mod cpu;
+pub mod cpython;
 pub mod environment;
 pub mod error;
 pub mod fields;
@@ -27,6 +29,7 @@ pub mod nic;
 pub mod pressure;
 pub mod probe;
 pub mod process;
+mod process_memory;
 pub mod profile;
 pub mod queues;
 pub mod recorder;

@@ -38,9 +38,11 @@ use crate::turns::Located;
 use collect::Collected;
 use event::Events;
 use fold::Folder;
+pub use jit::CodeNames;
 use kernel::KernelSymbols;
 use maps::Files;
 use owners::Owners;
+pub(crate) use owners::threads;
 use record::Unavailable;
 use record::{ProbeCost, Profile, ProfileKind};
 use std::sync::Arc;
@@ -112,7 +114,12 @@ impl EndedProfile {
 
     /// Follows the stacks and names them.
     pub fn fold(self) -> Profiled {
-        self.profiler.fold(self.collected, self.end)
+        self.fold_with(&CodeNames::default())
+    }
+
+    /// The same, with names that runtimes were asked for.
+    pub fn fold_with(self, names: &CodeNames) -> Profiled {
+        self.profiler.fold(self.collected, self.end, names)
     }
 }
 
@@ -230,7 +237,7 @@ impl Profiler {
         }
     }
 
-    fn fold(mut self, mut collected: Collected, end: u64) -> Profiled {
+    fn fold(mut self, mut collected: Collected, end: u64, names: &CodeNames) -> Profiled {
         let sampled = collected.samples.iter();
         let sampled = sampled
             .filter_map(|kept| wire::sample_ids(&kept.record))
@@ -260,7 +267,7 @@ impl Profiler {
             self.config.hz,
             &self.owners,
             targets,
-            files,
+            (files, names),
             kernel,
         );
         let waits = Waits::new(std::mem::take(&mut collected.switches), end);

@@ -1,5 +1,6 @@
 //! The command line: flags first, their meaning later (in `verbs/`).
 
+use crate::executor::runtimes::Consent;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
 use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, Tier};
@@ -382,6 +383,12 @@ pub struct DiagnoseArgs {
     /// Count the calls of memory allocators too, each of which costs a trap
     #[arg(long, requires = "no_load")]
     pub allocator: bool,
+    /// Ask runtimes that can answer (a JVM) for thread dumps and names of compiled code, also without a load
+    #[arg(long, conflicts_with = "no_attach")]
+    pub attach: bool,
+    /// Ask no runtime: read only
+    #[arg(long)]
+    pub no_attach: bool,
     /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
     pub from: Vec<PathBuf>,
@@ -415,6 +422,15 @@ pub struct DiagnoseArgs {
 }
 
 impl DiagnoseArgs {
+    /// Whether runtimes may be asked: with a load of ours the server is disturbed anyway.
+    pub fn consent(&self) -> Consent {
+        match (self.no_attach, self.attach || !self.no_load) {
+            (true, _) => Consent::Refused,
+            (false, true) => Consent::Attach,
+            (false, false) => Consent::NotAsked,
+        }
+    }
+
     /// The load that the flags describe.
     pub fn spec(&self, url: &str) -> LoadSpec {
         self.load.spec(url, LoadDefaults::DIAGNOSE)

@@ -58,24 +58,26 @@ fn blocks_are_repeated_until_the_interval_is_narrow_and_continued_from_there() {
     let result = first.json();
     let stage = &result["fairness"][0];
     assert_eq!(stage["precision"]["met"], true, "{stage}");
-    assert_eq!(
-        (
-            stage["precision"]["blocks"].as_u64(),
-            stage["twins"].as_u64()
-        ),
-        (Some(6), Some(1))
-    );
-    assert_eq!(trials(&dir.path().join("out")), 12);
+    // Six blocks tell an interval at all; a busy machine may need more for a narrow one.
+    let blocks = stage["precision"]["blocks"].as_u64().unwrap();
+    assert!((6..20).contains(&blocks), "{stage}");
+    assert_eq!(stage["twins"].as_u64(), Some(1));
+    let planned = trials(&dir.path().join("out"));
+    assert_eq!(planned as u64, 2 * blocks);
     assert!(first.stderr.contains("precision: "), "{}", first.stderr);
     // Its last trial is lost, as after a crash: one is owed, and no block more.
-    fs::remove_dir_all(dir.path().join("out/trials/0011")).unwrap();
+    let last = format!("out/trials/{:04}", planned - 1);
+    fs::remove_dir_all(dir.path().join(last)).unwrap();
     let again = run(dir.path(), "out", &["--continue"]);
     assert!(
-        again.stderr.contains("[12/12]") && !again.stderr.contains("[11/12]"),
+        again.stderr.contains(&format!("[{planned}/{planned}]"))
+            && !again
+                .stderr
+                .contains(&format!("[{}/{planned}]", planned - 1)),
         "{}",
         again.stderr
     );
-    assert_eq!(trials(&dir.path().join("out")), 12);
+    assert_eq!(trials(&dir.path().join("out")), planned);
     // Nothing is slower than itself, and with half of the answers it is.
     let same = compare(dir.path(), "out", "out", &[]);
     assert_eq!(same.code, Some(0), "{}{}", same.stdout, same.stderr);

@@ -31,12 +31,50 @@ pub struct Examination {
     /// The traffic that was there, when it was watched in place of a load of our own.
     #[serde(default)]
     pub watching: Option<crate::Watching>,
+    /// Runtimes below the servers, and what they told of themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<AskedRuntime>,
     /// What the timing pass' own monitors took.
     #[serde(default)]
     pub monitor_cost: Vec<ProbeCost>,
     /// Stacks: on-CPU from the timing pass, off-CPU from the signature pass. Stored in a file of their own.
     #[serde(skip)]
     pub profiles: Vec<Profile>,
+}
+
+/// A runtime that can say what its own code does: it answered a question, or its memory was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskedRuntime {
+    /// Target's name.
+    pub target: String,
+    pub pid: i32,
+    /// `jvm`, `cpython`, `php`.
+    pub runtime: String,
+    /// What it was asked for, how often: `Thread.print`, `Compiler.perfmap`; `memory` is read without asking.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked: BTreeMap<String, u64>,
+    /// The longest that one answer took, ns; a thread dump stops all threads for nearly all of it.
+    #[serde(default)]
+    pub longest_ns: u64,
+    /// The lock that only one thread of an interpreter has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<InterpreterLock>,
+    /// What it did not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// The lock of an interpreter, looked at through a window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InterpreterLock {
+    /// How often it was looked at.
+    pub looks: u64,
+    /// Share of these in which a thread had it.
+    pub held_share: f64,
+    /// How often it went to another thread, 1/s.
+    pub switches_per_s: f64,
+    /// Threads that waited for it, mean.
+    pub waiting: f64,
 }
 
 /// A server program behind a target.

@@ -19,9 +19,10 @@ pub mod watching;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
-    AllocatorStats, Answer, Blocked, CallStats, Directive, Examination, FdClass, FileStats, Frame,
-    HeadSeen, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature, SocketStats,
-    Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, WaitState,
+    AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, Directive, Examination, FdClass,
+    FileStats, Frame, HeadSeen, InterpreterLock, ProbeCost, Profile, ProfileKind, Server,
+    ServerProcess, Signature, SocketStats, Stack, TargetSignature, Tier, UpstreamPeer,
+    UpstreamStats, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
@@ -35,8 +36,8 @@ pub use run::{
 };
 pub use series::{Kind, Series, Unavailable};
 pub use turns::{
-    Place, PlaceSamples, PlaceTime, Stalls, TargetTurns, TaskSamples, TaskSeen, ThreadTime,
-    TurnAccount, TurnTail, Turns,
+    Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,
+    ThreadTime, Told, ToldState, TurnAccount, TurnTail, Turns,
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};

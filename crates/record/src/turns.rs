@@ -12,8 +12,11 @@ use serde::{Deserialize, Serialize};
 /// What one pass saw of the turns of all targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Length of the traced window, ns.
+    /// Length of the window that is accounted for, ns.
     pub window_ns: u64,
+    /// Length of the trace with the load's beginning, ns; 0 where that is the window.
+    #[serde(default)]
+    pub traced_ns: u64,
     /// One connection in so many was followed; 1 is every connection.
     pub sampled_one_in: u32,
     /// What the client saw in the same window; `None` without a load of ours.
@@ -22,6 +25,9 @@ pub struct Turns {
     /// Events that the trace lost; the error of every row widens with it.
     pub lost: u64,
     pub targets: Vec<TargetTurns>,
+    /// Where threads were, as their runtimes told: what `told` of places and samples leads to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<Told>,
     /// What could not be traced.
     pub unavailable: Vec<Unavailable>,
     /// What the trace took.
@@ -55,6 +61,9 @@ pub struct TargetTurns {
     /// Bytes that requests brought and responses took.
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// What runtimes told of threads that ran, whatever they ran for: `told` is an index into [`Turns::told`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ran: Vec<PlaceTold>,
     /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,
@@ -88,6 +97,9 @@ pub struct TurnAccount {
     /// What the tasks of the runtime did meanwhile; `None` where they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TaskSamples>,
+    /// What runtimes told of threads that ran in those places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_told: Vec<PlaceTold>,
 }
 
 /// The slowest turns.
@@ -177,6 +189,10 @@ pub struct PlaceTime {
     /// waits; those without one are shared out to those alike, where these are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u32>,
+    /// Index into [`Turns::told`]: where the thread waited, as its runtime said. Runtimes are asked now and then, so
+    /// time is shared out as the threads that were met waiting there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<u32>,
     /// Turns that had a part of their time here.
     pub turns: u64,
     pub total_ns: u64,
@@ -217,4 +233,64 @@ pub struct PlaceSamples {
     pub stack: u32,
     /// Samples, weighted by the turns that waited meanwhile.
     pub samples: u64,
+}
+
+/// How often a thread was met somewhere that its runtime told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceTold {
+    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`].
+    pub place: Place,
+    /// Index into [`Turns::told`].
+    pub told: u32,
+    /// Times, weighted by the turns that waited meanwhile.
+    pub samples: u64,
+}
+
+/// Where a thread is, in the words of its runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Told {
+    /// `jvm`, `cpython`, `php`.
+    pub runtime: String,
+    /// What it does there.
+    pub state: ToldState,
+    /// Functions, innermost first, as the runtime calls them; bounded.
+    pub frames: Vec<String>,
+    /// What is waited for, by its class.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// Who holds that and where: `thread worker in Pool.fill`; empty when the runtime does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+}
+
+/// What a thread does, as its runtime says.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ToldState {
+    /// It runs, or is in a call of the system that the runtime knows nothing of.
+    #[default]
+    Running,
+    /// It waits for a lock.
+    Lock,
+    /// It waits for one of some permits (a semaphore).
+    Permit,
+    /// It waits until another thread tells it to go on.
+    Signal,
+    /// It waits for what another thread computes.
+    Result,
+    /// It sleeps.
+    Sleep,
 }

@@ -636,16 +636,18 @@ fn accounted(mut trial: TrialRecord) -> TrialRecord {
             detail: String::new(),
             waker: String::new(),
             stack: None,
+            told: None,
             turns: 1_000,
             total_ns: 1_000_000,
         }],
-        cpu_samples: Vec::new(),
+        ..record::TurnAccount::default()
     };
     if let Some(examination) = &mut trial.examination {
         let sending = ("tcp_sendmsg", "kernel", true, 100);
         examination.profiles = vec![profile(&[sending, ("ngx_writev", "nginx", false, 10)])];
         examination.turns = Some(record::Turns {
             window_ns: 1_000_000_000,
+            traced_ns: 0,
             sampled_one_in: 1,
             targets: vec![record::TargetTurns {
                 target: "web".into(),

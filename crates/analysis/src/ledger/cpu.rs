@@ -65,6 +65,11 @@ fn compiled_in() -> &'static RowRules {
     })
 }
 
+/// What a JVM calls its interpreter in the map of its code.
+const INTERPRETER: &str = "Interpreter";
+/// What compiled code is called that a runtime does not name.
+pub(super) const COMPILED: &str = "code that a runtime compiled while it ran";
+
 /// A part of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuRow {
@@ -82,6 +87,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut known: BTreeMap<&str, (&RowRule, Gathered)> = BTreeMap::new();
     let mut calls: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut libraries: BTreeMap<String, Gathered> = BTreeMap::new();
+    let mut compiled: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut own = Tree::default();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
@@ -105,6 +111,11 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
                 let of_own = users[..=leaf].iter().filter(|f| f.module == module);
                 let path: Vec<&str> = of_own.map(|f| short(&f.symbol)).collect();
                 own.add(&path, *samples);
+            } else if is_jit(&module) {
+                let gathered = compiled
+                    .entry(compiled_name(users[leaf]).to_owned())
+                    .or_default();
+                gathered.add(&all, *samples, Some(users[leaf]));
             } else {
                 let gathered = libraries.entry(module).or_default();
                 gathered.add(&all, *samples, Some(users[leaf]));
@@ -128,18 +139,19 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
         rows.push(row);
     }
     for (module, gathered) in libraries {
-        let kind = if is_jit(&module) {
-            "compiled"
-        } else {
-            "library"
-        };
-        let label = match kind {
-            "compiled" => "code that a runtime compiled while it ran".to_owned(),
-            _ => module.clone(),
-        };
-        // A runtime that shows no names shows no fault either.
-        rows.push(gathered.into_row(kind, label, kind == "compiled"));
+        let label = module.clone();
+        rows.push(gathered.into_row("library", label, false));
     }
+    let mut rest = Gathered::default();
+    for (name, gathered) in compiled {
+        if name.is_empty() || (gathered.samples as f64) < SMALL * total as f64 {
+            rest.join(gathered);
+        } else {
+            // The application's code is what was asked for, until a rule knows better.
+            rows.push(gathered.into_row("compiled", name, true));
+        }
+    }
+    rows.push(rest.into_row("compiled", COMPILED.to_owned(), true));
     rows.extend(own.rows(total, program));
     rows.retain(|r| r.samples > 0);
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.label.cmp(&b.label)));
@@ -155,9 +167,13 @@ fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
     };
     side && rule.kinds.iter().any(|kind| {
         if rule.same_module {
-            let leaf = all.last().map_or("", |f| f.module.as_str());
+            let Some(leaf) = all.last() else { return false };
             let shown = works.shown_by(kind, all, thread);
-            return shown.is_some_and(|f| f.module == leaf);
+            // Functions that a runtime compiled lie in one module with its interpreter, and are the application's.
+            let compiled = is_jit(&leaf.module) && !compiled_name(leaf).is_empty();
+            return shown.is_some_and(|f| {
+                f.module == leaf.module && (!compiled || leaf.symbol == INTERPRETER)
+            });
         }
         works.matches(all, thread, kind)
     })
@@ -174,6 +190,12 @@ fn is_jit(module: &str) -> bool {
         || module.starts_with('[')
         || module.starts_with("perf-")
         || module.starts_with("//anon")
+}
+
+/// The function of compiled code; empty where its runtime does not name it.
+fn compiled_name(frame: &Frame) -> &str {
+    let nameless = frame.symbol.starts_with('[') || frame.symbol.ends_with("+?");
+    if nameless { "" } else { short(&frame.symbol) }
 }
 
 /// The program itself; a program that was replaced while it ran is still itself.
@@ -242,6 +264,14 @@ impl Gathered {
         let key = (short(&at.symbol).to_owned(), at.module.clone());
         let entry = self.at.entry(key).or_insert_with(|| (0, callers(all, at)));
         entry.0 += samples;
+    }
+
+    fn join(&mut self, other: Self) {
+        self.samples += other.samples;
+        for (key, (samples, callers)) in other.at {
+            let entry = self.at.entry(key).or_insert((0, callers));
+            entry.0 += samples;
+        }
     }
 
     fn into_row(self, kind: &str, label: String, own: bool) -> CpuRow {

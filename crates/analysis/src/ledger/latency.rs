@@ -6,11 +6,12 @@
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::tasks::{TaskCase, profile_of};
+use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, LoadOutcome, Place, PlaceTime, Profile, ProfileKind, Server, Stack,
-    TargetTurns, TurnAccount, Turns,
+    Examination, Frame, LoadOutcome, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
+    Stack, TargetTurns, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -318,7 +319,7 @@ impl LatencyCase<'_> {
             samples,
             account,
             one_in: self.turns.sampled_one_in,
-            window_ns: self.turns.window_ns as f64,
+            traced_ns: self.turns.traced_ns.max(self.turns.window_ns) as f64,
             tasks: profile_of(profiles)?,
             on_cpu: profiles.iter().rev().find(|p| p.kind == ProfileKind::OnCpu),
         };
@@ -352,7 +353,10 @@ impl LatencyCase<'_> {
                 .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
                 .collect();
             let seen = stacks.iter().map(|(_, n)| n).sum::<u64>() >= FEWEST_SAMPLES;
-            seen.then(|| (place, cpu_rows(profile, &stacks, &program)))
+            let told = account.cpu_told.iter().filter(|t| t.place == place);
+            let told: Vec<&PlaceTold> = told.collect();
+            let rows = || cpu_rows(profile, &stacks, &program);
+            seen.then(|| (place, told::divided(rows(), &told, &self.turns.told)))
         };
         [Place::OnCpu, Place::OtherTurns, Place::Loop]
             .into_iter()
@@ -462,6 +466,8 @@ impl LatencyCase<'_> {
             // A device is done by whichever interrupt or thread of the kernel comes by.
             _ if matches!(place.detail.as_str(), "disk" | "sync" | "page") => String::new(),
             "" => String::new(),
+            // What a runtime told says it better.
+            _ if place.told.is_some() => String::new(),
             waker => format!(", woken by {waker}"),
         };
         let detail = place.detail.as_str();
@@ -547,6 +553,9 @@ impl LatencyCase<'_> {
 
     /// The kind of a blocked thread's wait and its words; a futex is what its stack says.
     fn wait(&self, place: &PlaceTime) -> (&'static str, String) {
+        if let Some((kind, words)) = self.told(place).and_then(told::wait) {
+            return (kind, words);
+        }
         let of = |kind: &str| {
             let profile = self.off_cpu()?;
             let stack = profile.stacks.get(place.stack? as usize)?;
@@ -587,6 +596,10 @@ impl LatencyCase<'_> {
         }
     }
 
+    fn told(&self, place: &PlaceTime) -> Option<&Told> {
+        self.turns.told.get(place.told? as usize)
+    }
+
     fn peer(&self, address: &str) -> String {
         match self.server_at(address) {
             Some(server) => format!("{address} ({})", named(server)),
@@ -602,6 +615,9 @@ impl LatencyCase<'_> {
 
     /// Where a thread waited: the innermost function of the program or a library, with its callers.
     fn stack_of(&self, place: &PlaceTime) -> Option<String> {
+        if let Some(told) = self.told(place) {
+            return Some(told::place(told, &place.waker));
+        }
         let profile = self.off_cpu()?;
         let stack = profile.stacks.get(place.stack? as usize)?;
         let all = frames(profile, stack);

@@ -14,6 +14,7 @@ mod rate;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod told;
 mod types;
 
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
@@ -95,6 +96,7 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     }
     ledger.not_visible.sort();
     ledger.not_visible.dedup();
+    ledger.not_visible.extend(case.untold());
     ledger.not_visible.extend(case.unnamed(&ledger));
     seen.then_some(ledger)
 }
@@ -160,6 +162,27 @@ impl LedgerCase<'_> {
         Some(format!("{what}: {}{remedy}", gap.reason))
     }
 
+    /// What runtimes did not tell, with the remedy.
+    fn untold(&self) -> Vec<String> {
+        let runtimes = self.examination.map(|e| e.runtimes.as_slice());
+        let gap = |one: &record::AskedRuntime, gap: &record::Unavailable| {
+            let remedy = match gap.remedy.as_str() {
+                "" => String::new(),
+                remedy => format!("; remedy: {remedy}"),
+            };
+            format!("{} ({}): {}{remedy}", gap.what, one.target, gap.reason)
+        };
+        let mut gaps: Vec<String> = Vec::new();
+        for one in runtimes.unwrap_or_default() {
+            for text in one.unavailable.iter().map(|u| gap(one, u)) {
+                if !gaps.contains(&text) {
+                    gaps.push(text);
+                }
+            }
+        }
+        gaps
+    }
+
     /// Rows that a runtime hides, with what would make them visible.
     fn unnamed(&self, ledger: &Ledger) -> Vec<String> {
         let latencies = ledger.servers.iter().map(|s| s.latency.as_ref());
@@ -179,13 +202,21 @@ impl LedgerCase<'_> {
                 .iter()
                 .filter(|r| r.share >= 0.1 && !(r.kind == "hidden" && r.own_work))
             {
+                // What has the name of a function shows itself.
+                if row.kind == "compiled" && !row.label.ends_with(cpu::COMPILED)
+                    || row.kind == "interpreter"
+                        && row.label.contains("running scripts: ")
+                        && row.label.contains(" (")
+                {
+                    continue;
+                }
                 let remedy = match (row.kind.as_str(), kind) {
                     ("interpreter", "python") => "python 3.12 or later started with -X perf",
                     ("interpreter", "php-fpm") => {
                         "request_slowlog_timeout in the pool's configuration"
                     }
                     ("compiled", "tomcat" | "java") => {
-                        "jcmd PID Compiler.perfmap (JDK 17 or later), then diagnose again"
+                        "prony diagnose with --attach (JDK 17 or later)"
                     }
                     ("compiled", "node") => "node started with --perf-basic-prof",
                     ("interpreter" | "compiled", _) => {

@@ -4,11 +4,12 @@
 //! rows add up whatever the sampler missed, and what was missed stands in their error.
 
 use super::cpu::{CpuRow, cpu_rows};
+use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse};
-use record::{Examination, Profile, ProfileKind, Server, Stack};
+use record::{Examination, PlaceTold, Profile, ProfileKind, Server, Stack};
 use std::collections::BTreeSet;
 
 /// A thread with this demand has no time off.
@@ -68,6 +69,15 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     }
     let program = program(case.examination, case.target);
     let parts = cpu_rows(profile, &stacks, &program);
+    let turns = case.examination.and_then(|e| e.turns.as_ref());
+    let parts = match turns {
+        Some(turns) => {
+            let own = turns.targets.iter().filter(|t| t.target == case.target);
+            let ran: Vec<&PlaceTold> = own.flat_map(|t| &t.ran).collect();
+            told::divided(parts, &ran, &turns.told)
+        }
+        None => parts,
+    };
     Ok(scope.account(case, &parts, samples))
 }
 

@@ -68,8 +68,8 @@ pub(super) struct TaskCase<'a> {
     pub account: &'a TurnAccount,
     /// One connection in so many was followed.
     pub one_in: u32,
-    /// Length of the window, ns.
-    pub window_ns: f64,
+    /// Length of the whole trace, ns.
+    pub traced_ns: f64,
     pub tasks: &'a Profile,
     pub on_cpu: Option<&'a Profile>,
 }
@@ -291,7 +291,7 @@ impl TaskCase<'_> {
         if samples < FEWEST_SAMPLES {
             return vec![plain(tasks)];
         }
-        let on_cpu = samples as f64 * 1e9 / f64::from(profile.hz) / self.window_ns.max(1.0);
+        let on_cpu = samples as f64 * 1e9 / f64::from(profile.hz) / self.traced_ns.max(1.0);
         // In the same measure as the tasks: summed over the looks.
         let on_cpu = (on_cpu * self.samples.looks as f64).min(tasks);
         let rows: Vec<CpuRow> = cpu_rows(profile, &left, self.program);

@@ -5,8 +5,8 @@ use super::latency::{LatencyCase, Which};
 use super::*;
 use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
 use record::{
-    Examination, Frame, Place, PlaceTime, Profile, ProfileKind, Server, Stack, TargetTurns,
-    ThreadTime, TurnAccount, Turns, UpstreamPeer,
+    AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
+    Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -288,6 +288,7 @@ fn place(place: Place, detail: &str, total_ns: u64) -> PlaceTime {
         detail: detail.to_owned(),
         waker: String::new(),
         stack: None,
+        told: None,
         turns: 100,
         total_ns,
     }
@@ -303,7 +304,7 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
             turns: 100,
             total_ns,
             places,
-            cpu_samples: Vec::new(),
+            ..TurnAccount::default()
         },
         ..TargetTurns::default()
     }
@@ -333,6 +334,7 @@ fn chain() -> (Examination, Turns) {
     };
     let turns = Turns {
         window_ns: 1_000_000_000,
+        traced_ns: 0,
         sampled_one_in: 1,
         targets: vec![
             target(
@@ -389,6 +391,208 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
     assert!(near(account.total, 10.0), "{}", account.total);
     // 1 ms of turns in a window of a second.
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
+}
+
+/// The rows of one server whose waits in futexes were told, as label and place.
+fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
+    let places = (0..all.len()).map(|told| PlaceTime {
+        told: Some(told as u32),
+        waker: waker.to_owned(),
+        ..place(Place::Blocked, "futex", 1_000 - told as u64)
+    });
+    let turns = Turns {
+        window_ns: 1_000_000_000,
+        traced_ns: 0,
+        sampled_one_in: 1,
+        targets: vec![target("app", places.collect())],
+        told: all,
+        ..Turns::default()
+    };
+    let examination = Examination::default();
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("app", true, Which::All).unwrap();
+    assert!((account.closed() - 1.0).abs() < 1e-9);
+    let rows = account.rows.into_iter();
+    rows.map(|r| (r.kind, r.label, r.place)).collect()
+}
+
+#[test]
+fn what_a_runtime_told_says_which_lock_and_who_has_it() {
+    use ToldState as S;
+    let told = |state, frames: &[&str], owner: &str| Told {
+        runtime: "jvm".to_owned(),
+        state,
+        frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+        owner: owner.to_owned(),
+        ..Told::default()
+    };
+    let found = told_rows(
+        vec![
+            told(
+                S::Lock,
+                &["com.example.Plan.withLock", "com.example.Main.run"],
+                "thread worker in com.example.Plan.fill",
+            ),
+            told(
+                S::Permit,
+                &[
+                    "java.util.concurrent.Semaphore.acquire",
+                    "com.example.Pool.getConnection",
+                ],
+                "",
+            ),
+            told(S::Sleep, &["java.lang.Thread.sleep", "App.pause"], ""),
+            // Only its own library: that is said then.
+            told(S::Signal, &["java.lang.Object.wait"], ""),
+            told(
+                S::Result,
+                &["java.util.concurrent.FutureTask.get", "App.join"],
+                "",
+            ),
+            // The system call says what it waits for.
+            told(S::Running, &["App.native"], ""),
+        ],
+        "thread worker",
+    );
+    let expected = [
+        (
+            "lock",
+            "waiting for a lock: Plan.withLock",
+            "Plan.withLock < Main.run; held by thread worker in com.example.Plan.fill",
+        ),
+        (
+            "lock",
+            "waiting for a permit of a semaphore or pool: Pool.getConnection",
+            "Semaphore.acquire < Pool.getConnection; woken by thread worker",
+        ),
+        ("sleep", "asleep: App.pause", "Thread.sleep < App.pause"),
+        (
+            "lock",
+            "waiting until another thread signals: Object.wait",
+            "Object.wait; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting for the result of another thread: App.join",
+            "FutureTask.get < App.join; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting in a futex (a lock or a condition)",
+            "App.native; woken by thread worker",
+        ),
+    ];
+    let expected =
+        expected.map(|(kind, label, place)| (kind.to_owned(), label.to_owned(), place.to_owned()));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn compiled_code_is_divided_by_function_where_it_has_names() {
+    let found = rows(&[
+        (&["jit:Interpreter", "jit:Plan.sort"], 60),
+        (&["jit:Plan.run", "jit:Plan.sort"], 10),
+        (&["jit:Plan.hash"], 20),
+        (&["jit:[jit]"], 9),
+        (&["jit:Plan.seldom"], 1),
+        (&["jit:Plan.run", "jit:Interpreter"], 5),
+    ]);
+    let found: Vec<(&str, &str, u64)> = found
+        .iter()
+        .map(|(kind, label, n)| (kind.as_str(), label.as_str(), *n))
+        .collect();
+    let interpreter = "running scripts: interpreter and built-in functions";
+    let expected = [
+        ("compiled", "Plan.sort", 70),
+        ("compiled", "Plan.hash", 20),
+        ("compiled", super::cpu::COMPILED, 10),
+        ("interpreter", interpreter, 5),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
+    let told = |function: &str, state| Told {
+        runtime: "cpython".to_owned(),
+        state,
+        frames: vec![function.to_owned(), "main (app.py:1)".to_owned()],
+        ..Told::default()
+    };
+    let all = [
+        told("work (app.py:3)", ToldState::Running),
+        told("other (app.py:9)", ToldState::Running),
+        // Who waits does not run, wherever the trace had it.
+        told("enter (app.py:20)", ToldState::Lock),
+    ];
+    let row = |kind: &str, samples| super::cpu::CpuRow {
+        kind: kind.to_owned(),
+        label: kind.to_owned(),
+        place: String::new(),
+        own: true,
+        samples,
+    };
+    for scale in [1, 7, 1_000] {
+        let ran: Vec<PlaceTold> = [(0, 61), (1, 20), (2, 500)]
+            .into_iter()
+            .map(|(told, times)| PlaceTold {
+                place: Place::OnCpu,
+                told,
+                samples: times * scale,
+            })
+            .collect();
+        let rows = vec![row("interpreter", 803), row("net_send", 197)];
+        let divided = super::told::divided(rows, &ran.iter().collect::<Vec<_>>(), &all);
+        assert_eq!(divided.iter().map(|r| r.samples).sum::<u64>(), 1_000);
+        let first = &divided[0];
+        assert_eq!(first.label, "running scripts: work (app.py:3)");
+        assert_eq!((first.samples, first.kind.as_str()), (604, "interpreter"));
+        assert_eq!(first.place, "work (app.py:3) < main (app.py:1)");
+        assert!(divided.iter().all(|r| !r.label.contains("enter")));
+    }
+    // Too few say nothing.
+    let few = [PlaceTold {
+        place: Place::OnCpu,
+        told: 0,
+        samples: 29,
+    }];
+    let rows = vec![row("interpreter", 803)];
+    assert_eq!(super::told::divided(rows.clone(), &[&few[0]], &all), rows);
+}
+
+#[test]
+fn what_a_runtime_does_not_tell_is_not_visible_with_its_remedy() {
+    let examination = Examination {
+        runtimes: vec![
+            AskedRuntime {
+                target: "app".to_owned(),
+                unavailable: vec![Unavailable {
+                    what: "names of code".to_owned(),
+                    reason: "it was not asked".to_owned(),
+                    remedy: "--attach".to_owned(),
+                }],
+                ..AskedRuntime::default()
+            };
+            2
+        ],
+        ..Examination::default()
+    };
+    let facts = FactSet::default();
+    let case = LedgerCase {
+        examination: Some(&examination),
+        observed: None,
+        facts: &facts,
+        seconds: 1.0,
+        requests: None,
+    };
+    let gaps = case.untold();
+    assert_eq!(
+        gaps,
+        ["names of code (app): it was not asked; remedy: --attach"]
+    );
 }
 
 #[test]
@@ -508,7 +712,7 @@ fn threads_that_hardly_rest_are_what_limits() {
                     place(Place::Blocked, "sync", 2_000_000 - idle),
                 ],
                 cpu_samples: Vec::new(),
-                tasks: None,
+                ..TurnAccount::default()
             },
         });
         let case = LatencyCase {

@@ -5,7 +5,7 @@
 //! address (Go, code of a JIT compiler) the frame pointer is followed, because such code keeps one.
 
 use super::binary::Binary;
-use super::jit::JitSymbols;
+use super::jit::{CodeNames, JitSymbols};
 use super::kernel::KernelSymbols;
 use super::maps::{self, FileId, Files, Mapping};
 use super::owners::Owners;
@@ -26,6 +26,7 @@ pub struct Folder<'a> {
     owners: &'a Owners,
     targets: Vec<String>,
     files: Files,
+    names: &'a CodeNames,
     binaries: HashMap<FileId, Option<Rc<Binary>>>,
     vdso: Option<Rc<Binary>>,
     spaces: HashMap<i32, Space>,
@@ -54,7 +55,8 @@ struct Space {
     regions: Vec<Region>,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
-    jit: JitSymbols,
+    /// The latest first.
+    jit: Vec<JitSymbols>,
 }
 
 impl std::fmt::Debug for Space {
@@ -78,13 +80,14 @@ impl<'a> Folder<'a> {
         hz: u32,
         owners: &'a Owners,
         targets: Vec<String>,
-        files: Files,
+        (files, names): (Files, &'a CodeNames),
         kernel: KernelSymbols,
     ) -> Self {
         Self {
             owners,
             targets,
             files,
+            names,
             binaries: HashMap::new(),
             vdso: own_vdso()
                 .and_then(|image| Binary::of_image(&image))
@@ -207,7 +210,8 @@ impl<'a> Folder<'a> {
         };
         let Some((binary, bias)) = &region.binary else {
             let frame = if region.is_jit() {
-                let name = self.spaces[&pid].jit.name(address);
+                let mut maps = self.spaces[&pid].jit.iter();
+                let name = maps.find_map(|map| map.name(address));
                 user(name.unwrap_or(super::jit::UNNAMED), super::jit::MODULE)
             } else {
                 user(&format!("{}+?", region.module), &region.module)
@@ -274,9 +278,9 @@ impl<'a> Folder<'a> {
             unwinder,
             cache: CacheNative::new(),
             jit: if has_jit {
-                JitSymbols::of_process(pid)
+                self.names.of_process(pid)
             } else {
-                JitSymbols::default()
+                Vec::new()
             },
         }
     }

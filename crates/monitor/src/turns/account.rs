@@ -9,14 +9,15 @@ use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle};
 use super::sockets::{Loose, NONE, Sockets, Turn};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
+use super::told::Met;
 use super::walk::{Row, Scene, Words};
 use super::wire::{Event, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Histogram, Nanos, Place, PlaceSamples, PlaceTime, Stalls, TargetTurns, ThreadTime, TurnAccount,
-    TurnTail, Turns,
+    Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, ThreadTime,
+    TurnAccount, TurnTail, Turns,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -50,7 +51,14 @@ impl Traced {
 
     /// How long the trace was, ns.
     pub fn window_ns(&self) -> u64 {
-        self.to_ns.saturating_sub(self.from_ns)
+        self.to_ns.saturating_sub(self.begin_ns)
+    }
+
+    /// Leaves out what was before and after, ns on the monotonic clock: connections that a load opens all at once say
+    /// nothing of a server at work. Outside of the trace there is nothing to leave out.
+    pub fn only(&mut self, from_ns: u64, to_ns: u64) {
+        self.begin_ns = from_ns.clamp(self.begin_ns, self.to_ns);
+        self.to_ns = to_ns.clamp(self.begin_ns, self.to_ns);
     }
 
     /// Where the time of the turns went. `stacks` are what profilers took in the same window.
@@ -61,7 +69,8 @@ impl Traced {
             .map(|(number, name)| (number.cast_signed(), name))
             .collect();
         let mut names = Names::default();
-        let threads = Threads::build(&self, &stacks.waits, &calls, &mut names);
+        let mut threads = Threads::build(&self, &stacks.waits, &calls, &mut names);
+        threads.meet(&stacks.told);
         let idles = |event: &Event| {
             let green = self.green.contains(&event.tgid);
             !event.has(PREEMPTED) && event.value != 0 && waits_idle(event, &calls, green)
@@ -82,10 +91,12 @@ impl Traced {
             .map(|target| Accountant::new(&self, &scene, &names, &threads, target).account(stacks));
         Turns {
             window_ns: self.window_ns(),
+            traced_ns: self.to_ns.saturating_sub(self.from_ns),
             sampled_one_in: self.one_in,
             load: None,
             lost: self.lost,
             targets: targets.collect(),
+            told: stacks.told.told().to_vec(),
             unavailable: self.unavailable.clone(),
             cost: self.cost.clone(),
         }
@@ -100,6 +111,7 @@ fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) ->
         class: event.class(),
         waker: 0,
         stack: None,
+        met: (0, 0),
     };
     is_idle(&wait, green)
 }
@@ -210,6 +222,7 @@ impl<'a> Accountant<'a> {
     ) -> Self {
         let turns = (0_u32..).zip(&scene.sockets.turns);
         let turns = turns.filter(|(_, turn)| turn.target == target && turn.answered);
+        let turns = turns.filter(|(_, turn)| turn.end >= traced.begin_ns);
         let turns: Vec<u32> = turns.map(|(index, _)| index).collect();
         let shares = Shares::of(traced, scene, target, &turns);
         Self {
@@ -228,7 +241,7 @@ impl<'a> Accountant<'a> {
     }
 
     fn account(&self, stacks: &Stacks) -> TargetTurns {
-        let (samples, looks) = (&stacks.samples[..], self.looks(stacks));
+        let looks = self.looks(stacks);
         let counts = self.scene.sockets.counts[self.target].clone();
         let mut lengths = Histogram::new();
         let mut connections = BTreeSet::new();
@@ -243,10 +256,11 @@ impl<'a> Accountant<'a> {
         TargetTurns {
             target: self.traced.targets[self.target].clone(),
             connections: connections.len() as u64,
-            account: self.sum(&self.turns, samples, &looks),
-            tail: self.tail(&lengths, samples, &looks),
+            account: self.sum(&self.turns, stacks, &looks),
+            tail: self.tail(&lengths, stacks, &looks),
             stalls: self.stalls(&lengths),
-            threads: self.thread_time(samples),
+            ran: self.ran(stacks),
+            threads: self.thread_time(stacks),
             lengths: (lengths.count() > 0).then_some(lengths),
             between_ns: counts.between_ns,
             irregular: counts.irregular,
@@ -266,7 +280,7 @@ impl<'a> Accountant<'a> {
             turn.end - turn.arrived
         });
         let mean_ns = lengths.sum::<u64>() / (self.turns.len() as u64).max(1);
-        let window = (self.traced.from_ns, self.traced.to_ns);
+        let window = (self.traced.begin_ns, self.traced.to_ns);
         let mut looks = Looks::within(looks.collect(), window, mean_ns, self.traced.one_in);
         looks.all = self.at_looks(&looks, &self.turns);
         looks
@@ -293,12 +307,7 @@ impl<'a> Accountant<'a> {
         all
     }
 
-    fn tail(
-        &self,
-        lengths: &Histogram,
-        samples: &[Located],
-        looks: &Looks<'_>,
-    ) -> Option<TurnTail> {
+    fn tail(&self, lengths: &Histogram, stacks: &Stacks, looks: &Looks<'_>) -> Option<TurnTail> {
         let least = LEAST_TAIL_TURNS as f64 / lengths.count().max(1) as f64;
         if least > MOST_OF_TURNS {
             return None;
@@ -320,7 +329,7 @@ impl<'a> Accountant<'a> {
             from_ns,
             bursts,
             period_ns: period,
-            account: self.sum(&slow, samples, looks),
+            account: self.sum(&slow, stacks, looks),
         })
     }
 
@@ -352,13 +361,15 @@ impl<'a> Accountant<'a> {
         })
     }
 
-    fn sum(&self, turns: &[u32], samples: &[Located], looks: &Looks<'_>) -> TurnAccount {
+    fn sum(&self, turns: &[u32], stacks: &Stacks, looks: &Looks<'_>) -> TurnAccount {
+        let mut met = Met::default();
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut total_ns = 0;
         let mut one: Vec<(Row, u64)> = Vec::new();
         for &index in turns {
             one.clear();
-            self.scene.walk(index, &mut |row, from, to| {
+            self.scene.walk(index, &mut |mut row, from, to| {
+                met.take(&mut row, (from, to), self.threads, &stacks.told, self.names);
                 self.shares
                     .split(row, from, to, &mut |row, ns| add(&mut one, row, ns));
             });
@@ -372,29 +383,68 @@ impl<'a> Accountant<'a> {
         TurnAccount {
             turns: turns.len() as u64,
             total_ns,
-            places: self.places(rows),
-            cpu_samples: self.samples(turns, samples),
+            places: self.places(rows, &met),
+            cpu_samples: self.samples(turns, &stacks.samples),
+            cpu_told: self.told(turns, stacks),
             tasks: looks.tasks(&self.at_looks(looks, turns)),
         }
     }
 
+    /// What runtimes told of threads that ran while turns were with them or waited for them.
+    fn told(&self, turns: &[u32], stacks: &Stacks) -> Vec<PlaceTold> {
+        let samples = self.samples(turns, &self.threads.running(&stacks.told));
+        let told = samples.into_iter().map(|one| PlaceTold {
+            place: one.place,
+            told: one.stack,
+            samples: one.samples,
+        });
+        told.collect()
+    }
+
+    /// What runtimes told of threads that ran, whatever for.
+    fn ran(&self, stacks: &Stacks) -> Vec<PlaceTold> {
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        for one in self.threads.running(&stacks.told) {
+            let tgid = self.threads.tgid.get(&one.tid);
+            if tgid.and_then(|tgid| self.traced.members.get(tgid)) == Some(&self.target) {
+                *sums.entry(one.stack).or_default() += one.count;
+            }
+        }
+        let mut all: Vec<PlaceTold> = sums
+            .into_iter()
+            .map(|(told, samples)| PlaceTold {
+                place: Place::OnCpu,
+                told,
+                samples,
+            })
+            .collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.samples), one.told));
+        all
+    }
+
     /// What the threads that read requests did, requests or not.
-    fn thread_time(&self, samples: &[Located]) -> Option<ThreadTime> {
+    fn thread_time(&self, stacks: &Stacks) -> Option<ThreadTime> {
         let readers = readers(self.traced, self.scene, self.threads, self.target);
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
+        let mut met = Met::default();
         let mut total_ns = 0;
-        let begun = self.traced.from_ns;
+        let begun = self.traced.begin_ns;
         for reader in &readers {
-            for piece in self.scene.pieces.get(reader).into_iter().flatten() {
+            let pieces = self.scene.pieces.get(reader).into_iter().flatten();
+            for piece in pieces.filter(|piece| piece.to > begun) {
                 let ns = piece.to.saturating_sub(piece.from.max(begun));
-                let sum = rows.entry(self.scene.of_thread(piece)).or_default();
+                let mut row = self.scene.of_thread(piece);
+                let part = (piece.from.max(begun), piece.to);
+                met.take(&mut row, part, self.threads, &stacks.told, self.names);
+                let sum = rows.entry(row).or_default();
                 sum.0 += 1;
                 sum.1 += ns;
                 total_ns += ns;
             }
         }
         let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
-        for sample in samples.iter().filter(|s| readers.contains(&s.tid)) {
+        let within = |s: &&Located| readers.contains(&s.tid) && s.at_ns >= begun;
+        for sample in stacks.samples.iter().filter(within) {
             *ran.entry(sample.stack).or_default() += sample.count;
         }
         let ran = ran.into_iter().map(|(stack, samples)| PlaceSamples {
@@ -414,14 +464,15 @@ impl<'a> Accountant<'a> {
             account: TurnAccount {
                 turns: rows.values().map(|(parts, _)| parts).sum(),
                 total_ns,
-                places: self.places(rows),
+                places: self.places(rows, &met),
                 cpu_samples: ran.collect(),
-                tasks: None,
+                ..TurnAccount::default()
             },
         })
     }
 
-    fn places(&self, mut rows: HashMap<Row, (u64, u64)>) -> Vec<PlaceTime> {
+    fn places(&self, mut rows: HashMap<Row, (u64, u64)>, met: &Met) -> Vec<PlaceTime> {
+        met.name(&mut rows, self.names);
         name_by_sample(&mut rows);
         let coarser: [fn(Row) -> Row; 2] = [
             |row| Row::with(row.place, row.detail),
@@ -439,12 +490,13 @@ impl<'a> Accountant<'a> {
                 detail: self.names.text(row.detail).to_owned(),
                 waker: self.names.text(row.waker).to_owned(),
                 stack: row.stack,
+                told: row.told,
                 turns,
                 total_ns,
             })
             .collect();
         places.sort_by(|a, b| {
-            let key = |p: &PlaceTime| (p.place, p.detail.clone(), p.waker.clone(), p.stack);
+            let key = |p: &PlaceTime| (p.place, p.detail.clone(), p.waker.clone(), p.stack, p.told);
             b.total_ns
                 .cmp(&a.total_ns)
                 .then_with(|| key(a).cmp(&key(b)))
@@ -536,6 +588,7 @@ fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
         .keys()
         .filter(|row| {
             row.stack.is_none()
+                && row.told.is_none()
                 && matches!(
                     row.place,
                     Place::Blocked | Place::OthersBlocked | Place::Loop

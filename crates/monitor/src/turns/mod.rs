@@ -22,10 +22,12 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod told;
 mod trace;
 mod walk;
 mod wire;
 
+pub use told::{TimeSamples, When};
 pub use trace::{TraceConfig, Tracer};
 
 use crate::goroutines::TaskLook;
@@ -54,6 +56,8 @@ pub struct Stacks {
     pub samples: Vec<Located>,
     /// Of the profile of tasks.
     pub looks: Vec<TaskLook>,
+    /// What the runtimes of the targets told.
+    pub told: TimeSamples,
 }
 
 /// A trace that has ended.
@@ -72,6 +76,8 @@ pub struct Traced {
     peers: Vec<(u64, u64, String)>,
     from_ns: u64,
     to_ns: u64,
+    /// What is accounted for begins here; what was before only says how things stood.
+    begin_ns: u64,
     one_in: u32,
     lost: u64,
     events: Vec<Event>,

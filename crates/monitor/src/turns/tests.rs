@@ -1,9 +1,9 @@
 //! Traces that were made up, whose accounts are known to the nanosecond.
 
 use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED};
-use super::{Located, Stacks, Traced};
+use super::{Located, Stacks, Traced, When};
 use crate::probe::calls;
-use record::{Place, TargetTurns};
+use record::{Place, TargetTurns, Told, ToldState};
 use std::collections::{HashMap, HashSet};
 
 /// The server's process; its threads have numbers from here on.
@@ -167,6 +167,7 @@ impl Tape {
                 .map(|sk| (sk, 0, format!("10.0.0.1:{sk}")))
                 .collect(),
             from_ns: 0,
+            begin_ns: 0,
             to_ns: self.to,
             one_in: 1,
             lost: 3,
@@ -264,6 +265,34 @@ fn in_an_event_loop_a_request_waits_for_the_one_before() {
             (Place::OnCpu, "", "", 350 + 290),
         ],
     );
+}
+
+#[test]
+fn what_ended_before_the_part_that_is_asked_for_is_left_out() {
+    let mut tape = asleep(10);
+    for (sk, at) in [(1, 1_000), (2, 3_000)] {
+        tape.arrive(at, sk);
+        tape.wake(at + 50, SERVER, FOREIGN, "sendto");
+        tape.on(at + 150, SERVER, FOREIGN);
+        tape.read(at + 200, SERVER, sk);
+        tape.write(at + 500, SERVER, sk);
+        tape.off(at + 600, SERVER, "epoll_wait", INTERRUPTIBLE, Class::None);
+    }
+    let to = tape.to;
+    let (mut traced, stacks) = tape.traced();
+    traced.only(2_000, u64::MAX);
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    assert_eq!((turns.window_ns, turns.traced_ns), (to - 2_000, to));
+    adds_up(target);
+    assert_eq!(
+        (target.account.turns, target.account.total_ns),
+        (1, 500),
+        "{:#?}",
+        target.account
+    );
+    let serving = target.threads.as_ref().unwrap();
+    assert_eq!(serving.account.total_ns, to - 2_000);
 }
 
 #[test]
@@ -849,4 +878,183 @@ fn any_events_add_up() {
 fn a_cut_event_is_none() {
     assert_eq!(Event::read(&[0; 63]), None);
     assert!(Event::read(&[0; 64]).is_some());
+}
+
+/// What a runtime tells of a thread.
+fn told(runtime: &str, state: ToldState, function: &str) -> Told {
+    Told {
+        runtime: runtime.to_owned(),
+        state,
+        frames: vec![function.to_owned()],
+        ..Told::default()
+    }
+}
+
+/// Time that is named by a function.
+fn named(target: &TargetTurns, all: &[Told], function: &str) -> u64 {
+    let places = target.account.places.iter();
+    let own = places.filter(|p| {
+        p.told
+            .is_some_and(|t| all[t as usize].frames[0] == function)
+    });
+    own.map(|place| place.total_ns).sum()
+}
+
+/// A thread that serves requests of which each waits in a futex, and how long.
+fn waits_of(lengths: &[u64]) -> (Tape, Vec<(u64, u64)>) {
+    let mut tape = asleep(10);
+    let (mut at, mut waits) = (1_000, Vec::new());
+    for &length in lengths {
+        tape.arrive(at, 1);
+        tape.wake(at + 10, SERVER, FOREIGN, "sendto");
+        tape.on(at + 20, SERVER, 0);
+        tape.read(at + 30, SERVER, 1);
+        tape.off(at + 100, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(at + 100 + length, SERVER, SERVER + 1, "futex");
+        tape.on(at + 100 + length, SERVER, 0);
+        tape.write(at + 200 + length, SERVER, 1);
+        tape.off(
+            at + 300 + length,
+            SERVER,
+            epoll(),
+            INTERRUPTIBLE,
+            Class::None,
+        );
+        waits.push((at + 100, at + 100 + length));
+        at += length + 1_000;
+    }
+    (tape, waits)
+}
+
+#[test]
+fn a_sample_counts_for_time_and_not_for_the_wait_that_it_met() {
+    // Every tenth wait is a hundred times as long, and elsewhere: half of the waits' time is 91 %.
+    let lengths: Vec<u64> = (0..200)
+        .map(|i| if i % 10 == 0 { 1_000_000 } else { 10_000 })
+        .collect();
+    let (mut tape, waits) = waits_of(&lengths);
+    let end = waits.last().unwrap().1;
+    let mut step = 7_919_u64;
+    let mut at = 1_000;
+    while at < end {
+        if let Some((from, to)) = waits.iter().find(|(from, to)| (*from..*to).contains(&at)) {
+            let function = if to - from > 100_000 {
+                "Pool.getConnection"
+            } else {
+                "Cache.get"
+            };
+            tape.stacks
+                .told
+                .add(SERVER, When::at(at), told("jvm", ToldState::Lock, function));
+        }
+        step = step
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        at += 5_000 + (step >> 33) % 10_000;
+    }
+    let (traced, stacks) = tape.traced();
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    adds_up(target);
+    let [long, short] =
+        ["Pool.getConnection", "Cache.get"].map(|f| named(target, &turns.told, f) as f64);
+    let whole: u64 = lengths.iter().sum();
+    assert_eq!((long + short) as u64, whole);
+    let share = long / whole as f64;
+    assert!((share - 20.0 / 21.8).abs() < 0.02, "{share}");
+}
+
+#[test]
+fn shares_of_what_was_told_add_up_whatever_was_told() {
+    let mut seed = 17_u64;
+    let mut random = |below: u64| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for _ in 0..50 {
+        let lengths: Vec<u64> = (0..1 + random(40)).map(|_| 1 + random(1_000_000)).collect();
+        let (mut tape, waits) = waits_of(&lengths);
+        let end = waits.last().unwrap().1;
+        for _ in 0..random(60) {
+            let function = format!("F{}.f", random(7));
+            let state = [ToldState::Lock, ToldState::Sleep, ToldState::Running][random(3) as usize];
+            let at = random(end + 5_000);
+            let runtime = ["jvm", "cpython"][random(2) as usize];
+            // Some of a thread that nobody knows.
+            let tid = SERVER + random(2) as u32 * 7;
+            tape.stacks
+                .told
+                .add(tid, When::at(at), told(runtime, state, &function));
+        }
+        let (traced, stacks) = tape.traced();
+        let turns = traced.account(&stacks);
+        let target = &turns.targets[0];
+        adds_up(target);
+        let blocked: u64 = (target.account.places.iter())
+            .filter(|p| p.place == Place::Blocked)
+            .map(|p| p.total_ns)
+            .sum();
+        assert_eq!(blocked, lengths.iter().sum::<u64>());
+    }
+}
+
+#[test]
+fn a_thread_that_the_dump_itself_stops_waits_for_nothing() {
+    let (mut tape, waits) = waits_of(&[50_000; 30]);
+    for (from, _) in &waits {
+        let running = told("jvm", ToldState::Running, "App.work");
+        tape.stacks.told.add(SERVER, When::at(from + 9), running);
+    }
+    let (traced, stacks) = tape.traced();
+    let turns = traced.account(&stacks);
+    assert_eq!(named(&turns.targets[0], &turns.told, "App.work"), 0);
+}
+
+#[test]
+fn a_dump_is_of_the_time_in_which_its_maker_ran() {
+    let (mut tape, waits) = waits_of(&[100_000; 4]);
+    // The maker is asked while the thread waits, and answers when it does so again; it looked in the first wait.
+    let stopper = SERVER + 3;
+    let (from, to) = waits[1];
+    for (on, off) in [
+        (from + 10, from + 20),
+        (from + 1_000, from + 60_000),
+        (to + 30, to + 50),
+    ] {
+        tape.on(on, stopper, 0);
+        tape.off(off, stopper, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(off + 5, stopper, SERVER, "futex");
+    }
+    tape.events.sort_by_key(|event| event.at_ns);
+    let when = When {
+        from_ns: from + 5,
+        to_ns: waits[2].1,
+        by: stopper,
+    };
+    for _ in 0..2 {
+        tape.stacks
+            .told
+            .add(SERVER, when, told("jvm", ToldState::Lock, "App.enter"));
+    }
+    let (traced, stacks) = tape.traced();
+    let turns = traced.account(&stacks);
+    // All waits are alike: what was met in one of them names them all.
+    assert_eq!(named(&turns.targets[0], &turns.told, "App.enter"), 400_000);
+    let late = Stacks {
+        told: {
+            let mut late = super::TimeSamples::default();
+            for _ in 0..2 {
+                let nobody = When { by: 0, ..when };
+                late.add(SERVER, nobody, told("jvm", ToldState::Lock, "App.enter"));
+            }
+            late
+        },
+        ..Stacks::default()
+    };
+    let (tape, _) = waits_of(&[100_000; 4]);
+    let turns = tape.traced().0.account(&late);
+    // Without its maker it is of the end of the answer, when the thread ran.
+    assert_eq!(named(&turns.targets[0], &turns.told, "App.enter"), 0);
 }

@@ -4,6 +4,7 @@
 //! surprise: who wakes is the thread on whose CPU the wake-up ran, which in an interrupt is a bystander. Whether it
 //! was one follows from the system call that it was in and from what the sleeper waited for.
 
+use super::told::Meetings;
 use super::wire::{CAME, Class, Event, IDLE, KERNEL, Kind, LEFT, PREEMPTED};
 use super::{Located, Traced};
 use std::collections::{BTreeMap, HashMap};
@@ -97,6 +98,8 @@ pub(super) struct Wait {
     pub waker: u32,
     /// Index into the stacks of the off-CPU profile.
     pub stack: Option<u32>,
+    /// Which of [`Threads::met`] met it.
+    pub met: Meetings,
 }
 
 /// What a thread does.
@@ -156,6 +159,8 @@ impl Names {
 pub(super) struct Threads {
     pub spans: BTreeMap<u32, Vec<Span>>,
     pub tgid: HashMap<u32, u32>,
+    /// Samples of threads by time, by thread and time.
+    pub met: Vec<Located>,
 }
 
 struct Open {
@@ -289,6 +294,7 @@ impl Builder<'_> {
                 class: event.class(),
                 waker: 0,
                 stack: None,
+                met: (0, 0),
             })
         };
         let ended = self.open[&event.tid].state;
@@ -337,6 +343,7 @@ impl Builder<'_> {
             class: Class::None,
             waker: 0,
             stack: None,
+            met: (0, 0),
         });
         let state = self.know(event.tid, event.tgid, from, unseen).state;
         let State::Waiting(mut wait) = state else {

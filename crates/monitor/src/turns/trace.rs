@@ -180,6 +180,7 @@ impl Tracer {
             names: std::mem::take(&mut self.names),
             peers: collected.peers,
             from_ns: self.armed_ns,
+            begin_ns: self.armed_ns,
             to_ns: collected.full_at_ns.unwrap_or(stopped_ns).min(stopped_ns),
             one_in: self.config.one_in.max(1).next_power_of_two(),
             lost: lost + misses,

@@ -7,6 +7,7 @@
 use super::pieces::{Piece, overlapping};
 use super::sockets::{Act, NONE, Op, Sockets, Turn};
 use super::threads::{Names, State, Wait, WaitKind};
+use super::told::Meetings;
 use record::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,6 +18,10 @@ pub(super) struct Row {
     pub detail: u32,
     pub waker: u32,
     pub stack: Option<u32>,
+    /// What the thread's runtime told of it.
+    pub told: Option<u32>,
+    /// Samples that met the wait, for as long as the row is a part of one turn.
+    pub met: Meetings,
 }
 
 impl Row {
@@ -30,6 +35,8 @@ impl Row {
             detail,
             waker: 0,
             stack: None,
+            told: None,
+            met: (0, 0),
         }
     }
 }
@@ -236,6 +243,8 @@ impl<'a> Scene<'a> {
             detail: detail.unwrap_or_else(|| self.words.kind(wait.kind)),
             waker: wait.waker,
             stack: wait.stack,
+            told: None,
+            met: wait.met,
         }
     }
 

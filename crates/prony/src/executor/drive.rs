@@ -2,7 +2,7 @@
 
 use crate::terminal::Progress;
 use linux::Root;
-use monitor::profile::{ProfileConfig, Profiled, Profiler};
+use monitor::profile::{EndedProfile, ProfileConfig, Profiler};
 use monitor::{Extras, Full, Observation, Watch, WatchConfig, Watched};
 use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub struct Driven {
     pub outcome: LoadOutcome,
     /// The monitors' side.
     pub watched: Observation,
-    /// The profile, when one was asked for; or why there is none.
-    pub profiled: Option<Result<Profiled, Unavailable>>,
+    /// The profile, when one was asked for, before its stacks are followed; or why there is none.
+    pub profiled: Option<Result<EndedProfile, Unavailable>>,
 }
 
 /// Runs `load` to its end, or until `stop` says so; it is asked after every slice of the load.
@@ -80,7 +80,7 @@ pub fn drive(
         }
     }
     let outcome = running.finish();
-    let profiled = profiler.map(|started| started.map(Profiler::stop));
+    let profiled = profiler.map(|started| started.map(Profiler::end));
     let watched = watch.map(Watch::stop).unwrap_or_default();
     progress.clear();
     Ok(Driven {

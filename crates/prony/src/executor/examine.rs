@@ -9,6 +9,7 @@
 //! and its figures are thrown away.
 
 use super::drive::{Instrumentation, drive};
+use super::runtimes::{Read, Runtimes};
 use crate::terminal::Progress;
 use monitor::goroutines::{EndedTasks, TaskConfig, TaskReader};
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
@@ -16,9 +17,9 @@ use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
-    Answer, Arrival, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord, Profile,
-    ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
-    Unavailable, UpstreamPeer, Watching,
+    Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
+    ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
+    TrialState, Turns, Unavailable, UpstreamPeer, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -37,6 +38,8 @@ const SIGNATURE_REQUESTS: u64 = 3_000;
 const SIGNATURE_WINDOW: f64 = 0.5;
 const SIGNATURE_MOST: u64 = 50_000;
 pub(super) const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
+/// What a load does first, all connections at once, is no part of the account.
+const TURNS_WARMUP: Nanos = Nanos::from_millis(200);
 /// The turn trace lasts as long as the slowest 1 % take to be a hundred requests, within bounds.
 const TURNS_TAIL: f64 = 10_000.0;
 const TURNS_LEAST: Nanos = Nanos::from_secs(2);
@@ -59,6 +62,8 @@ pub struct Examiner<'a> {
     pub spec: &'a LoadSpec,
     /// Best kind of probes that may be used.
     pub best_tier: Tier,
+    /// What runtimes below the servers tell.
+    pub runtimes: Runtimes,
     /// Asked often.
     pub interrupted: &'a dyn Fn() -> bool,
     /// Where progress goes.
@@ -211,7 +216,7 @@ impl Examiner<'_> {
     ) -> Result<(), LoadError> {
         let seconds = TURNS_TAIL / rate_per_s.max(1.0);
         let spec = LoadSpec {
-            warmup: Nanos(0),
+            warmup: TURNS_WARMUP,
             requests: None,
             duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
             ..self.spec.clone()
@@ -226,6 +231,7 @@ impl Examiner<'_> {
             TURNS_WAITS_HZ,
             TURNS_TASKS,
         );
+        let reading = self.runtimes.read();
         let interrupted = self.interrupted;
         let driven = drive(
             load,
@@ -234,7 +240,13 @@ impl Examiner<'_> {
             self.progress,
             &mut || interrupted(),
         );
-        tracing.end().bring(brought);
+        let mut ended = tracing.end();
+        let read = self.runtimes.take(reading);
+        self.runtimes.name_code();
+        if let Ok(driven) = &driven {
+            ended.only(&driven.outcome);
+        }
+        ended.bring(brought, &self.runtimes, read);
         let outcome = driven?.outcome;
         if let Some(turns) = &mut brought.turns {
             turns.load = Some(outcome);
@@ -324,6 +336,16 @@ pub(super) struct EndedTracing {
 }
 
 impl EndedTracing {
+    /// Leaves out what was not measured by the load of that time.
+    fn only(&mut self, outcome: &LoadOutcome) {
+        let (from, to) = (outcome.measured_from, outcome.measured_to);
+        if from < to
+            && let Ok(traced) = &mut self.traced
+        {
+            traced.only(from.0, to.0);
+        }
+    }
+
     /// CPU time that the programs in the kernel took, ns.
     pub(super) fn probes_ns(&self) -> u64 {
         let costs = self.traced.as_ref().map(Traced::cost);
@@ -338,13 +360,13 @@ impl EndedTracing {
         off_cpu.chain(on_cpu).map(EndedProfile::samples).sum()
     }
 
-    /// Brings the results of all three together.
-    pub(super) fn bring(self, brought: &mut PostLoad) {
-        let mut costs = Vec::new();
+    /// Brings the results of all three together, with what runtimes told meanwhile.
+    pub(super) fn bring(self, brought: &mut PostLoad, runtimes: &Runtimes, read: Read) {
+        let mut costs = read.cost;
         let profiles = [Some(self.off_cpu), self.on_cpu];
         let [waits, samples] = profiles.map(|ended| match ended {
             Some(Ok(ended)) => {
-                let profiled = ended.fold();
+                let profiled = ended.fold_with(runtimes.names());
                 brought.unavailable.extend(profiled.unavailable);
                 brought.profiles.push(profiled.profile);
                 costs.push(profiled.cost);
@@ -376,6 +398,7 @@ impl EndedTracing {
             waits,
             samples,
             looks,
+            told: read.samples,
         };
         match self.traced {
             Ok(traced) => {
@@ -398,6 +421,8 @@ impl Examiner<'_> {
     pub fn examine(&mut self, servers: &mut Vec<Server>) -> Result<TrialRecord, LoadError> {
         let load = Load::prepare(self.spec)?;
         let pre_load = self.pre_load(servers, false)?;
+        self.runtimes.find(servers);
+        self.runtimes.name_code();
         let around = Instrumentation {
             watch: Some(watched(servers)),
             profile: (!servers.is_empty())
@@ -408,13 +433,17 @@ impl Examiner<'_> {
         let driven = drive(load, self.spec, &around, self.progress, &mut || {
             interrupted()
         })?;
+        self.runtimes.name_code();
+        let names = self.runtimes.names();
+        let profiled = driven.profiled.map(|p| p.map(|p| p.fold_with(names)));
         let rate = driven.outcome.answered_per_s();
         let post_load = self.post_load(servers, rate)?;
         let passes = Passes {
             pre_load,
             watched: driven.watched,
-            profiled: driven.profiled,
+            profiled,
             post_load,
+            runtimes: self.runtimes.record(),
             watching: None,
             interrupted: (self.interrupted)(),
         };
@@ -437,6 +466,7 @@ pub(super) struct Passes {
     pub watched: Observation,
     pub profiled: Option<Result<Profiled, Unavailable>>,
     pub post_load: PostLoad,
+    pub runtimes: Vec<AskedRuntime>,
     /// Traffic that was watched in place of a load.
     pub watching: Option<Watching>,
     /// A person had enough; what is missing was not looked for.
@@ -491,6 +521,7 @@ impl Passes {
                 signature: self.post_load.signature,
                 turns: self.post_load.turns,
                 watching: self.watching,
+                runtimes: self.runtimes,
                 monitor_cost,
                 profiles,
             }),

@@ -13,6 +13,7 @@ use super::examine::{
     self, EndedTracing, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing,
     see_upstreams,
 };
+use super::runtimes::{Read, Runtimes};
 use crate::cli::DiagnoseArgs;
 use crate::terminal::{self, Progress};
 use monitor::probe::{ProbeConfig, Probed, Probes};
@@ -66,6 +67,7 @@ pub struct Live<'a> {
     allocator: bool,
     overhead: f64,
     when: Vec<When>,
+    runtimes: Runtimes,
     interrupted: &'a dyn Fn() -> bool,
     progress: &'a mut Progress,
 }
@@ -84,6 +86,7 @@ impl<'a> Live<'a> {
             allocator: args.allocator,
             overhead: args.overhead,
             when: args.when.clone(),
+            runtimes: Runtimes::new(args.consent()),
             interrupted,
             progress,
         }
@@ -236,11 +239,14 @@ impl<'a> Live<'a> {
         let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
         let hz = budget.on_cpu_hz(PROFILE_HZ);
         let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
+        self.runtimes.find(servers);
+        self.runtimes.name_code();
         let profiler = Profiler::start(&config);
         dug.window.from = MonotonicClock.now();
         self.wait("watching", time, &mut || false);
         dug.window.to = MonotonicClock.now();
         dug.on_cpu = Some(profiler.map(|p| ended(p, budget)));
+        self.runtimes.name_code();
         refresh(servers);
         if !(self.interrupted)() {
             let (probed, span) = self.count(servers, may_ns(budget), budget);
@@ -249,7 +255,7 @@ impl<'a> Live<'a> {
         }
         if !(self.interrupted)() {
             let rate_per_s = dug.probed.as_ref().and_then(requests_per_s);
-            dug.turns = self.turns(servers, rate_per_s, may_ns(budget), budget);
+            (dug.turns, dug.read) = self.turns(servers, rate_per_s, may_ns(budget), budget);
             dug.ended = Some(MonotonicClock.now());
         }
         dug
@@ -300,14 +306,15 @@ impl<'a> Live<'a> {
         rate_per_s: Option<f64>,
         left_ns: u64,
         budget: &mut Budget,
-    ) -> Option<Result<EndedTracing, Unavailable>> {
+    ) -> (Option<Result<EndedTracing, Unavailable>>, Read) {
         let may_ns = left_ns.max(budget.of_pass_ns(TURNS_TIME));
         let Some(hz) = budget.off_cpu_hz(may_ns / 2, TURNS_TIME) else {
-            return Some(Err(Unavailable {
+            let gap = Unavailable {
                 what: "time of requests at the server (turns)".to_owned(),
                 reason: "the budget of the host's CPU was spent before".to_owned(),
                 remedy: "watch for longer (-d), or allow more (--overhead)".to_owned(),
-            }));
+            };
+            return (Some(Err(gap)), Read::default());
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
         // Half of it is for stacks.
@@ -323,6 +330,7 @@ impl<'a> Live<'a> {
             hz,
             budget.tasks(),
         );
+        let reading = self.runtimes.read();
         let from = linux::clock::process_cpu_ns();
         self.wait("turns", time, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns
@@ -330,7 +338,9 @@ impl<'a> Live<'a> {
         let ended = tracing.end();
         budget.add_probes(ended.probes_ns());
         budget.add_samples(ended.samples());
-        Some(Ok(ended))
+        let read = self.runtimes.take(reading);
+        self.runtimes.name_code();
+        (Some(Ok(ended)), read)
     }
 
     /// Upstreams are seen while there is traffic; each look goes through the open files of all processes.
@@ -391,6 +401,8 @@ struct Dug {
     probed: Option<Probed>,
     counted: Option<TimeSpan>,
     turns: Option<Result<EndedTracing, Unavailable>>,
+    /// What runtimes told meanwhile.
+    read: Read,
     /// When the last pass ended.
     ended: Option<Nanos>,
 }
@@ -418,16 +430,18 @@ impl Dug {
             ..PostLoad::default()
         };
         match self.turns {
-            Some(Ok(ended)) => ended.bring(&mut post_load),
+            Some(Ok(ended)) => ended.bring(&mut post_load, &live.runtimes, self.read),
             Some(Err(gap)) => post_load.unavailable.push(gap),
             None => {}
         }
-        let profiled = self.on_cpu.map(|ended| ended.map(EndedProfile::fold));
+        let names = live.runtimes.names();
+        let profiled = self.on_cpu.map(|ended| ended.map(|e| e.fold_with(names)));
         overhead.afterwards_ns = linux::clock::process_cpu_ns() - spent;
         let passes = Passes {
             watched,
             profiled,
             post_load,
+            runtimes: live.runtimes.record(),
             watching: Some(Watching {
                 window: self.window,
                 counted: self.counted,

@@ -9,6 +9,7 @@ pub mod outlook;
 pub mod prove;
 pub mod rate;
 pub mod run;
+pub mod runtimes;
 pub mod single;
 pub mod trial;
 

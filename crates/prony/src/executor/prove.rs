@@ -13,6 +13,7 @@
 
 use super::drive::{Instrumentation, drive};
 use super::examine::{Examiner, with_config};
+use super::runtimes::{Consent, Runtimes};
 use crate::terminal::Progress;
 use analysis::{
     Arm, BLOCKS, Blocks, Change, Diagnosis, Expected, FactSet, JudgedBy, Mechanism, Prediction,
@@ -359,6 +360,7 @@ impl Prover<'_> {
         let examined = Examiner {
             spec: &spec,
             best_tier: self.best_tier,
+            runtimes: Runtimes::new(Consent::NotAsked),
             interrupted: self.interrupted,
             progress: self.progress,
         }

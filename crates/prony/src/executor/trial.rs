@@ -4,8 +4,10 @@
 use super::drive::{Driven, Instrumentation, drive};
 use super::examine::{self, Examiner, PROFILE_HZ, PostLoad, PreLoad};
 use super::rate::Unresolved;
+use super::runtimes::{Consent, Runtimes};
 use crate::terminal::Progress;
 use linux::namespace::{Inside, Namespace};
+use monitor::profile::EndedProfile;
 use monitor::{Extras, Watched};
 use plan::{Figure, Plan, TableKind, TargetSpec, TrialPlan};
 use record::{
@@ -246,11 +248,12 @@ fn measure(
             signature: post_load.signature,
             turns: post_load.turns,
             watching: None,
+            runtimes: Vec::new(),
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),
         };
         examine::take_profile(
-            profiled,
+            profiled.map(|p| p.map(EndedProfile::fold)),
             &mut examination.profiles,
             &mut examination.monitor_cost,
             &mut record.unavailable,
@@ -281,6 +284,8 @@ fn examiner<'a>(
     Examiner {
         spec,
         best_tier: Tier::Ebpf,
+        // A trial compares cells: what one of them is asked beside its load would be a difference.
+        runtimes: Runtimes::new(Consent::NotAsked),
         interrupted,
         progress,
     }

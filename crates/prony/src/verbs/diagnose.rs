@@ -9,6 +9,7 @@ use crate::executor::change::{Changes, Measured};
 use crate::executor::examine::{self, Examiner};
 use crate::executor::live::Live;
 use crate::executor::run::analyse;
+use crate::executor::runtimes::Runtimes;
 use crate::executor::single::as_record;
 use crate::exit::{Exit, Failure};
 use crate::host;
@@ -77,6 +78,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         let mut examiner = Examiner {
             spec: &spec,
             best_tier: args.probes,
+            runtimes: Runtimes::new(args.consent()),
             interrupted: &interrupted,
             progress: &mut progress,
         };

@@ -1,18 +1,13 @@
 //! Copies of real configurations: a second instance runs beside the first, changed, and leaves it alone.
 
-use crate::discover::{Alone, NGINX, values};
+use crate::discover::{Alone, NGINX, free, values};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use sut::config::{self, ChangeAction, ConfigChange, CopiedConfig};
 use sut::{Journal, Launcher, RunningTarget, TargetError, discover};
-
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address")
-}
 
 fn change(action: ChangeAction, context: &[&str], name: &str, args: &[&str]) -> ConfigChange {
     let owned = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();

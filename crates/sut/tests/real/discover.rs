@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use sut::{config, discover};
 
@@ -101,9 +102,17 @@ impl Drop for Alone {
     }
 }
 
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address")
+/// A port of its own for each caller, below those that the system gives to whoever asks for any: another test's server
+/// may ask so.
+pub fn free() -> SocketAddr {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let first = 18_000 + (std::process::id() % 1_000) as u16 * 10;
+    let ports = std::iter::repeat_with(|| first + TAKEN.fetch_add(1, Ordering::Relaxed));
+    let mut addresses = ports
+        .take(2_000)
+        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let free = addresses.find(|address| TcpListener::bind(address).is_ok());
+    free.expect("a free port")
 }
 
 fn installed(program: &str) -> Option<String> {

@@ -89,7 +89,7 @@ impl Made {
             samples: &self.samples,
             account: &self.account,
             one_in: 1,
-            window_ns: WINDOW_NS,
+            traced_ns: WINDOW_NS,
             tasks: &self.tasks,
             on_cpu: Some(&self.on_cpu),
         };

@@ -1,0 +1,170 @@
+//! Looks at Pythons through a window.
+//!
+//! In the flow: started with a trace of turns and ended with it. The lock is read some hundred times a second and the
+//! stacks a quarter as often. The surprise: what a look costs grows with the threads, so the time between looks is a
+//! hundred times what the last one took, where that is more.
+
+use super::{GIL, Python};
+use crate::turns::{TimeSamples, When};
+use record::{AskedRuntime, InterpreterLock, ProbeCost};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between looks at the lock, ns.
+const STEP_NS: u64 = 2_500_000;
+/// Looks at the lock for each at the stacks.
+const STACKS_EVERY: u64 = 4;
+/// Time between looks in lengths of a look.
+const PAUSE: u64 = 50;
+/// The golden ratio's fraction: pauses of all lengths, so that nothing periodic is always met or never.
+const SPREAD: f64 = 0.618_033_988_749_894_9;
+/// Samples that are kept at most.
+const MOST_SAMPLES: usize = 1 << 20;
+
+/// Looks being taken. Dropping it ends them.
+#[derive(Debug)]
+pub struct Sampler {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Gathered>>,
+}
+
+/// What looks brought.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// Where threads were.
+    pub samples: TimeSamples,
+    /// Of each Python, what was seen of its lock.
+    pub asked: Vec<AskedRuntime>,
+    pub cost: Option<ProbeCost>,
+}
+
+/// One Python and its lock.
+struct Watched {
+    target: String,
+    python: Python,
+    looks: u64,
+    held: u64,
+    waited: u64,
+    stacks: u64,
+    /// Time and number of switches, first and last.
+    first: Option<(u64, u64)>,
+    last: (u64, u64),
+    gone: bool,
+}
+
+impl Sampler {
+    /// Begins to look at Pythons, each with its target's name.
+    pub fn start(pythons: Vec<(String, Python)>) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&ended);
+        let watched = |(target, python)| Watched {
+            target,
+            python,
+            looks: 0,
+            held: 0,
+            waited: 0,
+            stacks: 0,
+            first: None,
+            last: (0, 0),
+            gone: false,
+        };
+        let all: Vec<Watched> = pythons.into_iter().map(watched).collect();
+        let thread = std::thread::Builder::new()
+            .name("python".to_owned())
+            .spawn(move || look(all, &asked));
+        Self {
+            ended,
+            thread: thread.ok(),
+        }
+    }
+
+    /// Ends it.
+    pub fn end(mut self) -> Gathered {
+        self.ended.store(true, Ordering::Release);
+        let thread = self.thread.take();
+        thread
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+fn look(mut all: Vec<Watched>, ended: &AtomicBool) -> Gathered {
+    let mut samples = TimeSamples::default();
+    let (mut turn, mut spread) = (0_u64, 0.0_f64);
+    while !ended.load(Ordering::Acquire) && samples.len() < MOST_SAMPLES {
+        let began = linux::clock::monotonic_ns();
+        for one in all.iter_mut().filter(|one| !one.gone) {
+            one.look(turn % STACKS_EVERY == 0, &mut samples);
+        }
+        turn += 1;
+        spread += SPREAD;
+        let took = linux::clock::monotonic_ns() - began;
+        let pause = STEP_NS.max(PAUSE * took) as f64 * (0.5 + spread.fract());
+        std::thread::sleep(Duration::from_nanos(pause as u64));
+    }
+    Gathered {
+        samples,
+        asked: all.iter().map(Watched::asked).collect(),
+        cost: Some(ProbeCost {
+            probe: "reader of Python's memory".to_owned(),
+            events: turn,
+            expected_share: None,
+            measured_ns: Some(linux::clock::thread_cpu_ns()),
+        }),
+    }
+}
+
+impl Watched {
+    fn look(&mut self, stacks: bool, samples: &mut TimeSamples) {
+        let Ok(gil) = self.python.gil() else {
+            self.gone = true;
+            return;
+        };
+        let now = linux::clock::monotonic_ns();
+        self.looks += 1;
+        self.held += u64::from(gil.holder.is_some());
+        self.last = (now, gil.switches);
+        self.first.get_or_insert(self.last);
+        if !stacks {
+            return;
+        }
+        // What moved while it was read is left out; the next look comes soon.
+        let Ok(threads) = self.python.look() else {
+            return;
+        };
+        let at = When::at(linux::clock::monotonic_ns());
+        self.stacks += 1;
+        for (tid, told) in threads {
+            self.waited += u64::from(told.object == GIL);
+            samples.add(tid, at, told);
+        }
+    }
+
+    fn asked(&self) -> AskedRuntime {
+        let (from, switches) = self.first.unwrap_or(self.last);
+        let seconds = (self.last.0 - from) as f64 / 1e9;
+        let lock = (self.looks > 0 && seconds > 0.0).then(|| InterpreterLock {
+            looks: self.looks,
+            held_share: self.held as f64 / self.looks as f64,
+            switches_per_s: self.last.1.wrapping_sub(switches) as f64 / seconds,
+            waiting: self.waited as f64 / self.stacks.max(1) as f64,
+        });
+        AskedRuntime {
+            target: self.target.clone(),
+            pid: self.python.pid(),
+            runtime: "cpython".to_owned(),
+            asked: BTreeMap::from([("memory".to_owned(), self.looks)]),
+            lock,
+            ..AskedRuntime::default()
+        }
+    }
+}
