@@ -302,8 +302,9 @@ def unread(port, read_all):
             head, _, body = received.partition(b"\r\n\r\n")
             told = re.search(rb"(?i)content-length: (\d+)", head)
             length = int(told[1]) if told else 0
-            while read_all and len(body) < length:
-                body += connection.recv(RECEIVE)
+            left = length - len(body) if read_all else 0
+            while left > 0 and (piece := connection.recv(RECEIVE)):
+                left -= len(piece)
             # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away.
             answer = BODY * 128
             connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(answer) + answer)

@@ -113,12 +113,19 @@ fn generations(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             Some((first, inside.next_back().unwrap_or(first)))
         });
     let lives: Vec<(u64, u64)> = lives.collect();
+    sheet.maybe(
+        "worker.generations",
+        replaced(&lives),
+        "/proc/PID/statm",
+        "its processes were not sampled",
+    );
+}
+
+/// All lives over the most that there were at one time; each is its first and last moment.
+fn replaced(lives: &[(u64, u64)]) -> Option<f64> {
     let at_once = |at: u64| lives.iter().filter(|l| l.0 <= at && at <= l.1).count();
-    let most = lives.iter().map(|l| at_once(l.0)).max();
-    let most = most.filter(|n| *n > 0).map(|n| n as f64);
-    let all = most.map(|_| lives.len() as f64);
-    let none = "its processes were not sampled";
-    sheet.divided("worker.generations", all, most, "/proc/PID/statm", none);
+    let most = lives.iter().map(|l| at_once(l.0)).max()?;
+    Some(lives.len() as f64 / most as f64)
 }
 
 /// What the main process takes of the CPU, where others serve.
@@ -263,4 +270,26 @@ fn own_cores(
     sheet.maybe("core.own_foreign_share", foreign, STAT, reason);
     let generator = others.map(|o| o.generator);
     sheet.maybe("core.own_generator_share", generator, STAT, reason);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn a_pool_that_grows_has_one_generation_and_reloads_make_more() {
+        type Lives = &'static [(u64, u64)];
+        let cases: [(Lives, Option<f64>); 4] = [
+            (&[], None),
+            // A main process and its worker, to the end.
+            (&[(0, 9), (0, 9)], Some(1.0)),
+            // A worker more every while, and none ends.
+            (&[(0, 9), (2, 9), (4, 9), (6, 9)], Some(1.0)),
+            // One after the other below the same main process.
+            (&[(0, 9), (0, 2), (3, 5), (6, 9)], Some(2.0)),
+        ];
+        for (lives, expected) in cases {
+            assert_eq!(replaced(lives), expected, "{lives:?}");
+        }
+    }
 }
