@@ -49,7 +49,7 @@ PROGRAMS = {
     "go": ("go", "golang-go"), "python": ("python3", "python3"), "gunicorn": ("gunicorn", "gunicorn"),
     "uwsgi": ("uwsgi", "uwsgi-core uwsgi-plugin-python3"), "php-fpm": ("php-fpm", "php-fpm"),
     "origin": ("python3", "python3"),
-    "hog": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
+    "hog": ("python3", "python3"), "reloader": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
     "php-fpm-default": ("php-fpm", "php-fpm"), "log-sink": ("python3", "python3"),
 } | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"}
 
@@ -120,7 +120,11 @@ def forget(path):
 
 
 def content(what):
-    """Bytes of a file: `91KiB text` (compressible), `91KiB random`, with `cold` not in the page cache, or else the text itself."""
+    """Bytes of a file: `91KiB text` (compressible), `91KiB random`, with `cold` not in the page cache, `900 lines line #` with
+    the line's number for each #, or else the text itself."""
+    lines = re.fullmatch(r"(\d+) lines (.+)", what)
+    if lines:
+        return "".join(lines[2].replace("#", str(n)) + "\n" for n in range(int(lines[1]))).encode()
     match = re.fullmatch(r"(\d+[A-Za-z]*) (text|random)(?: cold)?", what)
     if not match:
         return what.encode()
@@ -409,7 +413,7 @@ class Lab(contextlib.ExitStack):
             start_new_session=not settings.get("same_session"), preexec_fn=lambda: prepare(settings, privileged, group),
         )
         self.children.append(child)
-        if settings["kind"] == "hog":
+        if settings["kind"] in ("hog", "reloader"):
             self.neighbours.add(child.pid)
         elif "socket_path" in settings:
             self.wait_for_file(child, settings["socket_path"])
@@ -599,10 +603,16 @@ def hog(lab, settings, own):
     return [find("python3"), "-c", "while True: pass"], {}, False
 
 
+def reloader(lab, settings, own):
+    """What writes configurations anew: it asks a server to reload, every so many seconds."""
+    return [find("python3"), str(lab.dir / "apps/reload.py"), *extra(lab, settings)], {}, True
+
+
 COMMANDS = {
     "nginx": nginx, "haproxy": haproxy, "apache": apache, "lighttpd": lighttpd, "varnish": varnish, "tomcat": tomcat,
     "node": script("node"), "python": script("python3"), "go": go, "gunicorn": gunicorn, "uwsgi": uwsgi,
     "php-fpm": php_fpm, "origin": origin, "hog": hog,
+    "reloader": reloader,
 } | defaults.COMMANDS
 
 

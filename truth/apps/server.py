@@ -4,6 +4,7 @@ It keeps connections and writes an answer in one piece, whatever its habit is, u
 """
 
 import asyncio
+import collections
 import json
 import os
 import queue
@@ -301,13 +302,39 @@ def unread(port, read_all):
             head, _, body = received.partition(b"\r\n\r\n")
             told = re.search(rb"(?i)content-length: (\d+)", head)
             length = int(told[1]) if told else 0
-            while read_all and len(body) < length:
-                body += connection.recv(RECEIVE)
-            connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(BODY) + BODY)
+            left = length - len(body) if read_all else 0
+            while left > 0 and (piece := connection.recv(RECEIVE)):
+                left -= len(piece)
+            # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away.
+            answer = BODY * 128
+            connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(answer) + answer)
 
     accepting = listener(port)
     while True:
         connection, _ = accepting.accept()
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+
+def forget(port):
+    """A server that, unless told to close, still holds the last 300 connections that their clients have closed."""
+    forgotten = collections.deque(maxlen=300)
+    closes = len(sys.argv) > 3
+
+    def serve(connection):
+        while connection.recv(RECEIVE):
+            connection.sendall(HEAD % len(BODY) + BODY)
+        if closes:
+            connection.close()
+        else:
+            forgotten.append(connection)
+
+    accepting = listener(port)
+    while True:
+        try:
+            connection, _ = accepting.accept()
+        except OSError:
+            time.sleep(0.01)
+            continue
         threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
 
@@ -357,6 +384,7 @@ HABITS = {
     "ask-pool": lambda port: ask_through_pool(port, sys.argv[3], int(sys.argv[4])),
     "herd": lambda port: herd(port, 0),
     "no-herd": lambda port: herd(port, select.EPOLLEXCLUSIVE),
+    "forget": forget,
     "body-unread": lambda port: unread(port, False),
     "body-read": lambda port: unread(port, True),
     "small-backlog": lambda port: threads(port, no_work, backlog=1),

@@ -62,6 +62,7 @@ struct sock {
 	u16 sk_type;
 	int sk_err;
 } CORE;
+struct inet_sock { u16 inet_sport; } CORE;
 struct socket { struct sock *sk; } CORE;
 struct sk_buff { unsigned int len; unsigned char *data; } CORE;
 struct sockaddr_un { u16 sun_family; char sun_path[108]; };
@@ -959,6 +960,9 @@ static __always_inline struct sock_stats *stats_of_sock(struct sock *sk)
 		key.class = CLASS_UPSTREAM;
 	} else {
 		u32 port = BPF_CORE_READ(sk, __sk_common.skc_num);
+		// A socket that is closed gives its number back before its reset is sent; the port for the header stays.
+		if (!port)
+			port = __builtin_bswap16(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
 		u32 *target = bpf_map_lookup_elem(&PORTS, &port);
 		if (!target)
 			return 0;
@@ -996,11 +1000,15 @@ int tcp_state(u64 *ctx)
 	struct sock_entry *entry = bpf_map_lookup_elem(&SOCKS, &address);
 	if (!entry)
 		return 0;
+	u32 error = BPF_CORE_READ(sk, sk_err);
 	if (old != 2) {
+		// Closed from an open state with no error: this side resets it, in a segment that leaves after this.
+		struct sock_stats *stats = (old == 1 || old == 8) && !error ? stats_of_sock(sk) : 0;
+		if (stats)
+			add(&stats->resets_sent, 1);
 		bpf_map_delete_elem(&SOCKS, &address);
 		return 0;
 	}
-	u32 error = BPF_CORE_READ(sk, sk_err);
 	if (error && !entry->failed) {
 		entry->failed = 1;
 		struct peer peer;

@@ -260,6 +260,107 @@ fn many_are_woken_for_one() {
 }
 
 #[test]
+fn connections_that_end_too_soon_or_never() {
+    check(
+        "upstream_idle_timeout_short",
+        "nginx",
+        &[
+            ("client.open_loop", 1.0),
+            ("client.errors_share", 0.004),
+            ("client.status_502_share", 0.004),
+            ("upstream.connects_per_request", 0.5),
+            ("upstream.requests_per_connect", 2.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.closes_first_share", 0.0),
+            ("upstream.answer_closes_share", 0.0),
+            ("upstream.request_close_share", 0.0),
+            ("upstream.http10_share", 0.0),
+            ("socket.upstream.resets_received_per_request", 0.004),
+        ],
+        &[
+            // The last response says so.
+            ("upstream.answer_closes_share", 0.5),
+            // The proxy gives them up first.
+            ("upstream.closes_first_share", 1.0),
+            // The upstream itself fails.
+            ("upstream.answer_5xx_share", 0.01),
+        ],
+    );
+    check(
+        "close_wait_leak",
+        "python",
+        &[
+            ("socket.client.close_wait", 300.0),
+            ("socket.client.close_wait_growth_per_request", 0.0),
+            ("socket.upstream.close_wait", 0.0),
+            ("socket.upstream.close_wait_growth_per_request", 0.0),
+            ("limit.files_limit", 320.0),
+            ("limit.files_used_share", 1.0),
+            ("client.unanswered_share", 0.2),
+        ],
+        // For a moment, between the peer's end and its own.
+        &[("socket.client.close_wait", 12.0)],
+    );
+    check(
+        "conntrack_full",
+        "nginx",
+        &[
+            ("conntrack.used_share", 1.0),
+            ("conntrack.drops_per_s", 40.0),
+            ("client.connect_quantum_1s_share", 0.02),
+            ("client.connect_quantum_3s_share", 0.0),
+            ("tcp.listen_overflows_per_s", 0.0),
+            ("tcp.syn_drops_per_s", 0.0),
+        ],
+        &[
+            ("client.connect_quantum_1s_share", 0.0),
+            ("tcp.listen_overflows_per_s", 40.0),
+        ],
+    );
+}
+
+#[test]
+fn reloads_and_checks() {
+    check(
+        "reload_storm",
+        "nginx",
+        &[
+            ("worker.generations", 3.5),
+            ("worker.main_share", 0.3),
+            ("thread_start.per_request", 0.0),
+            ("spawn.per_request", 0.001),
+            ("worker.busiest", 0.95),
+        ],
+        &[
+            // A pool that grows.
+            ("worker.generations", 1.0),
+            // Workers that end after a number of requests.
+            ("worker.main_share", 0.001),
+            ("spawn.per_request", 1.0),
+        ],
+    );
+    check(
+        "health_check_flood",
+        "haproxy",
+        &[
+            ("upstream.connects_per_request", 1.5),
+            ("socket.upstream.resets_sent_per_request", 1.5),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.unasked_share", 0.0),
+            ("profile.connect_share", 0.3),
+            ("worker.busiest", 0.97),
+        ],
+        &[
+            // A connection for each request, which is closed after it.
+            ("socket.upstream.resets_sent_per_request", 0.0),
+            ("upstream.connects_per_request", 0.001),
+            // Nobody takes them.
+            ("upstream.connect_errors_per_request", 1.4),
+        ],
+    );
+}
+
+#[test]
 fn resets_limits_and_pressure() {
     check(
         "server_resets",

@@ -245,7 +245,12 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
         none,
     );
     let asked = f64::from(connections.asked);
-    let unanswered = Some(f64::from(connections.unanswered));
+    // A connection that is given up after a timeout is no longer open all the time; its successor fares alike.
+    let starved = (outcome.successes_per_connection.iter()).filter(|n| **n == 0);
+    let given_up = outcome.requests.failed.get(&FailureKind::Timeout);
+    let given_up = (starved.count() as u64).min(given_up.copied().unwrap_or(0));
+    let unanswered = u64::from(connections.unanswered).max(given_up);
+    let unanswered = Some(unanswered as f64);
     sheet.divided(
         "client.unanswered_share",
         unanswered,
@@ -318,7 +323,14 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         LOAD,
         "no load thread came to the measured part",
     );
-    match material.trial.load.arrival.offered_per_s() {
+    // What came due by chance is what was offered, and not its mean.
+    let due = material.seconds().filter(|s| *s > 0.0);
+    let due = due.map(|s| outcome.requests.scheduled as f64 / s);
+    let offered = match material.trial.load.arrival {
+        Arrival::Poisson { per_s, .. } => due.filter(|n| *n > 0.0).or(Some(per_s)),
+        other => other.offered_per_s(),
+    };
+    match offered {
         Some(offered) => {
             let reached = Some(rate.unwrap_or(0.0));
             sheet.divided(

@@ -11,7 +11,7 @@ const ACTIVE: f64 = 0.05;
 /// Share of a core from which a thread is one of those that do the work.
 const BUSY: f64 = 0.2;
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 28] = [
     "cpu.us_per_request",
     "cpu.user_share",
     "cpu.system_share",
@@ -31,6 +31,8 @@ const NAMES: [&str; 26] = [
     "worker.pinned_cores",
     "worker.nice",
     "worker.processes",
+    "worker.generations",
+    "worker.main_share",
     "worker.threads",
     "core.own_softirq_share",
     "core.own_foreign_share",
@@ -49,6 +51,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sheet.unknown(name, &reason);
     }
     processes(material, sheet);
+    generations(material, sheet);
+    main_share(material, sheet);
     let Some(observed) = &material.observed else {
         return;
     };
@@ -93,6 +97,64 @@ fn processes(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         proc,
         "the main process was not seen",
     );
+}
+
+/// How often its processes were replaced: all that were seen, over the most that were there at one time.
+fn generations(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let target = sheet.target.clone();
+    let Some(window) = material.window() else {
+        return;
+    };
+    let lives = material
+        .series("process.rss_bytes", &target)
+        .filter_map(|s| {
+            let mut inside = s.at_ns.iter().copied().filter(|at| window.holds(*at));
+            let first = inside.next()?;
+            Some((first, inside.next_back().unwrap_or(first)))
+        });
+    let lives: Vec<(u64, u64)> = lives.collect();
+    sheet.maybe(
+        "worker.generations",
+        replaced(&lives),
+        "/proc/PID/statm",
+        "its processes were not sampled",
+    );
+}
+
+/// All lives over the most that there were at one time; each is its first and last moment.
+fn replaced(lives: &[(u64, u64)]) -> Option<f64> {
+    let at_once = |at: u64| lives.iter().filter(|l| l.0 <= at && at <= l.1).count();
+    let most = lives.iter().map(|l| at_once(l.0)).max()?;
+    Some(lives.len() as f64 / most as f64)
+}
+
+/// What the main process takes of the CPU, where others serve.
+fn main_share(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let target = sheet.target.clone();
+    let name = "worker.main_share";
+    let Some(server) = material.server(&target) else {
+        return;
+    };
+    if server.processes.len() < 2 {
+        sheet.not_applicable(name, "it has one process, which serves");
+        return;
+    }
+    let main = server.main_pid.to_string();
+    let Some(window) = material.window() else {
+        return;
+    };
+    let grown = |of: &dyn Fn(&str) -> bool| {
+        let signals = ["process.cpu_user_s", "process.cpu_system_s"];
+        let all = signals.iter().flat_map(|s| material.series(s, &target));
+        let all = all.filter(|s| s.label("pid").is_some_and(of));
+        let grown: Vec<f64> = all
+            .filter_map(|s| s.delta(window.from, window.to))
+            .collect();
+        (!grown.is_empty()).then(|| grown.iter().sum::<f64>())
+    };
+    let none = "its processes were not sampled";
+    let of_main = grown(&|pid| pid == main);
+    sheet.divided(name, of_main, grown(&|_| true), "/proc/PID/stat", none);
 }
 
 fn totals(material: &Material<'_>, observed: &Observed, tasks: &[&TaskUse], sheet: &mut Sheet<'_>) {
@@ -208,4 +270,26 @@ fn own_cores(
     sheet.maybe("core.own_foreign_share", foreign, STAT, reason);
     let generator = others.map(|o| o.generator);
     sheet.maybe("core.own_generator_share", generator, STAT, reason);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn a_pool_that_grows_has_one_generation_and_reloads_make_more() {
+        type Lives = &'static [(u64, u64)];
+        let cases: [(Lives, Option<f64>); 4] = [
+            (&[], None),
+            // A main process and its worker, to the end.
+            (&[(0, 9), (0, 9)], Some(1.0)),
+            // A worker more every while, and none ends.
+            (&[(0, 9), (2, 9), (4, 9), (6, 9)], Some(1.0)),
+            // One after the other below the same main process.
+            (&[(0, 9), (0, 2), (3, 5), (6, 9)], Some(2.0)),
+        ];
+        for (lives, expected) in cases {
+            assert_eq!(replaced(lives), expected, "{lives:?}");
+        }
+    }
 }

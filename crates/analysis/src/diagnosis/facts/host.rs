@@ -208,6 +208,10 @@ fn tcp(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let resent = material.grown("tcp.retrans_segs", "");
     let sent = material.grown("tcp.out_segs", "");
     sheet.divided("tcp.retransmits_share", resent, sent, NETSTAT, &reason);
+    // The receiver counts a segment that it had as a delayed acknowledgement that was lost.
+    let known = material.grown("tcp.delayed_acks_lost", "");
+    let name = "tcp.resent_in_vain_share";
+    sheet.divided(name, known, resent, NETSTAT, &reason);
     let sockstat = "/proc/net/sockstat";
     let waiting = material.peak("tcp.time_wait", "");
     sheet.maybe("tcp.time_wait", waiting, sockstat, &reason);

@@ -66,6 +66,21 @@ fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) 
         let level = mean(signal).map(|value| value * scale);
         sheet.maybe(&name(last), level, DIAG, &reason);
     }
+    // Closed by the peer and still held: those that stay are what grows.
+    let connected =
+        |s: &record::Series| s.label("target") == Some(&target) && s.label("class").is_some();
+    let watched = crate::observed::named(&material.trial.series, "socket.connections");
+    // No series of a class is no connection of it, where the target's connections were looked at.
+    let none = watched.into_iter().any(connected).then(|| vec![0.0; 2]);
+    let ended = samples("socket.close_wait").or(none);
+    let most = ended
+        .as_ref()
+        .and_then(|e| e.iter().copied().reduce(f64::max));
+    sheet.maybe(&name("close_wait"), most, DIAG, &reason);
+    let more = ended.filter(|e| e.len() >= 2);
+    let more = more.and_then(|e| Some(e.last()? - e.first()?));
+    let last = name("close_wait_growth_per_request");
+    sheet.divided(&last, more, material.completed(), DIAG, &reason);
     let resent = grown("socket.retransmits");
     let requests = material.completed();
     sheet.divided(
@@ -99,6 +114,9 @@ fn events(material: &Material<'_>, class: &str, sheet: &mut Sheet<'_>) {
         EVENTS,
         &reason,
     );
+    let cut = stats.map(|s| s.resets_received as f64);
+    let last = name("resets_received_per_request");
+    sheet.divided(&last, cut, requests, EVENTS, &reason);
     if sheet.value(&name("retransmits_per_request")).is_none() {
         let resent = stats.map(|s| s.retransmits as f64);
         let last = name("retransmits_per_request");

@@ -20,11 +20,12 @@ const TURNS: [&str; 12] = [
     "connections",
     "peers",
 ];
-const HEADS: [&str; 4] = [
+const HEADS: [&str; 5] = [
     "http10_share",
     "request_close_share",
     "answer_closes_share",
     "answer_5xx_share",
+    "unasked_share",
 ];
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
@@ -238,6 +239,20 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
     for (name, (part, whole)) in values {
         let name = format!("upstream.{name}");
         sheet.divided(&name, Some(part), Some(whole), SOURCE, "");
+    }
+    // A proxy passes on the method that it was asked with.
+    let of_clients = |h: &HeadSeen| h.class == FdClass::Client && h.kind == "request";
+    let asked: Vec<&str> = heads
+        .iter()
+        .filter(|h| of_clients(h))
+        .map(|h| h.what.as_str())
+        .collect();
+    let name = "upstream.unasked_share";
+    if asked.is_empty() {
+        sheet.unknown(name, "the requests of its clients were not read");
+    } else {
+        let (part, whole) = share("request", &|h| !asked.contains(&h.what.as_str()));
+        sheet.divided(name, Some(part), Some(whole), SOURCE, "");
     }
 }
 
