@@ -91,6 +91,9 @@ pub struct Cause {
     /// It is named as what limits only where all of these hold; where one is known not to, it is a note.
     #[serde(default)]
     pub worth_when: Vec<Condition>,
+    /// Said only where no other cause explains CPU of the same target.
+    #[serde(default)]
+    pub general: bool,
     /// It shows in the slowest requests alone: their account's largest row is told with it.
     #[serde(default)]
     pub tail: bool,
@@ -350,13 +353,14 @@ pub struct Catalogue {
 }
 
 /// The files of causes.
-const CAUSES: [&str; 9] = [
+const CAUSES: [&str; 10] = [
     include_str!("../../catalogue/worker.toml"),
     include_str!("../../catalogue/io.toml"),
     include_str!("../../catalogue/connections.toml"),
     include_str!("../../catalogue/tcp.toml"),
     include_str!("../../catalogue/tls.toml"),
     include_str!("../../catalogue/computation.toml"),
+    include_str!("../../catalogue/general.toml"),
     include_str!("../../catalogue/memory.toml"),
     include_str!("../../catalogue/backend.toml"),
     include_str!("../../catalogue/none.toml"),

@@ -557,3 +557,74 @@ fn a_rare_but_long_stop_is_a_quota_and_bind_may_find_no_port() {
     let queues = &catalogue().cause("receive_queue_overflow").unwrap().remedy["generic"];
     assert!(queues.contains("a smaller third value"), "{queues}");
 }
+
+/// A worker whose core is full, and half of it moves data.
+const FULL: Facts = &[
+    ("worker.busiest", 0.99),
+    ("core.own_mean", 0.99),
+    ("cpu.use_of_allowed", 0.99),
+    ("profile.syscall_io_share", 0.5),
+    ("profile.syscall_share", 0.5),
+];
+
+#[test]
+fn calls_beyond_bytes_are_said_where_no_rule_knows_why() {
+    let pieces = &[
+        ("read.file.useful_per_request", 64.0),
+        ("read.file.bytes_per_request", 131_072.0),
+        ("read.file.mean_bytes", 2_048.0),
+    ];
+    let facts = |more: &[(&'static str, f64)]| -> Vec<(&'static str, f64)> {
+        FULL.iter().chain(pieces).chain(more).copied().collect()
+    };
+    assert_eq!(named("calls_beyond_bytes", "own", &facts(&[])), Some(true));
+    // As many calls for bytes that need them, and few.
+    for few in [
+        ("read.file.mean_bytes", 65_536.0),
+        ("read.file.useful_per_request", 8.0),
+        ("cpu.use_of_allowed", 0.05),
+    ] {
+        assert_ne!(
+            named("calls_beyond_bytes", "own", &facts(&[few])),
+            Some(true),
+            "{few:?}"
+        );
+    }
+    // Whoever knows why, and what it takes, says it instead.
+    let exact = [("call.total_per_request", 70.0)];
+    assert_eq!(named("tiny_file_reads", "own", &facts(&exact)), Some(true));
+    assert_eq!(named("calls_beyond_bytes", "own", &facts(&exact)), None);
+}
+
+#[test]
+fn connections_not_reused_are_said_where_no_rule_knows_why() {
+    let shares = [
+        ("profile.connect_share", 0.1),
+        ("profile.connection_share", 0.1),
+    ];
+    let facts = |more: &[(&'static str, f64)]| -> Vec<(&'static str, f64)> {
+        FULL.iter().chain(&shares).chain(more).copied().collect()
+    };
+    let opened = ("upstream.connects_per_request", 0.5);
+    assert_eq!(
+        named("connections_not_reused", "own", &facts(&[opened])),
+        Some(true)
+    );
+    for other in [
+        ("upstream.connects_per_request", 0.01),
+        ("client.errors_share", 0.5),
+        ("cpu.use_of_allowed", 0.05),
+    ] {
+        assert_ne!(
+            named("connections_not_reused", "own", &facts(&[opened, other])),
+            Some(true),
+            "{other:?}"
+        );
+    }
+    let all = facts(&[
+        ("upstream.connects_per_request", 1.0),
+        ("upstream.requests_per_connect", 1.0),
+    ]);
+    assert_eq!(named("no_upstream_keepalive", "own", &all), Some(true));
+    assert_eq!(named("connections_not_reused", "own", &all), None);
+}

@@ -13,6 +13,7 @@ use super::{Catalogue, Finding, RuledOut, Seen, Station, Status, Unseen, change,
 use crate::ledger::{self, Account, Basis, Ledger, Row};
 use crate::words::percent;
 use crate::{Evidence, Verdict};
+use std::collections::BTreeSet;
 
 /// The smallest share that a proof could see on a small shared machine.
 const NOISE_FLOOR: f64 = 0.03;
@@ -118,6 +119,7 @@ pub(crate) fn rank(
     let (nones, mut held): (Vec<_>, Vec<_>) = held
         .into_iter()
         .partition(|h| h.cause.explains == Explains::Nothing && h.cause.group == "none");
+    leave_the_exact(&mut held);
     order(&mut held);
     let worthy = held.iter().any(|h| h.worth == Worth::Measurable);
     let unsure = held.iter().any(|h| h.worth == Worth::Unknown && h.fits);
@@ -462,6 +464,17 @@ fn order(held: &mut Vec<Held<'_>>) {
         let moved = held.remove(specific);
         held.insert(general, moved);
     }
+}
+
+/// Takes out general causes where another one explains CPU of the same target.
+fn leave_the_exact(held: &mut Vec<Held<'_>>) {
+    let explains = |h: &Held<'_>| {
+        !h.cause.general && h.cause.explains == Explains::Cpu && h.worth == Worth::Measurable
+    };
+    let exact: BTreeSet<String> = (held.iter().filter(|h| explains(h)))
+        .map(|h| h.finding.target.clone())
+        .collect();
+    held.retain(|h| !h.cause.general || !exact.contains(&h.finding.target));
 }
 
 fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {

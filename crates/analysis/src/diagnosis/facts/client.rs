@@ -245,12 +245,7 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
         none,
     );
     let asked = f64::from(connections.asked);
-    // A connection that is given up after a timeout is no longer open all the time; its successor fares alike.
-    let starved = (outcome.successes_per_connection.iter()).filter(|n| **n == 0);
-    let given_up = outcome.requests.failed.get(&FailureKind::Timeout);
-    let given_up = (starved.count() as u64).min(given_up.copied().unwrap_or(0));
-    let unanswered = u64::from(connections.unanswered).max(given_up);
-    let unanswered = Some(unanswered as f64);
+    let unanswered = Some(f64::from(connections.unanswered));
     sheet.divided(
         "client.unanswered_share",
         unanswered,
