@@ -167,6 +167,9 @@ idle rest."""
         order = ["sync", "sleep", "lock", "slot", "file", "allocate", "pieces", "log"]
         if re.search(IDLE, text):
             return None
+        if row.get("kind") == "clock":
+            # What is read there is no file.
+            return ("own",)
         if row.get("kind") in NETWORK:
             # Nor does a goroutine that waited know which CPU time was its own.
             unknown = self.gaps and self.plan["runtime"] == "go" and account == "cpu"

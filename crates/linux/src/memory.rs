@@ -55,6 +55,21 @@ pub fn read(
     Ok(())
 }
 
+/// Reads bytes from an address on, all or none.
+///
+/// # Errors
+/// That the process is gone or may not be read, or that not all of it is mapped.
+pub fn read_exact(pid: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: into.len(),
+    };
+    if call(pid, into, &[remote])? < into.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
+}
+
 /// Bytes that were read; 0 where the first piece is not mapped.
 fn call(pid: i32, buffer: &mut [u8], remote: &[libc::iovec]) -> io::Result<usize> {
     let local = libc::iovec {

@@ -1,9 +1,7 @@
 //! The memory of a process that runs on, read.
 //!
-//! In the flow: what readers of runtimes stand on. Nothing of the process is stopped or changed
-//! (process_vm_readv(2)). The
-//! surprise: a wrong address does not fail, it lies. So every read is bounded, and whoever reads checks that what was
-//! found can be what was looked for.
+//! In the flow: what readers of runtimes stand on. Nothing of the process is stopped or changed. The surprise: a wrong
+//! address does not fail, it lies. So every read is bounded, and whoever reads checks what was found.
 
 use object::{Object, ObjectSymbol};
 use std::io;
@@ -31,22 +29,7 @@ impl Memory {
 
     /// Bytes from an address on, all or none.
     pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> io::Result<()> {
-        let here = libc::iovec {
-            iov_base: into.as_mut_ptr().cast(),
-            iov_len: into.len(),
-        };
-        let there = libc::iovec {
-            iov_base: address as *mut libc::c_void,
-            iov_len: into.len(),
-        };
-        // SAFETY: one vector over a slice that is ours and writable; the other one is checked by the kernel.
-        let got =
-            unsafe { libc::process_vm_readv(self.pid, &raw const here, 1, &raw const there, 1, 0) };
-        match usize::try_from(got) {
-            Ok(got) if got == into.len() => Ok(()),
-            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(_) => Err(io::Error::last_os_error()),
-        }
+        linux::memory::read_exact(self.pid, address, into)
     }
 
     pub(crate) fn word(&self, address: u64) -> io::Result<u64> {

@@ -52,7 +52,7 @@ use waits::Waits;
 use wire::Record;
 
 /// CPU time that a sample takes from what it interrupts, ns: 8 KiB of stack copied on current x86-64.
-const SAMPLE_NS: f64 = 13_000.0;
+pub const SAMPLE_NS: f64 = 13_000.0;
 
 /// Share of a target's CPU that sampling it may take.
 const BUDGET: f64 = 0.01;

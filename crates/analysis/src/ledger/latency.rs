@@ -5,7 +5,7 @@
 //! server's own account, however many servers stand behind each other.
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::tasks::{TaskCase, profile_of};
+use super::tasks::TaskCase;
 use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
@@ -310,7 +310,6 @@ impl LatencyCase<'_> {
         let samples = account.tasks.as_ref()?;
         let hidden = account.places.iter().filter(|place| is_hidden(place));
         let hidden_ns = hidden.map(|place| place.total_ns as f64).sum();
-        let profiles = &self.examination.profiles;
         let program = super::rate::program(Some(self.examination), &turns.target);
         let sending = account.places.iter().filter(|p| p.place == Place::Sending);
         let case = TaskCase {
@@ -320,8 +319,8 @@ impl LatencyCase<'_> {
             account,
             one_in: self.turns.sampled_one_in,
             traced_ns: self.turns.traced_ns.max(self.turns.window_ns) as f64,
-            tasks: profile_of(profiles)?,
-            on_cpu: profiles.iter().rev().find(|p| p.kind == ProfileKind::OnCpu),
+            tasks: self.profile(ProfileKind::Tasks)?,
+            on_cpu: self.profile(ProfileKind::OnCpu),
         };
         let sending_ns = sending.map(|place| place.total_ns as f64).sum();
         let parts = case
@@ -342,8 +341,7 @@ impl LatencyCase<'_> {
 
     /// What ran in the places where a thread ran, by the samples that fell there.
     fn ran(&self, turns: &TargetTurns, account: &TurnAccount) -> Vec<(Place, Vec<CpuRow>)> {
-        let mut profiles = self.examination.profiles.iter().rev();
-        let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
+        let Some(profile) = self.profile(ProfileKind::OnCpu) else {
             return Vec::new();
         };
         let program = super::rate::program(Some(self.examination), &turns.target);
@@ -557,7 +555,7 @@ impl LatencyCase<'_> {
             return (kind, words);
         }
         let of = |kind: &str| {
-            let profile = self.off_cpu()?;
+            let profile = self.profile(ProfileKind::OffCpu)?;
             let stack = profile.stacks.get(place.stack? as usize)?;
             works().is(profile, stack, kind).then_some(())
         };
@@ -608,9 +606,10 @@ impl LatencyCase<'_> {
         }
     }
 
-    fn off_cpu(&self) -> Option<&Profile> {
-        let mut profiles = self.examination.profiles.iter();
-        profiles.find(|p| p.kind == ProfileKind::OffCpu)
+    /// The last profile of a kind: that of the turn trace.
+    fn profile(&self, kind: ProfileKind) -> Option<&Profile> {
+        let mut profiles = self.examination.profiles.iter().rev();
+        profiles.find(|p| p.kind == kind)
     }
 
     /// Where a thread waited: the innermost function of the program or a library, with its callers.
@@ -618,7 +617,7 @@ impl LatencyCase<'_> {
         if let Some(told) = self.told(place) {
             return Some(told::place(told, &place.waker));
         }
-        let profile = self.off_cpu()?;
+        let profile = self.profile(ProfileKind::OffCpu)?;
         let stack = profile.stacks.get(place.stack? as usize)?;
         let all = frames(profile, stack);
         let users: Vec<&&Frame> = all.iter().filter(|f| !f.kernel).collect();

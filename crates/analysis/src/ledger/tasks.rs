@@ -11,7 +11,7 @@ mod tests;
 use super::cpu::{CpuRow, cpu_rows};
 use super::latency::ON_CPU;
 use crate::diagnosis::work::frames;
-use record::{Place, Profile, ProfileKind, Stack, TaskSamples, TurnAccount};
+use record::{Place, Profile, Stack, TaskSamples, TurnAccount};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer samples than this do not say whose requests they were for.
@@ -413,11 +413,4 @@ fn in_call(names: &[&str]) -> (&'static str, String, String) {
         .collect::<Vec<_>>()
         .join(" < ");
     (kind, words, place)
-}
-
-/// The profile of tasks of an examination.
-pub(super) fn profile_of(profiles: &[Profile]) -> Option<&Profile> {
-    profiles
-        .iter()
-        .find(|profile| profile.kind == ProfileKind::Tasks)
 }

@@ -1,12 +1,9 @@
 //! CPython, read while it runs: who holds the interpreter's lock, and which functions each thread is in.
 //!
-//! In the flow: [`Python::open`] finds `_PyRuntime`, which every build exports, and checks what it finds;
-//! [`Sampler`] looks some hundred times a second through a window. The process is neither stopped nor asked. The
-//! surprise:
-//! the pointer to the lock's holder stays after it was let go, so that a holder is one only while the lock is taken;
-//! and
-//! what it waits for a thread that does not hold it says by the system call that it is in: the lock's own futex lies
-//! within `_PyRuntime`.
+//! In the flow: [`Python::open`] finds `_PyRuntime`, which every build exports, and checks what it finds; [`Sampler`]
+//! looks some hundred times a second through a window. The process is neither stopped nor asked. The surprise: the
+//! pointer to the lock's holder stays after it was let go, so that a holder is one only while the lock is taken; and a
+//! thread that does not hold it says what it waits for by its system call: the lock's own futex lies in `_PyRuntime`.
 
 mod layout;
 mod sampler;

@@ -123,14 +123,7 @@ impl Reader {
                 None => self.torn += 1,
             }
         }
-        self.pieces.clear();
-        self.pieces.extend(stacks.iter().map(|stack| stack.1));
-        memory::read(
-            program.pid,
-            &self.pieces,
-            &mut self.stacks,
-            &mut self.stacks_read,
-        )?;
+        self.read_more(program.pid, stacks.iter().map(|stack| stack.1))?;
         let mut from = 0;
         for ((index, piece, bp), read) in stacks.iter().zip(&self.stacks_read) {
             let bytes = &self.stacks[from..from + piece.bytes];
@@ -146,21 +139,21 @@ impl Reader {
             }
         }
         if !timers.is_empty() {
-            self.pieces.clear();
-            self.pieces.extend(timers.iter().map(|timer| timer.1));
-            memory::read(
-                program.pid,
-                &self.pieces,
-                &mut self.stacks,
-                &mut self.stacks_read,
-            )?;
-            for (index, (seen, _)) in timers.iter().enumerate() {
-                if oversleeps(u64_at(&self.stacks, 8 * index), now_ns) {
+            self.read_more(program.pid, timers.iter().map(|timer| timer.1))?;
+            for (index, ((seen, _), read)) in timers.iter().zip(&self.stacks_read).enumerate() {
+                if *read && oversleeps(u64_at(&self.stacks, 8 * index), now_ns) {
                     look.seen[*seen].doing = Doing::Overslept;
                 }
             }
         }
         Ok(look)
+    }
+
+    /// Reads stacks, or timers.
+    fn read_more(&mut self, pid: i32, pieces: impl Iterator<Item = Piece>) -> io::Result<()> {
+        self.pieces.clear();
+        self.pieces.extend(pieces);
+        memory::read(pid, &self.pieces, &mut self.stacks, &mut self.stacks_read)
     }
 
     /// The list of goroutines, which only grows.

@@ -6,10 +6,9 @@
 //! The surprise: what a pass will cost is known only when it runs, so passes are not planned but ended when they have
 //! taken their part.
 
+use monitor::profile::SAMPLE_NS;
 use record::{Nanos, Overhead, OverheadPart};
 
-/// CPU time of one stack sample, ns: 8 KiB of stack copied on current x86-64.
-const SAMPLE_NS: f64 = 13_000.0;
 /// Share of the budget that the samples of /proc and sock_diag may take.
 const MONITORS: f64 = 0.3;
 /// Share that the on-CPU profile may take.

@@ -1,7 +1,7 @@
 //! Hand-made looks at goroutines, and random ones whose parts must add up.
 
 use super::*;
-use record::{Frame, PlaceSamples, TaskSeen};
+use record::{Frame, PlaceSamples, ProfileKind, TaskSeen};
 
 /// Stacks of goroutines: what they did, functions from the root on, and how many were seen in a look.
 type Seen<'a> = (&'a str, &'a [&'a str], f64);
