@@ -325,11 +325,18 @@ fn server_finding(sight: &Sight<'_>, observed: &Observed, task: &TaskUse, note: 
         true => format!("; {}", head_room(observed)),
         false => String::new(),
     };
+    let own = observed.tasks.iter().filter(|t| t.owner == task.owner);
+    let (threads, run) = own.fold((0_u64, 0.0), |(n, run), t| (n + 1, run + t.busy));
+    // Where many threads fill the cores together, none of them is busy.
+    let together = match threads > 1 && task.busy < SATURATED && run >= SATURATED {
+        true => format!("{threads} threads ran on {run:.2} cores together; of them "),
+        false => String::new(),
+    };
     Finding {
         limit: Limit::Server,
         resource,
         why: format!(
-            "{side}{} was busy {} of the time (user {}, system {}){note}{}",
+            "{side}{together}{} was busy {} of the time (user {}, system {}){note}{}",
             task.label(),
             percent(task.busy),
             percent(task.user),

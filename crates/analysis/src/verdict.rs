@@ -429,6 +429,19 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_fill_one_core_together() {
+        let mut load = Load {
+            series: thread("web", 7, 7, 0.33, 0.66),
+            ..Load::closed(0.0, 0.3)
+        };
+        for tid in [8, 9] {
+            load = load.with(thread("web", 7, tid, 0.33, 0.66));
+        }
+        let words = ["3 threads ran on 0.99 cores together", "was busy 33 %"];
+        check(&load, true, Limit::Server, "worker", &words);
+    }
+
+    #[test]
     fn softirq_fills_the_core_of_a_worker() {
         let load = Load::closed(0.6, 0.5).with(core(0, 0.6, 0.39, 0.0));
         check(

@@ -132,14 +132,23 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
     };
     let target = facts.targets.iter().find(full)?;
     let view = facts.view(target);
-    let busy = percent(view.value("worker.busiest").unwrap_or(0.0));
+    let busiest = view.value("worker.busiest").unwrap_or(0.0);
+    let busy = percent(busiest);
     if target != front {
         let why = format!("the busiest worker of {target} ran {busy} of the time");
         return Some(station("upstream", target, why));
     }
     let softirq = view.value("core.own_softirq_share").unwrap_or(0.0);
     let name = if softirq >= SOFTIRQ { "core" } else { "worker" };
-    let why = format!("the busiest worker ran {busy} of the time");
+    // Where many threads fill the cores together, none of them is busy.
+    let used = view.value("cpu.use_of_allowed");
+    let why = match used.filter(|_| busiest < SATURATED) {
+        Some(used) => format!(
+            "its threads together used {} of the CPU that it may use, the busiest worker {busy} of a core",
+            percent(used)
+        ),
+        None => format!("the busiest worker ran {busy} of the time"),
+    };
     Some(station(name, target, why))
 }
 
