@@ -61,6 +61,9 @@ pub struct ReportedTable {
     pub rows: Vec<ReportedRow>,
 }
 
+/// Factors whose levels are parts of one load: they stand side by side, and none is a gain over another.
+const PARTS: [&str; 2] = ["side", "port"];
+
 /// Tables of all stages with imported trials.
 pub fn reported_tables(plan: &Plan, analysis: &RunAnalysis) -> Vec<ReportedTable> {
     plan.stages
@@ -177,7 +180,7 @@ fn tables(stage: &Stage, trials: &[&TrialAnalysis]) -> Vec<ReportedTable> {
         for levels in combinations(&down, trials) {
             for name in names {
                 let across = across.map(|a| a.name.as_str());
-                let compares = !stage.baseline.is_empty();
+                let compares = stage.baseline.keys().any(|f| !PARTS.contains(&f.as_str()));
                 let cells = cells(trials, &levels, (across, &columns), name, compares);
                 if cells.iter().any(Option::is_some) {
                     let mut head: Vec<String> = levels.iter().map(|(_, l)| l.clone()).collect();

@@ -31,13 +31,15 @@ pub enum Format {
     Strace,
     Vmstat,
     Mpstat,
+    /// TRex's stateful mode: global figures, ports, counters.
+    Trex,
     /// Tables of numbers in a text.
     Table,
 }
 
 impl Format {
     /// All of them with their names.
-    pub const ALL: [(Format, &'static str); 18] = [
+    pub const ALL: [(Format, &'static str); 19] = [
         (Format::Auto, "auto"),
         (Format::Ab, "ab"),
         (Format::Wrk, "wrk"),
@@ -55,6 +57,7 @@ impl Format {
         (Format::Strace, "strace"),
         (Format::Vmstat, "vmstat"),
         (Format::Mpstat, "mpstat"),
+        (Format::Trex, "trex"),
         (Format::Table, "table"),
     ];
 

@@ -26,6 +26,7 @@ mod read;
 mod strace;
 mod table;
 mod text;
+mod trex;
 mod wrk;
 
 pub use assemble::{Imported, ImportedResult, LeftOut, Making, Options};

@@ -7,7 +7,7 @@ use crate::error::ImportError;
 use crate::format::Format;
 use crate::found::{Found, Harvest};
 use crate::text::{Word, plain, words};
-use crate::{ab, hdr, host, json, plainly, strace, table, wrk};
+use crate::{ab, hdr, host, json, plainly, strace, table, trex, wrk};
 
 impl Format {
     /// The format of that name.
@@ -129,9 +129,12 @@ fn harvest(format: Format, file: &str, text: &str) -> Harvest {
             .retain(|f| auto || dpdk(f) == (format == Format::DpdkHttpperf));
         harvest.add(sweeps);
     }
+    if auto || format == Format::Trex {
+        harvest.add(trex::read(&words));
+    }
     if auto || format == Format::Table {
         let mut grids = table::grids(text);
-        // A sweep between tabs is one table, not two.
+        // A table that another reader took is not taken twice.
         let swept: Vec<u32> = harvest.found.iter().map(|f| f.reported.lines.0).collect();
         grids.found.retain(|f| !swept.contains(&f.reported.lines.0));
         harvest.add(grids);

@@ -21,7 +21,7 @@ macro_rules! fixture {
     };
 }
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 25] = [
     (
         "wrk.txt",
         "wrk",
@@ -268,6 +268,19 @@ const CASES: [Case; 24] = [
         "mpstat",
         fixture!("mpstat.txt"),
         &[("cpu.user", 13.44), ("cpu1.softirq", 3.68)],
+    ),
+    (
+        "trex.txt",
+        "trex",
+        fixture!("trex.txt"),
+        &[
+            ("rate_per_s", 90_870.0),
+            ("packets_per_s", 2.99e6),
+            ("tx_per_s", 24.5e9),
+            ("cpu.utilization", 69.7),
+            ("active_flows", 57_634.0),
+            ("duration_s", 19.0),
+        ],
     ),
 ];
 
@@ -644,6 +657,37 @@ fn a_study_becomes_cases_named_by_its_words() {
         "{}",
         signature.requests
     );
+}
+
+#[test]
+fn both_sides_of_trex_stand_in_one_table_under_its_own_names() {
+    let found = whole("trex.txt", fixture!("trex.txt"));
+    let tables = tables(&found);
+    let of = |stage: &str| tables.iter().find(|t| t.stage == stage).unwrap();
+    let counters = of("counters");
+    assert_eq!(counters.columns, ["client", "server"]);
+    let row = |name: &str| {
+        let row = counters
+            .rows
+            .iter()
+            .find(|r| r.head.iter().any(|h| h == name))
+            .unwrap();
+        let cells = row.cells.iter().map(|c| c.as_ref().unwrap());
+        cells
+            .map(|c| (c.figure.value, c.figure.unit.as_str()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(row("tcps_connattempt"), [(512_253.0, "1"), (0.0, "1")]);
+    assert_eq!(row("tcps_sndbyte")[1].0, 16_056_068_765.0);
+    assert_eq!(
+        row("m_tx_bw_l7_r"),
+        [(75.80e6, "bit/s"), (21.57e9, "bit/s")]
+    );
+    assert_eq!(row("err_rx_throttled")[1].0, 42.0);
+    assert_eq!(of("ports").columns, ["0", "1", "2", "3"]);
+    let all = tables.iter().flat_map(|t| &t.rows).flat_map(|r| &r.cells);
+    let gains = all.flatten().filter(|c| c.gain.is_some()).count();
+    assert_eq!(gains, 0, "a server is no gain over a client");
 }
 
 #[test]

@@ -629,7 +629,7 @@ pub struct TuneRestoreArgs {
 
 const IMPORT_EXAMPLES: &str = "\
 Formats: auto (by content), ab, wrk, wrk2, weighttp, h2load, oha, vegeta, k6,
-fortio, hey, bombardier, dpdk-httpperf, hdr (HdrHistogram log or spectrum),
+fortio, hey, bombardier, dpdk-httpperf, trex, hdr (HdrHistogram log or spectrum),
 strace (-c, and sizes counted by uniq -c), vmstat, mpstat, table (tables of
 numbers in a text)
 
