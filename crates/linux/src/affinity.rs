@@ -1,4 +1,5 @@
-//! Which CPUs a process may run on: thin wrappers of `sched_setaffinity(2)` and `sched_getaffinity(2)`.
+//! Which CPUs a process may run on, and who goes first there: thin wrappers of `sched_setaffinity(2)`,
+//! `sched_getaffinity(2)` and `setpriority(2)`.
 
 use std::io;
 
@@ -51,6 +52,16 @@ impl CpuSet {
 /// The system's error: `EINVAL` when it does not exist or is not allowed.
 pub fn pin_to(cpu: u32) -> io::Result<()> {
     CpuSet::new(&[cpu]).pin_this_thread()
+}
+
+/// Lets other threads go first where they want the same core: the calling thread gets a niceness of `by` more. Best
+/// effort, because whoever runs it runs without it as well.
+pub fn give_way(by: i32) {
+    // SAFETY: two calls on integers; on Linux `PRIO_PROCESS` with 0 is the calling thread alone.
+    unsafe {
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        libc::setpriority(libc::PRIO_PROCESS, 0, nice.saturating_add(by));
+    }
 }
 
 /// CPUs that the calling thread may run on, sorted; none where the kernel does not tell.
@@ -117,6 +128,19 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert_eq!(of(0).unwrap(), all, "only that thread");
+    }
+
+    #[test]
+    fn only_the_thread_that_asked_gives_way() {
+        // SAFETY: a call on integers.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        let other = std::thread::spawn(move || {
+            give_way(3);
+            nice()
+        });
+        assert_eq!(other.join().unwrap(), (before + 3).min(19));
+        assert_eq!(nice(), before);
     }
 
     #[test]
