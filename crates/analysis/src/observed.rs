@@ -7,7 +7,10 @@
 
 use crate::Usage;
 use crate::stats::share;
-use record::{LoadOutcome, LoadSpec, Nanos, Series, TargetRecord, ThreadCost, TimeSpan};
+use record::{
+    Examination, LoadOutcome, LoadSpec, Nanos, ProfileKind, Series, Stack, TargetRecord,
+    ThreadCost, TimeSpan,
+};
 use std::collections::BTreeMap;
 
 /// Everything that a judgement may look at.
@@ -204,6 +207,61 @@ impl Observed {
             loaded: sight.loaded,
             own_cores: own.iter().map(|t| t.busy).sum(),
         }
+    }
+
+    /// Adds what the on-CPU profile saw of processes that no sample of /proc met, weighed by those that were met: a server
+    /// that ignores SIGCHLD waits for no child, and the kernel then adds its time to nobody's.
+    pub(crate) fn with_profile(mut self, examination: Option<&Examination>) -> Self {
+        let mut profiles = examination.iter().flat_map(|e| &e.profiles);
+        let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
+            return self;
+        };
+        let mut targets: Vec<&str> = self.tasks.iter().map(|t| t.owner.as_str()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let mut found = Vec::new();
+        for target in targets {
+            let known = || {
+                self.tasks
+                    .iter()
+                    .filter(|t| t.owner == target && t.role != SHORT_LIVED)
+            };
+            let met = |pid: i32| known().any(|t| t.pid == pid);
+            let of_target = profile.stacks.iter().filter(|s| s.target == target);
+            let (watched, others): (Vec<&Stack>, Vec<&Stack>) = of_target.partition(|s| met(s.pid));
+            let weight = |stacks: &[&Stack]| stacks.iter().map(|s| s.weight).sum::<u64>();
+            if weight(&watched) < FEWEST_SAMPLES {
+                continue;
+            }
+            let run: f64 = known().map(|t| t.busy).sum();
+            let seen = run * weight(&others) as f64 / weight(&watched) as f64;
+            let counted: f64 = (self.tasks.iter())
+                .filter(|t| t.owner == target && t.role == SHORT_LIVED)
+                .map(|t| t.busy)
+                .sum();
+            let most = known().max_by(|a, b| a.busy.total_cmp(&b.busy)).cloned();
+            if let Some(of) = most.filter(|_| seen > counted && seen > TICK_NOISE) {
+                let in_kernel = |s: &&&Stack| {
+                    let leaf = s.frames.last();
+                    let leaf = leaf.and_then(|at| profile.frames.get(*at as usize));
+                    leaf.is_some_and(|frame| frame.kernel)
+                };
+                let kernel: u64 = others.iter().filter(in_kernel).map(|s| s.weight).sum();
+                let user = 1.0 - kernel as f64 / weight(&others) as f64;
+                found.push(short_lived(of, seen, user, "on-CPU profile"));
+            }
+        }
+        let before: f64 = self.tasks.iter().map(|t| t.busy).sum();
+        for task in found {
+            self.tasks
+                .retain(|t| t.owner != task.owner || t.role != SHORT_LIVED);
+            self.tasks.push(task);
+        }
+        let after: f64 = self.tasks.iter().map(|t| t.busy).sum();
+        let more = share(after, before).unwrap_or(1.0);
+        self.target_cpu_s = self.target_cpu_s.map(|s| s * more);
+        self.tasks.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+        self
     }
 
     /// A target's threads were watched.
@@ -456,6 +514,10 @@ const THREAD_SIGNALS: [&str; 4] = [
 /// A process' time is counted in ticks of 10 ms, its threads' in nanoseconds; below this share of a core
 /// their difference says nothing.
 const TICK_NOISE: f64 = 0.05;
+/// Role of processes that came and went between two samples.
+const SHORT_LIVED: &str = "processes that it started and that ended";
+/// Fewer samples of what was watched do not weigh what was not.
+const FEWEST_SAMPLES: u64 = 20;
 const PROCESS_SIGNALS: [&str; 2] = ["process.cpu_user_s", "process.cpu_system_s"];
 
 fn signals(
@@ -486,7 +548,59 @@ fn tasks(sight: &Sight<'_>, window: &Window) -> Vec<TaskUse> {
         .iter()
         .filter_map(|(key, found)| beside_threads(process_use(key, found, sight), &threads))
         .collect();
-    threads.into_iter().chain(rests).collect()
+    let children = ended_children(sight, window);
+    threads.into_iter().chain(rests).chain(children).collect()
+}
+
+/// What processes used that a target started, that ended, and that nobody watched because they were too short (a program
+/// for each request): the kernel adds it to whoever waited for them. What was watched until its end is in there as well,
+/// with its whole life, and is taken off again. One entry for each target, in the name of who waited for most.
+fn ended_children(sight: &Sight<'_>, window: &Window) -> Vec<TaskUse> {
+    const CHILDREN: [&str; 2] = ["process.children_user_s", "process.children_system_s"];
+    let waited = signals(sight.series, &CHILDREN, window);
+    let seconds = window.seconds();
+    sight
+        .targets
+        .iter()
+        .filter_map(|target| {
+            let own = waited
+                .iter()
+                .filter(|((owner, ..), _)| *owner == target.name);
+            let share_of = |found: &TaskSignals| found.shares.values().sum::<f64>();
+            let all: f64 = own.clone().map(|(_, found)| share_of(found)).sum();
+            let (key, most) = own.max_by(|a, b| share_of(a.1).total_cmp(&share_of(b.1)))?;
+            let watched: f64 = (PROCESS_SIGNALS.iter().chain(&CHILDREN))
+                .flat_map(|signal| named(sight.series, signal))
+                .filter(|s| s.label("target") == Some(target.name.as_str()))
+                .filter_map(|s| Some((Nanos(*s.at_ns.last()?), s.values.last()?)))
+                .filter(|(at, _)| (window.from..window.to).contains(at))
+                .map(|(_, used_s)| used_s)
+                .sum();
+            let busy = all - watched / seconds;
+            let of = idle_task(key, &most.name, sight.targets);
+            let user = share(
+                most.shares.get(CHILDREN[0]).copied().unwrap_or(0.0),
+                share_of(most),
+            );
+            (busy > TICK_NOISE)
+                .then(|| short_lived(of, busy, user.unwrap_or(0.0), "/proc/PID/stat"))
+        })
+        .collect()
+}
+
+/// Processes that a target started and that ended, however many there were, one after the other or at once; `user` of
+/// their time in user mode.
+fn short_lived(of: TaskUse, busy: f64, user: f64, source: &'static str) -> TaskUse {
+    TaskUse {
+        busy,
+        user: busy * user,
+        system: busy * (1.0 - user),
+        wait: None,
+        role: SHORT_LIVED.to_owned(),
+        threads: f64::INFINITY,
+        source,
+        ..of
+    }
 }
 
 /// What a process used beyond its threads that were seen: all of it where threads cannot be read, and the

@@ -29,7 +29,7 @@ pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, 
         targets: &record.targets,
         error_limit,
     };
-    let observed = Observed::of(&case);
+    let observed = Observed::of(&case).with_profile(record.examination.as_ref());
     warnings.extend(outcome.warnings.iter().cloned());
     warnings.extend(warn::warnings(&case, &observed));
     (with_outcome(record, &case, &observed), warnings)

@@ -79,6 +79,7 @@ impl Verdict {
 mod tests {
     use super::*;
     use crate::load_warnings;
+    use crate::observed::{Observed, Sight, Window};
     use crate::samples::{core, counter, nginx, nothing, spec, target, thread, with_rate};
     use record::{Arrival, FailureKind, Kind, Nanos};
 
@@ -603,8 +604,104 @@ mod tests {
         );
         // What ticks and nanoseconds differ by is nobody's work.
         load.series.truncate(4);
+        load.targets[0].cpus = vec![0, 1];
+        load.targets[0].processes[0].cpus = vec![0, 1];
         load.series.push(process("process.cpu_user_s", 0.13));
         check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
+    fn programs_that_a_server_starts_for_requests_are_its_own() {
+        let process = |signal: &str, pid: i32, share: f64| {
+            counter(signal, share)
+                .with("target", "web")
+                .with("pid", pid)
+                .with("name", "cgid")
+        };
+        let mut load = Load::closed(0.1, 0.3);
+        load.series.push(process("process.children_user_s", 7, 0.8));
+        let observed = |load: &Load| {
+            Observed::seen(&Sight {
+                window: Window::of(&load.outcome),
+                series: &load.series,
+                spec: &load.spec,
+                targets: &load.targets,
+                threads: &load.outcome.generator.threads,
+                loaded: true,
+            })
+        };
+        let busy = |load: &Load| -> f64 { observed(load).tasks.iter().map(|t| t.busy).sum() };
+        assert!((busy(&load) - 0.9).abs() < 0.01, "{}", busy(&load));
+        // One of them was watched until it ended, half way: its whole life is counted once.
+        let mut watched = process("process.cpu_user_s", 8, 0.4);
+        let half = watched.at_ns.len() / 2;
+        watched.at_ns.truncate(half);
+        watched.values.truncate(half);
+        watched
+            .values
+            .iter_mut()
+            .for_each(|used_s| *used_s -= 100.0);
+        let life_s = watched.values[half - 1];
+        let before = busy(&load);
+        load.series.push(watched);
+        let seen = observed(&load);
+        let after: f64 = seen
+            .tasks
+            .iter()
+            .filter(|t| t.pid == 7)
+            .map(|t| t.busy)
+            .sum();
+        let window_s = Window::of(&load.outcome).seconds();
+        assert!(
+            (before - after - life_s / window_s).abs() < 0.01,
+            "{before} {after} {life_s}"
+        );
+        // However many there were, they are no thread that is full.
+        load.series.truncate(4);
+        load.targets[0].cpus = vec![0, 1];
+        load.targets[0].processes[0].cpus = vec![0, 1];
+        load.series.push(process("process.children_user_s", 7, 1.0));
+        check(&load, true, Limit::OfferedLoad, "connections", &[]);
+    }
+
+    #[test]
+    fn children_that_nobody_waits_for_are_weighed_by_the_profile() {
+        let stack = |pid, weight| record::Stack {
+            target: "web".to_owned(),
+            pid,
+            weight,
+            thread: "cgi".to_owned(),
+            frames: Vec::new(),
+            state: None,
+        };
+        let examination = |own, others| record::Examination {
+            profiles: vec![record::Profile {
+                kind: record::ProfileKind::OnCpu,
+                hz: 199,
+                samples: own + 2 * others,
+                lost: 0,
+                unwound: 0,
+                frames: Vec::new(),
+                stacks: vec![stack(7, own), stack(101, others), stack(102, others)],
+            }],
+            ..record::Examination::default()
+        };
+        let load = Load::closed(0.2, 0.3);
+        let busy = |examination: Option<&record::Examination>| -> f64 {
+            let case = Case {
+                outcome: &load.outcome,
+                series: &load.series,
+                spec: &load.spec,
+                targets: &load.targets,
+                error_limit: 0.01,
+            };
+            let observed = Observed::of(&case).with_profile(examination);
+            observed.tasks.iter().map(|t| t.busy).sum()
+        };
+        assert!((busy(Some(&examination(100, 150))) - 0.8).abs() < 0.01);
+        assert!((busy(None) - 0.2).abs() < 0.01);
+        // A dozen samples weigh nothing.
+        assert!((busy(Some(&examination(12, 150))) - 0.2).abs() < 0.01);
     }
 
     #[test]

@@ -79,13 +79,27 @@ impl Stat {
 
     /// Time in user mode, s.
     pub fn user_s(&self) -> f64 {
-        self.user_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+        seconds(self.user_ticks)
     }
 
     /// Time in the kernel, s.
     pub fn system_s(&self) -> f64 {
-        self.system_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+        seconds(self.system_ticks)
     }
+
+    /// Time in user mode of children that ended and were waited for, and of theirs, s.
+    pub fn children_user_s(&self) -> f64 {
+        seconds(self.children_user_ticks)
+    }
+
+    /// The same in the kernel, s.
+    pub fn children_system_s(&self) -> f64 {
+        seconds(self.children_system_ticks)
+    }
+}
+
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// One process.

@@ -15,13 +15,15 @@ const STAT_FILE: &str = "/proc/PID/stat";
 const IO_FILE: &str = "/proc/PID/io";
 
 /// From `stat`.
-pub const STAT: [Signal; 6] = [
+pub const STAT: [Signal; 8] = [
     Signal::counter("process.cpu_user_s", "s", STAT_FILE),
     Signal::counter("process.cpu_system_s", "s", STAT_FILE),
     Signal::counter("process.minor_faults", "calls", STAT_FILE),
     Signal::counter("process.major_faults", "calls", STAT_FILE),
     Signal::gauge("process.threads", "threads", STAT_FILE),
     Signal::gauge("process.rss_bytes", "bytes", STAT_FILE),
+    Signal::counter("process.children_user_s", "s", STAT_FILE),
+    Signal::counter("process.children_system_s", "s", STAT_FILE),
 ];
 
 /// From `io`.
@@ -89,7 +91,7 @@ pub struct Process {
     pid: i32,
     task: Task,
     stat: Reread,
-    stat_series: TaskSeries<6>,
+    stat_series: TaskSeries<8>,
     io: TaskFile<4>,
     swap: TaskFile<1>,
     open_files: TaskSeries<1>,
@@ -212,7 +214,7 @@ impl Process {
 }
 
 /// The values of [`STAT`].
-fn in_units(stat: &Stat) -> [f64; 6] {
+fn in_units(stat: &Stat) -> [f64; 8] {
     [
         stat.user_s(),
         stat.system_s(),
@@ -220,6 +222,8 @@ fn in_units(stat: &Stat) -> [f64; 6] {
         stat.major_faults as f64,
         stat.threads as f64,
         stat.rss_pages as f64 * rustix::param::page_size() as f64,
+        stat.children_user_s(),
+        stat.children_system_s(),
     ]
 }
 

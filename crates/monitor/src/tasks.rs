@@ -225,7 +225,7 @@ mod tests {
             let threads = tids.len();
             let stat = |id| {
                 format!(
-                    "{id} ({name}) S {parent} 1 1 0 -1 0 10 0 2 0 300 100 0 0 20 0 {threads} 0 9 999 25 0\n"
+                    "{id} ({name}) S {parent} 1 1 0 -1 0 10 0 2 0 300 100 20 30 20 0 {threads} 0 9 999 25 0\n"
                 )
             };
             self.write(&format!("{pid}/stat"), &stat(pid));
@@ -302,6 +302,8 @@ mod tests {
             ("process.major_faults", 2.0),
             ("process.threads", 1.0),
             ("process.rss_bytes", 25.0 * page),
+            ("process.children_user_s", 20.0 / ticks_per_s),
+            ("process.children_system_s", 30.0 / ticks_per_s),
             ("process.swap_bytes", 3072.0),
             ("process.read_bytes", 2.0),
             ("process.write_bytes", 1.0),
@@ -322,7 +324,7 @@ mod tests {
             assert_eq!(found.label("target"), Some("proxy"));
             assert_eq!(found.label("name"), Some("nginx"));
         }
-        assert_eq!(series.len(), 20);
+        assert_eq!(series.len(), 22);
     }
 
     #[test]

@@ -93,12 +93,12 @@ impl<'a> Material<'a> {
             verdict,
         };
         if let Some(case) = material.case() {
-            let observed = Observed::of(&case);
+            let observed = Observed::of(&case).with_profile(trial.examination.as_ref());
             let verdict = material.verdict.take();
             material.verdict = Some(verdict.unwrap_or_else(|| judge(&case, &observed)));
             material.observed = Some(observed);
         } else if let Some(sight) = material.sight() {
-            let observed = Observed::seen(&sight);
+            let observed = Observed::seen(&sight).with_profile(trial.examination.as_ref());
             material.verdict = Some(judge_watched(&sight, &observed));
             material.observed = Some(observed);
         }
