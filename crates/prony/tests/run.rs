@@ -555,6 +555,16 @@ fn three_hosts_are_made_measured_and_removed() {
         .collect();
     assert_eq!(gaps, Vec::<&str>::new());
     assert_eq!(made_by(pid), Vec::<String>::new());
+    // Where they listen is how the trace of turns knows whose requests it sees.
+    let examined = fs::read_dir(bench.file("out/trials")).unwrap();
+    let listens: Vec<String> = examined
+        .filter_map(|trial| fs::read(trial.unwrap().path().join("examination.json")).ok())
+        .map(|text| serde_json::from_slice::<serde_json::Value>(&text).unwrap())
+        .flat_map(|e| e["servers"].as_array().unwrap().clone())
+        .map(|server| server["listens"].to_string())
+        .collect();
+    assert!(listens.len() >= 2, "{listens:?}");
+    assert!(!listens.contains(&"[]".to_owned()), "{listens:?}");
 }
 
 #[test]

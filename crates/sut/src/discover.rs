@@ -127,11 +127,10 @@ impl Look {
         Some(server)
     }
 
-    /// A server in another network namespace: its sockets are not in this one's tables.
+    /// A server in another network namespace, whose sockets nobody watches.
     fn in_namespace(&self, pids: &[i32], name: &str) -> Server {
         let mut server = self.server(pids, name);
         let main = server.main_pid;
-        server.listens = namespace::listens(main);
         server.unavailable.push(Unavailable {
             what: "listen queues and TCP state by socket".to_owned(),
             reason: format!("process {main} is in another network namespace"),
@@ -214,6 +213,10 @@ impl Look {
             }
         }
         self.note_hidden(&mut server);
+        // Its sockets are not in this namespace's tables.
+        if namespace::is_another(main) {
+            server.listens = namespace::listens(main);
+        }
         server
     }
 

@@ -17,11 +17,10 @@ pub(crate) fn holders(processes: &BTreeMap<i32, Stat>, ip: IpAddr, port: u16) ->
         return Vec::new();
     }
     let root = Path::new(PROC);
-    let namespace = |pid: i32| std::fs::read_link(root.join(format!("{pid}/ns/net"))).ok();
-    let own = std::fs::read_link(root.join("self/ns/net")).ok();
+    let own = own();
     let mut by_namespace: BTreeMap<PathBuf, Vec<i32>> = BTreeMap::new();
     for pid in processes.keys() {
-        if let Some(ns) = namespace(*pid).filter(|ns| Some(ns) != own.as_ref()) {
+        if let Some(ns) = of(*pid).filter(|ns| Some(ns) != own.as_ref()) {
             by_namespace.entry(ns).or_default().push(*pid);
         }
     }
@@ -42,6 +41,20 @@ pub(crate) fn holders(processes: &BTreeMap<i32, Stat>, ip: IpAddr, port: u16) ->
         }
     }
     Vec::new()
+}
+
+/// Of a process; `None` when it has ended or is not ours to see.
+fn of(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("{PROC}/{pid}/ns/net")).ok()
+}
+
+fn own() -> Option<PathBuf> {
+    std::fs::read_link(format!("{PROC}/self/ns/net")).ok()
+}
+
+/// The process is in another network namespace than this one, as far as this user may see.
+pub(crate) fn is_another(pid: i32) -> bool {
+    matches!((of(pid), own()), (Some(its), Some(own)) if its != own)
 }
 
 /// Addresses that the namespace of `pid` listens on.
