@@ -56,8 +56,10 @@ def trafficserver(lab, settings, own):
     etc = own / "etc"
     shutil.copytree("/etc/trafficserver", etc)
     records = replaced(
-        (etc / "records.config").read_text(), (r"server_ports STRING .*", f"server_ports STRING {settings['port']}:ip-in=127.0.0.1"),
-        (r"exec_thread.autoconfig INT 1", "exec_thread.autoconfig INT 0"), (r"exec_thread.limit INT \d+", "exec_thread.limit INT 1"),
+        (etc / "records.config").read_text(),
+        (r"server_ports STRING .*", f"server_ports STRING {settings['port']}:ip-in=127.0.0.1"),
+        (r"exec_thread.autoconfig INT 1", "exec_thread.autoconfig INT 0"),
+        (r"exec_thread.limit INT \d+", "exec_thread.limit INT 1"),
         (r"exec_thread.affinity INT 1", "exec_thread.affinity INT 0"), (r"admin.user_id STRING .*", "admin.user_id STRING #-1"))
     write(etc / "records.config", f"{records}\n{more(lab, settings)}\n")
     write(etc / "remap.config", f"map / http://127.0.0.1:{lab.servers['origin']['port']}/\n")
@@ -76,7 +78,8 @@ def trafficserver(lab, settings, own):
 def squid(lab, settings, own):
     """In front of one origin server, with the package's log and memory cache."""
     text = replaced(
-        Path("/etc/squid/squid.conf").read_text(), (r"^http_port 3128", f"http_port 127.0.0.1:{settings['port']} accel defaultsite=localhost"),
+        Path("/etc/squid/squid.conf").read_text(),
+        (r"^http_port 3128", f"http_port 127.0.0.1:{settings['port']} accel defaultsite=localhost"),
         (r"^http_access deny all", "http_access allow all"), (r"^include .*", ""),
         (r"^http_access deny !Safe_ports", ""), (r"^coredump_dir .*", f"coredump_dir {own}"))
     text += (f"\ncache_peer 127.0.0.1 parent {lab.servers['origin']['port']} 0 no-query originserver name=origin\n"

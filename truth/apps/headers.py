@@ -7,7 +7,8 @@ import sys
 DELAY_S = float(sys.argv[2]) / 1000
 BODY = b"x" * 1024
 LINES = "".join(f"{line}\r\n" for line in sys.argv[3:])
-ANSWER = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(BODY)}\r\nDate: {email.utils.formatdate(usegmt=True)}\r\n{LINES}\r\n".encode() + BODY
+HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(BODY)}\r\n"
+ANSWER = f"{HEAD}Date: {email.utils.formatdate(usegmt=True)}\r\n{LINES}\r\n".encode() + BODY
 
 
 class Connection(asyncio.Protocol):
