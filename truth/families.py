@@ -84,7 +84,7 @@ def squid(lab, settings, own):
         (r"^http_access deny !Safe_ports", ""), (r"^coredump_dir .*", f"coredump_dir {own}"))
     text += (f"\ncache_peer 127.0.0.1 parent {lab.servers['origin']['port']} 0 no-query originserver name=origin\n"
              f"pid_filename {own}/squid.pid\naccess_log daemon:{own}/access.log squid\ncache_log {own}/cache.log\n"
-             f"netdb_filename none\n{more(lab, settings)}\n")
+             f"netdb_filename none\nshutdown_lifetime 0 seconds\n{more(lab, settings)}\n")
     return ["squid", "--foreground", "-YC", "-f", write(own / "squid.conf", text)], {}, False
 
 
