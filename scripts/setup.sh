@@ -18,7 +18,8 @@ readonly self=${BASH_SOURCE[0]}
 readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
-readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm'
+readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
+    h2o hitch squid trafficserver unicorn'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -92,6 +93,18 @@ caddy                                     caddy
 /etc/tomcat10/server.xml                  tomcat10
 /usr/sbin/php-fpm*                        php-fpm
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
+h2o                                       h2o
+hitch                                     hitch
+puma                                      puma
+squid                                     squid
+traffic_server                            trafficserver
+unicorn                                   unicorn
+uvicorn                                   uvicorn
+waitress-serve                            python3-waitress
+/usr/lib/python3/dist-packages/tornado/*  python3-tornado
+/usr/share/java/jetty9-server.jar         libjetty9-java
+/usr/share/java/servlet-api.jar           libservlet-api-java
+rotatelogs                                apache2-utils
 TABLE
 }
 

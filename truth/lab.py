@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 import defaults
+import families
 
 HERE = Path(__file__).resolve().parent
 STATES = ("slow", "fixed", "healthy", "low", "middle", "full")
@@ -51,7 +52,7 @@ PROGRAMS = {
     "origin": ("python3", "python3"),
     "hog": ("python3", "python3"), "reloader": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
     "php-fpm-default": ("php-fpm", "php-fpm"), "log-sink": ("python3", "python3"),
-} | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"}
+} | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"} | families.NEEDS
 
 
 class NotReady(Exception):
@@ -420,6 +421,10 @@ class Lab(contextlib.ExitStack):
         elif not settings.get("udp"):
             self.wait_for_port(child, settings["port"])
 
+    def key(self, kind):
+        """A certificate with its key in one file; its path."""
+        return key(kind)
+
     def push_late(self, undo):
         """Undone after the end of the servers: end_all is safe to be called twice."""
         self.callback(undo)
@@ -613,7 +618,7 @@ COMMANDS = {
     "node": script("node"), "python": script("python3"), "go": go, "gunicorn": gunicorn, "uwsgi": uwsgi,
     "php-fpm": php_fpm, "origin": origin, "hog": hog,
     "reloader": reloader,
-} | defaults.COMMANDS
+} | defaults.COMMANDS | families.COMMANDS
 
 
 def key(kind):

@@ -295,6 +295,10 @@ def herd(port, flags):
 
 def unread(port, read_all):
     """An answer and a close as soon as the head is read; what of the body was not read makes the close a reset."""
+    # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away. Made once, as
+    # buffers of this size are mapped and unmapped.
+    answer = BODY * 128
+    whole = HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(answer) + answer
 
     def serve(connection):
         with connection:
@@ -305,9 +309,7 @@ def unread(port, read_all):
             left = length - len(body) if read_all else 0
             while left > 0 and (piece := connection.recv(RECEIVE)):
                 left -= len(piece)
-            # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away.
-            answer = BODY * 128
-            connection.sendall(HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(answer) + answer)
+            connection.sendall(whole)
 
     accepting = listener(port)
     while True:

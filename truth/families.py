@@ -1,0 +1,137 @@
+"""Families of servers that no rule of the catalogue was made from.
+
+Squid, Traffic Server and h2o take the distribution's own configuration, read from /etc when a case is run, with ports, paths
+and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from defaults import replaced, write
+
+JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io", "util")] + ["/usr/share/java/servlet-api.jar"]
+
+# What must be there, and the Debian package that brings it.
+NEEDS = {
+    "jetty": (JETTY[0], "libjetty9-java libservlet-api-java default-jdk-headless"),
+    "trafficserver": ("/etc/trafficserver/records.config", "trafficserver"),
+    "squid": ("/etc/squid/squid.conf", "squid"),
+    "h2o": ("/etc/h2o/h2o.conf", "h2o"),
+    "hitch": ("hitch", "hitch"),
+    "puma": ("puma", "puma"),
+    "unicorn": ("unicorn", "unicorn"),
+    "uvicorn": ("uvicorn", "uvicorn"),
+    "waitress": ("waitress-serve", "python3-waitress"),
+    "tornado": ("/usr/lib/python3/dist-packages/tornado/web.py", "python3-tornado"),
+}
+
+
+def extra(lab, settings):
+    return [lab.fill(str(arg), settings) for arg in settings.get("args", [])]
+
+
+def more(lab, settings):
+    return lab.fill("{{more=}}", settings)
+
+
+def owned(lab, own):
+    """Everything below a server's directory belongs to the user it runs as."""
+    for path in own.rglob("*"):
+        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+
+
+def jetty(lab, settings, own):
+    classes = lab.common(settings)["build"] / "jetty"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(JETTY), "-d", str(classes), str(lab.dir / "apps/Jetty.java")], check=True,
+                       capture_output=True, text=True)
+    flags = [lab.fill(flag, settings) for flag in settings.get("flags", [])]
+    return ["java", *flags, "-cp", ":".join([str(classes), *JETTY]), "Jetty", str(settings["port"]),
+            *extra(lab, settings)], {}, False
+
+
+def trafficserver(lab, settings, own):
+    """The threads of one core: its own count looks at the machine, not at the process' CPUs."""
+    etc = own / "etc"
+    shutil.copytree("/etc/trafficserver", etc)
+    records = replaced(
+        (etc / "records.config").read_text(),
+        (r"server_ports STRING .*", f"server_ports STRING {settings['port']}:ip-in=127.0.0.1"),
+        (r"exec_thread.autoconfig INT 1", "exec_thread.autoconfig INT 0"),
+        (r"exec_thread.limit INT \d+", "exec_thread.limit INT 1"),
+        (r"exec_thread.affinity INT 1", "exec_thread.affinity INT 0"), (r"admin.user_id STRING .*", "admin.user_id STRING #-1"))
+    write(etc / "records.config", f"{records}\n{more(lab, settings)}\n")
+    write(etc / "remap.config", f"map / http://127.0.0.1:{lab.servers['origin']['port']}/\n")
+    write(etc / "storage.config", f"{own}/cache 64M\n")
+    for name in ("cache", "run", "log", "share"):
+        (own / name).mkdir()
+    paths = {"prefix": own, "exec_prefix": own, "bindir": "/usr/bin", "sbindir": "/usr/bin", "sysconfdir": etc,
+             "datadir": own / "share", "includedir": "/usr/include", "libdir": "/usr/lib/trafficserver",
+             "libexecdir": "/usr/lib/trafficserver/modules", "localstatedir": own, "runtimedir": own / "run",
+             "logdir": own / "log", "cachedir": own / "cache"}
+    layout = write(own / "runroot.yaml", "".join(f"{name}: {path}\n" for name, path in paths.items()))
+    owned(lab, own)
+    return ["traffic_server", f"--run-root={layout}"], {}, False
+
+
+def squid(lab, settings, own):
+    """In front of one origin server, with the package's log and memory cache."""
+    text = replaced(
+        Path("/etc/squid/squid.conf").read_text(),
+        (r"^http_port 3128", f"http_port 127.0.0.1:{settings['port']} accel defaultsite=localhost"),
+        (r"^http_access deny all", "http_access allow all"), (r"^include .*", ""),
+        (r"^http_access deny !Safe_ports", ""), (r"^coredump_dir .*", f"coredump_dir {own}"))
+    text += (f"\ncache_peer 127.0.0.1 parent {lab.servers['origin']['port']} 0 no-query originserver name=origin\n"
+             f"pid_filename {own}/squid.pid\naccess_log daemon:{own}/access.log squid\ncache_log {own}/cache.log\n"
+             f"netdb_filename none\nshutdown_lifetime 0 seconds\n{more(lab, settings)}\n")
+    return ["squid", "--foreground", "-YC", "-f", write(own / "squid.conf", text)], {}, False
+
+
+def h2o(lab, settings, own):
+    if "key" in settings:
+        settings["pem"] = lab.key(settings["key"])
+    text = Path("/etc/h2o/h2o.conf").read_text()
+    who = lab.common(settings)["user"]
+    text = replaced(text, (r"^user: .*", f"user: {who}" if who else ""), (r"/var/log/h2o", str(own)),
+                    (r"^pid-file: .*", f"pid-file: {own}/pid\nnum-threads: 1"),
+                    (r"^  port: 80$", lab.fill("  host: 127.0.0.1\n  port: {{port}}\n{{listen=}}", settings)),
+                    (r"^        file.dir: .*", lab.fill("        {{handler=file.dir: {{dir}}/site}}", settings)))
+    return ["h2o", "-c", write(own / "h2o.conf", f"{text}\n{more(lab, settings)}\n")], {}, True
+
+
+def hitch(lab, settings, own):
+    backend = list(lab.servers.values())[-2]["port"]
+    return ["hitch", f"--backend=[127.0.0.1]:{backend}", f"--frontend=[127.0.0.1]:{settings['port']}", "--workers=1",
+            *extra(lab, settings), lab.key(settings.get("key", "ec"))], {}, False
+
+
+def puma(lab, settings, own):
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", *extra(lab, settings), str(lab.dir / "apps/work.ru")], {
+        "HOME": str(own)}, False
+
+
+def unicorn(lab, settings, own):
+    text = lab.fill('listen "127.0.0.1:{{port}}"{{listen=}}\n{{more=}}\n', settings)
+    return ["unicorn", "-c", write(own / "unicorn.rb", text), str(lab.dir / "apps/work.ru")], {
+        "HOME": str(own), "RACK_ENV": "production"}, False
+
+
+def uvicorn(lab, settings, own):
+    return ["uvicorn", "--host", "127.0.0.1", "--port", str(settings["port"]), "--app-dir", str(lab.dir / "apps"),
+            *extra(lab, settings), settings["app"]], {}, False
+
+
+def waitress(lab, settings, own):
+    return ["waitress-serve", f"--listen=127.0.0.1:{settings['port']}", *extra(lab, settings), settings["app"]], {
+        "PYTHONPATH": str(lab.dir / "apps")}, False
+
+
+def tornado(lab, settings, own):
+    return ["python3", str(lab.dir / "apps/tornado_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+COMMANDS = {
+    "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
+    "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
+}
