@@ -49,6 +49,7 @@ mod types;
 mod validity;
 mod verdict;
 mod warn;
+mod watched;
 pub mod words;
 
 pub use against::{AgainstRow, against};
@@ -92,3 +93,6 @@ pub use trial::analyse_trial;
 pub use types::*;
 pub use verdict::judge_load;
 pub use warn::load_warnings;
+pub use watched::{
+    Against, SignalOf, SlowSecond, SlowSeconds, TimelinePoint, Watched, against_earlier, watched,
+};
