@@ -52,7 +52,7 @@ mod warn;
 mod watched;
 pub mod words;
 
-pub use against::{AgainstRow, against};
+pub use against::AgainstRow;
 pub use alike::alike;
 pub use answer::{
     Answer, AnswerKind, AnswerMetric, Capacity, Effect, Met, Unanswered, Uncompared, answer,
@@ -87,7 +87,7 @@ pub use proof::{
 };
 pub use run::analyse;
 pub use search::{Search, SearchStep};
-pub use seconds::{SlowDiffers, fulfils, second, slow, slow_differs, spans};
+pub use seconds::{SlowDiffers, fulfils, second, slow, spans};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;
