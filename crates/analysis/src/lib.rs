@@ -48,6 +48,7 @@ mod trial;
 mod types;
 mod validity;
 mod verdict;
+mod versions;
 mod warn;
 mod watched;
 pub mod words;
@@ -92,6 +93,7 @@ pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;
 pub use verdict::judge_load;
+pub use versions::{ServerVersions, VersionChange, versions_of};
 pub use warn::load_warnings;
 pub use watched::{
     Against, SignalOf, SlowSecond, SlowSeconds, TimelinePoint, Watched, against_earlier, watched,

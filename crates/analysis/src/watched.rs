@@ -7,6 +7,7 @@
 use crate::against::{AgainstRow, against};
 use crate::diagnosis::facts_of;
 use crate::seconds::{FEWEST_NORMAL, SYMPTOMS, SlowDiffers, UNITS, is_normal, slow_differs};
+use crate::versions::{VersionChange, changed};
 use plan::When;
 use record::{
     EnvironmentItem, Lookout, Overhead, PROOF_STAGE, RunRecord, Second, TrialRecord, Unavailable,
@@ -94,6 +95,9 @@ pub struct Against {
     pub started: String,
     /// What a request takes then (before) and now (after), what differs first.
     pub rows: Vec<AgainstRow>,
+    /// Programs, libraries and kernel that are others than then.
+    #[serde(default)]
+    pub versions: Vec<VersionChange>,
     /// What could not be compared.
     pub not_visible: Vec<Unavailable>,
 }
@@ -234,7 +238,7 @@ pub fn against_earlier(
 ) -> Against {
     let facts = |(trial, of)| facts_of(trial, of, error_limit);
     let rows = against((earlier.0, &facts(earlier)), (now.0, &facts(now)));
-    let mut not_visible = Vec::new();
+    let (versions, mut not_visible) = changed(earlier, now);
     if rows.is_empty() {
         let (was, is) = (names(earlier.0), names(now.0));
         let reason = match was.iter().any(|name| is.contains(name)) {
@@ -255,6 +259,7 @@ pub fn against_earlier(
         record: record.to_owned(),
         started: started.to_owned(),
         rows,
+        versions,
         not_visible,
     }
 }

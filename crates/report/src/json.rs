@@ -8,8 +8,8 @@ use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, Station, Table,
-    TrialAnalysis, Unseen, Verdict, Watched,
+    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, ServerVersions,
+    Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -261,6 +261,9 @@ pub struct Diagnosed {
     /// Where the time went, in two accounts that add up; `null` where none of it was seen.
     #[serde(default)]
     pub ledger: Option<Ledger>,
+    /// Versions of the servers and of the libraries that they run on.
+    #[serde(default)]
+    pub versions: Vec<ServerVersions>,
     /// Every fact that was known.
     pub facts: Vec<FactValue>,
     /// Calls per request; `null` when none were counted.
@@ -339,6 +342,7 @@ impl Diagnosed {
             station: diagnosis.station.clone(),
             unexplained: diagnosis.unexplained,
             ledger: diagnosis.ledger.clone(),
+            versions: examination.map_or_else(Vec::new, |e| analysis::versions_of(&e.servers)),
             facts: diagnosis.facts.clone(),
             signature: signature.and_then(signature::table),
             monitor_cost: monitors.iter().map(CostRow::from).collect(),

@@ -304,6 +304,11 @@ fn slow_seconds_and_an_earlier_record_are_on_the_page() {
             "Against the earlier record",
             "<code>records/monday</code>",
             "readv (upstream)",
+            "What changed of server: libssl.so 3.0.15-1~deb12u1 -&gt; 3.0.17-1~deb12u2 (build id 0123456789ab -&gt; ab12cd34ef56)",
+            "Not visible: whether libown.so of server changed",
+            "versions of server",
+            "3.0.17-1~deb12u2, package libssl3, build id ab12cd34ef56ab78",
+            "not known: no package note",
             "Held by turns for 1.2s instead of 2s.",
             match when {
                 "" => "they differ from the others",

@@ -432,6 +432,8 @@ fn a_watch_is_valid_against_the_schemas() {
             ("/watched/slow_seconds/not_visible/0/reason", None),
             ("/against/record", None),
             ("/against/rows/0/differs", None),
+            ("/against/versions/0/build_id_after", None),
+            ("/against/not_visible/0/reason", None),
         ] {
             let found = json.pointer(path);
             assert!(found.is_some_and(|v| !v.is_null()), "{path}: {found:?}");

@@ -141,6 +141,8 @@ struct RowView {
 struct AgainstView {
     record: String,
     started: String,
+    /// Target and what changed of it.
+    versions: Vec<(String, String)>,
     rows: RowsView,
     not_visible: Vec<Unavailable>,
 }
@@ -177,6 +179,11 @@ pub fn watched(document: &RunDocument, source: &Source) -> Option<WatchedView> {
     let against = document.against.as_ref().map(|against| AgainstView {
         record: against.record.clone(),
         started: against.started.clone(),
+        versions: against
+            .versions
+            .iter()
+            .map(|v| (v.target.clone(), v.words()))
+            .collect(),
         rows: rows(&against.rows, "/against/rows", source),
         not_visible: against.not_visible.clone(),
     });

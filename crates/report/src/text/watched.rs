@@ -57,6 +57,14 @@ fn listed(seconds: &SlowSeconds) -> String {
 /// What a request takes more of, or less, than in the earlier record.
 pub fn against_text(against: &Against) -> String {
     let mut text = rows("against the earlier record", &against.rows);
+    for change in &against.versions {
+        let of = if change.target.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", change.target)
+        };
+        text += &format!("  what changed{of}: {}\n", change.words());
+    }
     text += &gaps(&against.not_visible);
     text
 }

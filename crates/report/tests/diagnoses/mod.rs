@@ -10,8 +10,8 @@ use analysis::{
 };
 use record::{
     CallStats, Examination, FdClass, Frame, Lookout, Nanos, Overhead, OverheadPart, ProbeCost,
-    Profile, ProfileKind, Second, Signature, Stack, TargetSignature, Tier, TimeSpan, Unavailable,
-    WaitState, Watching,
+    Profile, ProfileKind, Second, Server, Signature, Stack, TargetSignature, Tier, TimeSpan,
+    Unavailable, VersionFact, WaitState, Watching,
 };
 use std::collections::BTreeMap;
 
@@ -843,6 +843,10 @@ pub fn watched(record: &mut record::RunRecord, when: &str) -> BTreeMap<u32, Diag
             overhead: Some(overhead()),
             lookout: (seconds == "slow").then(|| lookout(when)),
         });
+        examination.servers = vec![versioned(match seconds {
+            "slow" => ("3.0.17-1~deb12u2", "ab12cd34ef56ab78"),
+            _ => ("3.0.15-1~deb12u1", "0123456789abcdef"),
+        })];
         trial.examination = Some(examination);
         diagnoses.insert(trial.id, diagnosis);
     }
@@ -860,6 +864,32 @@ pub fn watched(record: &mut record::RunRecord, when: &str) -> BTreeMap<u32, Diag
     plan.trials = planned.collect();
     record.plan = serde_json::to_value(plan).expect("a plan is plain data");
     diagnoses
+}
+
+/// A server with one library of this version and build id, and one that nobody can name.
+fn versioned((version, build_id): (&str, &str)) -> Server {
+    let library = |name: &str| VersionFact {
+        name: name.into(),
+        path: format!("/usr/lib/{name}"),
+        ..VersionFact::default()
+    };
+    Server {
+        target: "server".into(),
+        kind: "nginx".into(),
+        versions: vec![
+            VersionFact {
+                version: version.into(),
+                build_id: build_id.into(),
+                source: "package libssl3".into(),
+                ..library("libssl.so.3")
+            },
+            VersionFact {
+                reason: "no package note, no package that dpkg or apk lists".into(),
+                ..library("libown.so")
+            },
+        ],
+        ..Server::default()
+    }
 }
 
 fn overhead() -> Overhead {
