@@ -9,7 +9,7 @@ use crate::diagnosis::{FactSet, catalogue, signature_diff};
 use crate::observed::{Window, named};
 use record::{Nanos, ProfileKind, TrialRecord};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Slices of a window.
 const SLICES: u64 = 10;
@@ -21,7 +21,7 @@ const DIFFERS: f64 = 1.25;
 const LEAST_US: f64 = 1.0;
 
 /// What a request takes at two times.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgainstRow {
     /// Target's name.
     pub target: String,

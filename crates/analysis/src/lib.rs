@@ -48,10 +48,12 @@ mod trial;
 mod types;
 mod validity;
 mod verdict;
+mod versions;
 mod warn;
+mod watched;
 pub mod words;
 
-pub use against::{AgainstRow, against};
+pub use against::AgainstRow;
 pub use alike::alike;
 pub use answer::{
     Answer, AnswerKind, AnswerMetric, Capacity, Effect, Met, Unanswered, Uncompared, answer,
@@ -86,9 +88,13 @@ pub use proof::{
 };
 pub use run::analyse;
 pub use search::{Search, SearchStep};
-pub use seconds::{SlowDiffers, fulfils, second, slow, slow_differs, spans};
+pub use seconds::{SlowDiffers, fulfils, second, slow, spans};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;
 pub use verdict::judge_load;
+pub use versions::{ServerVersions, VersionChange, versions_of};
 pub use warn::load_warnings;
+pub use watched::{
+    Against, SignalOf, SlowSecond, SlowSeconds, TimelinePoint, Watched, against_earlier, watched,
+};

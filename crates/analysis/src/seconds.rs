@@ -10,11 +10,11 @@ use crate::stats::median;
 use plan::When;
 use record::{Nanos, Second, Series, TimeSpan};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Fewer normal seconds than this do not say what is normal.
-const FEWEST_NORMAL: usize = 8;
+pub(crate) const FEWEST_NORMAL: usize = 8;
 /// Distance from the median, in robust standard deviations, from which a second differs: one in some 10^9 of normal
 /// noise.
 const FAR: f64 = 6.0;
@@ -23,7 +23,7 @@ const LEAST: f64 = 0.25;
 /// Median absolute deviation of a normal distribution / its standard deviation.
 const MAD_OF_NORMAL: f64 = 0.674_489_75;
 /// What a slow second shows in, which way, and the least difference that its source resolves.
-const SYMPTOMS: [(&str, Way, f64); 6] = [
+pub(crate) const SYMPTOMS: [(&str, Way, f64); 6] = [
     ("mean", Way::Up, 4.0),
     ("open", Way::Up, 2.0),
     ("rate", Way::Both, 1.0),
@@ -33,7 +33,7 @@ const SYMPTOMS: [(&str, Way, f64); 6] = [
 ];
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+pub(crate) enum Way {
     Up,
     Both,
 }
@@ -41,7 +41,7 @@ enum Way {
 /// With many signals one stands out by chance: each interval covers so much that all of them do by 95 % (Bonferroni).
 const LEVEL: f64 = 1.0 - 0.05 / UNITS.len() as f64;
 /// Signals with their units.
-const UNITS: [(&str, &str); 17] = [
+pub(crate) const UNITS: [(&str, &str); 17] = [
     ("mean", "ms"),
     ("rate", "1/s"),
     ("segments", "1/s"),
@@ -218,7 +218,7 @@ pub fn slow(before: &[Second], newest: &Second, when: &[When]) -> String {
     String::new()
 }
 
-fn is_normal(second: &Second) -> bool {
+pub(crate) fn is_normal(second: &Second) -> bool {
     second.slow.is_empty() && !second.probed
 }
 
@@ -233,7 +233,7 @@ fn robust(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// A signal in the slow seconds against the normal ones.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowDiffers {
     pub signal: String,
     pub unit: String,

@@ -101,8 +101,27 @@ pub struct Server {
     pub directives: Vec<Directive>,
     /// Files that the configuration was read from.
     pub config_files: Vec<String>,
+    /// Versions of its program and of the libraries that it has mapped; empty in records of before they were noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<VersionFact>,
     /// What could not be learned.
     pub unavailable: Vec<Unavailable>,
+}
+
+/// The version of a program or library of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VersionFact {
+    /// File name of a library; `program`; the server's kind for what it states of itself.
+    pub name: String,
+    pub path: String,
+    /// Empty when it is not visible.
+    pub version: String,
+    /// ELF build id, hex; empty when there is none.
+    pub build_id: String,
+    /// Who says the version: `package libssl3`, `as it states it`.
+    pub source: String,
+    /// Why something of it is not visible; empty where all is.
+    pub reason: String,
 }
 
 /// A process of a server, with what does not change while it is loaded.

@@ -22,7 +22,7 @@ pub use examination::{
     AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, Directive, Examination, FdClass,
     FileStats, Frame, HeadSeen, InterpreterLock, ProbeCost, Profile, ProfileKind, Server,
     ServerProcess, Signature, SocketStats, Stack, TargetSignature, Tier, UpstreamPeer,
-    UpstreamStats, WaitState,
+    UpstreamStats, VersionFact, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{

@@ -7,9 +7,9 @@ use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
-    Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, Station, Table,
-    TrialAnalysis, Unseen, Verdict,
+    Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
+    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, ServerVersions,
+    Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -217,6 +217,12 @@ pub struct RunDocument {
     /// What the numbers allow to say, in words: what is best and by how much, what limits, what cannot be said.
     #[serde(default)]
     pub conclusion: Vec<Statement>,
+    /// Traffic that was there and was watched: what that took, and which seconds were slow; `null` without.
+    #[serde(default)]
+    pub watched: Option<Watched>,
+    /// What a request takes more of than in an earlier record (`--against`); `null` without one.
+    #[serde(default)]
+    pub against: Option<Against>,
     /// The tables that the experiment asks for.
     pub tables: Vec<Table>,
     /// What other tools reported, for imported trials.
@@ -255,6 +261,9 @@ pub struct Diagnosed {
     /// Where the time went, in two accounts that add up; `null` where none of it was seen.
     #[serde(default)]
     pub ledger: Option<Ledger>,
+    /// Versions of the servers and of the libraries that they run on.
+    #[serde(default)]
+    pub versions: Vec<ServerVersions>,
     /// Every fact that was known.
     pub facts: Vec<FactValue>,
     /// Calls per request; `null` when none were counted.
@@ -273,6 +282,12 @@ pub struct DiagnoseDocument {
     /// The diagnosis.
     #[serde(flatten)]
     pub diagnosed: Diagnosed,
+    /// Traffic that was there and was watched: what that took, and which seconds were slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
+    /// What a request takes more of than in an earlier record (`--against`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// What `--improve` tried and kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub improvement: Option<Improvement>,
@@ -327,6 +342,7 @@ impl Diagnosed {
             station: diagnosis.station.clone(),
             unexplained: diagnosis.unexplained,
             ledger: diagnosis.ledger.clone(),
+            versions: examination.map_or_else(Vec::new, |e| analysis::versions_of(&e.servers)),
             facts: diagnosis.facts.clone(),
             signature: signature.and_then(signature::table),
             monitor_cost: monitors.iter().map(CostRow::from).collect(),
@@ -417,6 +433,8 @@ pub fn diagnose_document(
             None => Loaded::NotOurs { format: FORMAT },
         },
         diagnosed: Diagnosed::new(diagnosis, examination),
+        watched: None,
+        against: None,
         improvement: on_copies.improvement.cloned(),
         aa: on_copies.aa.cloned(),
     }
@@ -539,6 +557,8 @@ pub fn run_document(
     diagnoses: &BTreeMap<u32, Diagnosis>,
 ) -> RunDocument {
     let diagnosed = cells_diagnosed(record, analysis, diagnoses);
+    // A record of another version may hold another plan; the document then does without it.
+    let plan = Plan::deserialize(&record.plan).ok();
     let mut document = RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
@@ -559,9 +579,14 @@ pub fn run_document(
         diagnosed,
         fairness: analysis.fairness.clone(),
         conclusion: Vec::new(),
+        watched: plan
+            .as_ref()
+            .and_then(|plan| analysis::watched(record, plan.error_limit)),
+        against: None,
         tables: analysis.tables.clone(),
-        reported: Plan::deserialize(&record.plan)
-            .map_or_else(|_| Vec::new(), |plan| reported_tables(&plan, analysis)),
+        reported: plan
+            .as_ref()
+            .map_or_else(Vec::new, |plan| reported_tables(plan, analysis)),
         warnings: analysis.warnings.clone(),
         record: directory.to_owned(),
         interrupted: record.manifest.interrupted,
@@ -570,8 +595,6 @@ pub fn run_document(
         let statements = conclusion::answer_statements(&answered.answer);
         answered.lines = statements;
     }
-    // A record of another version may hold another plan; the conclusion then does without it.
-    let plan = Plan::deserialize(&record.plan).ok();
     let said = conclusion::sentences(&document, plan.as_ref());
     document.conclusion = said.iter().map(conclusion::Sentence::statement).collect();
     document

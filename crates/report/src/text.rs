@@ -19,6 +19,7 @@ mod style;
 pub(crate) mod table;
 pub(crate) mod tables;
 mod trial;
+mod watched;
 mod wrap;
 
 pub use answer::answer_text;
@@ -37,6 +38,7 @@ pub use search::search_line;
 pub use style::Style;
 pub(crate) use table::columns;
 pub use trial::trial_line;
+pub use watched::{against_text, watched_text};
 
 use analysis::{Limit, Verdict};
 use record::Warning;

@@ -139,12 +139,20 @@ fn a_phone_never_scrolls_the_page_sideways() {
     let (mut record, analysis) = fixture::run();
     let diagnoses = diagnoses::examined(&mut record);
     assert_fits_a_phone(&page(&record, &analysis, &diagnoses));
+    let (mut record, _) = fixture::run();
+    let diagnoses = diagnoses::watched(&mut record, "p99>50ms");
+    let analysis = analysis::analyse(&record).unwrap();
+    let document = diagnoses::watched_document(&record, &analysis, &diagnoses);
+    assert_fits_a_phone(&report::html::page_of(&record, &analysis, &document));
 }
 
 fn assert_fits_a_phone(html: &str) {
     let tell = "<script>addEventListener('load', () => { const e = document.documentElement; \
                 document.querySelectorAll('details').forEach((d) => (d.open = true)); \
                 parent.postMessage({ ...e.dataset, width: e.clientWidth, scroll: e.scrollWidth, \
+                hidden: [...document.querySelectorAll('.stack, .ledger-rows')].filter((t) => \
+                t.parentElement.scrollWidth > t.parentElement.clientWidth).map((t) => t.className + ': ' + \
+                t.innerText.slice(0, 60)).join('; '), \
                 undrawn: document.querySelectorAll('.plot:not([data-drawn])').length }, '*'); })</script></body>";
     let html = html.replace("</body>", tell);
     let framed = html.replace('&', "&amp;").replace('"', "&quot;");
@@ -167,6 +175,8 @@ fn assert_fits_a_phone(html: &str) {
     assert!((360..=390).contains(&width), "{width}");
     assert_eq!(mark("data-scroll"), mark("data-width"));
     assert_eq!(mark("data-undrawn"), "0");
+    // Causes, evidence, the ledger and what differs are read without moving them sideways.
+    assert_eq!(mark("data-hidden"), "");
 }
 
 /// An index has no scripts of its own, and its policy forbids any: the test lets its own in.

@@ -6,7 +6,10 @@ mod fixture;
 #[cfg(test)]
 mod reading;
 
-use reading::{assert_numbers_are_the_records, assert_origins_exist, attributes, untraced};
+use reading::{
+    assert_numbers_are_of, assert_numbers_are_the_records, assert_origins_exist,
+    assert_origins_exist_in, attributes, untraced,
+};
 use report::html::page;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -274,6 +277,55 @@ fn a_diagnosis_is_on_the_page() {
         assert!(html.contains(&format!("id=\"{place}\"")), "{target}");
     }
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+/// A watch has no load of ours: the page says what was found, when, and at which cost, and calls nothing invalid.
+#[test]
+fn slow_seconds_and_an_earlier_record_are_on_the_page() {
+    for when in ["", "p99>50ms"] {
+        let (mut record, _) = fixture::run();
+        let diagnoses = diagnoses::watched(&mut record, when);
+        let analysis = analysis::analyse(&record).unwrap();
+        let document = diagnoses::watched_document(&record, &analysis, &diagnoses);
+        let html = report::html::page_of(&record, &analysis, &document);
+        assert_eq!(untraced(&html), Vec::<String>::new());
+        assert_numbers_are_of(&html, &record, &document);
+        assert_origins_exist_in(&html, &record, &document);
+        for want in [
+            "What was found",
+            "Proxy buffers smaller than the answers",
+            "Which seconds were slow",
+            "class=\"seconds\"",
+            "What differs in slow seconds",
+            "io pressure",
+            "share of the time",
+            "What a request takes in slow seconds",
+            "Not visible: throttled&gt;5%: `throttled` could not be read in any second.",
+            "Against the earlier record",
+            "<code>records/monday</code>",
+            "readv (upstream)",
+            "What changed of server: libssl.so 3.0.15-1~deb12u1 -&gt; 3.0.17-1~deb12u2 (build id 0123456789ab -&gt; ab12cd34ef56)",
+            "Not visible: whether libown.so of server changed",
+            "versions of server",
+            "3.0.17-1~deb12u2, package libssl3, build id ab12cd34ef56ab78",
+            "not known: no package note",
+            "Held by turns for 1.2s instead of 2s.",
+            match when {
+                "" => "they differ from the others",
+                _ => "<code>p99&gt;50ms</code>",
+            },
+        ] {
+            assert!(html.contains(want), "missing: {want}");
+        }
+        assert!(!html.contains("the figures may not be used"));
+        let seconds = html.split("class=\"seconds\"").nth(1).unwrap();
+        let seconds = seconds.split("</svg>").next().unwrap();
+        let count = |class: &str| seconds.matches(&format!("class=\"{class}\"")).count();
+        assert_eq!(
+            (count("slow"), count("probed"), count("normal")),
+            (4, 3, 23)
+        );
+    }
 }
 
 #[test]

@@ -392,6 +392,63 @@ fn diagnoses_are_valid_against_the_schema() {
     assert_eq!(violations(&diagnose_schema(), &json).len(), 1);
 }
 
+/// What a watch and an earlier record say stands in both documents under the same names.
+#[test]
+fn a_watch_is_valid_against_the_schemas() {
+    let mut record = run();
+    let diagnoses = diagnoses::watched(&mut record, "p99>50ms");
+    let analysis = analysis::analyse(&record).unwrap();
+    let run = diagnoses::watched_document(&record, &analysis, &diagnoses);
+    let mut one = diagnose_document(
+        None,
+        record.trials[0].examination.as_ref(),
+        &diagnoses[&record.trials[0].id],
+        OnCopies::default(),
+    );
+    one.watched = run.watched.clone();
+    one.against = run.against.clone();
+    let of_run = serde_json::to_value(&run).unwrap();
+    let of_one = serde_json::to_value(&one).unwrap();
+    assert_eq!(violations(&run_schema(), &of_run), Vec::<String>::new());
+    assert_eq!(
+        violations(&diagnose_schema(), &of_one),
+        Vec::<String>::new()
+    );
+    for json in [of_run, of_one.clone()] {
+        for (path, want) in [
+            ("/watched/overhead/budget", Some(0.01)),
+            ("/watched/overhead/share", Some(0.0083)),
+            ("/watched/slow_seconds/seconds", Some(30.0)),
+            ("/watched/slow_seconds/slow", Some(4.0)),
+            ("/watched/slow_seconds/probed", Some(3.0)),
+            ("/watched/slow_seconds/timeline/29/at_s", Some(29.0)),
+            ("/watched/slow_seconds/listed/3/at_s", Some(27.0)),
+            (
+                "/watched/slow_seconds/listed/3/values/io_pressure",
+                Some(0.82),
+            ),
+            ("/watched/slow_seconds/differs/0/interval/0", None),
+            ("/watched/slow_seconds/rows/0/row", None),
+            ("/watched/slow_seconds/not_visible/0/reason", None),
+            ("/against/record", None),
+            ("/against/rows/0/differs", None),
+            ("/against/versions/0/build_id_after", None),
+            ("/against/not_visible/0/reason", None),
+        ] {
+            let found = json.pointer(path);
+            assert!(found.is_some_and(|v| !v.is_null()), "{path}: {found:?}");
+            assert!(
+                want.is_none_or(|want| found.unwrap().as_f64() == Some(want)),
+                "{path}: {found:?}"
+            );
+        }
+    }
+    assert_eq!(
+        serde_json::from_value::<DiagnoseDocument>(of_one).unwrap(),
+        one
+    );
+}
+
 /// The names of DESIGN that scripts may rely on, those of the load among them.
 #[test]
 fn the_names_of_a_diagnosis() {

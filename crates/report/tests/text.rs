@@ -7,7 +7,8 @@ use analysis::Answer;
 use common::{golden, loads, plan, run, slice, spec};
 use record::{Arrival, Nanos};
 use report::text::{
-    Style, answer_text, diagnosis_text, live_cells, load_text, plan_text, progress_line, run_text,
+    Style, against_text, answer_text, diagnosis_text, live_cells, load_text, plan_text,
+    progress_line, run_text, watched_text,
 };
 use std::collections::BTreeMap;
 
@@ -93,6 +94,17 @@ fn a_run() {
         &(answer_text(&answer, &analysis.verdict, Style::Plain)
             + &run_text(&record, &analysis, Style::Plain)),
     );
+}
+
+#[test]
+fn slow_seconds_and_an_earlier_record() {
+    let mut record = run();
+    let diagnoses = diagnoses::watched(&mut record, "");
+    let analysis = analysis::analyse(&record).unwrap();
+    let document = diagnoses::watched_document(&record, &analysis, &diagnoses);
+    let watched = watched_text(document.watched.as_ref().unwrap());
+    let against = against_text(document.against.as_ref().unwrap());
+    golden("tests/golden/watched.txt", &(watched + &against));
 }
 
 /// Answers of real runs, as they were stored; the one without a difference is that of the run before it, with every

@@ -7,6 +7,7 @@
 //! engine; so holders are followed up to their common main process and down to all children.
 
 mod elf;
+mod libraries;
 mod local;
 mod namespace;
 mod program;
@@ -14,6 +15,7 @@ mod unit;
 mod upstreams;
 mod version;
 
+pub use libraries::note_versions;
 pub(crate) use program::{read_bounded, words};
 pub use upstreams::upstreams;
 pub(crate) use version::{output as ask, tomcat_number};

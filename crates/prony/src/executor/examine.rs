@@ -600,6 +600,7 @@ pub(super) fn see_upstreams(servers: &mut Vec<Server>) {
                 Some(known) => peer.target = Some(known.target.clone()),
                 None => {
                     sut::config::read(&mut server);
+                    discover::note_versions(&mut server);
                     servers.push(server);
                 }
             }
@@ -707,5 +708,6 @@ pub fn behind(address: SocketAddr) -> Vec<Server> {
 /// The server with its configuration read.
 pub fn with_config(mut server: Server) -> Server {
     sut::config::read(&mut server);
+    discover::note_versions(&mut server);
     server
 }

@@ -16,10 +16,9 @@ use crate::host;
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
 use crate::terminal::{self, Progress};
-use analysis::{AgainstRow, Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis};
+use analysis::{Against, Diagnosis, Improvement, RunAnalysis, StoredProof, TrialAnalysis, Watched};
 use record::{
-    EnvironmentItem, Lookout, PROOF_STAGE, RunRecord, Second, Server, Store, TrialRecord,
-    Unavailable, Warning,
+    EnvironmentItem, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, Unavailable, Warning,
 };
 use report::json::OnCopies;
 use std::path::Path;
@@ -115,10 +114,15 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         improvement: improvement.as_ref(),
         aa: aa.as_ref(),
     };
-    show(args, &record, figures, &diagnosis, on_copies)?;
-    if !args.json {
-        compare(args, &record, earlier.as_ref())?;
-    }
+    let limit = args.load.error_limit;
+    let watched = analysis::watched(&record, limit);
+    let against = earlier.map(|earlier| against(&record, &earlier, limit));
+    let beside = Beside {
+        on_copies,
+        watched: watched.as_ref(),
+        against: against.as_ref(),
+    };
+    show(args, &record, figures, &diagnosis, &beside)?;
     let exit = exit(&record, figures, &diagnosis, &interrupt);
     if let Some(store) = &mut store {
         let analysis = match record.trials.len() {
@@ -126,7 +130,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             // The loads of proofs have joined it.
             _ => analyse(&record)?,
         };
-        save(store, &record, &analysis, &proofs, improvement.as_ref())?;
+        save(store, &record, &analysis, &proofs, &beside)?;
         let page = store.root().join(super::report::PAGE);
         if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
@@ -216,8 +220,16 @@ fn named_servers(args: &DiagnoseArgs) -> Result<Vec<Server>, Failure> {
     Ok(named.map(examine::with_config).into_iter().collect())
 }
 
-/// The examined trial of a stored record, with its environment.
-fn stored_trial(directory: &Path) -> Result<(TrialRecord, Vec<EnvironmentItem>), Failure> {
+/// The examined trial of an earlier record.
+struct Earlier {
+    /// As it was named.
+    directory: String,
+    started: String,
+    trial: TrialRecord,
+    environment: Vec<EnvironmentItem>,
+}
+
+fn stored_trial(directory: &Path) -> Result<Earlier, Failure> {
     let record = RunRecord::load(&DirStore::open(directory))
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
     let mut trials = record.trials.into_iter().rev();
@@ -232,109 +244,34 @@ fn stored_trial(directory: &Path) -> Result<(TrialRecord, Vec<EnvironmentItem>),
             "give a record of `prony diagnose --out` or `prony run`",
         )
     })?;
-    Ok((trial, record.environment))
+    Ok(Earlier {
+        directory: directory.display().to_string(),
+        started: record.manifest.started,
+        trial,
+        environment: record.environment,
+    })
 }
 
-/// What a request takes more of: than in an earlier record, and in slow seconds than at the beginning.
-fn compare(
-    args: &DiagnoseArgs,
-    record: &RunRecord,
-    earlier: Option<&(TrialRecord, Vec<EnvironmentItem>)>,
-) -> Result<(), Failure> {
-    let (newest, limit) = (&record.trials[0], args.load.error_limit);
-    let facts = |trial: &TrialRecord, of: &[EnvironmentItem]| analysis::facts_of(trial, of, limit);
-    let watching = newest
-        .examination
-        .as_ref()
-        .and_then(|e| e.watching.as_ref());
-    if let Some(lookout) = watching.and_then(|w| w.lookout.as_ref()) {
-        terminal::result(&lookout_text(lookout))?;
-    }
-    let now = facts(newest, &record.environment);
-    if let [_, .., first] = record.trials.as_slice()
-        && first.stage != PROOF_STAGE
-        && watching.is_some()
-    {
-        let before = facts(first, &record.environment);
-        let rows = analysis::against((first, &before), (newest, &now));
-        terminal::result(&against_text("slow seconds against the beginning", &rows))?;
-    }
-    if let Some((trial, environment)) = earlier {
-        let before = facts(trial, environment);
-        let rows = analysis::against((trial, &before), (newest, &now));
-        terminal::result(&against_text("against the earlier record", &rows))?;
-    }
-    Ok(())
+/// What a request takes more of than in the record of `--against`.
+fn against(record: &RunRecord, earlier: &Earlier, error_limit: f64) -> Against {
+    analysis::against_earlier(
+        (&earlier.directory, &earlier.started),
+        (&earlier.trial, &earlier.environment),
+        (&record.trials[0], &record.environment),
+        error_limit,
+    )
 }
 
-fn number(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 1.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
+/// What stands beside the diagnosis on a terminal: slow seconds, and the contrast with an earlier record.
+fn show_beside(beside: &Beside<'_>) -> Result<(), Failure> {
+    let seconds = beside.watched.map(report::text::watched_text);
+    if let Some(text) = seconds.filter(|text| !text.is_empty()) {
+        terminal::result(&text)?;
     }
-}
-
-/// How many seconds were slow, and what differs in them.
-fn lookout_text(lookout: &Lookout) -> String {
-    let slow: Vec<&Second> = lookout
-        .seconds
-        .iter()
-        .filter(|s| !s.slow.is_empty())
-        .collect();
-    let (all, probed) = (
-        lookout.seconds.len(),
-        lookout.seconds.iter().filter(|s| s.probed).count(),
-    );
-    let mut text = format!(
-        "slow seconds: {} of {all} ({probed} with probes are not judged)\n",
-        slow.len()
-    );
-    if let Some(first) = slow.first() {
-        text += &format!("  the first: {}\n", first.slow);
+    match beside.against {
+        Some(against) => terminal::result(&report::text::against_text(against)),
+        None => Ok(()),
     }
-    for differs in analysis::slow_differs(&lookout.seconds) {
-        let interval = match differs.interval {
-            Some((low, high)) => format!("95 % between {} and {}", number(low), number(high)),
-            None => "too few slow seconds for an interval".to_owned(),
-        };
-        text += &format!(
-            "  {:<16} {} against {} {}: {} more, {interval}\n",
-            differs.signal,
-            number(differs.slow),
-            number(differs.normal),
-            differs.unit,
-            number(differs.difference),
-        );
-    }
-    for gap in &lookout.unavailable {
-        text += &format!("  {}: {}\n", gap.what, gap.reason);
-    }
-    text
-}
-
-/// Rows that differ, largest first, and how many do not.
-fn against_text(title: &str, rows: &[AgainstRow]) -> String {
-    let (differ, same): (Vec<&AgainstRow>, Vec<&AgainstRow>) = rows.iter().partition(|r| r.differs);
-    let mut text = format!(
-        "{title}, per request: {} rows differ, {} do not\n",
-        differ.len(),
-        same.len()
-    );
-    for row in differ {
-        let interval = match row.interval {
-            Some((low, high)) => format!("95 % between {} and {}", number(low), number(high)),
-            None => row.noise.clone(),
-        };
-        text += &format!(
-            "  {:<40} {} -> {} {} ({interval})\n",
-            format!("{} {}", row.target, row.row),
-            number(row.before),
-            number(row.after),
-            row.unit,
-        );
-    }
-    text
 }
 
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.
@@ -369,18 +306,24 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             None => path(FORMER_IMPROVEMENT)?,
             found => found,
         };
-        let on_copies = OnCopies {
-            improvement: improvement.as_ref(),
-            aa: None,
+        let against = super::report::against(&store)?;
+        let watched = analysis::watched(&only, args.load.error_limit);
+        let beside = Beside {
+            on_copies: OnCopies {
+                improvement: improvement.as_ref(),
+                aa: None,
+            },
+            watched: watched.as_ref(),
+            against: against.as_ref(),
         };
         let figures = analysis.trials.iter().find(|t| t.id == *id);
         let figures = figures.expect("the analysis has every trial of the record");
-        show(args, &only, figures, diagnosis, on_copies)?;
+        show(args, &only, figures, diagnosis, &beside)?;
         return Ok(Exit::Valid);
     }
     if args.json {
         let directory = directory.display().to_string();
-        let document = report::json::run_document(&record, &analysis, &directory, &diagnoses);
+        let document = super::report::document(&store, &record, &analysis, &directory, &diagnoses)?;
         terminal::result(&super::to_json(&document))?;
     } else {
         for (id, diagnosis) in &diagnoses {
@@ -391,6 +334,12 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
             let text = report::text::diagnosis_text(diagnosis, examination, terminal::style());
             terminal::result(&format!("trial {id}: {head}\n{text}\n"))?;
         }
+        let watched = analysis::watched(&record, args.load.error_limit);
+        show_beside(&Beside {
+            watched: watched.as_ref(),
+            against: super::report::against(&store)?.as_ref(),
+            ..Beside::default()
+        })?;
     }
     Ok(Exit::Valid)
 }
@@ -426,19 +375,30 @@ fn save(
     record: &RunRecord,
     analysis: &RunAnalysis,
     proofs: &[StoredProof],
-    improvement: Option<&Improvement>,
+    beside: &Beside<'_>,
 ) -> Result<(), Failure> {
     let out = store.root().to_owned();
     let failed = |cause: String| not_stored(&out, &cause);
     record.save(store).map_err(|e| failed(e.to_string()))?;
     super::report::save_proofs(store, proofs).map_err(failed)?;
-    if let Some(improvement) = improvement {
+    if let Some(improvement) = beside.on_copies.improvement {
         let text = super::to_json(improvement);
         store.put(IMPROVEMENT, text.as_bytes()).map_err(failed)?;
+    }
+    if let Some(against) = beside.against {
+        super::report::save_against(store, against).map_err(failed)?;
     }
     store.give_up_reserve();
     let diagnoses = super::report::diagnoses(store, record, analysis)?;
     super::report::write_html(store, record, analysis, &diagnoses).map_err(failed)
+}
+
+/// What is said beside a diagnosis.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    on_copies: OnCopies<'a>,
+    watched: Option<&'a Watched>,
+    against: Option<&'a Against>,
 }
 
 fn show(
@@ -446,14 +406,17 @@ fn show(
     record: &RunRecord,
     figures: &TrialAnalysis,
     diagnosis: &Diagnosis,
-    on_copies: OnCopies<'_>,
+    beside: &Beside<'_>,
 ) -> Result<(), Failure> {
+    let on_copies = beside.on_copies;
     let trial = &record.trials[0];
     let examination = trial.examination.as_ref();
     if args.json {
         let outcome = trial.outcome.as_ref();
         let load = outcome.map(|outcome| (&trial.load, outcome, &figures.verdict));
-        let document = report::json::diagnose_document(load, examination, diagnosis, on_copies);
+        let mut document = report::json::diagnose_document(load, examination, diagnosis, on_copies);
+        document.watched = beside.watched.cloned();
+        document.against = beside.against.cloned();
         return terminal::result(&super::to_json(&document));
     }
     let style = terminal::style();
@@ -474,7 +437,8 @@ fn show(
     if trial.outcome.is_some() {
         text.push_str(&format!("\nload: {}\n", report::text::trial_line(figures)));
     }
-    terminal::result(&text)
+    terminal::result(&text)?;
+    show_beside(beside)
 }
 
 fn exit(

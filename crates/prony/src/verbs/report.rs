@@ -5,8 +5,9 @@ use crate::executor::run::analyse;
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
 use crate::terminal;
-use analysis::{Diagnosis, RunAnalysis, StoredProof};
-use record::{RunRecord, Store};
+use analysis::{Against, Diagnosis, RunAnalysis, StoredProof};
+use record::{RunRecord, Store, TrialRecord};
+use report::json::RunDocument;
 use report::text::Style;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ fn report(args: &ReportArgs, directory: &Path) -> Result<Exit, Failure> {
         record: &record,
         analysis: &analysis,
         diagnoses: &diagnoses,
+        against: against(&store)?,
     };
     let written = match (args.form(), &args.out) {
         // The page goes where it was asked to go, and the record stays as it is.
@@ -65,7 +67,8 @@ fn report(args: &ReportArgs, directory: &Path) -> Result<Exit, Failure> {
             "check the free space and the permissions of the directory",
         ));
     }
-    Ok(if analysis.verdict.valid {
+    // Traffic that was watched has no load whose figures could be valid.
+    Ok(if analysis.verdict.valid || judged.is_watch() {
         Exit::Valid
     } else {
         Exit::Invalid
@@ -123,7 +126,7 @@ pub fn write_html(
     analysis: &RunAnalysis,
     diagnoses: &Diagnoses,
 ) -> Result<(), String> {
-    let document = report::json::run_document(record, analysis, ".", diagnoses);
+    let document = document(store, record, analysis, ".", diagnoses).map_err(|e| e.message)?;
     let page = report::html::page_of(record, analysis, &document);
     for (name, text) in [(DOCUMENT, super::to_json(&document)), (PAGE, page)] {
         store
@@ -131,6 +134,41 @@ pub fn write_html(
             .map_err(|e| format!("writing `{name}`: {e}"))?;
     }
     Ok(())
+}
+
+/// The document of a stored record, with what lies beside it.
+///
+/// # Errors
+/// [`Failure`] when that cannot be read.
+pub fn document(
+    store: &dyn Store,
+    record: &RunRecord,
+    analysis: &RunAnalysis,
+    directory: &str,
+    diagnoses: &Diagnoses,
+) -> Result<RunDocument, Failure> {
+    let mut document = report::json::run_document(record, analysis, directory, diagnoses);
+    document.against = against(store)?;
+    Ok(document)
+}
+
+/// The contrast with an earlier record, which may be gone by now.
+const AGAINST: &str = "against.json";
+
+/// Stores the contrast with an earlier record.
+///
+/// # Errors
+/// The system's cause.
+pub fn save_against(store: &mut dyn Store, against: &Against) -> Result<(), String> {
+    store.put(AGAINST, super::to_json(against).as_bytes())
+}
+
+/// The contrast that was stored with a record; `None` without one.
+///
+/// # Errors
+/// [`Failure`] when it cannot be read.
+pub fn against(store: &dyn Store) -> Result<Option<Against>, Failure> {
+    beside(store, AGAINST, "the contrast with an earlier record")
 }
 
 /// Diagnoses by trial.
@@ -194,15 +232,51 @@ pub struct Judged<'a> {
     pub analysis: &'a RunAnalysis,
     /// Causes.
     pub diagnoses: &'a Diagnoses,
+    /// The contrast with an earlier record.
+    pub against: Option<Against>,
 }
 
 impl Judged<'_> {
+    /// Nothing was loaded: traffic that was there was watched.
+    fn is_watch(&self) -> bool {
+        let trials = &self.record.trials;
+        let watching =
+            |t: &TrialRecord| t.examination.as_ref().is_some_and(|e| e.watching.is_some());
+        trials.iter().any(watching) && trials.iter().all(|t| t.outcome.is_none())
+    }
+
+    /// The answer and the figures of a run; a watch has neither.
+    fn figures_text(&self, style: Style) -> String {
+        if self.is_watch() {
+            return String::new();
+        }
+        let (record, analysis) = (self.record, self.analysis);
+        let answer = analysis::answer(record, analysis, self.diagnoses);
+        report::text::answer_text(&answer, &analysis.verdict, style)
+            + &report::text::run_text(record, analysis, style)
+    }
+
+    fn document(&self, directory: &str) -> RunDocument {
+        let (record, analysis) = (self.record, self.analysis);
+        let mut document = report::json::run_document(record, analysis, directory, self.diagnoses);
+        document.against = self.against.clone();
+        document
+    }
+
+    /// Slow seconds, and the contrast with an earlier record, for a terminal.
+    fn beside_text(&self) -> String {
+        let watched = self.document("").watched;
+        let watched = watched.as_ref().map(report::text::watched_text);
+        let against = self.against.as_ref().map(report::text::against_text);
+        watched.into_iter().chain(against).collect()
+    }
+
     /// In one of the forms; `out` is the file that links in it are seen from.
     fn as_text(&self, directory: &Path, form: ReportFormat, out: Option<&Path>) -> String {
         let (record, analysis, diagnoses) = (self.record, self.analysis, self.diagnoses);
-        let document = |name: &str| report::json::run_document(record, analysis, name, diagnoses);
+        let document = |name: &str| self.document(name);
         match form {
-            ReportFormat::Html => report::html::page(record, analysis, diagnoses),
+            ReportFormat::Html => report::html::page_of(record, analysis, &document("")),
             ReportFormat::Markdown => {
                 let base = seen_from(out, directory);
                 report::markdown::run_markdown(record, &document(&base), &base)
@@ -214,11 +288,9 @@ impl Judged<'_> {
             }]),
             ReportFormat::Json => super::to_json(&document(&directory.display().to_string())),
             ReportFormat::Text => {
-                let style = Style::Plain;
-                let answer = analysis::answer(record, analysis, diagnoses);
-                let text = report::text::answer_text(&answer, &analysis.verdict, style)
-                    + &report::text::run_text(record, analysis, style);
-                text + &report::text::causes_text(analysis, record, diagnoses)
+                let text = self.figures_text(Style::Plain);
+                let text = text + &report::text::causes_text(analysis, record, diagnoses);
+                text + &self.beside_text()
             }
         }
     }
@@ -238,17 +310,15 @@ pub fn show(
         record,
         analysis,
         diagnoses,
+        ..
     } = judged;
     if json {
         let directory = directory.display().to_string();
-        let document = report::json::run_document(record, analysis, &directory, diagnoses);
-        return terminal::result(&super::to_json(&document));
+        return terminal::result(&super::to_json(&judged.document(&directory)));
     }
-    let style = terminal::style();
-    let answer = analysis::answer(record, analysis, diagnoses);
-    let mut text = report::text::answer_text(&answer, &analysis.verdict, style);
-    text.push_str(&report::text::run_text(record, analysis, style));
+    let mut text = judged.figures_text(terminal::style());
     text.push_str(&report::text::causes_text(analysis, record, diagnoses));
+    text.push_str(&judged.beside_text());
     terminal::result(&text)?;
     if with_page {
         terminal::result(&format!("report: {}", directory.join(PAGE).display()))?;

@@ -389,6 +389,7 @@ fn finish(args: &RunArgs, ended: Ended, store: &mut DirStore) -> Result<Exit, Fa
         record: &record,
         analysis: &analysis,
         diagnoses: &diagnoses,
+        against: None,
     };
     super::report::show(store.root(), &judged, args.json, reported.is_ok())?;
     if let Some(cause) = store_failed

@@ -4,7 +4,7 @@
 
 use super::{paths, ranges};
 use analysis::RunAnalysis;
-use record::{EnvironmentItem, RunRecord, TargetRecord, Warning};
+use record::{EnvironmentItem, RunRecord, TargetRecord, TrialRecord, VersionFact, Warning};
 use serde::Serialize;
 
 /// Longest file shown in full, bytes; the rest stays in the record.
@@ -40,6 +40,8 @@ pub struct FileView {
 #[derive(Debug, Serialize)]
 pub struct EnvironmentGroup {
     name: String,
+    /// File of the record that holds it.
+    from: String,
     items: Vec<EnvironmentItem>,
 }
 
@@ -146,11 +148,53 @@ pub fn environment(record: &RunRecord) -> Vec<EnvironmentGroup> {
             Some(group) => group.items.push(item.clone()),
             None => groups.push(EnvironmentGroup {
                 name: item.group.clone(),
+                from: "environment.json".to_owned(),
                 items: vec![item.clone()],
             }),
         }
     }
+    groups.extend(versions(record));
     groups
+}
+
+/// Versions of each server and its libraries, of the first trial that knows them.
+fn versions(record: &RunRecord) -> Vec<EnvironmentGroup> {
+    let mut groups: Vec<EnvironmentGroup> = Vec::new();
+    for trial in &record.trials {
+        let servers = trial.examination.iter().flat_map(|e| &e.servers);
+        for server in servers.filter(|s| !s.versions.is_empty()) {
+            let name = format!("versions of {}", server.target);
+            if groups.iter().any(|g| g.name == name) {
+                continue;
+            }
+            let from = format!("{}/examination.json", TrialRecord::directory(trial.id));
+            let items = server.versions.iter().map(|v| version(&name, v)).collect();
+            groups.push(EnvironmentGroup { name, from, items });
+        }
+    }
+    groups
+}
+
+fn version(group: &str, fact: &VersionFact) -> EnvironmentItem {
+    let id = match fact.build_id.as_str() {
+        "" => String::new(),
+        id => format!("build id {id}"),
+    };
+    let parts = [fact.version.clone(), fact.source.clone(), id];
+    let mut value = parts
+        .into_iter()
+        .filter(|p| !p.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
+    if !value.is_empty() && !fact.reason.is_empty() {
+        value += &format!("; not visible: {}", fact.reason);
+    }
+    EnvironmentItem {
+        group: group.to_owned(),
+        name: fact.name.clone(),
+        value: (!value.is_empty()).then_some(value),
+        reason: Some(fact.reason.clone()),
+    }
 }
 
 /// What could not be watched.

@@ -23,6 +23,7 @@ mod stages;
 mod tables;
 mod trials;
 mod verdict;
+mod watched;
 
 use crate::conclusion::{self, Said, Sentence};
 use crate::json::{RunDocument, run_document};
@@ -36,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 15] = [
+const TEMPLATES: [(&str, &str); 17] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
@@ -57,6 +58,8 @@ const TEMPLATES: [(&str, &str); 15] = [
     ("tables.html", include_str!("../../templates/tables.html")),
     ("trials.html", include_str!("../../templates/trials.html")),
     ("context.html", include_str!("../../templates/context.html")),
+    ("found.html", include_str!("../../templates/found.html")),
+    ("watched.html", include_str!("../../templates/watched.html")),
     ("method.html", include_str!("../../templates/method.html")),
 ];
 
@@ -66,22 +69,34 @@ const EVIDENCE_TRIALS: usize = 30;
 /// What is laid into the page as it is: our own files and uPlot's, see `assets/uplot/README.md`.
 #[derive(Serialize)]
 struct Assets {
-    report_css: &'static str,
-    limits_css: &'static str,
-    flame_js: &'static str,
-    report_js: &'static str,
+    report_css: String,
+    limits_css: String,
+    flame_js: String,
+    report_js: String,
     uplot_css: &'static str,
     uplot_js: &'static str,
 }
 
-const ASSETS: Assets = Assets {
-    report_css: include_str!("../../assets/report.css"),
-    limits_css: include_str!("../../assets/limits.css"),
-    flame_js: include_str!("../../assets/flame.js"),
-    report_js: include_str!("../../assets/report.js"),
-    uplot_css: include_str!("../../assets/uplot/uPlot.min.css"),
-    uplot_js: include_str!("../../assets/uplot/uPlot.iife.min.js"),
-};
+/// Our own files without their comments, and uPlot's as they are.
+fn assets() -> Assets {
+    Assets {
+        report_css: without_comments(include_str!("../../assets/report.css")),
+        limits_css: without_comments(include_str!("../../assets/limits.css")),
+        flame_js: without_comments(include_str!("../../assets/flame.js")),
+        report_js: without_comments(include_str!("../../assets/report.js")),
+        uplot_css: include_str!("../../assets/uplot/uPlot.min.css"),
+        uplot_js: include_str!("../../assets/uplot/uPlot.iife.min.js"),
+    }
+}
+
+/// Leaves out the lines that hold nothing but a comment: who reads them has the repository.
+fn without_comments(text: &str) -> String {
+    let said = |line: &&str| {
+        let line = line.trim();
+        !(line.starts_with("//") || line.starts_with("/*") && line.ends_with("*/"))
+    };
+    text.lines().filter(said).collect::<Vec<_>>().join("\n")
+}
 
 /// Everything that the templates see.
 #[derive(Serialize)]
@@ -96,6 +111,8 @@ struct Page<'a> {
     plan_seed: Option<Number>,
     design: design::DesignView,
     answer: Option<answer::AnswerView>,
+    /// In place of `answer` where nothing was loaded.
+    found: Option<watched::FoundView>,
     /// What the numbers say beyond the answer.
     said: Vec<Sentence>,
     unsaid: Vec<Sentence>,
@@ -104,6 +121,7 @@ struct Page<'a> {
     trials_valid: usize,
     cells: Vec<limits::CellRow>,
     limits: Vec<limits::LimitView>,
+    watched: Option<watched::WatchedView>,
     searches: Vec<search::SearchView>,
     stages: Vec<stages::StageView>,
     reported: Vec<reported::ReportedView>,
@@ -167,9 +185,10 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         modes: series::MODES.map(|(mode, _)| mode).to_vec(),
     };
     let answer = answer::answer(document, &data.curves);
+    let found = watched::found(record, document, &source);
     let (files, files_left_out) = context::files(record);
     let page = Page {
-        assets: ASSETS,
+        assets: assets(),
         data: script_json(&data),
         manifest: &record.manifest,
         command: context::shell_words(&record.manifest.command),
@@ -178,6 +197,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         plan_seed: Source::new("plan.json", &record.plan).number("/seed", Unit::Plain),
         design: design::design(record, analysis, plan.as_ref(), &source),
         answer,
+        found,
         said,
         unsaid,
         error_limit: plan.as_ref().map(|p| words::percent(p.error_limit)),
@@ -185,6 +205,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         trials_valid: analysis.trials.iter().filter(|t| t.verdict.valid).count(),
         cells: limits::cells(document, &source),
         limits: limits::limits(record, document, plan.as_ref(), &source),
+        watched: watched::watched(document, &source),
         searches: search::searches(analysis, &source),
         stages: stages::stages(record, analysis, plan.as_ref(), &data.curves, &source),
         reported: reported::tables(record, document),

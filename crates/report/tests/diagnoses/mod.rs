@@ -5,12 +5,13 @@
 
 use analysis::{
     Account, Calibrated, CallChange, Change, Diagnosis, Evidence, FactValue, Finding, Held,
-    JudgedBy, Ledger, Metric, NextLimit, Proof, ProofRatio, Row, RuledOut, Station, Status, Unseen,
-    WhatIf,
+    JudgedBy, Ledger, Metric, NextLimit, Plan, Proof, ProofRatio, Row, RuledOut, Station, Status,
+    TrialPlan, Unseen, WhatIf,
 };
 use record::{
-    CallStats, Examination, FdClass, Frame, ProbeCost, Profile, ProfileKind, Signature, Stack,
-    TargetSignature, Tier, Unavailable, WaitState,
+    CallStats, Examination, FdClass, Frame, Lookout, Nanos, Overhead, OverheadPart, ProbeCost,
+    Profile, ProfileKind, Second, Server, Signature, Stack, TargetSignature, Tier, TimeSpan,
+    Unavailable, VersionFact, WaitState, Watching,
 };
 use std::collections::BTreeMap;
 
@@ -811,4 +812,160 @@ pub fn examined(record: &mut record::RunRecord) -> BTreeMap<u32, Diagnosis> {
         diagnoses.insert(trial.id, diagnosis);
     }
     diagnoses
+}
+
+/// Makes a run a watch of half a minute in which four seconds stall: the first trial is of a slow second, the last of
+/// the beginning. `when` is what a person asked for.
+pub fn watched(record: &mut record::RunRecord, when: &str) -> BTreeMap<u32, Diagnosis> {
+    record.trials.truncate(2);
+    let mut plan: Plan =
+        serde_json::from_value(record.plan.clone()).expect("the plan of a run is one");
+    plan.stages.truncate(1);
+    plan.stages[0].factors.clear();
+    plan.stages[0].baseline.clear();
+    plan.stages[0].search = None;
+    plan.again.clear();
+    let mut diagnoses = BTreeMap::new();
+    for (trial, seconds) in record.trials.iter_mut().zip(["slow", "at the beginning"]) {
+        trial.outcome = None;
+        trial.stage.clone_from(&plan.stages[0].name);
+        trial.levels = BTreeMap::from([("seconds".to_owned(), seconds.to_owned())]);
+        let (diagnosis, mut examination) = match seconds {
+            "slow" => (one_cause(), examination()),
+            _ => (healthy(), mended()),
+        };
+        examination.watching = Some(Watching {
+            window: TimeSpan {
+                from: Nanos::from_secs(5),
+                to: Nanos::from_secs(6),
+            },
+            counted: None,
+            overhead: Some(overhead()),
+            lookout: (seconds == "slow").then(|| lookout(when)),
+        });
+        examination.servers = vec![versioned(match seconds {
+            "slow" => ("3.0.17-1~deb12u2", "ab12cd34ef56ab78"),
+            _ => ("3.0.15-1~deb12u1", "0123456789abcdef"),
+        })];
+        trial.examination = Some(examination);
+        diagnoses.insert(trial.id, diagnosis);
+    }
+    let planned = record.trials.iter().map(|trial| TrialPlan {
+        id: trial.id,
+        stage: 0,
+        block: trial.block,
+        levels: trial.levels.clone(),
+        targets: Vec::new(),
+        load: trial.load.clone(),
+        rate_of_capacity: None,
+        topology: None,
+        irqs: Vec::new(),
+    });
+    plan.trials = planned.collect();
+    record.plan = serde_json::to_value(plan).expect("a plan is plain data");
+    diagnoses
+}
+
+/// A server with one library of this version and build id, and one that nobody can name.
+fn versioned((version, build_id): (&str, &str)) -> Server {
+    let library = |name: &str| VersionFact {
+        name: name.into(),
+        path: format!("/usr/lib/{name}"),
+        ..VersionFact::default()
+    };
+    Server {
+        target: "server".into(),
+        kind: "nginx".into(),
+        versions: vec![
+            VersionFact {
+                version: version.into(),
+                build_id: build_id.into(),
+                source: "package libssl3".into(),
+                ..library("libssl.so.3")
+            },
+            VersionFact {
+                reason: "no package note, no package that dpkg or apk lists".into(),
+                ..library("libown.so")
+            },
+        ],
+        ..Server::default()
+    }
+}
+
+fn overhead() -> Overhead {
+    let part = |what: &str, cpu_ns, known: &str| OverheadPart {
+        what: what.into(),
+        cpu_ns,
+        known: known.into(),
+    };
+    Overhead {
+        budget: 0.01,
+        share: 0.0083,
+        cpus: 4,
+        elapsed_ns: 30_000_000_000,
+        parts: vec![
+            part("process", 610_000_000, "measured"),
+            part("probes", 250_000_000, "measured"),
+            part("samples", 136_000_000, "estimated"),
+        ],
+        afterwards_ns: 420_000_000,
+        held_by: vec!["turns for 1.2s instead of 2s".into()],
+    }
+}
+
+fn lookout(when: &str) -> Lookout {
+    let second = |i: u64| {
+        let stalls = [12, 19, 20, 27].contains(&i);
+        let wave = (i % 5) as f64;
+        let open = if stalls {
+            61.0 + wave
+        } else {
+            2.0 + 0.1 * wave
+        };
+        let values = [
+            ("open", open),
+            ("rate", 1_200.0 + wave),
+            ("mean", open / 1.2),
+            ("io_pressure", if stalls { 0.82 } else { 0.01 }),
+            ("cpu", 0.4 + 0.01 * wave),
+        ];
+        Second {
+            span: TimeSpan {
+                from: Nanos::from_secs(10 + i),
+                to: Nanos::from_secs(11 + i),
+            },
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            slow: match (stalls, when) {
+                (false, _) => String::new(),
+                (true, "") => format!("mean {:.1} against 1.8", open / 1.2),
+                (true, when) => when.to_owned(),
+            },
+            probed: i < 3,
+        }
+    };
+    Lookout {
+        when: when.to_owned(),
+        seconds: (0..30).map(second).collect(),
+        unavailable: vec![Unavailable {
+            what: "not visible: throttled>5%".into(),
+            reason: "`throttled` could not be read in any second".into(),
+            remedy: "run prony as root".into(),
+        }],
+    }
+}
+
+/// The document of a watch that was held against an earlier record too.
+pub fn watched_document(
+    record: &record::RunRecord,
+    analysis: &analysis::RunAnalysis,
+    diagnoses: &BTreeMap<u32, Diagnosis>,
+) -> report::json::RunDocument {
+    let mut document = report::json::run_document(record, analysis, ".", diagnoses);
+    document.against = Some(analysis::against_earlier(
+        ("records/monday", "2026-03-02T09:00:00Z"),
+        (&record.trials[1], &record.environment),
+        (&record.trials[0], &record.environment),
+        0.01,
+    ));
+    document
 }

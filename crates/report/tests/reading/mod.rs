@@ -4,7 +4,7 @@
 
 use analysis::{Diagnosis, RunAnalysis};
 use record::{MemoryStore, RunRecord, TrialRecord};
-use report::json::run_document;
+use report::json::{RunDocument, run_document};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,12 @@ pub fn assert_numbers_are_the_records(
     analysis: &RunAnalysis,
     diagnoses: &BTreeMap<u32, Diagnosis>,
 ) -> usize {
-    let documents = documents(record, analysis, diagnoses);
+    assert_numbers_are_of(html, record, &run_document(record, analysis, "", diagnoses))
+}
+
+/// The same for a page whose document holds more than the record tells.
+pub fn assert_numbers_are_of(html: &str, record: &RunRecord, document: &RunDocument) -> usize {
+    let documents = documents(record, document);
     // A number's value and its origin stand side by side; words have an origin alone.
     let values = attributes(html, "data-value");
     let origins: Vec<String> = html
@@ -44,21 +49,14 @@ pub fn assert_numbers_are_the_records(
 }
 
 /// What `prony report --json` prints under the empty name, and each trial under its file's.
-fn documents(
-    record: &RunRecord,
-    analysis: &RunAnalysis,
-    diagnoses: &BTreeMap<u32, Diagnosis>,
-) -> BTreeMap<String, Value> {
+fn documents(record: &RunRecord, document: &RunDocument) -> BTreeMap<String, Value> {
     let trial = |t: &TrialRecord| {
         let path = format!("{}/trial.json", TrialRecord::directory(t.id));
         (path, serde_json::to_value(t).unwrap())
     };
     let mut all: BTreeMap<String, Value> = record.trials.iter().map(trial).collect();
     all.insert("plan.json".into(), record.plan.clone());
-    all.insert(
-        String::new(),
-        serde_json::to_value(run_document(record, analysis, "", diagnoses)).unwrap(),
-    );
+    all.insert(String::new(), serde_json::to_value(document).unwrap());
     all
 }
 
@@ -113,10 +111,14 @@ pub fn assert_origins_exist(
     analysis: &RunAnalysis,
     diagnoses: &BTreeMap<u32, Diagnosis>,
 ) {
+    assert_origins_exist_in(html, record, &run_document(record, analysis, "", diagnoses));
+}
+
+/// The same for a page whose document holds more than the record tells.
+pub fn assert_origins_exist_in(html: &str, record: &RunRecord, document: &RunDocument) {
     let mut store = MemoryStore::default();
     record.save(&mut store).unwrap();
-    let document = run_document(record, analysis, "", diagnoses);
-    let document = serde_json::to_vec(&document).unwrap();
+    let document = serde_json::to_vec(document).unwrap();
     store.0.insert("report.json".into(), document);
     let mut parsed: BTreeMap<String, Value> = BTreeMap::new();
     let origins: BTreeSet<String> = attributes(html, "data-from").into_iter().collect();
