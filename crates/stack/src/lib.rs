@@ -6,3 +6,5 @@
 
 pub mod device;
 pub mod frame;
+pub mod random;
+pub mod wire;
