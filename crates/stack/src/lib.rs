@@ -7,4 +7,5 @@
 pub mod device;
 pub mod frame;
 pub mod random;
+pub mod tcp;
 pub mod wire;
