@@ -16,6 +16,8 @@ pub struct Loss {
     pub recover: u32,
     /// One after the highest number sent again in this recovery (RFC 6675 HighRxt).
     pub high_rxt: u32,
+    /// `snd_max` when the oldest hole was last sent again.
+    pub head_mark: u32,
     /// What is here beyond `rcv_nxt`.
     pub out_of_order: Ranges,
     /// First byte of the latest segment that came out of order: its range is reported first (RFC 2018 4).
@@ -51,6 +53,7 @@ impl Default for Loss {
             sacked: Ranges::default(),
             recover: 0,
             high_rxt: 0,
+            head_mark: 0,
             out_of_order: Ranges::default(),
             latest: 0,
             chunks_first: NONE,
@@ -79,6 +82,23 @@ impl Loss {
             (n + 1, sum + b.wrapping_sub(*a))
         });
         ranges >= threshold || bytes > (threshold - 1) * mss
+    }
+
+    /// The oldest byte that is not acknowledged is lost.
+    pub fn head_is_lost(&self, flow: &Flow, threshold: u32) -> bool {
+        !self.sacked.is_empty() && self.is_lost(flow.snd_una, u32::from(flow.mss), threshold)
+    }
+
+    /// The oldest hole was sent again, and what was sent after that arrives without it: it was lost once more. RFC 6675
+    /// leaves this to the timeout; the idea is that of RFC 8985 (RACK), with the order of sending in place of times.
+    pub fn head_is_lost_again(&self, flow: &Flow, threshold: u32) -> bool {
+        let was_sent_again = before(flow.snd_una, self.high_rxt);
+        let later_bytes = self
+            .sacked
+            .all()
+            .iter()
+            .map(|(a, b)| distance(later(*a, self.head_mark), *b));
+        was_sent_again && later_bytes.sum::<u32>() > (threshold - 1) * u32::from(flow.mss)
     }
 
     /// One after the highest number that is lost: everything not sacked below it is lost as well.

@@ -34,6 +34,7 @@ impl Ranges {
     }
 
     /// Numbers in all ranges.
+    #[cfg(test)]
     pub fn total(&self) -> u32 {
         self.all().iter().map(|(a, b)| b.wrapping_sub(*a)).sum()
     }
@@ -93,11 +94,6 @@ impl Ranges {
     /// The first range that begins after `seq`.
     pub fn after(&self, seq: u32) -> Option<Edges> {
         self.all().iter().copied().find(|(a, _)| before(seq, *a))
-    }
-
-    /// End of the highest range.
-    pub fn highest(&self) -> Option<u32> {
-        self.all().last().map(|(_, b)| *b)
     }
 }
 
