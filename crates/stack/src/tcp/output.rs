@@ -451,7 +451,7 @@ impl Stack {
         }
         // The first hole goes whatever the window says (RFC 6675 5 step 4.3).
         let is_first = loss.high_rxt == flow.snd_una;
-        let hole = if has_sack && !(is_first && loss.sacked.is_empty()) {
+        let hole = if has_sack {
             loss.next_hole(flow, threshold)
         } else {
             is_first.then_some(super::loss::Hole {

@@ -19,16 +19,16 @@ pub fn tick(now_ns: u64) -> u32 {
     (now_ns >> TICK_SHIFT) as u32
 }
 
-/// Ticks of a span, at least one.
+/// Ticks after which a span that begins within the present tick is surely over: a timer may be late, never early.
 #[inline]
 pub fn ticks_of_ms(ms: u32) -> u32 {
     ticks_of_us(ms.saturating_mul(1_000))
 }
 
-/// Ticks of a span, at least one.
+/// As [`ticks_of_ms`].
 #[inline]
 pub fn ticks_of_us(us: u32) -> u32 {
-    ((u64::from(us) * 1_000).div_ceil(1 << TICK_SHIFT)).max(1) as u32
+    (u64::from(us) * 1_000).div_ceil(1 << TICK_SHIFT) as u32 + 1
 }
 
 /// The wheel.

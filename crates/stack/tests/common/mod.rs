@@ -1,6 +1,8 @@
 //! What the tests of the stack share: a device that is two lists of frames, and a program whose bytes are known.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod script;
+
 use stack::device::{Capabilities, Device, DeviceCounters};
 use stack::frame::{Frame, TxMeta};
 use stack::tcp::{App, Ended, Event, FlowId, Stack};
