@@ -601,13 +601,21 @@ impl Stack {
 
     // ---- ICMP ----
 
-    /// A router says that a packet of ours was too big: `quoted` is the beginning of that packet from its IP header on,
-    /// `mtu` what fits (RFC 1191, RFC 8201). Believed only for a number that is under way (RFC 5927).
-    pub fn too_big(&mut self, now_ns: u64, quoted: &[u8], mtu: u16) {
+    /// A router says that a packet of ours from `local` to `remote` was too big: it began at `seq`, and `mtu` fits (RFC 1191,
+    /// RFC 8201). Believed only for a number that is under way (RFC 5927).
+    pub fn too_big(
+        &mut self,
+        now_ns: u64,
+        local: SocketAddr,
+        remote: SocketAddr,
+        seq: u32,
+        mtu: u16,
+    ) {
         self.now_ns = self.now_ns.max(now_ns);
-        let Some((id, is_v4)) = self.quoted_flow(quoted) else {
+        let Some(id) = self.under_way(local, remote, seq) else {
             return;
         };
+        let is_v4 = local.is_ipv4();
         // Nothing smaller is taken from anybody (RFC 791: 68; RFC 8200: 1280; kernels take no less than 552 for IPv4).
         let mtu = mtu.max(if is_v4 { 552 } else { 1_280 });
         let remote = &mut self.addresses.remotes[self.flows[id].remote];
@@ -627,43 +635,28 @@ impl Stack {
 
     /// An ICMP error says that a packet of ours did not arrive: a connection that is being opened ends, another goes on
     /// (RFC 1122 4.2.3.9, RFC 5927).
-    pub fn unreachable<A: App>(&mut self, now_ns: u64, quoted: &[u8], app: &mut A) {
+    pub fn unreachable<A: App>(
+        &mut self,
+        now_ns: u64,
+        local: SocketAddr,
+        remote: SocketAddr,
+        seq: u32,
+        app: &mut A,
+    ) {
         self.now_ns = self.now_ns.max(now_ns);
-        if let Some((id, _)) = self.quoted_flow(quoted)
+        if let Some(id) = self.under_way(local, remote, seq)
             && self.flows[id].state == State::SynSent
         {
             self.end(id, Ended::Unreachable, app);
         }
     }
 
-    /// The flow of a packet of ours whose number is under way.
-    fn quoted_flow(&self, quoted: &[u8]) -> Option<(u32, bool)> {
-        let (at, local, remote): (usize, IpAddr, IpAddr) = match quoted.first()? >> 4 {
-            4 => {
-                let header = ipv4::read(quoted).filter(|h| h.protocol == tcp::PROTOCOL)?;
-                (
-                    header.header_bytes,
-                    header.source.into(),
-                    header.destination.into(),
-                )
-            }
-            _ => {
-                let header = ipv6::read(quoted).filter(|h| h.protocol == tcp::PROTOCOL)?;
-                (
-                    header.header_bytes,
-                    header.source.into(),
-                    header.destination.into(),
-                )
-            }
-        };
-        let words: &[u8; 8] = quoted.get(at..)?.first_chunk()?;
-        let port = u16::from_be_bytes([words[0], words[1]]);
-        let to = u16::from_be_bytes([words[2], words[3]]);
-        let seq = u32::from_be_bytes([words[4], words[5], words[6], words[7]]);
-        let id = self.find(self.hash(local, port, remote, to), local, port, remote, to)?;
+    /// The flow of a packet of ours, when its number is under way.
+    fn under_way(&self, local: SocketAddr, remote: SocketAddr, seq: u32) -> Option<u32> {
+        let hash = self.hash(local.ip(), local.port(), remote.ip(), remote.port());
+        let id = self.find(hash, local.ip(), local.port(), remote.ip(), remote.port())?;
         let flow = &self.flows[id];
-        let under_way = !before(seq, flow.snd_una) && before(seq, flow.snd_max);
-        under_way.then_some((id, local.is_ipv4()))
+        (!before(seq, flow.snd_una) && before(seq, flow.snd_max)).then_some(id)
     }
 }
 

@@ -353,40 +353,24 @@ impl Stage {
             "new" => self.iss = None,
             "too_big" => self.too_big(rest.parse().unwrap()),
             "unreachable" => {
-                let quoted = self.quoted(0);
-                self.stack.unreachable(self.now, &quoted, &mut self.program);
+                let (local, remote) = self.ends();
+                let seq = self.iss.unwrap_or(0);
+                self.stack
+                    .unreachable(self.now, local, remote, seq, &mut self.program);
             }
             other => panic!("{place}: no command {other}"),
         }
     }
 
-    /// What a router would quote of a packet of ours that begins at this number.
-    fn quoted(&self, seq: u32) -> Vec<u8> {
-        let segment = Segment {
-            source_port: self.our_port,
-            destination_port: self.peer_port,
-            seq: self.iss.unwrap_or(0).wrapping_add(seq),
-            ..Segment::default()
-        };
-        let mut bytes = vec![0; 28];
-        let mut header = [0; 20];
-        write(&mut header, &segment);
-        ipv4::write(
-            bytes.first_chunk_mut().unwrap(),
-            OURS,
-            PEERS,
-            tcp::PROTOCOL,
-            0,
-            60,
-            1_480,
-        );
-        bytes[20..].copy_from_slice(&header[..8]);
-        bytes
+    fn too_big(&mut self, mtu: u16) {
+        let (local, remote) = self.ends();
+        let seq = self.iss.unwrap_or(0).wrapping_add(1);
+        self.stack.too_big(self.now, local, remote, seq, mtu);
     }
 
-    fn too_big(&mut self, mtu: u16) {
-        let quoted = self.quoted(1);
-        self.stack.too_big(self.now, &quoted, mtu);
+    fn ends(&self) -> (SocketAddr, SocketAddr) {
+        let remote = SocketAddr::from((PEERS, self.peer_port));
+        (SocketAddr::from((OURS, self.our_port)), remote)
     }
 }
 
