@@ -106,7 +106,7 @@ pub trait App {
 /// Why a connection could not be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// [`Settings::flows_max`] flows exist.
+    /// [`Settings::flows_max`] flows exist, and hardly one is in TIME-WAIT.
     #[error("all flows are taken")]
     NoFlow,
     /// No port of this source is free for this target.
@@ -157,6 +157,8 @@ pub struct Stack {
     next_ports: Vec<u16>,
     listening: Vec<u16>,
     half_open: u32,
+    /// Where the search for a flow in TIME-WAIT goes on.
+    next_recycled: u32,
     challenges: Challenges,
     line: VecDeque<u32>,
     strays: VecDeque<StraySegment>,
@@ -203,6 +205,7 @@ impl Stack {
             addresses: Addresses::new(locals, flows_max.saturating_add(1_025)),
             listening: Vec::new(),
             half_open: 0,
+            next_recycled: 0,
             challenges: Challenges::default(),
             line: VecDeque::with_capacity(flows_max as usize),
             strays: VecDeque::with_capacity(STRAYS_MAX),
@@ -396,6 +399,11 @@ impl Stack {
         std::mem::take(&mut self.unresolved)
     }
 
+    /// Puts an address back among those of [`Stack::take_unresolved`]: it is being asked for.
+    pub fn still_unresolved(&mut self, ip: IpAddr) {
+        self.unresolved.push(ip);
+    }
+
     /// Says where frames to a peer go; what waited for it is sent by the next [`Stack::poll`].
     pub fn set_link_address(&mut self, ip: IpAddr, mac: [u8; 6]) {
         let Some(index) = self.addresses.remote(&ip) else {
@@ -575,7 +583,11 @@ impl Stack {
             self.counters[CLIENT].err_flow_overflow += 1;
             return None;
         };
-        let Some(id) = self.flows.take() else {
+        let taken = self.flows.take().or_else(|| {
+            self.recycle();
+            self.flows.take()
+        });
+        let Some(id) = taken else {
             self.addresses.leave_remote(remote);
             self.counters[CLIENT].err_flow_overflow += 1;
             return None;
@@ -590,6 +602,19 @@ impl Stack {
         flow.ssthresh = u32::MAX;
         self.table.insert(hash, id);
         Some(id)
+    }
+
+    /// When all flows are taken, one in TIME-WAIT gives way, if there is one among the next few.
+    fn recycle(&mut self) {
+        const LOOKED_AT: u32 = 4_096;
+        let high = self.flows.high();
+        for _ in 0..high.min(LOOKED_AT) {
+            let id = self.next_recycled % high;
+            self.next_recycled = id + 1;
+            if self.flows[id].state == State::TimeWait {
+                return self.release(id);
+            }
+        }
     }
 
     /// Takes a flow away, with all that was held for it.
