@@ -1,6 +1,10 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
+mod tap;
+
+pub use tap::Tap;
+
 use crate::frame::{Frame, TxMeta};
 use std::io;
 
