@@ -42,6 +42,9 @@ pub struct DeviceCounters {
     pub syscalls: u64,
 }
 
+/// Writes a frame into the room that it is lent: its length and what is left to do, or `None` to send nothing.
+pub type Fill<'a> = dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)> + 'a;
+
 /// A carrier of Ethernet frames. No call blocks but [`Device::wait`].
 pub trait Device {
     /// What it can do.
@@ -60,11 +63,7 @@ pub trait Device {
     /// # Errors
     ///
     /// The device has gone.
-    fn transmit(
-        &mut self,
-        len_max: usize,
-        fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
-    ) -> io::Result<bool>;
+    fn transmit(&mut self, len_max: usize, fill: &mut Fill<'_>) -> io::Result<bool>;
 
     /// Sends on what [`Device::transmit`] has gathered.
     ///
