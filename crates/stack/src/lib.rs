@@ -9,5 +9,6 @@ pub mod address;
 pub mod device;
 pub mod error;
 pub mod frame;
+pub mod link;
 pub mod random;
 pub mod wire;
