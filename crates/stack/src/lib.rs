@@ -11,4 +11,5 @@ pub mod error;
 pub mod frame;
 pub mod link;
 pub mod random;
+pub mod tcp;
 pub mod wire;

@@ -82,3 +82,33 @@ pub trait Device {
     /// What it counted.
     fn counters(&self) -> DeviceCounters;
 }
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> &Capabilities {
+        (**self).capabilities()
+    }
+
+    fn receive(&mut self, budget: usize, sink: &mut dyn FnMut(Frame<'_>)) -> io::Result<usize> {
+        (**self).receive(budget, sink)
+    }
+
+    fn transmit(
+        &mut self,
+        len_max: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
+    ) -> io::Result<bool> {
+        (**self).transmit(len_max, fill)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        (**self).wait(timeout_ns)
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        (**self).counters()
+    }
+}
