@@ -1,6 +1,9 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
+pub mod interface;
+pub mod tap;
+
 use crate::frame::{Frame, TxMeta};
 use std::io;
 
@@ -42,9 +45,6 @@ pub struct DeviceCounters {
     pub syscalls: u64,
 }
 
-/// Writes a frame into the room that it is lent: its length and what is left to do, or `None` to send nothing.
-pub type Fill<'a> = dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)> + 'a;
-
 /// A carrier of Ethernet frames. No call blocks but [`Device::wait`].
 pub trait Device {
     /// What it can do.
@@ -63,7 +63,15 @@ pub trait Device {
     /// # Errors
     ///
     /// The device has gone.
-    fn transmit(&mut self, len_max: usize, fill: &mut Fill<'_>) -> io::Result<bool>;
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would need a second lifetime at every use"
+    )]
+    fn transmit(
+        &mut self,
+        len_max: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
+    ) -> io::Result<bool>;
 
     /// Sends on what [`Device::transmit`] has gathered.
     ///

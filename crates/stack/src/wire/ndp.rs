@@ -3,9 +3,9 @@
 //! A message is read from what follows the IPv6 header and written whole, with that header: its checksum covers the
 //! addresses there, and a receiver must not take one whose hop limit is not 255 (it has crossed a router).
 
+use super::checksum::pseudo_v6;
 use super::ethernet::MacAddress;
 use super::ipv6;
-use super::checksum::pseudo_v6;
 use std::net::Ipv6Addr;
 
 /// Protocol number of ICMPv6.
