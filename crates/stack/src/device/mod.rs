@@ -1,9 +1,8 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
-mod tap;
-
-pub use tap::Tap;
+pub mod interface;
+pub mod tap;
 
 use crate::frame::{Frame, TxMeta};
 use std::io;
@@ -64,6 +63,10 @@ pub trait Device {
     /// # Errors
     ///
     /// The device has gone.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would need a second lifetime at every use"
+    )]
     fn transmit(
         &mut self,
         len_max: usize,

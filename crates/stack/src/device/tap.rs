@@ -1,88 +1,213 @@
-//! A TAP interface with `vnet_hdr`: the kernel on this host is the peer, segmentation and checksums are left undone
-//! both ways (`Documentation/networking/tuntap.rst`, virtio 1.2 5.1.6).
+//! A TAP interface: the other end of its wire is this host's kernel.
 //!
-//! One system call a frame; a frame is up to 64 KiB of payload. The surprise: an interface that does not exist would be
-//! made by the kernel without a word, so whoever opens one asks first.
+//! With `vnet_hdr` a frame carries what is left to do, both ways: one system call moves up to 64 KiB of payload with one TCP
+//! header, and checksums are never made. That is the fastest way to a server on the same host. The interface is made
+//! by opening it and goes with the process, or belongs to somebody who made it persistent; then it stays.
 
+use super::interface::{Interface, checked, request, wait_readable};
 use super::{Capabilities, Device, DeviceCounters};
-use crate::frame::{Checksum, Frame, RxMeta, TxMeta};
+use crate::error::Error;
+use crate::frame::{Checksum, Frame, PartialChecksum, RxMeta, TxMeta};
+use crate::wire::ethernet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::OpenOptionsExt as _;
 
-const HEADER_BYTES: usize = 10;
-const FRAME_BYTES: usize = 65_550;
+const DEVICE: &str = "/dev/net/tun";
+
+/// Bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6), which stands before every frame.
+const VNET_BYTES: usize = 10;
+/// The largest IP packet and its link header.
+const FRAME_BYTES: usize = ethernet::HEADER_BYTES + 65_535;
+
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
-const IFF_TAP: i16 = 0x0002;
-const IFF_NO_PI: i16 = 0x1000;
-const IFF_VNET_HDR: i16 = 0x4000;
-const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
-const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
-const TUN_F_CSUM: libc::c_ulong = 1;
-const TUN_F_TSO4: libc::c_ulong = 2;
-const TUN_F_TSO6: libc::c_ulong = 4;
+/// Beside the kind: the first segment has CWR, the others not.
+const GSO_ECN: u8 = 0x80;
 
-/// The device.
+/// Which interface, and how it is set when it is opened.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name; it is made when it is not there.
+    pub name: String,
+    /// MTU to set, or the one that it has.
+    pub mtu_bytes: Option<u32>,
+    /// Super-segments and unfinished checksums, both ways. Without, each frame is a packet as on a wire.
+    pub is_offloaded: bool,
+}
+
+/// A TAP interface.
+#[derive(Debug)]
 pub struct Tap {
     file: File,
     capabilities: Capabilities,
     counters: DeviceCounters,
-    rx: Box<[u8]>,
-    tx: Box<[u8]>,
+    received: Box<[u8]>,
+    /// Room for the frame that is being written.
+    room: Box<[u8]>,
 }
 
 impl Tap {
-    /// Attaches to an interface.
+    /// Makes the interface or attaches to it, and switches it on.
     ///
     /// # Errors
-    /// The system's.
-    pub fn open(interface: &str, mac: [u8; 6], mtu_bytes: u16) -> io::Result<Self> {
+    /// [`Error::NotPermitted`], [`Error::Busy`], [`Error::Unsupported`] without the driver or for another kind of
+    /// interface, [`Error::Device`].
+    pub fn open(settings: &Settings) -> Result<Self, Error> {
+        let name = &settings.name;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")?;
-        // SAFETY: all bytes zero is a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(15)) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
-        // SAFETY: the kernel reads and writes one `ifreq`, which lives through the call.
-        let done = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &mut request) };
-        if done < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the argument is a number.
-        let done = unsafe {
-            libc::ioctl(
-                file.as_raw_fd(),
-                TUNSETOFFLOAD,
-                TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6,
-            )
+            .open(DEVICE)
+            .map_err(|e| not_opened(name, e))?;
+        attach(&file, name).map_err(|e| not_attached(name, e))?;
+        let failed = |doing| move |cause| Error::device(doing, name, cause);
+        set_headers(&file).map_err(failed("setting the header of"))?;
+        let offloads = if settings.is_offloaded {
+            libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+        } else {
+            0
         };
-        if done < 0 {
-            return Err(io::Error::last_os_error());
+        // SAFETY: the call takes integers only.
+        checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) })
+            .map_err(failed("setting the offloads of"))?;
+        let interface = Interface::named(name)?;
+        if let Some(bytes) = settings.mtu_bytes {
+            interface
+                .set_mtu(bytes)
+                .map_err(failed("setting the MTU of"))?;
         }
-        Ok(Tap {
-            file,
-            capabilities: Capabilities {
-                name: "tap".to_owned(),
-                mac,
-                mtu_bytes,
-                frame_max_bytes: 65_535,
-                segments: true,
-                checksums: true,
+        interface.set_up().map_err(failed("switching on"))?;
+        let mtu = interface
+            .mtu_bytes()
+            .map_err(failed("reading the MTU of"))?;
+        let kernels = interface.mac().map_err(failed("reading the address of"))?;
+        let mtu_bytes = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let capabilities = Capabilities {
+            name: if settings.is_offloaded {
+                "tap (segments)"
+            } else {
+                "tap"
+            }
+            .to_owned(),
+            mac: other_end(kernels),
+            mtu_bytes,
+            frame_max_bytes: if settings.is_offloaded {
+                FRAME_BYTES as u32
+            } else {
+                u32::from(mtu_bytes) + ethernet::HEADER_BYTES as u32
             },
+            segments: settings.is_offloaded,
+            checksums: settings.is_offloaded,
+        };
+        let room = || vec![0; VNET_BYTES + FRAME_BYTES].into_boxed_slice();
+        Ok(Self {
+            file,
+            capabilities,
             counters: DeviceCounters::default(),
-            rx: vec![0; HEADER_BYTES + FRAME_BYTES].into_boxed_slice(),
-            tx: vec![0; HEADER_BYTES + FRAME_BYTES].into_boxed_slice(),
+            received: room(),
+            room: room(),
         })
     }
+}
+
+/// A link address that differs from the kernel's on the same wire, and is the same each time.
+fn other_end(mut kernels: ethernet::MacAddress) -> ethernet::MacAddress {
+    kernels[0] = (kernels[0] | 2) & !1;
+    kernels[5] ^= 1;
+    kernels
+}
+
+fn attach(file: &File, name: &str) -> io::Result<()> {
+    let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: the request is an `ifreq`, which outlives the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
+    Ok(())
+}
+
+fn set_headers(file: &File) -> io::Result<()> {
+    let len = VNET_BYTES as libc::c_int;
+    // SAFETY: the request reads an int, which outlives the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &len) })?;
+    let little_endian: libc::c_int = 1;
+    // SAFETY: as above.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &little_endian) })?;
+    Ok(())
+}
+
+fn not_opened(name: &str, cause: io::Error) -> Error {
+    match cause.kind() {
+        io::ErrorKind::NotFound => Error::Unsupported {
+            device: "tap",
+            interface: name.to_owned(),
+            cause: format!("there is no {DEVICE}"),
+            remedy: "load the module tun, or give the container that device".to_owned(),
+        },
+        _ => Error::privileged("opening the TAP interface", name, "CAP_NET_ADMIN", cause),
+    }
+}
+
+fn not_attached(name: &str, cause: io::Error) -> Error {
+    match (cause.raw_os_error(), cause.kind()) {
+        (Some(libc::EBUSY), _) => Error::Busy {
+            interface: name.to_owned(),
+            cause: "another program is attached to it".to_owned(),
+            remedy: "end that program, or name another interface".to_owned(),
+        },
+        (Some(libc::EINVAL), _) => Error::Unsupported {
+            device: "tap",
+            interface: name.to_owned(),
+            cause: "there is an interface of that name that is no TAP of one queue".to_owned(),
+            remedy: "name another one; it is made when it is not there".to_owned(),
+        },
+        (None, io::ErrorKind::InvalidInput) => Error::Unsupported {
+            device: "tap",
+            interface: name.to_owned(),
+            cause: "the name of an interface has 1 to 15 characters".to_owned(),
+            remedy: "shorten it".to_owned(),
+        },
+        _ => Error::privileged("making the TAP interface", name, "CAP_NET_ADMIN", cause),
+    }
+}
+
+/// What the header before a received frame says.
+fn rx_meta(header: &[u8; VNET_BYTES]) -> RxMeta {
+    let is_segmented = matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6);
+    RxMeta {
+        checksum: match header[0] {
+            flags if flags & NEEDS_CSUM != 0 => Checksum::Partial,
+            flags if flags & DATA_VALID != 0 => Checksum::Valid,
+            _ => Checksum::Unknown,
+        },
+        segment_bytes: if is_segmented {
+            u16::from_le_bytes([header[4], header[5]])
+        } else {
+            0
+        },
+        at_ns: 0,
+    }
+}
+
+/// The header before a frame that is sent.
+fn vnet_header(meta: &TxMeta) -> [u8; VNET_BYTES] {
+    let mut header = [0; VNET_BYTES];
+    if meta.segment_bytes > 0 {
+        header[1] = if meta.is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        header[2..4].copy_from_slice(&meta.header_bytes.to_le_bytes());
+        header[4..6].copy_from_slice(&meta.segment_bytes.to_le_bytes());
+    }
+    if let Some(PartialChecksum { start, offset }) = meta.checksum {
+        header[0] = NEEDS_CSUM;
+        header[6..8].copy_from_slice(&start.to_le_bytes());
+        header[8..].copy_from_slice(&offset.to_le_bytes());
+    }
+    header
 }
 
 impl Device for Tap {
@@ -93,33 +218,21 @@ impl Device for Tap {
     fn receive(&mut self, budget: usize, sink: &mut dyn FnMut(Frame<'_>)) -> io::Result<usize> {
         for done in 0..budget {
             self.counters.syscalls += 1;
-            let len = match self.file.read(&mut self.rx) {
-                Ok(len) if len > HEADER_BYTES => len,
-                Ok(_) => return Ok(done),
+            let len = match self.file.read(&mut self.received) {
+                Ok(len) => len,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(done),
                 Err(e) => return Err(e),
             };
-            let (header, frame) = self.rx[..len].split_at(HEADER_BYTES);
-            let checksum = match header[0] {
-                flags if flags & NEEDS_CSUM != 0 => Checksum::Partial,
-                flags if flags & DATA_VALID != 0 => Checksum::Valid,
-                _ => Checksum::Unknown,
-            };
-            let segment_bytes = if header[1] == 0 {
-                0
-            } else {
-                u16::from_ne_bytes([header[4], header[5]])
+            let read = &self.received[..len];
+            let Some((header, head)) = read.split_first_chunk::<VNET_BYTES>() else {
+                continue;
             };
             self.counters.rx_frames += 1;
-            self.counters.rx_bytes += frame.len() as u64;
+            self.counters.rx_bytes += head.len() as u64;
             sink(Frame {
-                head: frame,
+                head,
                 rest: &[],
-                meta: RxMeta {
-                    checksum,
-                    segment_bytes,
-                    at_ns: 0,
-                },
+                meta: rx_meta(header),
             });
         }
         Ok(budget)
@@ -130,63 +243,82 @@ impl Device for Tap {
         len_max: usize,
         fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
     ) -> io::Result<bool> {
-        let (header, frame) = self.tx.split_at_mut(HEADER_BYTES);
-        let Some((len, meta)) = fill(&mut frame[..len_max]) else {
+        let room = &mut self.room[VNET_BYTES..];
+        let len_max = len_max.min(room.len());
+        let Some((len, meta)) = fill(&mut room[..len_max]) else {
             return Ok(true);
         };
-        header.fill(0);
-        if let Some(partial) = meta.checksum {
-            header[0] = NEEDS_CSUM;
-            header[6..8].copy_from_slice(&partial.start.to_ne_bytes());
-            header[8..10].copy_from_slice(&partial.offset.to_ne_bytes());
-        }
-        if meta.segment_bytes > 0 {
-            header[1] = if meta.is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
-            header[2..4].copy_from_slice(&meta.header_bytes.to_ne_bytes());
-            header[4..6].copy_from_slice(&meta.segment_bytes.to_ne_bytes());
-        }
+        self.room[..VNET_BYTES].copy_from_slice(&vnet_header(&meta));
         self.counters.syscalls += 1;
-        match self.file.write(&self.tx[..HEADER_BYTES + len]) {
+        match self.file.write(&self.room[..VNET_BYTES + len]) {
             Ok(_) => {
                 self.counters.tx_frames += 1;
                 self.counters.tx_bytes += len as u64;
-                Ok(true)
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                self.counters.tx_full += 1;
-                Ok(false)
+            // The kernel takes a frame or drops it; `fill` has been called, so it is lost as on a wire.
+            Err(e)
+                if matches!(
+                    e.raw_os_error(),
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINVAL | libc::ENOMEM)
+                ) =>
+            {
+                self.counters.tx_dropped += 1;
             }
-            Err(e) => Err(e),
+            Err(e) => return Err(e),
         }
+        Ok(true)
     }
 
+    /// Every frame has left already.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         self.counters.syscalls += 1;
-        let mut fd = libc::pollfd {
-            fd: self.file.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let time = libc::timespec {
-            tv_sec: (timeout_ns / 1_000_000_000) as i64,
-            tv_nsec: (timeout_ns % 1_000_000_000) as i64,
-        };
-        // SAFETY: one descriptor and one time, both of which live through the call; no signal mask.
-        let done = unsafe { libc::ppoll(&mut fd, 1, &time, std::ptr::null()) };
-        match done {
-            -1 => match io::Error::last_os_error() {
-                e if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-                e => Err(e),
-            },
-            _ => Ok(()),
-        }
+        wait_readable(&self.file, timeout_ns)
     }
 
     fn counters(&self) -> DeviceCounters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_those_of_virtio() {
+        let meta = TxMeta {
+            checksum: Some(PartialChecksum {
+                start: 34,
+                offset: 16,
+            }),
+            segment_bytes: 1448,
+            header_bytes: 66,
+            is_ipv6: false,
+        };
+        let header = vnet_header(&meta);
+        assert_eq!(header, [1, 1, 66, 0, 0xa8, 0x05, 34, 0, 16, 0]);
+        let read = rx_meta(&header);
+        assert_eq!(
+            (read.checksum, read.segment_bytes),
+            (Checksum::Partial, 1448)
+        );
+        assert_eq!(vnet_header(&TxMeta::default()), [0; 10]);
+        assert_eq!(rx_meta(&[0; 10]), RxMeta::PLAIN);
+        let valid = rx_meta(&[2, 0x84, 0, 0, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(
+            (valid.checksum, valid.segment_bytes),
+            (Checksum::Valid, 257)
+        );
+    }
+
+    #[test]
+    fn the_other_end_has_another_address_of_one_station() {
+        let ours = other_end([0xaa, 1, 2, 3, 4, 5]);
+        assert_eq!(ours, [0xaa, 1, 2, 3, 4, 4]);
+        assert!(!ethernet::is_group(ours));
     }
 }

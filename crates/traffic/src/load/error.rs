@@ -188,14 +188,6 @@ pub enum LoadError {
         /// The interfaces that there are.
         known: Vec<String>,
     },
-    /// The interface does not exist.
-    #[error("attaching to the interface `{interface}`: there is none of this name")]
-    UnknownInterface {
-        /// As typed.
-        interface: String,
-        /// Those that there are.
-        known: Vec<String>,
-    },
     /// A stack in user space without addresses of its own.
     #[error("choosing the transport `{transport}`: it needs addresses of its own to connect from")]
     NoSource {
@@ -204,11 +196,6 @@ pub enum LoadError {
         /// A network of the interface; empty when it has none.
         network: String,
     },
-    /// An address that the kernel's own stack would answer for.
-    #[error(
-        "connecting from {address}: this host owns the address, and its kernel would reset the connections"
-    )]
-    SourceIsHosts { address: IpAddr },
     /// More threads than the device has queues.
     #[error("starting {threads} load threads: the transport `{transport}` has one queue")]
     OneQueue {
@@ -222,31 +209,12 @@ pub enum LoadError {
         /// Its name.
         transport: &'static str,
     },
-    /// The server is not on the interface's network.
-    #[error("sending to {server}: it is outside the networks of {interface} ({networks})")]
-    OutsideNetwork {
-        server: SocketAddr,
-        interface: String,
-        /// Its networks; `none` when it has no address.
-        networks: String,
-    },
-    /// A stack in user space and IPv6.
-    #[error(
-        "choosing the transport `{transport}` for {server}: it finds neighbours by ARP only, which is IPv4"
-    )]
-    NoIpv6 {
+    /// The stack's addresses, link or device refuse.
+    #[error("choosing the transport `{transport}`: {cause}")]
+    Stack {
         /// Its name.
         transport: &'static str,
-        server: SocketAddr,
-    },
-    /// The device cannot be opened.
-    #[error("opening the {transport} device `{interface}`: {cause}")]
-    Device {
-        /// Name of the transport.
-        transport: &'static str,
-        interface: String,
-        /// What the system says.
-        cause: io::Error,
+        cause: stack::error::Error,
     },
     /// The system refuses a thread or an epoll instance.
     #[error("starting the load: {what}: {cause}")]
@@ -261,33 +229,6 @@ pub enum LoadError {
 fn list(cpus: &[u32]) -> String {
     let names: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     names.join(", ")
-}
-
-fn unknown_interface(interface: &str, known: &[String]) -> String {
-    let near = known
-        .iter()
-        .max_by(|a, b| strsim::jaro(a, interface).total_cmp(&strsim::jaro(b, interface)));
-    match near.filter(|name| strsim::jaro(name, interface) > 0.7) {
-        Some(name) => format!("did you mean --interface {name}?"),
-        None => format!(
-            "there are: {}; a TAP is made with: ip tuntap add dev {interface} mode tap",
-            known.join(", ")
-        ),
-    }
-}
-
-fn device_remedy(interface: &str, cause: &io::Error) -> String {
-    match cause.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
-            "run as root or with CAP_NET_ADMIN, or give the TAP to this user: ip tuntap add ... user NAME".to_owned()
-        }
-        Some(libc::EBUSY) => format!("another process is attached to {interface}: end it"),
-        Some(libc::ENOENT | libc::ENODEV) => "load the kernel's module: modprobe tun".to_owned(),
-        Some(libc::EINVAL) => format!(
-            "{interface} is no TAP of one queue: make one with ip tuntap add dev NAME mode tap"
-        ),
-        _ => format!("check {interface} with ip -d link show"),
-    }
 }
 
 fn because(complaints: &[String]) -> String {
@@ -324,27 +265,13 @@ impl LoadError {
             LoadError::NoInterface { known, .. } => {
                 format!("name it with --interface; there are: {}", known.join(", "))
             }
-            LoadError::UnknownInterface { interface, known } => unknown_interface(interface, known),
             LoadError::NoSource { network, .. } => match network.as_str() {
                 "" => "name free addresses of the interface's network with --source".to_owned(),
                 network => format!("name free addresses of {network} with --source"),
             },
-            LoadError::SourceIsHosts { .. } => {
-                "use addresses of the interface's network that no host has".to_owned()
-            }
             LoadError::OneQueue { .. } => "use -t 1".to_owned(),
             LoadError::NoDevice { .. } => "use --transport kernel or --transport tap".to_owned(),
-            LoadError::OutsideNetwork {
-                interface,
-                networks,
-                ..
-            } => format!(
-                "load a server in {networks}, or give {interface} an address in the server's network (ip addr add)"
-            ),
-            LoadError::NoIpv6 { .. } => "use an IPv4 address of the server".to_owned(),
-            LoadError::Device {
-                interface, cause, ..
-            } => device_remedy(interface, cause),
+            LoadError::Stack { cause, .. } => cause.remedy(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"

@@ -189,11 +189,8 @@ impl Load {
         let shared = Arc::clone(shared);
         if let Some(setup) = &self.user_space {
             let device = user_space::open_device(&self.spec)?;
-            let transport =
-                UserSpace::new(slots, device, setup, open_count).ok_or(LoadError::NoIpv6 {
-                    transport: self.spec.transport.name(),
-                    server: self.endpoint.server,
-                })?;
+            let transport = UserSpace::new(slots, device, setup, open_count)
+                .map_err(|cause| user_space::refused(&self.spec, cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);
         }
         let transport =

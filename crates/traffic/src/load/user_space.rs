@@ -4,11 +4,15 @@
 //! In the flow: called by [`super::Load`], which starts the one loop over it like over sockets.
 
 use super::LoadError;
-use crate::sys::{self, RawAddress};
 use crate::transport::Setup;
-use linux::routes::{self, Attached};
+use linux::routes;
 use record::{Carrier, LoadSpec};
-use stack::device::{Device, Tap};
+use stack::address::{AddressRange, Network};
+use stack::device::Device;
+use stack::device::interface::{Interface, refuse_host_addresses};
+use stack::device::tap::{self, Tap};
+use stack::error::Error;
+use stack::link::{self, Link};
 use stack::tcp::Settings;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -16,28 +20,12 @@ use std::path::Path;
 /// The device of a load thread.
 pub(super) type AnyDevice = Box<dyn Device + Send>;
 
-fn shown(network: &Attached) -> String {
-    format!("{}/{}", network.address, network.prefix_bits)
-}
-
-fn contains(network: &Attached, ip: IpAddr) -> bool {
-    let prefix = |bits: u128, width: u32| {
-        bits.checked_shr(width - u32::from(network.prefix_bits))
-            .unwrap_or(0)
-    };
-    match (network.address, ip) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => {
-            prefix(u128::from(a.to_bits()), 32) == prefix(u128::from(b.to_bits()), 32)
-        }
-        (IpAddr::V6(a), IpAddr::V6(b)) => prefix(a.to_bits(), 128) == prefix(b.to_bits(), 128),
-        _ => false,
+/// What the stack's link or device refuses.
+pub(super) fn refused(spec: &LoadSpec, cause: Error) -> LoadError {
+    LoadError::Stack {
+        transport: spec.transport.name(),
+        cause,
     }
-}
-
-/// A locally administered address. The last bytes are this process' own, so that two loads on one network differ.
-fn own_mac() -> [u8; 6] {
-    let [a, b, c, d] = std::process::id().to_be_bytes();
-    [0x02, 0x70, a, b, c, d]
 }
 
 /// One thread, since each needs a queue of its own.
@@ -60,41 +48,50 @@ pub(super) fn prepare(
 ) -> Result<Setup, LoadError> {
     /// Several TLS records, so that a handshake does not stand still.
     const TLS_BYTES: usize = 16 * 1024;
-    let proc_root = Path::new("/proc");
-    let (transport, known) = (spec.transport.name(), routes::interfaces(proc_root));
+    let (proc_root, transport) = (Path::new("/proc"), spec.transport.name());
+    if !matches!(spec.transport, Carrier::Tap) {
+        return Err(LoadError::NoDevice { transport });
+    }
     let Some(interface) = spec.interface.clone() else {
+        let known = routes::interfaces(proc_root);
         return Err(LoadError::NoInterface { transport, known });
     };
-    if !known.contains(&interface) {
-        return Err(LoadError::UnknownInterface { interface, known });
-    }
-    let networks = routes::attached(proc_root, &interface);
+    // A TAP that does not exist would be made, with no address for the server to be at.
+    Interface::named(&interface).map_err(|cause| refused(spec, cause))?;
+    let networks: Vec<Network> = routes::attached(proc_root, &interface)
+        .into_iter()
+        .filter_map(|it| Network::new(it.address, it.prefix_bits))
+        .collect();
     if spec.source.is_empty() {
-        let network = networks.first().map(shown).unwrap_or_default();
+        let network = networks.first().map(ToString::to_string);
+        let network = network.unwrap_or_default();
         return Err(LoadError::NoSource { transport, network });
     }
-    check_sources(&spec.source, server)?;
-    if !networks
+    if let Some(&address) = spec
+        .source
         .iter()
-        .any(|network| contains(network, server.ip()))
+        .find(|ip| ip.is_ipv4() != server.is_ipv4())
     {
-        let networks: Vec<String> = networks.iter().map(shown).collect();
-        return Err(LoadError::OutsideNetwork {
-            server,
-            interface,
-            networks: if networks.is_empty() {
-                "none".to_owned()
-            } else {
-                networks.join(", ")
-            },
-        });
+        return Err(LoadError::SourceFamily { address, server });
     }
-    if server.is_ipv6() {
-        return Err(LoadError::NoIpv6 { transport, server });
-    }
+    let own = ranges(&spec.source);
+    refuse_host_addresses(&own).map_err(|cause| refused(spec, cause))?;
+    let link = link::Settings {
+        interface,
+        // The device's, when it is open.
+        mac: [2, 0, 0, 0, 0, 1],
+        own,
+        networks,
+        gateways: Vec::new(),
+    };
+    // A target outside the interface's networks is refused before anything is opened.
+    Link::new(link.clone())
+        .and_then(|mut link| link.resolve(server.ip(), 0))
+        .map_err(|cause| refused(spec, cause))?;
     Ok(Setup {
         server,
         sources: spec.source.clone(),
+        link,
         settings: settings(spec),
         coalesce_ns: spec.coalesce.0,
         request_bytes: if is_tls {
@@ -104,6 +101,19 @@ pub(super) fn prepare(
         },
         seed: crate::clock::now_ns() ^ u64::from(std::process::id()) << 32,
     })
+}
+
+/// Addresses that follow each other, as ranges.
+fn ranges(sources: &[IpAddr]) -> Vec<AddressRange> {
+    let number = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let mut sorted = sources.to_vec();
+    sorted.sort_unstable();
+    let runs = sorted.chunk_by(|a, b| a.is_ipv4() == b.is_ipv4() && number(*b) - number(*a) <= 1);
+    runs.filter_map(|run| AddressRange::new(*run.first()?, *run.last()?))
+        .collect()
 }
 
 /// Room for the connections, and for those that wait out their end: no more than there are ports, and no more than a quarter
@@ -118,38 +128,89 @@ fn settings(spec: &LoadSpec) -> Settings {
     }
 }
 
-/// Of the server's family, and not an address of this host.
-fn check_sources(sources: &[IpAddr], server: SocketAddr) -> Result<(), LoadError> {
-    for &address in sources {
-        if address.is_ipv4() != server.is_ipv4() {
-            return Err(LoadError::SourceFamily { address, server });
-        }
-        let raw = RawAddress::from(SocketAddr::new(address, 0));
-        let bound = sys::tcp_socket(raw.family()).and_then(|socket| sys::bind(socket.raw(), &raw));
-        if bound.is_ok() {
-            return Err(LoadError::SourceIsHosts { address });
-        }
-    }
-    Ok(())
-}
-
 /// Opens the device.
 pub(super) fn open_device(spec: &LoadSpec) -> Result<AnyDevice, LoadError> {
-    /// What the kernel gives a TAP; segments of this length are cut by it, so that it limits no frame.
-    const MTU_BYTES: u16 = 1_500;
-    let transport = spec.transport.name();
-    let interface = spec.interface.clone().unwrap_or_default();
+    let name = spec.interface.clone().unwrap_or_default();
     match spec.transport {
-        Carrier::Tap => match Tap::open(&interface, own_mac(), MTU_BYTES) {
-            Ok(tap) => Ok(Box::new(tap)),
-            Err(cause) => Err(LoadError::Device {
-                transport,
-                interface,
-                cause,
-            }),
-        },
-        Carrier::Kernel | Carrier::AfXdp | Carrier::AfPacket => {
-            Err(LoadError::NoDevice { transport })
+        Carrier::Tap => {
+            let settings = tap::Settings {
+                name,
+                mtu_bytes: None,
+                is_offloaded: true,
+            };
+            let tap = Tap::open(&settings).map_err(|cause| refused(spec, cause))?;
+            Ok(Box::new(tap))
         }
+        Carrier::Kernel | Carrier::AfXdp | Carrier::AfPacket => Err(LoadError::NoDevice {
+            transport: spec.transport.name(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_follow_each_other_are_one_range() {
+        let ip = |last| IpAddr::from([10, 9, 0, last]);
+        let shown = |sources: &[IpAddr]| {
+            let ranges = ranges(sources);
+            ranges
+                .iter()
+                .map(|range| (range.first(), range.last()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(&[ip(4), ip(2), ip(3), ip(9)]),
+            [(ip(2), ip(4)), (ip(9), ip(9))]
+        );
+        let v6 = "fd00::1".parse().unwrap();
+        assert_eq!(shown(&[v6, ip(2)]), [(ip(2), ip(2)), (v6, v6)]);
+    }
+
+    #[test]
+    fn a_stack_without_what_it_needs_is_refused_with_the_remedy() {
+        let server = SocketAddr::from(([127, 9, 0, 1], 80));
+        let check = |change: fn(&mut LoadSpec), text: &str, remedy: &str| {
+            let mut spec = LoadSpec::new("http://127.9.0.1/");
+            spec.transport = Carrier::Tap;
+            spec.interface = Some("lo".to_owned());
+            spec.source = vec![IpAddr::from([127, 9, 0, 2])];
+            change(&mut spec);
+            let error = threads(&spec)
+                .and_then(|_| prepare(&spec, server, 100, false))
+                .unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+            assert!(error.remedy().contains(remedy), "{}", error.remedy());
+        };
+        check(
+            |s| s.interface = None,
+            "it has no interface",
+            "--interface; there are: lo",
+        );
+        check(
+            |s| s.interface = Some("tpa0".to_owned()),
+            "no network interface `tpa0`",
+            "",
+        );
+        check(|s| s.source.clear(), "addresses of its own", "--source");
+        check(
+            |s| s.source = vec!["::2".parse().unwrap()],
+            "one is IPv4 and the other IPv6",
+            "one family",
+        );
+        check(
+            |s| s.source = vec![IpAddr::from([127, 0, 0, 1])],
+            "this host has 127.0.0.1",
+            "",
+        );
+        check(|_| (), "127.9.0.1 is outside the networks of lo", "");
+        check(|s| s.threads = Some(2), "one queue", "-t 1");
+        check(
+            |s| s.transport = Carrier::AfXdp,
+            "no such device",
+            "--transport tap",
+        );
     }
 }

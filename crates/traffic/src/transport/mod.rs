@@ -7,7 +7,6 @@
 //! transport over a transport.
 
 mod epoll;
-mod neighbour;
 mod stack;
 mod tls;
 

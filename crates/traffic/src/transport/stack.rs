@@ -5,13 +5,15 @@
 //! wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what gathers packets; with `coalesce_ns`
 //! it lets them gather on purpose, and that time is in every latency.
 
-use super::neighbour::{Known, Neighbour};
 use super::{Event, Failure, Generation, OpenCount, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
 use crate::sys::{self, Errno};
 use ::stack::device::Device;
-use ::stack::frame::{Frame, TxMeta};
+use ::stack::error::Error;
+use ::stack::frame::Frame;
+use ::stack::link::{self, Link, Resolution};
 use ::stack::tcp::{App, ConnectError, Ended, Event as Happened, FlowId, Input, Settings, Stack};
+use ::stack::wire::icmp::Problem;
 use record::{Close, FailureKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -257,6 +259,8 @@ pub(crate) struct Setup {
     pub server: SocketAddr,
     /// Addresses of ours, used in turn.
     pub sources: Vec<IpAddr>,
+    /// The link under the device; the device says its link address.
+    pub link: link::Settings,
     /// Of TCP.
     pub settings: Settings,
     /// How long packets may gather before they are looked at; 0 looks at once.
@@ -270,7 +274,7 @@ pub(crate) struct Setup {
 /// The transport; see the module.
 pub(crate) struct UserSpace<D: Device> {
     device: D,
-    neighbour: Neighbour,
+    link: Link,
     stack: Stack,
     slots: Slots,
     server: SocketAddr,
@@ -284,8 +288,15 @@ pub(crate) struct UserSpace<D: Device> {
 
 impl<D: Device> UserSpace<D> {
     /// A transport of `slots` closed slots over `device`.
-    /// `None` for IPv6, whose neighbours nobody here asks for yet.
-    pub fn new(slots: u32, device: D, setup: &Setup, open_count: Arc<OpenCount>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The addresses do not fit the link.
+    pub fn new(
+        slots: u32,
+        device: D,
+        setup: &Setup,
+        open_count: Arc<OpenCount>,
+    ) -> Result<Self, Error> {
         let ring_bytes = (setup.request_bytes * 2)
             .next_power_of_two()
             .clamp(256, 64 * 1024);
@@ -302,9 +313,12 @@ impl<D: Device> UserSpace<D> {
             peer_closed: false,
             failure: None,
         };
-        let mac = device.capabilities().mac;
-        Some(UserSpace {
-            neighbour: Neighbour::new(mac, &setup.sources, setup.server.ip())?,
+        let link = link::Settings {
+            mac: device.capabilities().mac,
+            ..setup.link.clone()
+        };
+        Ok(UserSpace {
+            link: Link::new(link)?,
             stack: Stack::new(
                 setup.settings.clone(),
                 device.capabilities(),
@@ -340,36 +354,23 @@ impl<D: Device> UserSpace<D> {
         self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
         let mut found = false;
         for ip in self.stack.take_unresolved() {
-            match self.neighbour.look_up(now) {
-                Known::Yes(mac) => {
+            match self.link.resolve(ip, now) {
+                Ok(Resolution::Known(mac)) => {
                     self.stack.set_link_address(ip, mac);
                     found = true;
                 }
-                Known::NotYet => self.stack.still_unresolved(ip),
-                Known::No => self.stack.set_unreachable(ip, &mut self.slots),
+                Ok(Resolution::Waiting) => self.stack.still_unresolved(ip),
+                Err(_) => self.stack.set_unreachable(ip, &mut self.slots),
             }
         }
         if found {
             self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
         }
-        if self.neighbour.front().is_some() {
-            self.send_arp()?;
+        if self.link.has_frames() {
+            self.link.send(&mut self.device)?;
+            self.device.flush()?;
         }
         Ok(())
-    }
-
-    fn send_arp(&mut self) -> std::io::Result<()> {
-        while let Some(arp) = self.neighbour.front() {
-            let taken = self.device.transmit(arp.len(), &mut |room| {
-                room[..arp.len()].copy_from_slice(arp);
-                Some((arp.len(), TxMeta::default()))
-            })?;
-            if !taken {
-                break;
-            }
-            self.neighbour.pop();
-        }
-        self.device.flush()
     }
 
     /// Takes what the device has.
@@ -380,10 +381,10 @@ impl<D: Device> UserSpace<D> {
             if room == 0 {
                 break;
             }
-            let (stack, slots, neighbour) = (&mut self.stack, &mut self.slots, &mut self.neighbour);
+            let (stack, slots, link) = (&mut self.stack, &mut self.slots, &mut self.link);
             let got = self.device.receive(room, &mut |frame: Frame<'_>| {
                 if stack.input(now, frame, slots) == Input::Foreign {
-                    neighbour.receive(frame.head);
+                    foreign(stack, slots, link, frame, now);
                 }
             })?;
             total += got;
@@ -396,7 +397,7 @@ impl<D: Device> UserSpace<D> {
 
     fn look(&mut self, timeout_ns: u64) -> std::io::Result<()> {
         let begin = now_ns();
-        self.neighbour.poll(begin);
+        self.link.poll(begin);
         self.send_all(begin)?;
         let until = begin.saturating_add(timeout_ns);
         let mut gather = self.coalesce_ns;
@@ -410,7 +411,7 @@ impl<D: Device> UserSpace<D> {
             if !self.slots.listed.is_empty() || now >= until {
                 return Ok(());
             }
-            let deadlines = [self.stack.next_deadline_ns(), self.neighbour.next_at()];
+            let deadlines = [self.stack.next_deadline_ns(), self.link.next_at()];
             let due = deadlines
                 .into_iter()
                 .flatten()
@@ -429,7 +430,7 @@ impl<D: Device> UserSpace<D> {
                 self.device.wait(left)?;
             }
             let now = now_ns();
-            self.neighbour.poll(now);
+            self.link.poll(now);
             self.send_all(now)?;
         }
     }
@@ -482,6 +483,28 @@ impl<D: Device> UserSpace<D> {
         line.first = NONE;
         line.last = NONE;
         self.slots.unread.retain(|it| *it != slot);
+    }
+}
+
+/// A frame that is not TCP for us: the link's affair, or news of a flow.
+fn foreign(stack: &mut Stack, slots: &mut Slots, link: &mut Link, frame: Frame<'_>, now: u64) {
+    let link::Received::Error { flow, problem } = link.receive(&frame, now) else {
+        return;
+    };
+    let local = SocketAddr::new(flow.source, flow.source_port);
+    let remote = SocketAddr::new(flow.destination, flow.destination_port);
+    let Some(seq) = flow.sequence else {
+        return;
+    };
+    match problem {
+        Problem::TooBig { mtu_bytes } => {
+            let mtu = u16::try_from(mtu_bytes).unwrap_or(u16::MAX);
+            stack.too_big(now, local, remote, seq, mtu);
+        }
+        Problem::Unreachable { .. } | Problem::Refused { .. } => {
+            stack.unreachable(now, local, remote, seq, slots);
+        }
+        Problem::TimeExceeded | Problem::BadHeader => {}
     }
 }
 
