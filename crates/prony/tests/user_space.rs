@@ -2,6 +2,11 @@
 //! test's own: every response and every byte is counted, and nothing is left at either end.
 //!
 //! Needs root and `ip`; without, the test says so and ends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says why it is skipped"
+)]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
 //! A million connections open at once, and what they take: 128 bytes each, and what finds them by tuple and by time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 
@@ -38,7 +39,7 @@ fn a_million_connections_take_less_than_200_megabytes() {
     let before = resident();
     let mut stack = Stack::new(settings, &port.capabilities, &[ours.into()], 1, 0);
     stack.listen(80);
-    let mut bytes = vec![0; 74];
+    let mut bytes = [0; 74];
     bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     bytes[12..14].copy_from_slice(&[8, 0]);
     let meta = RxMeta {

@@ -1,5 +1,6 @@
 //! Segments that no sane peer would send: the stack neither panics nor keeps anything, and a connection beside them
 //! gets its bytes.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 
@@ -105,15 +106,17 @@ fn no_sequence_of_segments_breaks_it() {
         stack.listen(80);
         let mut now = 0;
         let (mut theirs, mut ours) = (random.next_u32(), random.next_u32());
+        // Those of the peer and of the stack.
+        let mut ports = (1_000, 80);
         for _ in 0..6_000 {
             // Numbers that were seen, more or less.
             for (sent, _) in port.sent.drain(..) {
                 let (segment, _) = stack::wire::tcp::read(&sent[34..]).unwrap();
-                if random.below(3) == 0 {
-                    (ours, theirs) = (
-                        segment.seq.wrapping_add(u32::from(segment.has(2))),
-                        segment.ack,
-                    );
+                // A reset of ours tells of no connection.
+                if random.below(3) > 0 && !segment.has(4) {
+                    ours = segment.seq.wrapping_add(u32::from(segment.has(2)));
+                    theirs = segment.ack;
+                    ports = (segment.destination_port, segment.source_port);
                 }
             }
             let around = |random: &mut Random, at: u32| match random.below(4) {
@@ -131,9 +134,16 @@ fn no_sequence_of_segments_breaks_it() {
                 3 => 0x11,
                 _ => 0x10,
             };
+            if random.below(8) == 0 {
+                ports = if is_server {
+                    (port_of_client, 80)
+                } else {
+                    (80, port_of_client)
+                };
+            }
             let mut segment = Segment {
-                source_port: if is_server { port_of_client } else { 80 },
-                destination_port: if is_server { 80 } else { port_of_client },
+                source_port: ports.0,
+                destination_port: ports.1,
                 seq: around(&mut random, theirs),
                 ack: around(&mut random, ours),
                 flags,
@@ -186,7 +196,12 @@ fn no_sequence_of_segments_breaks_it() {
             "seed {seed}: {} flows are left",
             stack.flows()
         );
+        connects += stack.counters(CLIENT).connects + stack.counters(SERVER).connects;
     }
+    assert!(
+        connects > 1_000,
+        "the noise reached no connection: {connects}"
+    );
 }
 
 #[test]

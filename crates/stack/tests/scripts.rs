@@ -1,5 +1,6 @@
 //! Packet scripts for every state and timer, each with the section that asks for it. `common/script.rs` has the
 //! language.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 

@@ -3,6 +3,7 @@
 //!
 //! The wire carries 100 Mbit/s each way with a queue of 256 packets, so that senders find a limit without chance as
 //! well.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 
