@@ -38,6 +38,22 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {words}");
 }
 
+/// An XDP program is on the interface. One that goes takes a moment, which is waited for.
+pub fn has_program(interface: &str) -> bool {
+    let began = Instant::now();
+    loop {
+        let shown = Command::new("ip")
+            .args(["-d", "link", "show", interface])
+            .output()
+            .unwrap();
+        let has = String::from_utf8_lossy(&shown.stdout).contains("prog/xdp");
+        if !has || began.elapsed() > Duration::from_secs(2) {
+            return has;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// A device whose longest sent frame is remembered.
 pub struct Watched<D> {
     pub device: D,
@@ -172,7 +188,8 @@ impl<D: Device> Ours<D> {
 
     fn now_ns(&self) -> u64 {
         let elapsed = self.began.elapsed();
-        assert!(elapsed < LIMIT, "the kernel does not answer");
+        let counters = self.wire.counters;
+        assert!(elapsed < LIMIT, "the kernel does not answer: {counters:?}");
         elapsed.as_nanos() as u64
     }
 
