@@ -139,8 +139,8 @@ impl Error {
         capability: &'static str,
         cause: io::Error,
     ) -> Self {
-        match cause.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted {
+        match cause.kind() {
+            io::ErrorKind::PermissionDenied => Error::NotPermitted {
                 doing,
                 interface: interface.to_owned(),
                 capability,

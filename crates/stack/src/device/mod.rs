@@ -17,7 +17,8 @@ pub struct Capabilities {
     pub mac: [u8; 6],
     /// Largest IP packet on the wire, bytes.
     pub mtu_bytes: u16,
-    /// Largest frame that may be handed to [`Device::transmit`]: with segmentation up to 64 KiB, else MTU and link header.
+    /// Largest frame that may be handed to [`Device::transmit`]: with segmentation up to 64 KiB, else MTU and link
+    /// header.
     pub frame_max_bytes: u32,
     /// It cuts super-segments ([`TxMeta::segment_bytes`]).
     pub segments: bool,

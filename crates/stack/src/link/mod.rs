@@ -572,8 +572,8 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header of a packet of `packet_bytes`, of which `head` is the first piece; `None` when the packet is not
-    /// whole.
+    /// Reads the header of a packet of `packet_bytes`, of which `head` is the first piece; `None` when the packet is
+    /// not whole.
     fn read(head: &[u8], packet_bytes: usize, is_ipv6: bool) -> Option<Header> {
         let header = if is_ipv6 {
             let read = ipv6::read(head)?;
