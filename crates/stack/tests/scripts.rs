@@ -1,4 +1,5 @@
-//! Packet scripts for every state and timer, each with the section that asks for it. `common/script.rs` has the language.
+//! Packet scripts for every state and timer, each with the section that asks for it. `common/script.rs` has the
+//! language.
 
 mod common;
 

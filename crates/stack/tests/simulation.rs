@@ -1,7 +1,8 @@
-//! Two stacks over a simulated wire that loses, repeats, delays, turns around and damages: every byte is checked, nothing
-//! is left behind, and the throughput of each cell is a golden file (`BLESS=1` rewrites it).
+//! Two stacks over a simulated wire that loses, repeats, delays, turns around and damages: every byte is checked,
+//! nothing is left behind, and the throughput of each cell is a golden file (`BLESS=1` rewrites it).
 //!
-//! The wire carries 100 Mbit/s each way with a queue of 256 packets, so that senders find a limit without chance as well.
+//! The wire carries 100 Mbit/s each way with a queue of 256 packets, so that senders find a limit without chance as
+//! well.
 
 mod common;
 

@@ -7,7 +7,8 @@ use super::{App, Ended, Event, Stack, congestion};
 use crate::wire::tcp::{Segment, flag};
 
 impl Stack {
-    /// Takes the acknowledgement of a segment; false when the flow is no more or the segment is not to be looked at further.
+    /// Takes the acknowledgement of a segment; false when the flow is no more or the segment is not to be looked at
+    /// further.
     pub(super) fn acknowledged<A: App>(
         &mut self,
         id: u32,
@@ -244,8 +245,8 @@ impl Stack {
         }
     }
 
-    /// RFC 6298 2, with the sample in microseconds: of the segment that was timed, or by timestamps when something was sent
-    /// again meanwhile.
+    /// RFC 6298 2, with the sample in microseconds: of the segment that was timed, or by timestamps when something
+    /// was sent again meanwhile.
     pub(super) fn sample_round_trip(&mut self, id: u32, segment: &Segment) {
         let (now_us, now_ms) = (self.now_us(), self.now_ms());
         let flow = &mut self.flows[id];

@@ -601,8 +601,8 @@ impl Stack {
 
     // ---- ICMP ----
 
-    /// A router says that a packet of ours from `local` to `remote` was too big: it began at `seq`, and `mtu` fits (RFC 1191,
-    /// RFC 8201). Believed only for a number that is under way (RFC 5927).
+    /// A router says that a packet of ours from `local` to `remote` was too big: it began at `seq`, and `mtu` fits
+    /// (RFC 1191, RFC 8201). Believed only for a number that is under way (RFC 5927).
     pub fn too_big(
         &mut self,
         now_ns: u64,

@@ -1,7 +1,7 @@
 //! The block that a flow gets when something was lost, came out of order or met congestion, and gives back afterwards.
 //!
-//! Sender: the scoreboard of RFC 6675 as ranges instead of segments, and what CUBIC remembers. Receiver: the ranges that
-//! came out of order; their bytes are in [`super::reassembly`].
+//! Sender: the scoreboard of RFC 6675 as ranges instead of segments, and what CUBIC remembers. Receiver: the ranges
+//! that came out of order; their bytes are in [`super::reassembly`].
 
 use super::flow::{Flow, NONE, bit};
 use super::ranges::Ranges;

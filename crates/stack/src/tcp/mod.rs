@@ -12,8 +12,8 @@
 //! | `settings`, `counters` | what can be set, what was counted |
 //!
 //! Nothing is buffered to be sent: payload is pulled from the program by its offset in the stream ([`App::pull`]), and
-//! again when it was lost. What is received in order is lent as slices of the frame. Calls of the program from inside its
-//! own callbacks are safe: they change flags, and what they ask for is done by the next [`Stack::poll`].
+//! again when it was lost. What is received in order is lent as slices of the frame. Calls of the program from inside
+//! its own callbacks are safe: they change flags, and what they ask for is done by the next [`Stack::poll`].
 
 mod acks;
 mod addresses;
@@ -93,7 +93,8 @@ pub enum Event {
 
 /// The program above the stack.
 pub trait App {
-    /// Fills `into` with the payload at `offset` of what was promised by [`Stack::send`]. Lost payload is asked for again.
+    /// Fills `into` with the payload at `offset` of what was promised by [`Stack::send`]. Lost payload is asked for
+    /// again.
     fn pull(&mut self, flow: FlowId, user: u32, offset: u64, into: &mut [u8]);
 
     /// Takes the next bytes of the peer's stream.
@@ -551,8 +552,8 @@ impl Stack {
         })
     }
 
-    /// The next port that no connection uses. One that is in TIME-WAIT is taken over, and its successor begins beyond its
-    /// last number (RFC 9293 3.6.1 allows it then); ports are used in turn, so it is the oldest.
+    /// The next port that no connection uses. One that is in TIME-WAIT is taken over, and its successor begins beyond
+    /// its last number (RFC 9293 3.6.1 allows it then); ports are used in turn, so it is the oldest.
     fn free_port(
         &mut self,
         source: usize,

@@ -1,4 +1,5 @@
-//! What may be sent now, into a device: SYN and its repetitions, payload new and lost, FIN, acknowledgements, probes, RST.
+//! What may be sent now, into a device: SYN and its repetitions, payload new and lost, FIN, acknowledgements, probes,
+//! RST.
 //!
 //! A flow that has something to say stands in a line; its turn sends all that windows allow, in super-segments where
 //! the device cuts them. When the device is full the flow stays at the head of the line.

@@ -1,4 +1,5 @@
-//! A few ranges of sequence numbers, sorted and apart from each other: what a peer has by SACK, and what came out of order.
+//! A few ranges of sequence numbers, sorted and apart from each other: what a peer has by SACK, and what came out of
+//! order.
 
 use super::seq::{before, earlier, later, until};
 use crate::wire::tcp::Edges;

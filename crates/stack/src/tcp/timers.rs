@@ -195,7 +195,8 @@ impl Stack {
         true
     }
 
-    /// RFC 5681 3.1: a timeout leaves one segment and half of what was under way, once for all timeouts in a row. What was
+    /// RFC 5681 3.1: a timeout leaves one segment and half of what was under way, once for all timeouts in a row.
+    /// What was
     /// reported by SACK is passed over when it is sent again, and is no longer trusted after the second (RFC 2018 8:
     /// the peer may have thrown it away).
     fn fall_back(&mut self, id: u32) {

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071), whole, in parts, and changed in place (RFC 1624).
 //!
-//! A [`Sum`] is not complemented and not folded: sums of parts are added, and [`Sum::finish`] makes the field. The order
-//! of bytes does not matter to the algorithm (RFC 1071 2.B), so words are read as the machine has them and
+//! A [`Sum`] is not complemented and not folded: sums of parts are added, and [`Sum::finish`] makes the field. The
+//! order of bytes does not matter to the algorithm (RFC 1071 2.B), so words are read as the machine has them and
 //! the field is swapped once, at the end. A part that begins at an odd offset is swapped on its way in.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

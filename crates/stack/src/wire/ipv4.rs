@@ -27,8 +27,8 @@ pub struct Header {
     pub destination: Ipv4Addr,
 }
 
-/// Reads a header; `None` when the bytes are none. Whether all of the packet is there is not asked: an ICMP error quotes
-/// only its beginning.
+/// Reads a header; `None` when the bytes are none. Whether all of the packet is there is not asked: an ICMP error
+/// quotes only its beginning.
 pub fn read(bytes: &[u8]) -> Option<Header> {
     let fixed: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
     let header_bytes = usize::from(fixed[0] & 0x0f) * 4;

@@ -116,8 +116,8 @@ fn ranges(sources: &[IpAddr]) -> Vec<AddressRange> {
         .collect()
 }
 
-/// Room for the connections, and for those that wait out their end: no more than there are ports, and no more than a quarter
-/// of a million, of which the stack takes one again when it needs it.
+/// Room for the connections, and for those that wait out their end: no more than there are ports, and no more than a
+/// quarter of a million, of which the stack takes one again when it needs it.
 fn settings(spec: &LoadSpec) -> Settings {
     let default = Settings::default();
     let ports = u32::from(default.ports.1 - default.ports.0) + 1;

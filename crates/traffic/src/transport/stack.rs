@@ -1,9 +1,10 @@
 //! TCP in user space over a device (TAP, AF_XDP, packet rings): a slot is a flow of [`stack::tcp::Stack`].
 //!
 //! Bytes to be sent lie in a ring of the slot until they are acknowledged, since the stack keeps none and asks for
-//! them again when they were lost. What is received is copied once, out of the device's frame into an arena that lives until the next
-//! wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what gathers packets; with `coalesce_ns`
-//! it lets them gather on purpose, and that time is in every latency.
+//! them again when they were lost. What is received is copied once, out of the device's frame into an arena that
+//! lives until the next
+//! wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what gathers packets; with
+//! `coalesce_ns` it lets them gather on purpose, and that time is in every latency.
 
 use super::{Event, Failure, Generation, OpenCount, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
@@ -404,8 +405,8 @@ impl<D: Device> UserSpace<D> {
         loop {
             let now = now_ns();
             if gather == 0 && self.receive(now)? > 0 && self.slots.listed.is_empty() {
-                // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes back
-                // here at once.
+                // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes
+                // back here at once.
                 self.send_all(now)?;
             }
             if !self.slots.listed.is_empty() || now >= until {
