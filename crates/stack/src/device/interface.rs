@@ -298,7 +298,7 @@ mod tests {
         let of_host: Vec<AddressRange> = vec!["127.0.0.0/8".parse().unwrap()];
         let error = refuse_host_addresses(&of_host).unwrap_err();
         assert!(error.to_string().contains("127.0.0.1"), "{error}");
-        let free: Vec<AddressRange> = vec!["192.0.2.0/24".parse().unwrap()];
+        let free: Vec<AddressRange> = vec!["240.1.2.3".parse().unwrap()];
         refuse_host_addresses(&free).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
+pub mod af_xdp;
 pub mod interface;
 pub mod tap;
 

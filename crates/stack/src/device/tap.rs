@@ -1,9 +1,8 @@
 //! A TAP interface: the other end of its wire is this host's kernel.
 //!
 //! With `vnet_hdr` a frame carries what is left to do, both ways: one system call moves up to 64 KiB of payload with
-//! one TCP
-//! header, and checksums are never made. That is the fastest way to a server on the same host. The interface is made
-//! by opening it and goes with the process, or belongs to somebody who made it persistent; then it stays.
+//! one TCP header, and checksums are never made. That is the fastest way to a server on the same host. The interface
+//! is made by opening it and goes with the process, or belongs to somebody who made it persistent; then it stays.
 
 use super::interface::{Interface, checked, request, wait_readable};
 use super::{Capabilities, Device, DeviceCounters};
