@@ -13,6 +13,7 @@ pub mod namespace;
 pub mod pidfd;
 pub mod procfs;
 pub mod root;
+pub mod routes;
 pub mod sock_diag;
 pub mod sockets;
 

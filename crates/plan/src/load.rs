@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 17] = [
+pub const FIELDS: [&str; 20] = [
     "url",
     "connections",
     "threads",
@@ -22,6 +22,9 @@ pub const FIELDS: [&str; 17] = [
     "close",
     "pipeline",
     "engine",
+    "transport",
+    "interface",
+    "coalesce",
     "source",
     "cpus",
     "timeout",
@@ -78,6 +81,9 @@ impl Draft {
             "close" => spec.close = field.typed(typed::close)?,
             "pipeline" => spec.pipeline = field.count32(1)?,
             "engine" => spec.engine = field.typed(typed::engine)?,
+            "transport" => spec.transport = field.typed(typed::transport)?,
+            "interface" => spec.interface = Some(field.typed(typed::interface)?),
+            "coalesce" => spec.coalesce = field.duration()?,
             "source" => spec.source = field.typed_list(typed::sources)?,
             "cpus" => spec.cpus = field.typed_list(typed::cpus)?,
             "timeout" => spec.timeout = field.duration_above_zero()?,
@@ -207,6 +213,9 @@ mod tests {
             "\"rst\"",
             "4",
             "\"epoll\"",
+            "\"tap\"",
+            "\"tap0\"",
+            "\"20us\"",
             "\"127.0.0.2-127.0.0.4\"",
             "\"0-1\"",
             "\"500ms\"",

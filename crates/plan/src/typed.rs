@@ -6,7 +6,7 @@
 
 use crate::error::{Fault, unknown_name};
 use record::{
-    Body, Bytes, Close, Engine, Nanos, UnitError, parse_bytes, parse_count, parse_duration,
+    Body, Bytes, Carrier, Close, Engine, Nanos, UnitError, parse_bytes, parse_count, parse_duration,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -146,6 +146,26 @@ pub fn engine(text: &str) -> Result<Engine, Misfit> {
         ("epoll", Engine::Epoll),
     ];
     choice("engine", text, &known)
+}
+
+/// Whose TCP carries the load.
+pub fn transport(text: &str) -> Result<Carrier, Misfit> {
+    let all = [
+        Carrier::Kernel,
+        Carrier::Tap,
+        Carrier::AfXdp,
+        Carrier::AfPacket,
+    ];
+    choice("transport", text, &all.map(|it| (it.name(), it)))
+}
+
+/// The name of an interface, as the kernel takes it: 1 to 15 bytes (`IFNAMSIZ`) without blanks and slashes.
+pub fn interface(text: &str) -> Result<String, Misfit> {
+    let is_name = !text.contains(|c: char| c.is_whitespace() || c == '/' || c == ':');
+    match is_name && (1..=15).contains(&text.len()) {
+        true => Ok(text.to_owned()),
+        false => must_be("the name of an interface such as \"tap0\""),
+    }
 }
 
 /// A method is a token of RFC 9110 5.6.2; only the letters and the hyphen of real methods are taken.

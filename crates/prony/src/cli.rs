@@ -3,7 +3,7 @@
 use crate::executor::runtimes::Consent;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Close, Engine, LoadSpec, Nanos, Tier};
+use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -154,6 +154,16 @@ pub struct LoadFlags {
     /// Kernel interface that drives the sockets
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
+    /// Whose TCP carries the load: the kernel's, or prony's own over this kind of device
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+          value_parser = typed::transport)]
+    pub transport: Carrier,
+    /// The interface for a TCP of prony's own
+    #[arg(long, value_name = "NAME", value_parser = typed::interface)]
+    pub interface: Option<String>,
+    /// How long a TCP of prony's own lets packets gather; 0 looks at once
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
+    pub coalesce: Nanos,
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,
@@ -218,6 +228,9 @@ impl LoadFlags {
             close: self.close,
             pipeline: self.pipeline,
             engine: self.engine,
+            transport: self.transport,
+            interface: self.interface.clone(),
+            coalesce: self.coalesce,
             source: self.source.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             warmup: self.warmup,
@@ -881,6 +894,9 @@ mod tests {
             ("--close rst", "close = \"rst\""),
             ("--pipeline 4", "pipeline = 4"),
             ("--engine epoll", "engine = \"epoll\""),
+            ("--transport af_xdp", "transport = \"af_xdp\""),
+            ("--interface tap0", "interface = \"tap0\""),
+            ("--coalesce 20us", "coalesce = \"20us\""),
             (
                 "--source 127.0.0.2-127.0.0.9",
                 "source = \"127.0.0.2-127.0.0.9\"",
@@ -941,6 +957,8 @@ mod tests {
             ("--header=A b: c", "headers = { \"A b\" = \"c\" }"),
             ("--close=rts", "close = \"rts\""),
             ("--engine=epol", "engine = \"epol\""),
+            ("--transport=tab", "transport = \"tab\""),
+            ("--interface=eth 0", "interface = \"eth 0\""),
         ] {
             let line = ["prony", "load", "http://h/", flag];
             let typed = Cli::try_parse_from(line).unwrap_err().to_string();

@@ -62,6 +62,35 @@ pub enum Engine {
     Epoll,
 }
 
+/// Whose TCP carries a load.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Carrier {
+    /// The kernel's sockets.
+    #[default]
+    Kernel,
+    /// The stack in user space over a TAP device.
+    Tap,
+    /// The same over an AF_XDP socket.
+    AfXdp,
+    /// The same over a packet ring.
+    AfPacket,
+}
+
+impl Carrier {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carrier::Kernel => "kernel",
+            Carrier::Tap => "tap",
+            Carrier::AfXdp => "af_xdp",
+            Carrier::AfPacket => "af_packet",
+        }
+    }
+}
+
 /// A request's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -97,6 +126,15 @@ pub struct LoadSpec {
     pub pipeline: u32,
     /// Kernel interface.
     pub engine: Engine,
+    /// Whose TCP.
+    #[serde(default)]
+    pub transport: Carrier,
+    /// The interface that a stack in user space is attached to.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// How long a stack in user space lets packets gather before it looks at them; 0 looks at once.
+    #[serde(default)]
+    pub coalesce: Nanos,
     /// Local addresses to connect from, used in turn; empty leaves it to the kernel.
     pub source: Vec<std::net::IpAddr>,
     /// CPUs for the load threads, thread `i` on `cpus[i % len]`; empty does not pin.
@@ -129,6 +167,9 @@ impl LoadSpec {
             close: Close::Fin,
             pipeline: 1,
             engine: Engine::Auto,
+            transport: Carrier::Kernel,
+            interface: None,
+            coalesce: Nanos(50_000),
             source: Vec::new(),
             cpus: Vec::new(),
             warmup: Nanos(0),

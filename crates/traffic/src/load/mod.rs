@@ -6,6 +6,7 @@
 //! | `request`, `limits` | the request's bytes; what the host must have |
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
+//! | `user_space` | what a TCP of our own needs: interface, addresses, device |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
@@ -27,6 +28,7 @@ mod shared;
 mod simulated;
 mod slices;
 mod tally;
+mod user_space;
 mod worker;
 
 pub use error::LoadError;
@@ -34,10 +36,10 @@ pub use error::LoadError;
 use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
-use crate::transport::{Endpoint, Epoll, Tls, Transport, client_config};
+use crate::transport::{Endpoint, Epoll, Setup, Tls, Transport, UserSpace, client_config};
 use connection::Policy;
 use exchange::Exchange;
-use record::{Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use shared::{Shared, StopOnPanic};
@@ -64,6 +66,8 @@ pub struct Load {
     spec: LoadSpec,
     threads: u32,
     endpoint: Endpoint,
+    /// Set up for a TCP of our own.
+    user_space: Option<Setup>,
     tls: Option<(ClientConfig, ServerName<'static>)>,
     policy: Policy,
     requests: Arc<[u8]>,
@@ -83,18 +87,28 @@ impl Load {
         let request = request::build(spec, &url)?;
         let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
-        limits::check_descriptors(spec.connections)?;
         let server = resolve(&url, spec)?;
-        limits::check_sources(&spec.source, server)?;
-        let ports = limits::LocalPorts::read(Path::new("/proc"), server);
-        let mut warnings: Vec<Warning> = limits::check_ports(spec, server, ports)?
-            .into_iter()
-            .collect();
+        let mut warnings = Vec::new();
+        if spec.transport == Carrier::Kernel {
+            limits::check_descriptors(spec.connections)?;
+            limits::check_sources(&spec.source, server)?;
+            let ports = limits::LocalPorts::read(Path::new("/proc"), server);
+            warnings.extend(limits::check_ports(spec, server, ports)?);
+        }
         let tls = prepare_tls(&url, spec.insecure, &mut warnings)?;
-        let threads = thread_count(spec, allowed.len());
+        let mut threads = thread_count(spec, allowed.len());
         let policy = policy(spec, &request);
         let reused = policy.per_connection > 1 || request.bytes.len() > ONE_SEGMENT_BYTES;
+        let bytes = request.bytes.len() * policy.depth;
+        let user_space = match spec.transport {
+            Carrier::Kernel => None,
+            _ => {
+                threads = user_space::threads(spec)?;
+                Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
+            }
+        };
         Ok(Load {
+            user_space,
             endpoint: Endpoint {
                 server,
                 sources: spec.source.clone(),
@@ -172,6 +186,13 @@ impl Load {
         };
         let slots = share.of_count(u64::from(self.spec.connections)) as u32;
         let open_count = Arc::clone(&shared.open_count);
+        let shared = Arc::clone(shared);
+        if let Some(setup) = &self.user_space {
+            let device = user_space::open_device(&self.spec)?;
+            let transport = UserSpace::new(slots, device, setup, open_count)
+                .map_err(|cause| user_space::refused(&self.spec, cause))?;
+            return self.spawn_over(transport, share, slicer, shared, identify);
+        }
         let transport =
             Epoll::new(slots, &self.endpoint, index as usize, open_count).map_err(|errno| {
                 LoadError::Start {
@@ -179,10 +200,22 @@ impl Load {
                     cause: errno.to_io(),
                 }
             })?;
+        self.spawn_over(transport, share, slicer, shared, identify)
+    }
+
+    /// A load thread over a transport, or over TLS over it.
+    fn spawn_over<T: Transport + Send + 'static>(
+        &self,
+        transport: T,
+        share: Share,
+        slicer: Slicer,
+        shared: Arc<Shared>,
+        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    ) -> Result<JoinHandle<Report>, LoadError> {
+        let slots = share.of_count(u64::from(self.spec.connections)) as u32;
         let exchange = Exchange::new(self.policy.clone(), slots, slicer);
         let task = self.task(share);
-        let cpu = pick_cpu(&self.spec.cpus, index);
-        let shared = Arc::clone(shared);
+        let cpu = pick_cpu(&self.spec.cpus, share.index);
         match &self.tls {
             None => spawn_thread(
                 cpu,

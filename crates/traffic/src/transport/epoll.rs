@@ -39,12 +39,12 @@ pub(crate) struct OpenCount {
 }
 
 impl OpenCount {
-    fn add(&self) {
+    pub(super) fn add(&self) {
         let open = self.now.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(open, Relaxed);
     }
 
-    fn sub(&self) {
+    pub(super) fn sub(&self) {
         self.now.fetch_sub(1, Relaxed);
     }
 

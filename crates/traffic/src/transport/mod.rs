@@ -1,5 +1,5 @@
-//! How bytes travel: the seam between the load loop and kernel sockets, TLS, and what comes later
-//! (io_uring, a user-space TCP stack).
+//! How bytes travel: the seam between the load loop and kernel sockets, TCP in user space, TLS, and what comes later
+//! (io_uring).
 //!
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
@@ -7,8 +7,10 @@
 //! transport over a transport.
 
 mod epoll;
+mod stack;
 mod tls;
 
+pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
 pub(crate) use tls::{Tls, client_config};
 

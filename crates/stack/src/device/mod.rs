@@ -1,0 +1,124 @@
+//! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
+//! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
+
+pub mod af_xdp;
+pub mod interface;
+pub mod tap;
+
+use crate::frame::{Frame, TxMeta};
+use std::io;
+
+/// What a device can do, asked once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Name for people and the record: `tap`, `af_xdp (native, copy)`.
+    pub name: String,
+    /// Its own link address.
+    pub mac: [u8; 6],
+    /// Largest IP packet on the wire, bytes.
+    pub mtu_bytes: u16,
+    /// Largest frame that may be handed to [`Device::transmit`]: with segmentation up to 64 KiB, else MTU and link
+    /// header.
+    pub frame_max_bytes: u32,
+    /// It cuts super-segments ([`TxMeta::segment_bytes`]).
+    pub segments: bool,
+    /// It finishes checksums ([`TxMeta::checksum`]).
+    pub checksums: bool,
+}
+
+/// What a device counted, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Bytes received, link headers included.
+    pub rx_bytes: u64,
+    /// Frames that were for us and got lost before we took them (ring full, no buffer).
+    pub rx_dropped: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Bytes sent, link headers included.
+    pub tx_bytes: u64,
+    /// Frames that could not be sent.
+    pub tx_dropped: u64,
+    /// Times that a frame waited because the ring was full.
+    pub tx_full: u64,
+    /// System calls.
+    pub syscalls: u64,
+}
+
+/// A carrier of Ethernet frames. No call blocks but [`Device::wait`].
+pub trait Device {
+    /// What it can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Hands at most `budget` received frames to `sink`, and says how many.
+    ///
+    /// # Errors
+    ///
+    /// The device has gone.
+    fn receive(&mut self, budget: usize, sink: &mut dyn FnMut(Frame<'_>)) -> io::Result<usize>;
+
+    /// Lends room for a frame of at most `len_max` bytes to `fill`, which writes it and returns its length and what is
+    /// left to do; `None` from `fill` sends nothing. False when there is no room now: `fill` was not called.
+    ///
+    /// # Errors
+    ///
+    /// The device has gone.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would need a second lifetime at every use"
+    )]
+    fn transmit(
+        &mut self,
+        len_max: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
+    ) -> io::Result<bool>;
+
+    /// Sends on what [`Device::transmit`] has gathered.
+    ///
+    /// # Errors
+    ///
+    /// The device has gone.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Waits until a frame may be received, at most `timeout_ns`; 0 only looks.
+    ///
+    /// # Errors
+    ///
+    /// The device has gone.
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<()>;
+
+    /// What it counted.
+    fn counters(&self) -> DeviceCounters;
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> &Capabilities {
+        (**self).capabilities()
+    }
+
+    fn receive(&mut self, budget: usize, sink: &mut dyn FnMut(Frame<'_>)) -> io::Result<usize> {
+        (**self).receive(budget, sink)
+    }
+
+    fn transmit(
+        &mut self,
+        len_max: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
+    ) -> io::Result<bool> {
+        (**self).transmit(len_max, fill)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        (**self).wait(timeout_ns)
+    }
+
+    fn counters(&self) -> DeviceCounters {
+        (**self).counters()
+    }
+}

@@ -1,0 +1,651 @@
+//! TCP in user space over a device (TAP, AF_XDP, packet rings): a slot is a flow of [`stack::tcp::Stack`].
+//!
+//! Bytes to be sent lie in a ring of the slot until they are acknowledged, since the stack keeps none and asks for
+//! them again when they were lost. What is received is copied once, out of the device's frame into an arena that
+//! lives until the next
+//! wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what gathers packets; with
+//! `coalesce_ns` it lets them gather on purpose, and that time is in every latency.
+
+use super::{Event, Failure, Generation, OpenCount, Received, Slot, Tagged, Transport, Want};
+use crate::clock::now_ns;
+use crate::sys::{self, Errno};
+use ::stack::device::Device;
+use ::stack::error::Error;
+use ::stack::frame::Frame;
+use ::stack::link::{self, Link, Resolution};
+use ::stack::tcp::{App, ConnectError, Ended, Event as Happened, FlowId, Input, Settings, Stack};
+use ::stack::wire::icmp::Problem;
+use record::{Close, FailureKind};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Room for what one look at the device brings.
+const ARENA_BYTES: usize = 4 << 20;
+/// The most that one frame can bring.
+const FRAME_BYTES: usize = 64 * 1024;
+/// Frames that are taken before the loop has its turn.
+const BATCH: usize = 256;
+/// No piece, no slot.
+const NONE: u32 = u32::MAX;
+/// The stack's word for a flow that belongs to no slot any more.
+const NOBODY: u32 = NONE;
+
+/// Bytes in the arena that wait for [`Transport::recv`].
+#[derive(Clone, Copy)]
+struct Piece {
+    from: u32,
+    to: u32,
+    next: u32,
+}
+
+/// What a slot has to tell.
+#[derive(Clone, Copy, Default)]
+struct News {
+    is_listed: bool,
+    opened: bool,
+    readable: bool,
+    writable: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed,
+    Connecting,
+    Open,
+}
+
+/// One slot.
+struct Line {
+    state: State,
+    flow: Option<FlowId>,
+    generation: Generation,
+    news: News,
+    /// Bytes taken from the loop, and acknowledged, since the connection opened.
+    sent: u64,
+    acked: u64,
+    /// The loop had more than there was room for.
+    wants_room: bool,
+    first: u32,
+    last: u32,
+    peer_closed: bool,
+    failure: Option<FailureKind>,
+}
+
+/// The program that the stack sees.
+struct Slots {
+    lines: Vec<Line>,
+    /// Rings of all slots, one behind the other.
+    rings: Box<[u8]>,
+    ring_bytes: usize,
+    arena: Box<[u8]>,
+    arena_used: usize,
+    /// Where unread bytes move to at the next wait.
+    other: Box<[u8]>,
+    pieces: Vec<Piece>,
+    other_pieces: Vec<Piece>,
+    /// Slots with news, in order.
+    listed: Vec<Slot>,
+    /// Slots with unread bytes.
+    unread: Vec<Slot>,
+    open_count: Arc<OpenCount>,
+}
+
+impl Slots {
+    fn news(&mut self, slot: Slot) -> &mut News {
+        let news = &mut self.lines[slot as usize].news;
+        if !news.is_listed {
+            news.is_listed = true;
+            self.listed.push(slot);
+        }
+        news
+    }
+
+    fn keep(&mut self, slot: Slot, bytes: &[u8]) {
+        let (from, to) = (self.arena_used, self.arena_used + bytes.len());
+        self.arena[from..to].copy_from_slice(bytes);
+        self.arena_used = to;
+        self.note_piece(slot, from as u32, to as u32);
+    }
+
+    fn note_piece(&mut self, slot: Slot, from: u32, to: u32) {
+        let line = &mut self.lines[slot as usize];
+        if line.last != NONE && self.pieces[line.last as usize].to == from {
+            self.pieces[line.last as usize].to = to;
+            return;
+        }
+        let index = self.pieces.len() as u32;
+        self.pieces.push(Piece {
+            from,
+            to,
+            next: NONE,
+        });
+        match line.last {
+            NONE => {
+                line.first = index;
+                self.unread.push(slot);
+            }
+            last => self.pieces[last as usize].next = index,
+        }
+        self.lines[slot as usize].last = index;
+    }
+
+    /// Begins the arena anew; what was not read moves to its beginning.
+    fn turn_over(&mut self) {
+        let unread = std::mem::take(&mut self.unread);
+        let had = std::mem::take(&mut self.arena_used);
+        if unread
+            .iter()
+            .all(|slot| self.lines[*slot as usize].first == NONE)
+        {
+            self.pieces.clear();
+            self.unread = unread;
+            self.unread.clear();
+            return;
+        }
+        std::mem::swap(&mut self.arena, &mut self.other);
+        std::mem::swap(&mut self.pieces, &mut self.other_pieces);
+        self.pieces.clear();
+        for slot in &unread {
+            let slot = *slot;
+            let line = &mut self.lines[slot as usize];
+            let mut at = std::mem::replace(&mut line.first, NONE);
+            line.last = NONE;
+            while at != NONE {
+                let piece = self.other_pieces[at as usize];
+                let (from, len) = (self.arena_used, (piece.to - piece.from) as usize);
+                self.arena[from..from + len]
+                    .copy_from_slice(&self.other[piece.from as usize..piece.to as usize]);
+                self.arena_used += len;
+                self.note_piece(slot, from as u32, (from + len) as u32);
+                at = piece.next;
+            }
+        }
+        // `note_piece` has filled a list of its own; the longer one is kept.
+        if unread.capacity() > self.unread.capacity() {
+            let mut kept = unread;
+            kept.clear();
+            kept.append(&mut self.unread);
+            self.unread = kept;
+        }
+        debug_assert!(self.arena_used <= had);
+    }
+
+    /// Bytes that may still be received before the loop must read.
+    fn room(&self) -> usize {
+        self.arena.len() - self.arena_used
+    }
+}
+
+impl App for Slots {
+    #[inline]
+    fn pull(&mut self, _: FlowId, user: u32, offset: u64, into: &mut [u8]) {
+        debug_assert!(
+            user != NOBODY,
+            "a slot that is closed orderly has nothing unacknowledged"
+        );
+        let ring = self.ring_bytes;
+        let base = user as usize * ring;
+        let begin = (offset % ring as u64) as usize;
+        let first = into.len().min(ring - begin);
+        into[..first].copy_from_slice(&self.rings[base + begin..base + begin + first]);
+        let rest = into.len() - first;
+        into[first..].copy_from_slice(&self.rings[base..base + rest]);
+    }
+
+    #[inline]
+    fn received(&mut self, _: &mut Stack, _: FlowId, user: u32, bytes: &[u8]) {
+        if user != NOBODY {
+            self.keep(user, bytes);
+            self.news(user).readable = true;
+        }
+    }
+
+    fn event(&mut self, _: &mut Stack, _: FlowId, user: u32, event: Happened) {
+        if user == NOBODY {
+            return;
+        }
+        let line = &mut self.lines[user as usize];
+        match event {
+            Happened::Connected => {
+                line.state = State::Open;
+                self.open_count.add();
+                self.news(user).opened = true;
+            }
+            Happened::Acked { offset } => {
+                line.acked = offset;
+                if line.wants_room {
+                    line.wants_room = false;
+                    self.news(user).writable = true;
+                }
+            }
+            Happened::PeerClosed => {
+                line.peer_closed = true;
+                self.news(user).readable = true;
+            }
+            Happened::Ended(why) => {
+                line.flow = None;
+                line.failure = match why {
+                    Ended::Orderly => None,
+                    Ended::Refused => Some(FailureKind::ConnectRefused),
+                    Ended::Reset => Some(FailureKind::Reset),
+                    Ended::TimedOut if line.state == State::Connecting => {
+                        Some(FailureKind::ConnectTimeout)
+                    }
+                    Ended::TimedOut => Some(FailureKind::Timeout),
+                    Ended::Unreachable => Some(FailureKind::ConnectFailed),
+                };
+                line.peer_closed = true;
+                self.news(user).readable = true;
+            }
+            Happened::Accepted => {}
+        }
+    }
+}
+
+fn words(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::ConnectRefused => "the server answered the SYN with a reset",
+        FailureKind::Reset => "the server reset the connection",
+        FailureKind::ConnectTimeout => "the SYN was not answered",
+        FailureKind::Timeout => "what was sent was not acknowledged",
+        FailureKind::NoLocalPort => "no local port of this source is free for the server",
+        _ => "the server's host, or the way to it, could not be reached",
+    }
+}
+
+/// How a [`UserSpace`] is set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Where to.
+    pub server: SocketAddr,
+    /// Addresses of ours, used in turn.
+    pub sources: Vec<IpAddr>,
+    /// The link under the device; the device says its link address.
+    pub link: link::Settings,
+    /// Of TCP.
+    pub settings: Settings,
+    /// How long packets may gather before they are looked at; 0 looks at once.
+    pub coalesce_ns: u64,
+    /// The longest run of bytes that the loop hands over at a time.
+    pub request_bytes: usize,
+    /// Of ports and initial sequence numbers.
+    pub seed: u64,
+}
+
+/// The transport; see the module.
+pub(crate) struct UserSpace<D: Device> {
+    device: D,
+    link: Link,
+    stack: Stack,
+    slots: Slots,
+    server: SocketAddr,
+    sources: usize,
+    next_source: usize,
+    coalesce_ns: u64,
+    pauses: u64,
+    /// The device had no room for all that was to be sent.
+    is_full: bool,
+}
+
+impl<D: Device> UserSpace<D> {
+    /// A transport of `slots` closed slots over `device`.
+    ///
+    /// # Errors
+    /// The addresses do not fit the link.
+    pub fn new(
+        slots: u32,
+        device: D,
+        setup: &Setup,
+        open_count: Arc<OpenCount>,
+    ) -> Result<Self, Error> {
+        let ring_bytes = (setup.request_bytes * 2)
+            .next_power_of_two()
+            .clamp(256, 64 * 1024);
+        let line = |_| Line {
+            state: State::Closed,
+            flow: None,
+            generation: 0,
+            news: News::default(),
+            sent: 0,
+            acked: 0,
+            wants_room: false,
+            first: NONE,
+            last: NONE,
+            peer_closed: false,
+            failure: None,
+        };
+        let link = link::Settings {
+            mac: device.capabilities().mac,
+            ..setup.link.clone()
+        };
+        Ok(UserSpace {
+            link: Link::new(link)?,
+            stack: Stack::new(
+                setup.settings.clone(),
+                device.capabilities(),
+                &setup.sources,
+                setup.seed,
+                now_ns(),
+            ),
+            slots: Slots {
+                lines: (0..slots).map(line).collect(),
+                rings: vec![0; ring_bytes * slots as usize].into_boxed_slice(),
+                ring_bytes,
+                arena: vec![0; ARENA_BYTES].into_boxed_slice(),
+                arena_used: 0,
+                other: vec![0; ARENA_BYTES].into_boxed_slice(),
+                pieces: Vec::with_capacity(BATCH * 4),
+                other_pieces: Vec::with_capacity(BATCH * 4),
+                listed: Vec::with_capacity(slots as usize),
+                unread: Vec::with_capacity(slots as usize),
+                open_count,
+            },
+            server: setup.server,
+            sources: setup.sources.len(),
+            next_source: 0,
+            coalesce_ns: setup.coalesce_ns,
+            pauses: 0,
+            device,
+            is_full: false,
+        })
+    }
+
+    /// Lets due timers run and everything out that waits.
+    fn send_all(&mut self, now: u64) -> std::io::Result<()> {
+        self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
+        let mut found = false;
+        for ip in self.stack.take_unresolved() {
+            match self.link.resolve(ip, now) {
+                Ok(Resolution::Known(mac)) => {
+                    self.stack.set_link_address(ip, mac);
+                    found = true;
+                }
+                Ok(Resolution::Waiting) => self.stack.still_unresolved(ip),
+                Err(_) => self.stack.set_unreachable(ip, &mut self.slots),
+            }
+        }
+        if found {
+            self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
+        }
+        if self.link.has_frames() {
+            self.link.send(&mut self.device)?;
+            self.device.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the device has.
+    fn receive(&mut self, now: u64) -> std::io::Result<usize> {
+        let mut total = 0;
+        while total < BATCH {
+            let room = (self.slots.room() / FRAME_BYTES).min(BATCH - total);
+            if room == 0 {
+                break;
+            }
+            let (stack, slots, link) = (&mut self.stack, &mut self.slots, &mut self.link);
+            let got = self.device.receive(room, &mut |frame: Frame<'_>| {
+                if stack.input(now, frame, slots) == Input::Foreign {
+                    foreign(stack, slots, link, frame, now);
+                }
+            })?;
+            total += got;
+            if got < room {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    fn look(&mut self, timeout_ns: u64) -> std::io::Result<()> {
+        let begin = now_ns();
+        self.link.poll(begin);
+        self.send_all(begin)?;
+        let until = begin.saturating_add(timeout_ns);
+        let mut gather = self.coalesce_ns;
+        loop {
+            let now = now_ns();
+            if gather == 0 && self.receive(now)? > 0 && self.slots.listed.is_empty() {
+                // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes
+                // back here at once.
+                self.send_all(now)?;
+            }
+            if !self.slots.listed.is_empty() || now >= until {
+                return Ok(());
+            }
+            let deadlines = [self.stack.next_deadline_ns(), self.link.next_at()];
+            let due = deadlines
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(u64::MAX)
+                .min(until);
+            let left = due.saturating_sub(now);
+            if gather > 0 {
+                // One pause a wait, and not beyond what is due.
+                self.pauses += 1;
+                sys::pause(gather.min(left));
+                gather = 0;
+                continue;
+            }
+            if left > 0 && !self.is_full {
+                self.device.wait(left)?;
+            }
+            let now = now_ns();
+            self.link.poll(now);
+            self.send_all(now)?;
+        }
+    }
+
+    fn report(&mut self, events: &mut Vec<Tagged>) {
+        let mut done = 0;
+        for at in 0..self.slots.listed.len() {
+            if events.len() + 2 > events.capacity() {
+                break;
+            }
+            let slot = self.slots.listed[at];
+            let line = &mut self.slots.lines[slot as usize];
+            let news = std::mem::take(&mut line.news);
+            let generation = line.generation;
+            done = at + 1;
+            let mut tell = |event| {
+                events.push(Tagged {
+                    slot,
+                    generation,
+                    event,
+                })
+            };
+            match line.state {
+                State::Closed => continue,
+                State::Connecting => {
+                    if let Some(kind) = line.failure.take() {
+                        line.state = State::Closed;
+                        tell(Event::OpenFailed(Failure::text(kind, words(kind))));
+                    }
+                    continue;
+                }
+                State::Open => {}
+            }
+            if news.opened {
+                tell(Event::Opened);
+            }
+            if news.readable || news.writable {
+                tell(Event::Ready {
+                    readable: news.readable,
+                    writable: news.writable,
+                    hangup: line.peer_closed,
+                });
+            }
+        }
+        self.slots.listed.drain(..done);
+    }
+
+    fn forget_unread(&mut self, slot: Slot) {
+        let line = &mut self.slots.lines[slot as usize];
+        line.first = NONE;
+        line.last = NONE;
+        self.slots.unread.retain(|it| *it != slot);
+    }
+}
+
+/// A frame that is not TCP for us: the link's affair, or news of a flow.
+fn foreign(stack: &mut Stack, slots: &mut Slots, link: &mut Link, frame: Frame<'_>, now: u64) {
+    let link::Received::Error { flow, problem } = link.receive(&frame, now) else {
+        return;
+    };
+    let local = SocketAddr::new(flow.source, flow.source_port);
+    let remote = SocketAddr::new(flow.destination, flow.destination_port);
+    let Some(seq) = flow.sequence else {
+        return;
+    };
+    match problem {
+        Problem::TooBig { mtu_bytes } => {
+            let mtu = u16::try_from(mtu_bytes).unwrap_or(u16::MAX);
+            stack.too_big(now, local, remote, seq, mtu);
+        }
+        Problem::Unreachable { .. } | Problem::Refused { .. } => {
+            stack.unreachable(now, local, remote, seq, slots);
+        }
+        Problem::TimeExceeded | Problem::BadHeader => {}
+    }
+}
+
+impl<D: Device> Transport for UserSpace<D> {
+    fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
+        let source = self.next_source % self.sources;
+        self.next_source = source + 1;
+        let flow = self
+            .stack
+            .connect(now_ns(), source, self.server, slot)
+            .map_err(|error| match error {
+                ConnectError::NoPort => {
+                    Failure::text(FailureKind::NoLocalPort, words(FailureKind::NoLocalPort))
+                }
+                ConnectError::NoFlow => {
+                    Failure::text(FailureKind::ConnectFailed, "the stack has no flow left")
+                }
+                ConnectError::NoSource => Failure::text(
+                    FailureKind::ConnectFailed,
+                    "no source address of the server's family",
+                ),
+            })?;
+        let line = &mut self.slots.lines[slot as usize];
+        line.state = State::Connecting;
+        line.flow = Some(flow);
+        line.generation = generation;
+        (line.sent, line.acked, line.wants_room) = (0, 0, false);
+        (line.peer_closed, line.failure) = (false, None);
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, slot: Slot, bytes: &[u8]) -> Result<usize, Failure> {
+        let ring = self.slots.ring_bytes;
+        let line = &mut self.slots.lines[slot as usize];
+        let Some(flow) = line.flow.filter(|_| line.state == State::Open) else {
+            let kind = line.failure.unwrap_or(FailureKind::Reset);
+            return Err(Failure::text(kind, words(kind)));
+        };
+        let room = ring - (line.sent - line.acked) as usize;
+        let len = bytes.len().min(room);
+        let begin = (line.sent % ring as u64) as usize;
+        let base = slot as usize * ring;
+        let first = len.min(ring - begin);
+        self.slots.rings[base + begin..base + begin + first].copy_from_slice(&bytes[..first]);
+        self.slots.rings[base..base + len - first].copy_from_slice(&bytes[first..len]);
+        let taken = self.stack.send(flow, len);
+        line.sent += taken as u64;
+        line.wants_room = taken < bytes.len();
+        Ok(taken)
+    }
+
+    #[inline]
+    fn recv(&mut self, slot: Slot, want: Want) -> Result<Received<'_>, Failure> {
+        let line = &mut self.slots.lines[slot as usize];
+        if line.first == NONE {
+            if let Some(kind) = line.failure {
+                return Err(Failure::text(kind, words(kind)));
+            }
+            return Ok(match (line.state, line.peer_closed) {
+                (State::Open, true) => Received::End { orderly: true },
+                _ => Received::Blocked,
+            });
+        }
+        let piece = &mut self.slots.pieces[line.first as usize];
+        let (Want::Bytes(limit) | Want::Discard(limit)) = want;
+        let (from, end) = (piece.from as usize, piece.to as usize);
+        let to = end.min(from.saturating_add(limit));
+        piece.from = to as u32;
+        if to == end {
+            line.first = piece.next;
+            if line.first == NONE {
+                line.last = NONE;
+            }
+        }
+        let more = line.first != NONE || line.peer_closed;
+        Ok(match want {
+            Want::Bytes(_) => Received::Data {
+                bytes: &self.slots.arena[from..to],
+                more,
+            },
+            Want::Discard(_) => Received::Discarded {
+                len: to - from,
+                more,
+            },
+        })
+    }
+
+    fn close(&mut self, slot: Slot, how: Close) {
+        let line = &mut self.slots.lines[slot as usize];
+        let was = std::mem::replace(&mut line.state, State::Closed);
+        if was == State::Open {
+            self.slots.open_count.sub();
+        }
+        let line = &mut self.slots.lines[slot as usize];
+        // The slot's ring is the next connection's: what the peer has not acknowledged cannot be sent again.
+        let is_whole = line.acked == line.sent;
+        if let Some(flow) = line.flow.take() {
+            self.stack.set_user(flow, NOBODY);
+            if how == Close::Rst || !is_whole {
+                self.stack.abort(flow);
+            } else {
+                self.stack.close_and_forget(flow);
+            }
+        }
+        if self.slots.lines[slot as usize].first != NONE {
+            self.forget_unread(slot);
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure> {
+        if self.slots.listed.is_empty() {
+            self.slots.turn_over();
+            self.look(timeout_ns).map_err(|error| {
+                let errno = Errno(error.raw_os_error().unwrap_or(libc::EIO));
+                Failure::io("the device", errno)
+            })?;
+        }
+        self.report(events);
+        Ok(())
+    }
+
+    fn syscalls(&self) -> u64 {
+        self.device.counters().syscalls + self.pauses
+    }
+
+    fn name(&self) -> String {
+        let name = &self.device.capabilities().name;
+        match self.coalesce_ns {
+            0 => format!("stack over {name}"),
+            ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
+        }
+    }
+}
+
+impl<D: Device> Drop for UserSpace<D> {
+    fn drop(&mut self) {
+        // A peer would else hold what is open until its own timeouts, and meet the next run's numbers with doubt.
+        self.stack.abort_all();
+        // The device may have gone; then nobody is there to be told.
+        let _ = self.send_all(now_ns());
+    }
+}
