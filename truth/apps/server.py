@@ -295,8 +295,8 @@ def herd(port, flags):
 
 def unread(port, read_all):
     """An answer and a close as soon as the head is read; what of the body was not read makes the close a reset."""
-    # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away. Made once, as
-    # buffers of this size are mapped and unmapped.
+    # More than the sockets' buffers hold while the client is still sending: the reset throws the rest away. Made once,
+    # as buffers of this size are mapped and unmapped.
     answer = BODY * 128
     whole = HEAD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % len(answer) + answer
 

@@ -209,8 +209,8 @@ impl Observed {
         }
     }
 
-    /// Adds what the on-CPU profile saw of processes that no sample of /proc met, weighed by those that were met: a server
-    /// that ignores SIGCHLD waits for no child, and the kernel then adds its time to nobody's.
+    /// Adds what the on-CPU profile saw of processes that no sample of /proc met, weighed by those that were met: a
+    /// server that ignores SIGCHLD waits for no child, and the kernel then adds its time to nobody's.
     pub(crate) fn with_profile(mut self, examination: Option<&Examination>) -> Self {
         let mut profiles = examination.iter().flat_map(|e| &e.profiles);
         let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
@@ -552,9 +552,10 @@ fn tasks(sight: &Sight<'_>, window: &Window) -> Vec<TaskUse> {
     threads.into_iter().chain(rests).chain(children).collect()
 }
 
-/// What processes used that a target started, that ended, and that nobody watched because they were too short (a program
-/// for each request): the kernel adds it to whoever waited for them. What was watched until its end is in there as well,
-/// with its whole life, and is taken off again. One entry for each target, in the name of who waited for most.
+/// What processes used that a target started, that ended, and that nobody watched because they were too short (a
+/// program for each request): the kernel adds it to whoever waited for them. What was watched until its end is in
+/// there as well, with its whole life, and is taken off again. One entry for each target, in the name of who waited
+/// for most.
 fn ended_children(sight: &Sight<'_>, window: &Window) -> Vec<TaskUse> {
     const CHILDREN: [&str; 2] = ["process.children_user_s", "process.children_system_s"];
     let waited = signals(sight.series, &CHILDREN, window);

@@ -1,8 +1,8 @@
 //! TRex in its stateful (ASTF) mode: the global figures, the statistics of its ports, and its table of counters with a
 //! column for each side.
 //!
-//! Each side and each port is a cell of its own, under the counter's own names: what `prony` counts itself bears the same
-//! ones, so that both stand in one table. The surprise is what is not there: TRex leaves out every counter that is zero
+//! Each side and each port is a cell of its own, under the counter's own names: what `prony` counts itself bears the
+//! same ones, so that both stand in one table. The surprise is what is not there: TRex leaves out every counter that is zero
 //! on both sides, and such a counter stays absent here.
 
 use super::found::{Found, Harvest, Nature};

@@ -1,5 +1,5 @@
-//! `prony load --transport tap` against `prony origin` on the kernel's TCP, through a TAP in a network namespace of the
-//! test's own: every response and every byte is counted, and nothing is left at either end.
+//! `prony load --transport tap|af_xdp` against `prony origin` on the kernel's TCP, through a TAP or a veth pair in
+//! network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
 //!
 //! Needs root and `ip`; without, the test says so and ends.
 #![allow(
@@ -14,9 +14,15 @@ use std::process::{Child, Command, Stdio};
 
 const PRONY: &str = env!("CARGO_BIN_EXE_prony");
 
-/// A namespace with a TAP, and the origin in it; all of it goes with this value.
+/// A namespace with the origin in it, and a TAP there or a veth pair to another namespace; all of it goes with this
+/// value.
 struct Lab {
+    /// Where the server is.
     name: String,
+    /// Where the load is made: the same one with a TAP.
+    client: String,
+    transport: &'static str,
+    interface: &'static str,
     origin: Option<Child>,
     url: String,
 }
@@ -27,20 +33,10 @@ fn ip(args: &[&str]) -> bool {
 }
 
 impl Lab {
-    /// `None`, with the reason said, where the host does not allow it.
+    /// With a TAP; `None`, with the reason said, where the host does not allow it.
     fn new(tag: &str) -> Option<Lab> {
-        let name = format!("prony-{tag}-{}", std::process::id());
-        if !ip(&["netns", "add", &name]) {
-            println!("skipped: making a network namespace needs root and the program `ip`");
-            return None;
-        }
-        let mut lab = Lab {
-            name,
-            origin: None,
-            url: String::new(),
-        };
+        let lab = Lab::empty(tag, "tap", "tap0")?;
         let n = lab.name.clone();
-        assert!(ip(&["-n", &n, "link", "set", "lo", "up"]));
         if !ip(&[
             "-n", &n, "tuntap", "add", "dev", "tap0", "mode", "tap", "vnet_hdr",
         ]) {
@@ -49,8 +45,47 @@ impl Lab {
         }
         assert!(ip(&["-n", &n, "addr", "add", "10.9.0.1/24", "dev", "tap0"]));
         assert!(ip(&["-n", &n, "link", "set", "tap0", "up"]));
-        let mut origin = lab
-            .inside(&[PRONY, "origin", "--listen", "10.9.0.1:8080"])
+        Some(lab.served())
+    }
+
+    /// With a veth pair.
+    fn of_two(tag: &str) -> Option<Lab> {
+        let mut lab = Lab::empty(tag, "af_xdp", "veth0")?;
+        lab.client = format!("{}c", lab.name);
+        let (n, c) = (lab.name.clone(), lab.client.clone());
+        assert!(ip(&["netns", "add", &c]));
+        let pair = ["type", "veth", "peer", "name", "veth0", "netns", &c];
+        assert!(ip(
+            &[&["-n", &n, "link", "add", "veth1"], pair.as_slice()].concat()
+        ));
+        for (at, interface, address) in
+            [(&n, "veth1", "10.9.0.1/24"), (&c, "veth0", "10.9.0.254/24")]
+        {
+            assert!(ip(&["-n", at, "addr", "add", address, "dev", interface]));
+            assert!(ip(&["-n", at, "link", "set", interface, "up"]));
+        }
+        Some(lab.served())
+    }
+
+    fn empty(tag: &str, transport: &'static str, interface: &'static str) -> Option<Lab> {
+        let name = format!("prony-{tag}-{}", std::process::id());
+        if !ip(&["netns", "add", &name]) {
+            println!("skipped: making a network namespace needs root and the program `ip`");
+            return None;
+        }
+        assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
+        Some(Lab {
+            client: name.clone(),
+            name,
+            transport,
+            interface,
+            origin: None,
+            url: String::new(),
+        })
+    }
+
+    fn served(mut self) -> Lab {
+        let mut origin = Lab::within(&self.name, &[PRONY, "origin", "--listen", "10.9.0.1:8080"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -59,14 +94,14 @@ impl Lab {
         BufReader::new(origin.stderr.as_mut().unwrap())
             .read_line(&mut line)
             .unwrap();
-        lab.origin = Some(origin);
-        lab.url = "http://10.9.0.1:8080".to_owned();
-        Some(lab)
+        self.origin = Some(origin);
+        self.url = "http://10.9.0.1:8080".to_owned();
+        self
     }
 
-    fn inside(&self, command: &[&str]) -> Command {
+    fn within(namespace: &str, command: &[&str]) -> Command {
         let mut inside = Command::new("ip");
-        inside.args(["netns", "exec", &self.name]).args(command);
+        inside.args(["netns", "exec", namespace]).args(command);
         inside
     }
 
@@ -76,11 +111,11 @@ impl Lab {
             "load",
             "--json",
             "--transport",
-            "tap",
+            self.transport,
             "--interface",
-            "tap0",
+            self.interface,
         ];
-        let mut command = self.inside(&[PRONY]);
+        let mut command = Lab::within(&self.client, &[PRONY]);
         command.args(base).args(flags.split_whitespace()).arg(&url);
         let output = command.output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -101,7 +136,7 @@ impl Lab {
             "closing",
             "syn-recv",
         ];
-        let mut command = self.inside(&["ss", "-Htan"]);
+        let mut command = Lab::within(&self.name, &["ss", "-Htan"]);
         for state in states {
             command.args(["state", state]);
         }
@@ -116,15 +151,32 @@ impl Drop for Lab {
             let _ = origin.kill();
             let _ = origin.wait();
         }
-        ip(&["netns", "del", &self.name]);
+        for name in [&self.name, &self.client] {
+            ip(&["netns", "del", name]);
+        }
     }
 }
 
 #[test]
 fn a_load_over_a_tap_counts_every_byte_and_leaves_nothing() {
-    let Some(lab) = Lab::new("tap") else {
-        return;
-    };
+    if let Some(lab) = Lab::new("tap") {
+        every_byte_is_counted(&lab, "stack over tap");
+    }
+}
+
+#[test]
+fn a_load_over_af_xdp_counts_every_byte_and_leaves_nothing() {
+    if let Some(lab) = Lab::of_two("xdp") {
+        every_byte_is_counted(&lab, "stack over af_xdp");
+        let links = Lab::within(&lab.client, &["ip", "-d", "link", "show", "veth0"])
+            .output()
+            .unwrap();
+        let links = String::from_utf8_lossy(&links.stdout).into_owned();
+        assert!(!links.contains("prog/xdp"), "{links}");
+    }
+}
+
+fn every_byte_is_counted(lab: &Lab, engine_name: &str) {
     for (path, bytes, requests, flags) in [
         ("/bytes/1024", 1_024, 4_000, "-c 32"),
         (
@@ -166,7 +218,7 @@ fn a_load_over_a_tap_counts_every_byte_and_leaves_nothing() {
             "{flags}: {received}"
         );
         let engine = result["generator"]["engine"].as_str().unwrap();
-        assert!(engine.starts_with("stack over tap"), "{engine}");
+        assert!(engine.starts_with(engine_name), "{engine}");
         assert_eq!(
             lab.open_sockets(),
             0,

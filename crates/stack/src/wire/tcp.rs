@@ -75,7 +75,7 @@ impl Segment {
         &self.sack[..usize::from(self.sack_count)]
     }
 
-    /// Length of the header that [`write`] makes of it.
+    /// Length of the header that [`write()`] makes of it.
     #[inline]
     pub fn header_bytes(&self) -> usize {
         // See `write`: two bytes before each, outside a SYN.

@@ -270,7 +270,9 @@ impl LoadError {
                 network => format!("name free addresses of {network} with --source"),
             },
             LoadError::OneQueue { .. } => "use -t 1".to_owned(),
-            LoadError::NoDevice { .. } => "use --transport kernel or --transport tap".to_owned(),
+            LoadError::NoDevice { .. } => {
+                "use --transport kernel, --transport tap or --transport af_xdp".to_owned()
+            }
             LoadError::Stack { cause, .. } => cause.remedy(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(

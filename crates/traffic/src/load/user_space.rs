@@ -9,6 +9,7 @@ use linux::routes;
 use record::{Carrier, LoadSpec};
 use stack::address::{AddressRange, Network};
 use stack::device::Device;
+use stack::device::af_xdp::{self, AfXdp};
 use stack::device::interface::{Interface, refuse_host_addresses};
 use stack::device::tap::{self, Tap};
 use stack::error::Error;
@@ -49,7 +50,7 @@ pub(super) fn prepare(
     /// Several TLS records, so that a handshake does not stand still.
     const TLS_BYTES: usize = 16 * 1024;
     let (proc_root, transport) = (Path::new("/proc"), spec.transport.name());
-    if !matches!(spec.transport, Carrier::Tap) {
+    if matches!(spec.transport, Carrier::Kernel | Carrier::AfPacket) {
         return Err(LoadError::NoDevice { transport });
     }
     let Some(interface) = spec.interface.clone() else {
@@ -141,7 +142,16 @@ pub(super) fn open_device(spec: &LoadSpec) -> Result<AnyDevice, LoadError> {
             let tap = Tap::open(&settings).map_err(|cause| refused(spec, cause))?;
             Ok(Box::new(tap))
         }
-        Carrier::Kernel | Carrier::AfXdp | Carrier::AfPacket => Err(LoadError::NoDevice {
+        Carrier::AfXdp => {
+            let settings = af_xdp::Settings {
+                interface: name,
+                own: ranges(&spec.source),
+                mode: af_xdp::Mode::Best,
+            };
+            let sockets = AfXdp::open(&settings).map_err(|cause| refused(spec, cause))?;
+            Ok(Box::new(sockets))
+        }
+        Carrier::Kernel | Carrier::AfPacket => Err(LoadError::NoDevice {
             transport: spec.transport.name(),
         }),
     }
@@ -208,7 +218,7 @@ mod tests {
         check(|_| (), "127.9.0.1 is outside the networks of lo", "");
         check(|s| s.threads = Some(2), "one queue", "-t 1");
         check(
-            |s| s.transport = Carrier::AfXdp,
+            |s| s.transport = Carrier::AfPacket,
             "no such device",
             "--transport tap",
         );
