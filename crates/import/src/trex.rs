@@ -2,8 +2,8 @@
 //! column for each side.
 //!
 //! Each side and each port is a cell of its own, under the counter's own names: what `prony` counts itself bears the
-//! same ones, so that both stand in one table. The surprise is what is not there: TRex leaves out every counter that is zero
-//! on both sides, and such a counter stays absent here.
+//! same ones, so that both stand in one table. The surprise is what is not there: TRex leaves out every counter that
+//! is zero on both sides, and such a counter stays absent here.
 
 use super::found::{Found, Harvest, Nature};
 use super::text::{Number, Word, number, phrase};
