@@ -16,6 +16,7 @@ use stack::device::tap::{Settings, Tap};
 use stack::error::Error;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const NAME: &str = "pronytap0";
 
@@ -80,7 +81,13 @@ fn a_tap_goes_with_its_descriptor_and_is_nobody_elses_meanwhile() {
         });
         assert!(matches!(lo, Err(Error::Unsupported { .. })), "{lo:?}");
         drop(first);
-        let gone = stack::device::interface::Interface::named(NAME).unwrap_err();
+        // A child that another test is starting has the descriptor until it executes its program.
+        let named = || stack::device::interface::Interface::named(NAME);
+        let until = Instant::now() + Duration::from_secs(10);
+        while named().is_ok() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let gone = named().unwrap_err();
         assert!(matches!(gone, Error::NoInterface { .. }), "{gone}");
     });
 }
