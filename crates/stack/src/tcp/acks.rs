@@ -311,20 +311,12 @@ impl Stack {
         if !is_lost || before(flow.snd_una, loss.recover) {
             return;
         }
-        let out = flow.outstanding();
-        flow.ssthresh = congestion::after_loss(
-            flow,
-            out,
-            self.settings.congestion_control,
-            Some(&mut loss.cubic),
-        );
-        flow.cwnd = flow.ssthresh;
+        congestion::reduce(flow, loss, self.settings.congestion_control);
         flow.snd_nxt = flow.snd_max;
         flow.set(bit::RECOVERY);
         if flow.has(bit::ECN) {
             flow.set(bit::CWR_OWED);
         }
-        loss.recover = flow.snd_max;
         loss.high_rxt = flow.snd_una;
         self.counters[flow.side()].sack_recovery_episode += 1;
         self.enqueue(id);
@@ -341,16 +333,8 @@ impl Stack {
         {
             return;
         }
-        let out = flow.outstanding();
-        flow.ssthresh = congestion::after_loss(
-            flow,
-            out,
-            self.settings.congestion_control,
-            Some(&mut loss.cubic),
-        );
-        flow.cwnd = flow.ssthresh;
+        congestion::reduce(flow, loss, self.settings.congestion_control);
         flow.set(bit::CWR_OWED);
-        loss.recover = flow.snd_max;
         self.counters[flow.side()].ecn_rcwnd += 1;
     }
 }

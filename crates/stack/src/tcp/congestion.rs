@@ -2,7 +2,7 @@
 //! (RFC 9438). Arithmetic alone; when a window grows or shrinks is decided where acknowledgements and losses are seen.
 
 use super::flow::Flow;
-use super::loss::Cubic;
+use super::loss::{Cubic, Loss};
 use super::settings::CongestionControl;
 
 /// CUBIC's C (RFC 9438 4.1.2).
@@ -13,6 +13,14 @@ const BETA: f32 = 0.7;
 /// The initial window (RFC 6928 2, with the number of segments settable).
 pub fn initial_window(mss: u16, segments: u32) -> u32 {
     u32::from(mss).saturating_mul(segments.max(1))
+}
+
+/// Takes the window down for a loss or a mark of congestion; not again before all that is out now was acknowledged.
+pub fn reduce(flow: &mut Flow, loss: &mut Loss, control: CongestionControl) {
+    let out = flow.outstanding();
+    flow.ssthresh = after_loss(flow, out, control, Some(&mut loss.cubic));
+    flow.cwnd = flow.ssthresh;
+    loss.recover = flow.snd_max;
 }
 
 /// The window that a loss leaves (RFC 5681 equation 4; RFC 9438 4.6), at least two segments.

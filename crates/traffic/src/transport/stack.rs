@@ -2,9 +2,8 @@
 //!
 //! Bytes to be sent lie in a ring of the slot until they are acknowledged, since the stack keeps none and asks for
 //! them again when they were lost. What is received is copied once, out of the device's frame into an arena that
-//! lives until the next
-//! wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what gathers packets; with
-//! `coalesce_ns` it lets them gather on purpose, and that time is in every latency.
+//! lives until the next wait. The surprise: nothing leaves or arrives outside [`Transport::wait`], which is what
+//! gathers packets; with `coalesce_ns` it lets them gather on purpose, and that time is in every latency.
 
 use super::{Event, Failure, Generation, OpenCount, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
@@ -600,7 +599,6 @@ impl<D: Device> Transport for UserSpace<D> {
         if was == State::Open {
             self.slots.open_count.sub();
         }
-        let line = &mut self.slots.lines[slot as usize];
         // The slot's ring is the next connection's: what the peer has not acknowledged cannot be sent again.
         let is_whole = line.acked == line.sent;
         if let Some(flow) = line.flow.take() {
