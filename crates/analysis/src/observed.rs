@@ -8,10 +8,16 @@
 use crate::Usage;
 use crate::stats::share;
 use record::{
-    Examination, LoadOutcome, LoadSpec, Nanos, ProfileKind, Series, Stack, TargetRecord,
+    Examination, LoadOutcome, LoadSpec, Nanos, Profile, ProfileKind, Series, Stack, TargetRecord,
     ThreadCost, TimeSpan,
 };
 use std::collections::BTreeMap;
+
+/// The on-CPU profile of the timing pass, the first of those that were taken.
+pub(crate) fn timing_profile(examination: Option<&Examination>) -> Option<&Profile> {
+    let mut profiles = examination?.profiles.iter();
+    profiles.find(|p| p.kind == ProfileKind::OnCpu)
+}
 
 /// Everything that a judgement may look at.
 #[derive(Clone, Copy)]
@@ -212,8 +218,7 @@ impl Observed {
     /// Adds what the on-CPU profile saw of processes that no sample of /proc met, weighed by those that were met: a
     /// server that ignores SIGCHLD waits for no child, and the kernel then adds its time to nobody's.
     pub(crate) fn with_profile(mut self, examination: Option<&Examination>) -> Self {
-        let mut profiles = examination.iter().flat_map(|e| &e.profiles);
-        let Some(profile) = profiles.find(|p| p.kind == ProfileKind::OnCpu) else {
+        let Some(profile) = timing_profile(examination) else {
             return self;
         };
         let mut targets: Vec<&str> = self.tasks.iter().map(|t| t.owner.as_str()).collect();

@@ -8,8 +8,8 @@ use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
-use crate::observed::{Observed, TaskUse};
-use record::{Examination, PlaceTold, Profile, ProfileKind, Server, Stack};
+use crate::observed::{Observed, TaskUse, timing_profile};
+use record::{Examination, PlaceTold, Profile, Server, Stack};
 use std::collections::BTreeSet;
 
 /// A thread with this demand has no time off.
@@ -56,7 +56,7 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         .collect();
     let cores: Vec<u32> = cores.into_iter().collect();
     let scope = Scope::of(case, &active, &cores, run);
-    let profile = profile_of(case.examination)
+    let profile = timing_profile(case.examination)
         .ok_or_else(|| format!("CPU of {} by function: no profile was taken", case.target))?;
     let stacks = scope.stacks(profile, case.target);
     let samples: u64 = stacks.iter().map(|(_, weight)| weight).sum();
@@ -79,12 +79,6 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         None => parts,
     };
     Ok(scope.account(case, &parts, samples))
-}
-
-/// The on-CPU profile of the timing pass.
-fn profile_of(examination: Option<&Examination>) -> Option<&Profile> {
-    let mut profiles = examination?.profiles.iter();
-    profiles.find(|p| p.kind == ProfileKind::OnCpu)
 }
 
 /// File name of a target's program; empty when it is not known.
