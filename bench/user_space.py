@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+import common
+
 WORKS = {"1 KiB, a connection each": ("1k", True), "1 KiB, keep-alive": ("1k", False),
          "32 KiB, a connection each": ("32k", True), "32 KiB, keep-alive": ("32k", False)}
 NGINX = """worker_processes 1; daemon off; master_process off; pid {dir}/nginx.pid; error_log {dir}/error.log;
@@ -85,8 +87,7 @@ class Lab:
 
     def __exit__(self, *_):
         if self.nginx:
-            self.nginx.terminate()
-            self.nginx.wait()
+            common.stop(self.nginx)
         for space in (self.server, self.client):
             subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL, check=False)
 
@@ -133,6 +134,7 @@ def main():
         for turn in range(asked.rounds):
             for work, (path, each) in WORKS.items():
                 for tool in ("wrk", "prony") if turn % 2 == 0 else ("prony", "wrk"):
+                    common.progress(f"round {turn + 1} of {asked.rounds}: {work}, {tool}")
                     seen.setdefault((work, tool), []).append(load(lab, asked, tool, path, each))
     print(f"{CONNECTIONS} connections, {asked.rounds} rounds of {asked.seconds} s, coalesced by {asked.coalesce}; "
           "medians (smallest to largest ratio of a round)")
