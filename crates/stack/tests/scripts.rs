@@ -257,6 +257,45 @@ fn the_ends() {
          20 empty",
     );
     client(
+        "reset by us after a retransmission: the number is that of all that was sent",
+        "20 send 1000
+         20 > P. 1:1001(1000) ack 1
+         220 > P. 1:1001(1000) ack 1
+         230 < . 1:1(0) ack 1
+         230 abort
+         230 > R. 1001:1001(0) ack 1
+         230 empty",
+    );
+    client(
+        "the program ends while the peer's FIN is not acknowledged yet",
+        "20 forget
+         20 > F. 1:1(0) ack 1
+         30 <+ F. 1:1(0) ack 2
+         30 end
+         30 > . 2:2(0) ack 2
+         30 silent
+         30 empty",
+    );
+    play(
+        "the program ends while the handshake is under way: the peer is not left with half of it",
+        |_| {},
+        "0 connect
+         0 > S 0:0(0)
+         5 end
+         5 > R 1:1(0)
+         5 silent
+         5 empty",
+    );
+    play(
+        "one connection is given up in the handshake: nothing is sent (RFC 9293 3.10.5)",
+        |_| {},
+        "0 connect
+         0 > S 0:0(0)
+         5 abort
+         5 silent
+         5 empty",
+    );
+    client(
         "a FIN is retransmitted",
         "20 close
          20 > F. 1:1(0) ack 1

@@ -160,6 +160,8 @@ pub struct Stack {
     half_open: u32,
     /// Where the search for a flow in TIME-WAIT goes on.
     next_recycled: u32,
+    /// [`Stack::abort_all`] was called.
+    ends: bool,
     challenges: Challenges,
     line: VecDeque<u32>,
     strays: VecDeque<StraySegment>,
@@ -207,6 +209,7 @@ impl Stack {
             listening: Vec::new(),
             half_open: 0,
             next_recycled: 0,
+            ends: false,
             challenges: Challenges::default(),
             line: VecDeque::with_capacity(flows_max as usize),
             strays: VecDeque::with_capacity(STRAYS_MAX),
@@ -464,8 +467,10 @@ impl Stack {
             && self.addresses.flows() == 0
     }
 
-    /// Resets all flows that exist, for the end of a program: a peer would else hold them until its own timeouts.
+    /// Resets all flows that exist, for the end of a program: a peer would else hold them until its own timeouts. Also
+    /// those whose SYN is not answered yet: the answer will meet nobody, not even somebody who resets it.
     pub fn abort_all(&mut self) {
+        self.ends = true;
         for id in 0..self.flows.high() {
             if self.flows[id].state != State::Closed {
                 self.abort(FlowId(id));

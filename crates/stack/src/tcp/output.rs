@@ -149,15 +149,23 @@ impl Stack {
         device: &mut D,
     ) -> io::Result<bool> {
         let flow = &self.flows[id];
-        // A SYN that nobody has seen needs no reset, nor does what both sides have closed.
-        let is_known = !matches!(flow.state, State::SynSent | State::TimeWait);
-        if is_known {
+        if flow.state == State::TimeWait {
+            // Both sides have closed; the peer may still wait for the acknowledgement of its FIN.
+            if flow.has(bit::ACK_NOW) {
+                let seq = flow.snd_nxt;
+                if !self.send_ack(id, envelope, device, seq)? {
+                    return Ok(false);
+                }
+            }
+        } else if flow.state != State::SynSent || (self.ends && flow.snd_max != flow.snd_una) {
+            // What was sent at most: `snd_nxt` goes back after a timeout, and a peer that has more would not believe it.
+            let knows_peer = flow.state != State::SynSent;
             let segment = Segment {
                 source_port: flow.local_port,
                 destination_port: flow.remote_port,
-                seq: flow.snd_nxt,
-                ack: flow.rcv_nxt,
-                flags: flag::RST | flag::ACK,
+                seq: flow.snd_max,
+                ack: if knows_peer { flow.rcv_nxt } else { 0 },
+                flags: flag::RST | if knows_peer { flag::ACK } else { 0 },
                 ..Segment::default()
             };
             let side = flow.side();

@@ -1,9 +1,10 @@
 //! Packet scripts: what a program and a peer do, at which millisecond, and which segments must come out.
 //!
 //! ```text
-//! 0    connect                              the program: connect, listen, send N, close, forget, abort, window N
+//! 0    connect                              the program: connect, listen, send N, close, forget, abort, end, window N
 //! 0    > S 0:0(0) <mss 1460>                must be sent now; `win` and options are compared when they are given
 //! 10   < S. 0:0(0) ack 1 win 9000 <mss 1000>    the peer's, `<ce>` marks congestion; numbers count from each SYN
+//! 10   <+ F. 1:1(0) ack 1                       the peer's, and the next line happens before anything is sent
 //! 300  quiet                                nothing was sent up to here
 //! 300  is Established                       also: got N (bytes), event TEXT, count NAME N, empty, gone
 //! ```
@@ -106,9 +107,14 @@ impl Stage {
         if let Some(expected) = what.strip_prefix("> ") {
             return self.expect(at, expected, place);
         }
-        self.pass_to(at);
+        if at > self.now {
+            self.pass_to(at);
+        }
         let got = self.take();
         assert_eq!(got, None, "{place}: sent before");
+        if let Some(segment) = what.strip_prefix("<+ ") {
+            return self.inject(segment);
+        }
         if let Some(segment) = what.strip_prefix("< ") {
             self.inject(segment);
         } else {
@@ -327,6 +333,7 @@ impl Stage {
             "close" => self.stack.close(open()),
             "forget" => self.stack.close_and_forget(open()),
             "abort" => self.stack.abort(open()),
+            "end" => self.stack.abort_all(),
             "window" => self.stack.set_receive_window(open(), rest.parse().unwrap()),
             "quiet" => {}
             "is" => assert_eq!(format!("{:?}", self.stack.state(open())), rest, "{place}"),
