@@ -13,6 +13,7 @@ pub mod pasted;
 pub mod reported;
 pub mod run;
 pub mod series;
+pub mod traffic;
 pub mod turns;
 pub mod units;
 pub mod watching;
@@ -35,6 +36,7 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
+pub use traffic::{TrafficOutcome, TrafficSpec};
 pub use turns::{
     Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,
     ThreadTime, Told, ToldState, TurnAccount, TurnTail, Turns,

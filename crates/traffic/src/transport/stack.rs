@@ -10,10 +10,9 @@ use crate::clock::now_ns;
 use crate::sys::{self, Errno};
 use ::stack::device::Device;
 use ::stack::error::Error;
-use ::stack::frame::Frame;
-use ::stack::link::{self, Link, Resolution};
-use ::stack::tcp::{App, ConnectError, Ended, Event as Happened, FlowId, Input, Settings, Stack};
-use ::stack::wire::icmp::Problem;
+use ::stack::host::Host;
+use ::stack::link;
+use ::stack::tcp::{App, ConnectError, Ended, Event as Happened, FlowId, Settings, Stack};
 use record::{Close, FailureKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -273,17 +272,13 @@ pub(crate) struct Setup {
 
 /// The transport; see the module.
 pub(crate) struct UserSpace<D: Device> {
-    device: D,
-    link: Link,
-    stack: Stack,
+    host: Host<D>,
     slots: Slots,
     server: SocketAddr,
     sources: usize,
     next_source: usize,
     coalesce_ns: u64,
     pauses: u64,
-    /// The device had no room for all that was to be sent.
-    is_full: bool,
 }
 
 impl<D: Device> UserSpace<D> {
@@ -313,19 +308,15 @@ impl<D: Device> UserSpace<D> {
             peer_closed: false,
             failure: None,
         };
-        let link = link::Settings {
-            mac: device.capabilities().mac,
-            ..setup.link.clone()
-        };
         Ok(UserSpace {
-            link: Link::new(link)?,
-            stack: Stack::new(
+            host: Host::new(
+                device,
+                &setup.link,
                 setup.settings.clone(),
-                device.capabilities(),
                 &setup.sources,
                 setup.seed,
                 now_ns(),
-            ),
+            )?,
             slots: Slots {
                 lines: (0..slots).map(line).collect(),
                 rings: vec![0; ring_bytes * slots as usize].into_boxed_slice(),
@@ -344,33 +335,7 @@ impl<D: Device> UserSpace<D> {
             next_source: 0,
             coalesce_ns: setup.coalesce_ns,
             pauses: 0,
-            device,
-            is_full: false,
         })
-    }
-
-    /// Lets due timers run and everything out that waits.
-    fn send_all(&mut self, now: u64) -> std::io::Result<()> {
-        self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
-        let mut found = false;
-        for ip in self.stack.take_unresolved() {
-            match self.link.resolve(ip, now) {
-                Ok(Resolution::Known(mac)) => {
-                    self.stack.set_link_address(ip, mac);
-                    found = true;
-                }
-                Ok(Resolution::Waiting) => self.stack.still_unresolved(ip),
-                Err(_) => self.stack.set_unreachable(ip, &mut self.slots),
-            }
-        }
-        if found {
-            self.is_full = !self.stack.poll(now, &mut self.device, &mut self.slots)?;
-        }
-        if self.link.has_frames() {
-            self.link.send(&mut self.device)?;
-            self.device.flush()?;
-        }
-        Ok(())
     }
 
     /// Takes what the device has.
@@ -381,12 +346,7 @@ impl<D: Device> UserSpace<D> {
             if room == 0 {
                 break;
             }
-            let (stack, slots, link) = (&mut self.stack, &mut self.slots, &mut self.link);
-            let got = self.device.receive(room, &mut |frame: Frame<'_>| {
-                if stack.input(now, frame, slots) == Input::Foreign {
-                    foreign(stack, slots, link, frame, now);
-                }
-            })?;
+            let got = self.host.receive(now, room, &mut self.slots)?;
             total += got;
             if got < room {
                 break;
@@ -397,8 +357,7 @@ impl<D: Device> UserSpace<D> {
 
     fn look(&mut self, timeout_ns: u64) -> std::io::Result<()> {
         let begin = now_ns();
-        self.link.poll(begin);
-        self.send_all(begin)?;
+        self.host.send(begin, &mut self.slots)?;
         let until = begin.saturating_add(timeout_ns);
         let mut gather = self.coalesce_ns;
         loop {
@@ -406,18 +365,12 @@ impl<D: Device> UserSpace<D> {
             if gather == 0 && self.receive(now)? > 0 && self.slots.listed.is_empty() {
                 // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes
                 // back here at once.
-                self.send_all(now)?;
+                self.host.send(now, &mut self.slots)?;
             }
             if !self.slots.listed.is_empty() || now >= until {
                 return Ok(());
             }
-            let deadlines = [self.stack.next_deadline_ns(), self.link.next_at()];
-            let due = deadlines
-                .into_iter()
-                .flatten()
-                .min()
-                .unwrap_or(u64::MAX)
-                .min(until);
+            let due = self.host.next_deadline_ns().unwrap_or(u64::MAX).min(until);
             let left = due.saturating_sub(now);
             if gather > 0 {
                 // One pause a wait, and not beyond what is due.
@@ -426,12 +379,9 @@ impl<D: Device> UserSpace<D> {
                 gather = 0;
                 continue;
             }
-            if left > 0 && !self.is_full {
-                self.device.wait(left)?;
-            }
+            self.host.wait(left)?;
             let now = now_ns();
-            self.link.poll(now);
-            self.send_all(now)?;
+            self.host.send(now, &mut self.slots)?;
         }
     }
 
@@ -486,33 +436,12 @@ impl<D: Device> UserSpace<D> {
     }
 }
 
-/// A frame that is not TCP for us: the link's affair, or news of a flow.
-fn foreign(stack: &mut Stack, slots: &mut Slots, link: &mut Link, frame: Frame<'_>, now: u64) {
-    let link::Received::Error { flow, problem } = link.receive(&frame, now) else {
-        return;
-    };
-    let local = SocketAddr::new(flow.source, flow.source_port);
-    let remote = SocketAddr::new(flow.destination, flow.destination_port);
-    let Some(seq) = flow.sequence else {
-        return;
-    };
-    match problem {
-        Problem::TooBig { mtu_bytes } => {
-            let mtu = u16::try_from(mtu_bytes).unwrap_or(u16::MAX);
-            stack.too_big(now, local, remote, seq, mtu);
-        }
-        Problem::Unreachable { .. } | Problem::Refused { .. } => {
-            stack.unreachable(now, local, remote, seq, slots);
-        }
-        Problem::TimeExceeded | Problem::BadHeader => {}
-    }
-}
-
 impl<D: Device> Transport for UserSpace<D> {
     fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
         let source = self.next_source % self.sources;
         self.next_source = source + 1;
         let flow = self
+            .host
             .stack
             .connect(now_ns(), source, self.server, slot)
             .map_err(|error| match error {
@@ -551,7 +480,7 @@ impl<D: Device> Transport for UserSpace<D> {
         let first = len.min(ring - begin);
         self.slots.rings[base + begin..base + begin + first].copy_from_slice(&bytes[..first]);
         self.slots.rings[base..base + len - first].copy_from_slice(&bytes[first..len]);
-        let taken = self.stack.send(flow, len);
+        let taken = self.host.stack.send(flow, len);
         line.sent += taken as u64;
         line.wants_room = taken < bytes.len();
         Ok(taken)
@@ -602,11 +531,11 @@ impl<D: Device> Transport for UserSpace<D> {
         // The slot's ring is the next connection's: what the peer has not acknowledged cannot be sent again.
         let is_whole = line.acked == line.sent;
         if let Some(flow) = line.flow.take() {
-            self.stack.set_user(flow, NOBODY);
+            self.host.stack.set_user(flow, NOBODY);
             if how == Close::Rst || !is_whole {
-                self.stack.abort(flow);
+                self.host.stack.abort(flow);
             } else {
-                self.stack.close_and_forget(flow);
+                self.host.stack.close_and_forget(flow);
             }
         }
         if self.slots.lines[slot as usize].first != NONE {
@@ -627,11 +556,11 @@ impl<D: Device> Transport for UserSpace<D> {
     }
 
     fn syscalls(&self) -> u64 {
-        self.device.counters().syscalls + self.pauses
+        self.host.device.counters().syscalls + self.pauses
     }
 
     fn name(&self) -> String {
-        let name = &self.device.capabilities().name;
+        let name = &self.host.device.capabilities().name;
         match self.coalesce_ns {
             0 => format!("stack over {name}"),
             ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
@@ -642,8 +571,6 @@ impl<D: Device> Transport for UserSpace<D> {
 impl<D: Device> Drop for UserSpace<D> {
     fn drop(&mut self) {
         // A peer would else hold what is open until its own timeouts, and meet the next run's numbers with doubt.
-        self.stack.abort_all();
-        // The device may have gone; then nobody is there to be told.
-        let _ = self.send_all(now_ns());
+        self.host.end(now_ns(), &mut self.slots);
     }
 }
