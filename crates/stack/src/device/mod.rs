@@ -3,6 +3,7 @@
 
 pub mod af_xdp;
 pub mod interface;
+pub mod loopback;
 pub mod tap;
 
 use crate::frame::{Frame, TxMeta};
