@@ -19,6 +19,7 @@ pub mod origin;
 mod random;
 mod sys;
 mod transport;
+pub mod user_space;
 
 pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};
