@@ -6,7 +6,7 @@
 //! | `request`, `limits` | the request's bytes; what the host must have |
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
-//! | `user_space` | what a TCP of our own needs: interface, addresses, device |
+//! | `user_space` | what a TCP of our own needs beside its attachment |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
@@ -37,6 +37,7 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Setup, Tls, Transport, UserSpace, client_config};
+use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
 use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
@@ -103,7 +104,7 @@ impl Load {
         let user_space = match spec.transport {
             Carrier::Kernel => None,
             _ => {
-                threads = user_space::threads(spec)?;
+                threads = user_space::threads(spec);
                 Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
             }
         };
@@ -140,10 +141,16 @@ impl Load {
         let (identify, identities) = mpsc::channel();
         let mut lanes = Vec::new();
         let mut threads = Vec::new();
+        let mut devices = match &self.user_space {
+            Some(setup) => user_space::open(&self.spec, setup, self.threads)?,
+            None => Vec::new(),
+        }
+        .into_iter();
         for index in 0..self.threads {
             let (slicer, lane) = slices::lane();
             lanes.push(lane);
-            let spawned = self.spawn(index, slicer, &shared, identify.clone());
+            let over = devices.next();
+            let spawned = self.spawn(index, over, slicer, &shared, identify.clone());
             if spawned.is_err() {
                 shared.stop(now_ns());
                 (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready(now_ns()));
@@ -176,6 +183,7 @@ impl Load {
     fn spawn(
         &self,
         index: u32,
+        over: Option<(AnyDevice, Setup)>,
         slicer: Slicer,
         shared: &Arc<Shared>,
         identify: mpsc::Sender<(u32, Result<i32, u32>)>,
@@ -187,10 +195,10 @@ impl Load {
         let slots = share.of_count(u64::from(self.spec.connections)) as u32;
         let open_count = Arc::clone(&shared.open_count);
         let shared = Arc::clone(shared);
-        if let Some(setup) = &self.user_space {
-            let device = user_space::open_device(&self.spec)?;
-            let transport = UserSpace::new(slots, device, setup, open_count)
-                .map_err(|cause| user_space::refused(&self.spec, cause))?;
+        if let Some((device, setup)) = over {
+            let attachment = user_space::attachment(&self.spec, setup.server);
+            let transport = UserSpace::new(slots, device, &setup, open_count)
+                .map_err(|cause| attachment.refused(cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);
         }
         let transport =
