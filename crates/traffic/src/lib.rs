@@ -16,10 +16,13 @@ pub mod clock;
 mod fetch;
 pub mod load;
 pub mod origin;
+pub mod program;
 mod random;
 mod sys;
 mod transport;
+pub mod user_space;
 
 pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};
 pub use load::{Load, LoadError, Running, Stopper};
+pub use program::ProgramError;

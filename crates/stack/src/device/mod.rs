@@ -2,7 +2,11 @@
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
 pub mod af_xdp;
+pub mod capture;
+pub mod fault;
 pub mod interface;
+pub mod loopback;
+mod packets;
 pub mod tap;
 
 use crate::frame::{Frame, TxMeta};
@@ -91,6 +95,24 @@ pub trait Device {
 
     /// What it counted.
     fn counters(&self) -> DeviceCounters;
+
+    /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
+    fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        let counters = self.counters();
+        tell("rx_frames", counters.rx_frames);
+        tell("rx_bytes", counters.rx_bytes);
+        tell("rx_dropped", counters.rx_dropped);
+        tell("tx_frames", counters.tx_frames);
+        tell("tx_bytes", counters.tx_bytes);
+        tell("tx_dropped", counters.tx_dropped);
+        tell("tx_full", counters.tx_full);
+        tell("syscalls", counters.syscalls);
+    }
+
+    /// What a reader of the results must know: something went wrong that did not stop the traffic.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -120,5 +142,13 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn counters(&self) -> DeviceCounters {
         (**self).counters()
+    }
+
+    fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        (**self).named(tell);
+    }
+
+    fn trouble(&self) -> Option<String> {
+        (**self).trouble()
     }
 }
