@@ -494,7 +494,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn snapshot(&self) -> Snapshot {
         let syscalls = self.transport.syscalls() + self.pauses.count;
-        Snapshot::take(self.now(), self.spun_ns, self.pauses, syscalls)
+        let spun_ns = self.spun_ns + self.transport.spun_ns();
+        Snapshot::take(self.now(), spun_ns, self.pauses, syscalls)
     }
 
     // ---- The end ----

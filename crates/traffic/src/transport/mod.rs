@@ -195,6 +195,11 @@ pub(crate) trait Transport {
     /// System calls so far.
     fn syscalls(&self) -> u64;
 
+    /// Time in which the thread waited without sleeping, on purpose.
+    fn spun_ns(&self) -> u64 {
+        0
+    }
+
     /// Name of the engine in the record.
     fn name(&self) -> String;
 

@@ -264,6 +264,8 @@ pub(crate) struct Setup {
     pub settings: Settings,
     /// How long packets may gather before they are looked at; 0 looks at once.
     pub coalesce_ns: u64,
+    /// With 0, look without sleeping: there is another CPU for the server.
+    pub spins: bool,
     /// The longest run of bytes that the loop hands over at a time.
     pub request_bytes: usize,
     /// Of ports and initial sequence numbers.
@@ -278,6 +280,9 @@ pub(crate) struct UserSpace<D: Device> {
     sources: usize,
     next_source: usize,
     coalesce_ns: u64,
+    /// The thread does not sleep while it waits: packets are looked at as soon as they are there.
+    spins: bool,
+    spun_ns: u64,
     pauses: u64,
 }
 
@@ -334,6 +339,8 @@ impl<D: Device> UserSpace<D> {
             sources: setup.sources.len(),
             next_source: 0,
             coalesce_ns: setup.coalesce_ns,
+            spins: setup.spins && setup.coalesce_ns == 0,
+            spun_ns: 0,
             pauses: 0,
         })
     }
@@ -360,8 +367,12 @@ impl<D: Device> UserSpace<D> {
         self.host.send(begin, &mut self.slots)?;
         let until = begin.saturating_add(timeout_ns);
         let mut gather = self.coalesce_ns;
+        let mut idle_since = None;
         loop {
             let now = now_ns();
+            if let Some(since) = idle_since.take() {
+                self.spun_ns += now.saturating_sub(since);
+            }
             if gather == 0 && self.receive(now)? > 0 && self.slots.listed.is_empty() {
                 // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes
                 // back here at once.
@@ -377,6 +388,12 @@ impl<D: Device> UserSpace<D> {
                 self.pauses += 1;
                 sys::pause(gather.min(left));
                 gather = 0;
+                continue;
+            }
+            if self.spins && left > 0 {
+                // Waking up takes longer than many a response: what is asked for by no coalescing is the time itself.
+                idle_since = Some(now);
+                std::hint::spin_loop();
                 continue;
             }
             self.host.wait(left)?;
@@ -559,9 +576,14 @@ impl<D: Device> Transport for UserSpace<D> {
         self.host.device.counters().syscalls + self.pauses
     }
 
+    fn spun_ns(&self) -> u64 {
+        self.spun_ns
+    }
+
     fn name(&self) -> String {
         let name = &self.host.device.capabilities().name;
         match self.coalesce_ns {
+            0 if self.spins => format!("stack over {name}, spinning"),
             0 => format!("stack over {name}"),
             ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
         }

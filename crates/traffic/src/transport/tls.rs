@@ -418,6 +418,10 @@ impl<T: Transport> Transport for Tls<T> {
         self.inner.syscalls()
     }
 
+    fn spun_ns(&self) -> u64 {
+        self.inner.spun_ns()
+    }
+
     fn name(&self) -> String {
         format!("{}+tls", self.inner.name())
     }
