@@ -104,12 +104,11 @@ def main():
                 times, lost = wire_times_ns(taken)
                 taken.close()
                 cuts = statistics.quantiles(times, n=1000)
-                own = result["latency"]["response"] if "latency" in result else result["response"]
-                seen.setdefault(name, []).append((own, cuts[499], cuts[989], len(times), lost))
+                seen.setdefault(name, []).append((result["latency_ns"]["response"], cuts[499], cuts[989], len(times), lost))
     print(f"coalesced by {asked.coalesce}, {asked.rounds} rounds; microseconds, medians (largest distance of a round)")
     for name, rows in seen.items():
-        for at, (label, key) in enumerate([("p50", "p50_ns"), ("p99", "p99_ns")]):
-            own = [row[0][key] / 1e3 for row in rows]
+        for at, label in enumerate(["p50", "p99"]):
+            own = [row[0][label] / 1e3 for row in rows]
             wire = [row[1 + at] / 1e3 for row in rows]
             away = sorted((a - b for a, b in zip(own, wire)), key=abs)
             print(f"{name:24} {label}  prony {statistics.median(own):8.1f}   wire {statistics.median(wire):8.1f}   "

@@ -418,6 +418,10 @@ impl<T: Transport> Transport for Tls<T> {
         self.inner.syscalls()
     }
 
+    fn came_at(&self, slot: Slot) -> Option<u64> {
+        self.inner.came_at(slot)
+    }
+
     fn spun_ns(&self) -> u64 {
         self.inner.spun_ns()
     }
