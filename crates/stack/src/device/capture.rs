@@ -9,6 +9,7 @@ use super::packets::{self, Undone};
 use super::{Capabilities, Device, DeviceCounters};
 use crate::frame::{Frame, TxMeta};
 use std::io::{self, Write};
+use std::os::fd::RawFd;
 
 /// pcap with nanoseconds.
 const MAGIC: u32 = 0xa1b2_3c4d;
@@ -210,6 +211,10 @@ impl<D: Device, W: Write, C: FnMut() -> u64> Device for Capture<D, W, C> {
         let counters = self.captured();
         tell("capture_packets", counters.packets);
         tell("capture_missing", counters.missing);
+    }
+
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        self.device.descriptors(add);
     }
 
     fn trouble(&self) -> Option<String> {

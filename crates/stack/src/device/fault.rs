@@ -13,6 +13,7 @@ use crate::random::Random;
 use crate::wire::ethernet::HEADER_BYTES;
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::RawFd;
 
 /// Frames that may be on their way in one direction; more are lost, whatever the settings.
 const UNDER_WAY_MAX: usize = 1 << 16;
@@ -506,6 +507,10 @@ impl<D: Device, C: FnMut() -> u64> Device for Fault<D, C> {
         tell("fault_rx_reordered", received.reordered);
         tell("fault_rx_corrupted", received.corrupted);
         tell("fault_rx_overflowed", received.overflowed);
+    }
+
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        self.device.descriptors(add);
     }
 
     fn trouble(&self) -> Option<String> {

@@ -4,6 +4,7 @@
 //! exchange of two pointers, once for many frames. Frames arrive with [`Device::flush`], as on every device. The rings
 //! are bounded: what finds no room is lost and counted by the receiver, as on a wire, or waits, by setting.
 
+use super::batch::Batch;
 use super::{Capabilities, Device, DeviceCounters};
 use crate::frame::{Checksum, Frame, RxMeta, TxMeta};
 use crate::wire::ethernet;
@@ -38,61 +39,6 @@ impl Default for Settings {
             ring_frames: 1_024,
             is_lossless: false,
         }
-    }
-}
-
-/// Frames one after the other.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Longer than what is used of it, so that it is not cleared for each frame.
-    bytes: Vec<u8>,
-    used: usize,
-    /// End of each frame in `bytes`.
-    frames: Vec<(usize, RxMeta)>,
-}
-
-impl Batch {
-    fn len(&self) -> usize {
-        self.frames.len()
-    }
-
-    fn clear(&mut self) {
-        self.used = 0;
-        self.frames.clear();
-    }
-
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        let end = self.used + len;
-        if self.bytes.len() < end {
-            self.bytes.resize(end.next_power_of_two(), 0);
-        }
-        &mut self.bytes[self.used..end]
-    }
-
-    /// Keeps what was written into [`Batch::room`].
-    fn push(&mut self, len: usize, meta: RxMeta) {
-        self.used += len;
-        self.frames.push((self.used, meta));
-    }
-
-    fn append(&mut self, other: &mut Batch) {
-        let base = self.used;
-        self.room(other.used)
-            .copy_from_slice(&other.bytes[..other.used]);
-        self.used += other.used;
-        let moved = other.frames.iter().map(|(end, meta)| (base + end, *meta));
-        self.frames.extend(moved);
-        other.clear();
-    }
-
-    fn frame(&self, number: usize) -> Option<Frame<'_>> {
-        let (end, meta) = *self.frames.get(number)?;
-        let begin = number.checked_sub(1).map_or(0, |n| self.frames[n].0);
-        Some(Frame {
-            head: &self.bytes[begin..end],
-            rest: &[],
-            meta,
-        })
     }
 }
 
