@@ -50,7 +50,10 @@ pub(super) fn prepare(
     /// Several TLS records, so that a handshake does not stand still.
     const TLS_BYTES: usize = 16 * 1024;
     let (proc_root, transport) = (Path::new("/proc"), spec.transport.name());
-    if matches!(spec.transport, Carrier::Kernel | Carrier::AfPacket) {
+    if matches!(
+        spec.transport,
+        Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback
+    ) {
         return Err(LoadError::NoDevice { transport });
     }
     let Some(interface) = spec.interface.clone() else {
@@ -151,7 +154,7 @@ pub(super) fn open_device(spec: &LoadSpec) -> Result<AnyDevice, LoadError> {
             let sockets = AfXdp::open(&settings).map_err(|cause| refused(spec, cause))?;
             Ok(Box::new(sockets))
         }
-        Carrier::Kernel | Carrier::AfPacket => Err(LoadError::NoDevice {
+        Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => Err(LoadError::NoDevice {
             transport: spec.transport.name(),
         }),
     }
