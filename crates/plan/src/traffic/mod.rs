@@ -1,0 +1,5 @@
+//! Traffic of a TCP in user space: what a capture says of a flow that is to be replayed.
+#![allow(dead_code, reason = "the reader of traffic files, which uses it, comes next")]
+
+mod pcap;
+mod replay;
