@@ -323,3 +323,6 @@ fn shares(total: u32, weights: &[f64]) -> Option<Vec<u32>> {
     }
     Some(parts)
 }
+
+#[cfg(test)]
+mod tests;
