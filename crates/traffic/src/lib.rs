@@ -20,6 +20,7 @@ pub mod program;
 mod random;
 mod sys;
 mod transport;
+pub mod user_space;
 
 pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};

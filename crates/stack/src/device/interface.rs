@@ -185,6 +185,29 @@ pub fn refuse_host_addresses(own: &[AddressRange]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses an MTU that a host must do better than (RFC 1122 3.3.3; RFC 8200 5 when one of our addresses is IPv6).
+///
+/// # Errors
+/// [`Error::Unsupported`] of the device of that name.
+pub fn refuse_small(
+    device: &'static str,
+    interface: &str,
+    mtu_bytes: u32,
+    own: &[AddressRange],
+) -> Result<(), Error> {
+    let has_v6 = own.iter().any(|range| range.first().is_ipv6());
+    let least = if has_v6 { 1_280 } else { 576 };
+    if mtu_bytes >= least {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        device,
+        interface: interface.to_owned(),
+        cause: format!("its MTU is {mtu_bytes} bytes, and {least} are the least"),
+        remedy: format!("set it: `ip link set {interface} mtu 1500`"),
+    })
+}
+
 /// Names of all interfaces that have an address of any kind, packet addresses among them.
 fn names() -> Vec<String> {
     let mut names = Vec::new();

@@ -1,5 +1,6 @@
 //! Why a load cannot start. All of it is found before the first connection is opened.
 
+use crate::user_space::AttachError;
 use record::Nanos;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -180,22 +181,6 @@ pub enum LoadError {
         what: &'static str,
         asked: Nanos,
     },
-    /// A stack in user space without an interface.
-    #[error("choosing the transport `{transport}`: it has no interface to attach to")]
-    NoInterface {
-        /// Its name.
-        transport: &'static str,
-        /// The interfaces that there are.
-        known: Vec<String>,
-    },
-    /// A stack in user space without addresses of its own.
-    #[error("choosing the transport `{transport}`: it needs addresses of its own to connect from")]
-    NoSource {
-        /// Its name.
-        transport: &'static str,
-        /// A network of the interface; empty when it has none.
-        network: String,
-    },
     /// More threads than the device has queues.
     #[error("starting {threads} load threads: the transport `{transport}` has one queue")]
     OneQueue {
@@ -203,19 +188,9 @@ pub enum LoadError {
         transport: &'static str,
         threads: u32,
     },
-    /// A device that this build does not have.
-    #[error("choosing the transport `{transport}`: this build has no such device")]
-    NoDevice {
-        /// Its name.
-        transport: &'static str,
-    },
-    /// The stack's addresses, link or device refuse.
-    #[error("choosing the transport `{transport}`: {cause}")]
-    Stack {
-        /// Its name.
-        transport: &'static str,
-        cause: stack::error::Error,
-    },
+    /// A stack in user space cannot attach.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// The system refuses a thread or an epoll instance.
     #[error("starting the load: {what}: {cause}")]
     Start {
@@ -262,18 +237,8 @@ impl LoadError {
             LoadError::NoEnd => {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
-            LoadError::NoInterface { known, .. } => {
-                format!("name it with --interface; there are: {}", known.join(", "))
-            }
-            LoadError::NoSource { network, .. } => match network.as_str() {
-                "" => "name free addresses of the interface's network with --source".to_owned(),
-                network => format!("name free addresses of {network} with --source"),
-            },
             LoadError::OneQueue { .. } => "use -t 1".to_owned(),
-            LoadError::NoDevice { .. } => {
-                "use --transport kernel, --transport tap or --transport af_xdp".to_owned()
-            }
-            LoadError::Stack { cause, .. } => cause.remedy(),
+            LoadError::Attach(cause) => cause.remedy(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"

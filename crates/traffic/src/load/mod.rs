@@ -6,7 +6,7 @@
 //! | `request`, `limits` | the request's bytes; what the host must have |
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
-//! | `user_space` | what a TCP of our own needs: interface, addresses, device |
+//! | `user_space` | what a TCP of our own needs beside its attachment |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
@@ -188,9 +188,10 @@ impl Load {
         let open_count = Arc::clone(&shared.open_count);
         let shared = Arc::clone(shared);
         if let Some(setup) = &self.user_space {
-            let device = user_space::open_device(&self.spec)?;
+            let attachment = user_space::attachment(&self.spec, setup.server);
+            let device = attachment.open()?;
             let transport = UserSpace::new(slots, device, setup, open_count)
-                .map_err(|cause| user_space::refused(&self.spec, cause))?;
+                .map_err(|cause| attachment.refused(cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);
         }
         let transport =

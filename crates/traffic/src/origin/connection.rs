@@ -1,26 +1,22 @@
-//! One connection: its socket, what was read and not used, what waits to be sent.
+//! One connection: what was read and not used, what waits to be sent; what carries it is lent to it ([`Wire`]).
 //!
 //! [`Connection::pass`] does as much as it can without blocking, but no more than its share: answers
 //! leave in the pass that read their requests, a client that does not read holds nobody up, and one
 //! that sends without end gives way to the others.
 //!
-//! The socket is watched edge-triggered, once, for everything: a short read is taken for an empty
+//! A socket is watched edge-triggered, once, for everything: a short read is taken for an empty
 //! socket, which saves the read that would find nothing.
 
-use super::sys;
 use super::talk::{Output, Service, Talk, Verdict};
+use super::wire::{CALL_BYTES_MAX, Wire};
 use std::io;
 use std::mem::take;
-use std::os::fd::{AsFd, OwnedFd};
 
 /// Size of a read, and so of what one send can answer.
-pub const SCRATCH_BYTES: usize = 64 * 1024;
+const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Rounds of reading and sending before other connections have their turn.
 const ROUNDS_PER_PASS: usize = 8;
-
-/// Bytes to drop or to send in one system call.
-const CALL_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a thread lends to the connection that has its turn.
 pub struct Tools {
@@ -32,10 +28,21 @@ pub struct Tools {
     pub output: Output,
 }
 
+impl Tools {
+    /// Those of a thread.
+    pub fn new(service: Service) -> Self {
+        Self {
+            service,
+            scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
+            output: Output::default(),
+        }
+    }
+}
+
 /// What the worker has to do after a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing, until the socket or a timer calls.
+    /// Nothing, until the wire or a timer calls.
     Idle,
     /// Another pass, after the others had theirs.
     Again,
@@ -60,7 +67,7 @@ enum Next {
 /// How far [`Connection::flush`] came.
 enum Flushed {
     All,
-    SocketFull,
+    WireFull,
     /// Others first.
     ShareUsed,
 }
@@ -68,13 +75,12 @@ enum Flushed {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    socket: OwnedFd,
     talk: Talk,
     next: Next,
     /// Read but not yet used: the start of a head, or requests behind one that waits.
     input: Vec<u8>,
     output: Output,
-    /// The kernel may hold more input.
+    /// The wire may hold more input.
     unread: bool,
     /// The peer sends no more: every read must go on until it has seen the end.
     ending: bool,
@@ -82,9 +88,8 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that was just accepted.
-    pub fn new(socket: OwnedFd) -> Self {
+    pub fn new() -> Self {
         Self {
-            socket,
             talk: Talk::default(),
             next: Next::Talk(Verdict::NeedInput),
             input: Vec::new(),
@@ -94,25 +99,19 @@ impl Connection {
         }
     }
 
-    /// The socket.
-    pub fn socket(&self) -> &OwnedFd {
-        &self.socket
-    }
-
-    /// Notes what epoll reported.
-    pub fn note(&mut self, events: u32) {
-        let ending = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
-        self.ending |= events & ending != 0;
-        self.unread |= self.ending || events & libc::EPOLLIN as u32 != 0;
+    /// Notes what the wire reported: bytes that can be received, or that the peer sends no more.
+    pub fn note(&mut self, readable: bool, ending: bool) {
+        self.ending |= ending;
+        self.unread |= self.ending || readable;
     }
 
     /// Does what can be done now.
-    pub fn pass(&mut self, tools: &mut Tools) -> Outcome {
+    pub fn pass(&mut self, wire: &mut impl Wire, tools: &mut Tools) -> Outcome {
         if self.output.is_empty() {
             self.output = take(&mut tools.output);
         }
         // A reset is how many clients leave: nothing is left to be done for them.
-        let outcome = self.rounds(tools).unwrap_or(Outcome::Closed);
+        let outcome = self.rounds(wire, tools).unwrap_or(Outcome::Closed);
         if self.output.is_empty() {
             tools.output = take(&mut self.output);
         }
@@ -134,26 +133,26 @@ impl Connection {
         }
     }
 
-    fn rounds(&mut self, tools: &mut Tools) -> io::Result<Outcome> {
+    fn rounds(&mut self, wire: &mut impl Wire, tools: &mut Tools) -> io::Result<Outcome> {
         for _ in 0..ROUNDS_PER_PASS {
-            match self.flush(tools)? {
+            match self.flush(wire, tools)? {
                 Flushed::All => {}
-                Flushed::SocketFull => return Ok(Outcome::Idle),
+                Flushed::WireFull => return Ok(Outcome::Idle),
                 Flushed::ShareUsed => return Ok(Outcome::Again),
             }
             let waits_for = match self.next {
                 Next::Answer => Some(Outcome::Idle),
-                Next::Goodbye => self.drain(tools)?,
+                Next::Goodbye => self.drain(wire, tools)?,
                 Next::Talk(Verdict::Delay) => {
                     self.next = Next::Answer;
                     Some(Outcome::Delay)
                 }
-                Next::Talk(Verdict::Close) => Some(self.say_goodbye()),
+                Next::Talk(Verdict::Close) => Some(self.say_goodbye(wire)),
                 Next::Talk(Verdict::NeedOutput) => {
                     self.use_input(&tools.service);
                     None
                 }
-                Next::Talk(Verdict::NeedInput) => self.read(tools)?,
+                Next::Talk(Verdict::NeedInput) => self.read(wire, tools)?,
             };
             if let Some(outcome) = waits_for {
                 return Ok(outcome);
@@ -162,53 +161,41 @@ impl Connection {
         Ok(Outcome::Again)
     }
 
-    /// Sends what waits. A socket is full when it has refused, not when it took a part: only a refusal
-    /// makes the kernel report when it takes more.
-    fn flush(&mut self, tools: &Tools) -> io::Result<Flushed> {
+    /// Sends what waits. A wire is full when it has refused, not when it took a part: only after a refusal does it
+    /// report when it takes more.
+    fn flush(&mut self, wire: &mut impl Wire, tools: &Tools) -> io::Result<Flushed> {
         for _ in 0..ROUNDS_PER_PASS {
             if self.output.is_empty() {
                 return Ok(Flushed::All);
             }
-            let Some(n) = self.send_some(tools)? else {
-                return Ok(Flushed::SocketFull);
+            let Some(n) = wire.send(&mut self.output, &tools.service.content)? else {
+                return Ok(Flushed::WireFull);
             };
             tools.service.counters().sent_bytes.add(n as u64);
-            self.output.took(n);
         }
         Ok(Flushed::ShareUsed)
     }
 
-    fn send_some(&self, tools: &Tools) -> io::Result<Option<usize>> {
-        let bytes = &self.output.bytes[self.output.sent..];
-        let Some(tail) = self.output.tail else {
-            return sys::send(self.socket.as_fd(), bytes);
-        };
-        if !bytes.is_empty() {
-            return sys::send_with_more_to_come(self.socket.as_fd(), bytes);
-        }
-        let (offset, length) = tail.next();
-        // The minimum is at most CALL_BYTES_MAX, a usize.
-        let asked = length.min(CALL_BYTES_MAX as u64) as usize;
-        let store = tools.service.content.store();
-        sys::send_file(self.socket.as_fd(), store, offset, asked)
-    }
-
     /// Reads once and answers; an outcome when there is nothing to read.
-    fn read(&mut self, tools: &mut Tools) -> io::Result<Option<Outcome>> {
+    fn read(&mut self, wire: &mut impl Wire, tools: &mut Tools) -> io::Result<Option<Outcome>> {
         if !self.unread {
             return Ok(Some(Outcome::Idle));
         }
         match self.talk.discardable() {
-            Some(left) if left >= SCRATCH_BYTES as u64 => self.drop_body(left, tools),
-            _ => self.read_and_answer(tools),
+            Some(left) if left >= SCRATCH_BYTES as u64 => self.drop_body(left, wire, tools),
+            _ => self.read_and_answer(wire, tools),
         }
     }
 
-    fn read_and_answer(&mut self, tools: &mut Tools) -> io::Result<Option<Outcome>> {
+    fn read_and_answer(
+        &mut self,
+        wire: &mut impl Wire,
+        tools: &mut Tools,
+    ) -> io::Result<Option<Outcome>> {
         let Tools {
             service, scratch, ..
         } = tools;
-        let received = sys::receive(self.socket.as_fd(), scratch)?;
+        let received = wire.receive(scratch)?;
         let n = match self.received(received, scratch.len(), service) {
             Ok(n) => n,
             Err(outcome) => return Ok(Some(outcome)),
@@ -234,11 +221,16 @@ impl Connection {
         self.next = Next::Talk(verdict);
     }
 
-    /// Drops a part of a large upload in the kernel: it is counted, not looked at.
-    fn drop_body(&mut self, left: u64, tools: &Tools) -> io::Result<Option<Outcome>> {
+    /// Drops a part of a large upload in the wire: it is counted, not looked at.
+    fn drop_body(
+        &mut self,
+        left: u64,
+        wire: &mut impl Wire,
+        tools: &Tools,
+    ) -> io::Result<Option<Outcome>> {
         // The minimum is at most CALL_BYTES_MAX, a usize.
         let asked = left.min(CALL_BYTES_MAX as u64) as usize;
-        let received = sys::discard(self.socket.as_fd(), asked)?;
+        let received = wire.discard(asked)?;
         match self.received(received, asked, &tools.service) {
             Ok(n) => {
                 self.talk.discarded(n as u64);
@@ -273,35 +265,20 @@ impl Connection {
     /// Closing a socket with unread input resets the connection, and the reset may overtake the last
     /// answer (RFC 9112 9.6): then only our direction is closed, and the rest is dropped until the peer
     /// closes its own.
-    fn say_goodbye(&mut self) -> Outcome {
+    fn say_goodbye(&mut self, wire: &mut impl Wire) -> Outcome {
         if self.input.is_empty() && !self.unread {
             return Outcome::Closed;
         }
-        sys::shutdown_write(self.socket.as_fd());
+        wire.end();
         self.next = Next::Goodbye;
         self.unread = true;
         Outcome::Linger
     }
 
-    fn drain(&mut self, tools: &Tools) -> io::Result<Option<Outcome>> {
-        let received = sys::discard(self.socket.as_fd(), CALL_BYTES_MAX)?;
+    fn drain(&mut self, wire: &mut impl Wire, tools: &Tools) -> io::Result<Option<Outcome>> {
+        let received = wire.discard(CALL_BYTES_MAX)?;
         Ok(self
             .received(received, CALL_BYTES_MAX, &tools.service)
             .err())
-    }
-}
-
-impl Output {
-    /// `n` bytes have gone; an output that is empty starts anew.
-    fn took(&mut self, n: usize) {
-        let of_bytes = n.min(self.bytes.len() - self.sent);
-        self.sent += of_bytes;
-        if let Some(tail) = self.tail {
-            self.tail = tail.after((n - of_bytes) as u64);
-        }
-        if self.is_empty() {
-            self.bytes.clear();
-            self.sent = 0;
-        }
     }
 }

@@ -15,6 +15,7 @@
 //! The surprise: every method is answered alike on every path, and a request's body is read and counted
 //! wherever it is sent to.
 
+mod agenda;
 mod answer;
 mod connection;
 mod content;
@@ -26,6 +27,7 @@ mod store;
 mod sys;
 mod talk;
 mod timers;
+mod wire;
 mod worker;
 
 pub use content::FILES_BYTES_MAX;

@@ -55,6 +55,19 @@ impl Output {
         self.sent == self.bytes.len() && self.tail.is_none()
     }
 
+    /// `n` bytes have gone; an output that is empty starts anew.
+    pub fn took(&mut self, n: usize) {
+        let of_bytes = n.min(self.bytes.len() - self.sent);
+        self.sent += of_bytes;
+        if let Some(tail) = self.tail {
+            self.tail = tail.after((n - of_bytes) as u64);
+        }
+        if self.is_empty() {
+            self.bytes.clear();
+            self.sent = 0;
+        }
+    }
+
     fn is_full(&self) -> bool {
         self.tail.is_some() || self.bytes.len() >= OUTPUT_BYTES_MAX
     }

@@ -1,4 +1,4 @@
-//! One serving thread: its own listening socket, its own epoll, its own connections, and nothing that
+//! One serving thread on the kernel's TCP: its own listening socket, its own epoll, its own connections, and nothing that
 //! it shares with the others but the counters it alone writes.
 //!
 //! The loop waits for events, for connections that have not had their full turn, and for timers (delayed
@@ -7,14 +7,14 @@
 //! The surprise: a freeze is looked up before every event and not by a timer. A thread that sleeps in
 //! `epoll_wait` while it is frozen does nothing wrong; it only must not serve when it wakes.
 
-use super::connection::{Connection, Outcome, SCRATCH_BYTES, Tools};
+use super::agenda::{Agenda, Due};
+use super::connection::{Connection, Tools};
 use super::delay::Delay;
 use super::freeze::Freeze;
 use super::slots::{Slots, Token};
 use super::sys::{self, Epoll, Event, NO_EVENT, WakeFlag};
-use super::talk::{Output, Service};
-use super::timers::Timers;
-use crate::random::Random;
+use super::talk::Service;
+use super::wire::Socket as Wire;
 use record::Nanos;
 use socket2::Socket;
 use std::io;
@@ -33,19 +33,8 @@ const ACCEPTS_PER_EVENT: usize = 64;
 /// Pause of `accept` when there was no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Nanos = Nanos(100 * Nanos::MILLI.0);
 
-/// Longest wait for a peer to close after our last answer.
-const LINGER: Nanos = Nanos(2 * Nanos::SECOND.0);
-
 /// Once, for all that can happen to a connection.
 const CONNECTION_EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-
-/// What a thread does when a time has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Answer(Token),
-    LingerEnd(Token),
-    AcceptAgain,
-}
 
 /// The part of a worker that differs between origins.
 pub struct WorkerSpec {
@@ -68,15 +57,9 @@ pub struct Worker {
     listener: Socket,
     stop: Arc<WakeFlag>,
     epoll: Epoll,
-    connections: Slots<Connection>,
-    /// Those that used up their share of the last turn.
-    again: Vec<Token>,
-    timers: Timers<Due>,
+    connections: Slots<(Wire, Connection)>,
+    agenda: Agenda,
     tools: Tools,
-    delay: Option<Delay>,
-    random: Random,
-    freeze: Option<Freeze>,
-    started: Nanos,
 }
 
 impl Worker {
@@ -85,22 +68,14 @@ impl Worker {
         let epoll = Epoll::new()?;
         epoll.add(spec.stop.as_fd(), libc::EPOLLIN, STOP)?;
         epoll.add(spec.listener.as_fd(), libc::EPOLLIN, LISTENER)?;
+        let seed = spec.service.thread as u64;
         Ok(Self {
             epoll,
             listener: spec.listener,
             stop: spec.stop,
             connections: Slots::new(),
-            again: Vec::new(),
-            timers: Timers::new(),
-            random: Random::seeded(spec.service.thread as u64),
-            tools: Tools {
-                service: spec.service,
-                scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
-                output: Output::default(),
-            },
-            delay: spec.delay,
-            freeze: spec.freeze,
-            started: spec.started,
+            agenda: Agenda::new(spec.delay, spec.freeze, spec.started, seed),
+            tools: Tools::new(spec.service),
         })
     }
 
@@ -117,7 +92,7 @@ impl Worker {
                     token => self.on_event(Token(token), *event),
                 }
             }
-            for token in std::mem::take(&mut self.again) {
+            for token in std::mem::take(&mut self.agenda.again) {
                 self.turn(token);
             }
             self.do_what_is_due();
@@ -126,26 +101,27 @@ impl Worker {
 
     /// How long there is nothing to do; `None` without end.
     fn timeout(&self) -> Option<Nanos> {
-        if !self.again.is_empty() {
+        if !self.agenda.again.is_empty() {
             return Some(Nanos(0));
         }
-        self.timers.next_at().map(|at| at.since(sys::monotonic()))
+        self.agenda
+            .timers
+            .next_at()
+            .map(|at| at.since(sys::monotonic()))
     }
 
     /// A stop ends a freeze: it must not wait for it.
     fn stand_still_while_frozen(&self) {
-        let Some(freeze) = self.freeze else { return };
-        let now = sys::monotonic();
-        if let Some(until) = freeze.frozen_until(self.started, now) {
-            sys::sleep_unless(self.stop.as_fd(), until.since(now));
+        if let Some(span) = self.agenda.frozen_for(sys::monotonic) {
+            sys::sleep_unless(self.stop.as_fd(), span);
         }
     }
 
     fn do_what_is_due(&mut self) {
-        if self.timers.next_at().is_none() {
+        if self.agenda.timers.next_at().is_none() {
             return;
         }
-        while let Some(due) = self.timers.pop_due(sys::monotonic()) {
+        while let Some(due) = self.agenda.timers.pop_due(sys::monotonic()) {
             self.stand_still_while_frozen();
             match due {
                 Due::Answer(token) => self.answer(token),
@@ -156,14 +132,16 @@ impl Worker {
     }
 
     fn on_event(&mut self, token: Token, event: Event) {
-        if let Some(connection) = self.connections.get_mut(token) {
-            connection.note(event.events);
+        if let Some((_, connection)) = self.connections.get_mut(token) {
+            let ending = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+            let readable = event.events & libc::EPOLLIN as u32 != 0;
+            connection.note(readable, event.events & ending != 0);
             self.turn(token);
         }
     }
 
     fn answer(&mut self, token: Token) {
-        if let Some(connection) = self.connections.get_mut(token) {
+        if let Some((_, connection)) = self.connections.get_mut(token) {
             connection.answer(&self.tools);
             self.turn(token);
         }
@@ -171,28 +149,13 @@ impl Worker {
 
     /// One pass of a connection, and what it asks for afterwards.
     fn turn(&mut self, token: Token) {
-        let Some(connection) = self.connections.get_mut(token) else {
+        let Some((wire, connection)) = self.connections.get_mut(token) else {
             return;
         };
-        match connection.pass(&mut self.tools) {
-            Outcome::Idle => {}
-            Outcome::Again => self.again.push(token),
-            Outcome::Delay => self.start_delay(token),
-            Outcome::Linger => {
-                self.timers
-                    .push(sys::monotonic() + LINGER, Due::LingerEnd(token));
-                self.again.push(token);
-            }
-            Outcome::Closed => self.close(token),
+        let outcome = connection.pass(wire, &mut self.tools);
+        if !self.agenda.note(token, outcome, sys::monotonic) {
+            self.close(token);
         }
-    }
-
-    fn start_delay(&mut self, token: Token) {
-        let delay = self
-            .delay
-            .map_or(Nanos(0), |delay| delay.sample(&mut self.random));
-        self.timers
-            .push(sys::monotonic() + delay, Due::Answer(token));
     }
 
     fn close(&mut self, token: Token) {
@@ -218,12 +181,11 @@ impl Worker {
         let counters = self.tools.service.counters();
         counters.accepted.add(1);
         counters.open.add(1);
-        let token = self.connections.insert(Connection::new(socket));
+        let connection = (Wire::new(socket), Connection::new());
+        let token = self.connections.insert(connection);
         self.turn(token);
-        if let Some(connection) = self.connections.get_mut(token) {
-            let watched = self
-                .epoll
-                .add(connection.socket().as_fd(), CONNECTION_EVENTS, token.0);
+        if let Some((wire, _)) = self.connections.get_mut(token) {
+            let watched = self.epoll.add(wire.as_fd(), CONNECTION_EVENTS, token.0);
             if watched.is_err() {
                 // Out of memory or of watches: as if it had not been accepted.
                 self.close(token);
@@ -236,7 +198,8 @@ impl Worker {
     fn pause_accepting(&mut self) {
         self.tools.service.counters().accept_errors.add(1);
         self.watch_listener(0);
-        self.timers
+        self.agenda
+            .timers
             .push(sys::monotonic() + ACCEPT_PAUSE, Due::AcceptAgain);
     }
 

@@ -7,7 +7,7 @@
 mod program;
 mod ring;
 
-use super::interface::{Interface, checked, owned, refuse_host_addresses, wait_any};
+use super::interface::{Interface, checked, owned, refuse_host_addresses, refuse_small, wait_any};
 use super::{Capabilities, Device, DeviceCounters};
 use crate::address::AddressRange;
 use crate::error::Error;
@@ -122,7 +122,7 @@ impl AfXdp {
             .mtu_bytes()
             .map_err(failed("reading the MTU of"))?;
         refuse_host_addresses(&settings.own)?;
-        refuse_small(name, mtu, &settings.own)?;
+        refuse_small("af_xdp", name, mtu, &settings.own)?;
         if !interface.is_up().map_err(failed("reading the state of"))? {
             return Err(unsupported(
                 name,
@@ -196,20 +196,6 @@ fn unsupported(interface: &str, cause: &str, remedy: &str) -> Error {
 }
 
 /// RFC 8200 5 and RFC 791: what every link must carry.
-fn refuse_small(interface: &str, mtu: u32, own: &[AddressRange]) -> Result<(), Error> {
-    let has_v6 = own.iter().any(|range| range.first().is_ipv6());
-    let least = if has_v6 { 1_280 } else { 576 };
-    if mtu >= least {
-        return Ok(());
-    }
-    let cause = format!("its MTU is {mtu} bytes, and {least} are the least");
-    Err(unsupported(
-        interface,
-        &cause,
-        "set it: `ip link set IT mtu 1500`",
-    ))
-}
-
 /// Attaches the program, or says what is in its way.
 fn attach(name: &str, index: u32, program: &OwnedFd, how: Attach) -> Result<OwnedFd, Error> {
     program::attach(program, index, how).map_err(|cause| match cause.raw_os_error() {
