@@ -8,10 +8,12 @@
 mod counters;
 mod figures;
 mod judge;
+mod trials;
 
 pub use counters::{CounterRow, meaning};
 pub use figures::{CPU_NOT_COMPARABLE, SideFigures, TemplateFigures, TrafficFigures, figures};
 pub use judge::{judge, warnings};
+pub use trials::{STAGE, trials};
 
 #[cfg(test)]
 mod samples;
