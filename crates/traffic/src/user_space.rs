@@ -11,6 +11,7 @@ use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
 use stack::device::af_xdp::{self, AfXdp};
 use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
+use stack::device::queues::{self, Owners};
 use stack::device::tap::{self, Tap};
 use stack::error::Error;
 use stack::link::{self, Link};
@@ -283,6 +284,21 @@ impl Attachment {
     /// # Errors
     /// [`AttachError::Stack`] and [`AttachError::NoDevice`].
     pub fn open(&self) -> Result<AnyDevice, AttachError> {
+        // There is no flow of another's: one queue owns all of them.
+        let mut devices = self.open_queues(1, &Owners::Peers)?;
+        devices.pop().ok_or_else(|| self.no_device())
+    }
+
+    /// Opens a device for each of `count` threads, on queues of their own. Frames get to the thread that owns their
+    /// flow.
+    ///
+    /// # Errors
+    /// As [`Attachment::open`]; an interface with fewer queues is refused.
+    pub fn open_queues(
+        &self,
+        count: usize,
+        owners: &Owners,
+    ) -> Result<Vec<AnyDevice>, AttachError> {
         let name = self.interface.clone();
         match self.transport {
             Carrier::Tap => {
@@ -291,8 +307,7 @@ impl Attachment {
                     mtu_bytes: None,
                     is_offloaded: true,
                 };
-                let tap = Tap::open(&settings).map_err(|e| self.refused(e))?;
-                Ok(Box::new(tap))
+                self.joined(Tap::open_queues(&settings, count), owners)
             }
             Carrier::AfXdp => {
                 let settings = af_xdp::Settings {
@@ -300,11 +315,29 @@ impl Attachment {
                     own: self.addresses.clone(),
                     mode: af_xdp::Mode::Best,
                 };
-                let sockets = AfXdp::open(&settings).map_err(|e| self.refused(e))?;
-                Ok(Box::new(sockets))
+                self.joined(AfXdp::open_queues(&settings, count), owners)
             }
             Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => Err(self.no_device()),
         }
+    }
+
+    fn joined<D: Device + Send + 'static>(
+        &self,
+        devices: Result<Vec<D>, Error>,
+        owners: &Owners,
+    ) -> Result<Vec<AnyDevice>, AttachError> {
+        let devices = devices.map_err(|cause| self.refused(cause))?;
+        if devices.len() == 1 {
+            return Ok(devices.into_iter().map(boxed).collect());
+        }
+        let joined = queues::join(devices, owners).map_err(|cause| {
+            self.refused(Error::Device {
+                doing: "joining the queues of",
+                interface: self.interface.clone(),
+                cause,
+            })
+        })?;
+        Ok(joined.into_iter().map(boxed).collect())
     }
 
     /// What the stack's link or device refuses, in this attachment's words.
@@ -321,6 +354,10 @@ impl Attachment {
             words: self.words,
         }
     }
+}
+
+fn boxed<D: Device + Send + 'static>(device: D) -> AnyDevice {
+    Box::new(device)
 }
 
 /// This build has the device.

@@ -11,7 +11,7 @@ use crate::frame::{Checksum, Frame, PartialChecksum, RxMeta, TxMeta};
 use crate::wire::ethernet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 const DEVICE: &str = "/dev/net/tun";
@@ -57,14 +57,29 @@ impl Tap {
     /// [`Error::NotPermitted`], [`Error::Busy`], [`Error::Unsupported`] without the driver or for another kind of
     /// interface, [`Error::Device`].
     pub fn open(settings: &Settings) -> Result<Self, Error> {
+        let file = match queue(&settings.name, 0) {
+            // It was made for several queues, of which one is enough.
+            Err(Error::Unsupported { .. }) => queue(&settings.name, libc::IFF_MULTI_QUEUE)?,
+            other => other?,
+        };
+        Self::set_up(file, settings)
+    }
+
+    /// As [`Tap::open`], with several queues. Packets come back on the queue by which their flow's last one went, as
+    /// long as the kernel remembers that; [`super::queues`] takes care of the others.
+    ///
+    /// # Errors
+    /// As [`Tap::open`]; [`Error::Unsupported`] too when the interface was made for one queue.
+    pub fn open_queues(settings: &Settings, count: usize) -> Result<Vec<Self>, Error> {
+        if count == 1 {
+            return Ok(vec![Self::open(settings)?]);
+        }
+        let open = |_| Self::set_up(queue(&settings.name, libc::IFF_MULTI_QUEUE)?, settings);
+        (0..count).map(open).collect()
+    }
+
+    fn set_up(file: File, settings: &Settings) -> Result<Self, Error> {
         let name = &settings.name;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(DEVICE)
-            .map_err(|e| not_opened(name, e))?;
-        attach(&file, name).map_err(|e| not_attached(name, e))?;
         let failed = |doing| move |cause| Error::device(doing, name, cause);
         set_headers(&file).map_err(failed("setting the header of"))?;
         let offloads = if settings.is_offloaded {
@@ -122,9 +137,21 @@ fn other_end(mut kernels: ethernet::MacAddress) -> ethernet::MacAddress {
     kernels
 }
 
-fn attach(file: &File, name: &str) -> io::Result<()> {
+/// A queue of the interface, with `more` flags than one alone needs.
+fn queue(name: &str, more: libc::c_int) -> Result<File, Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(DEVICE)
+        .map_err(|e| not_opened(name, e))?;
+    attach(&file, name, more).map_err(|e| not_attached(name, e, more != 0))?;
+    Ok(file)
+}
+
+fn attach(file: &File, name: &str, more: libc::c_int) -> io::Result<()> {
     let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | more;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the request is an `ifreq`, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
@@ -153,12 +180,20 @@ fn not_opened(name: &str, cause: io::Error) -> Error {
     }
 }
 
-fn not_attached(name: &str, cause: io::Error) -> Error {
+fn not_attached(name: &str, cause: io::Error, several: bool) -> Error {
     match (cause.raw_os_error(), cause.kind()) {
         (Some(libc::EBUSY), _) => Error::Busy {
             interface: name.to_owned(),
             cause: "another program is attached to it".to_owned(),
             remedy: "end that program, or name another interface".to_owned(),
+        },
+        (Some(libc::EINVAL), _) if several => Error::Unsupported {
+            device: "tap",
+            interface: name.to_owned(),
+            cause: "it was not made for several queues, and each thread needs one".to_owned(),
+            remedy: format!(
+                "make it so: `ip tuntap add dev {name} mode tap multi_queue`, or use one thread"
+            ),
         },
         (Some(libc::EINVAL), _) => Error::Unsupported {
             device: "tap",
@@ -281,6 +316,10 @@ impl Device for Tap {
 
     fn counters(&self) -> DeviceCounters {
         self.counters
+    }
+
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        add(self.file.as_raw_fd());
     }
 }
 

@@ -705,7 +705,10 @@ impl Stack {
     /// Ends a flow without another segment, and tells its program.
     fn end<A: App>(&mut self, id: u32, why: Ended, app: &mut A) {
         let flow = &self.flows[id];
-        let (user, state, told) = (flow.user, flow.state, flow.has(bit::ORPHAN));
+        // Of a peer's connection that never opened the program has not heard.
+        let is_known = flow.state != State::SynReceived || flow.side() == CLIENT;
+        let is_told = is_known && !flow.has(bit::ORPHAN);
+        let (user, state) = (flow.user, flow.state);
         let counters = &mut self.counters[flow.side()];
         if !state.is_synchronized() {
             counters.conndrops += 1;
@@ -714,7 +717,7 @@ impl Stack {
             counters.drops += u64::from(why != Ended::Orderly);
         }
         self.release(id);
-        if !told && state != State::TimeWait {
+        if is_told && state != State::TimeWait {
             app.event(self, FlowId(id), user, Event::Ended(why));
         }
     }

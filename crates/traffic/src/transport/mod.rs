@@ -8,7 +8,7 @@
 
 mod epoll;
 mod stack;
-mod tls;
+pub(crate) mod tls;
 
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
