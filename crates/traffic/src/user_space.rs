@@ -319,7 +319,7 @@ impl Attachment {
                 };
                 self.joined(AfXdp::open_queues(&settings, count), owners)
             }
-            Carrier::Kernel | Carrier::AfPacket => Err(self.no_device()),
+            Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => Err(self.no_device()),
         }
     }
 
@@ -366,7 +366,7 @@ fn boxed<D: Device + Send + 'static>(device: D) -> AnyDevice {
 fn is_known(transport: Carrier) -> bool {
     match transport {
         Carrier::Tap | Carrier::AfXdp => true,
-        Carrier::Kernel | Carrier::AfPacket => false,
+        Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => false,
     }
 }
 
