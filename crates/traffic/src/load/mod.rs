@@ -15,19 +15,19 @@
 
 mod coalesce;
 mod connection;
-mod cost;
+pub(crate) mod cost;
 mod error;
 mod exchange;
 mod limits;
 mod look;
 mod outcome;
-mod request;
-mod response;
+pub(crate) mod request;
+pub(crate) mod response;
 mod shared;
 #[cfg(test)]
 mod simulated;
 mod slices;
-mod tally;
+pub(crate) mod tally;
 mod user_space;
 mod worker;
 
