@@ -6,6 +6,7 @@ use plan::typed::{self, Misfit, Process, Rate};
 use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use traffic::user_space::{AddressRange, BadRange, Network};
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -161,7 +162,7 @@ pub struct LoadFlags {
     /// The interface for a TCP of prony's own
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
-    /// How long a TCP of prony's own lets packets gather; 0 looks at once
+    /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
     pub coalesce: Nanos,
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
@@ -251,6 +252,8 @@ Examples:
       sends nothing for 200 ms in every 2 s, as a stop-the-world pause does
   prony origin --delay exponential:5ms
       waits before each response, 5 ms on average
+  prony origin --transport tap --interface tap0 --address 10.9.0.0/28 --listen 0.0.0.0:80
+      answers on fourteen addresses from a TCP of prony's own
 
 Paths: /bytes/SIZE (/bytes/91KiB), /status/CODE, /upload, /stats (counters as
 JSON), and files under --files.";
@@ -283,6 +286,25 @@ pub struct OriginArgs {
     /// Close each connection after N responses
     #[arg(long, value_name = "N", value_parser = count)]
     pub close_after: Option<u64>,
+    /// Whose TCP answers: the kernel's, or prony's own over this kind of device
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+          value_parser = typed::transport)]
+    pub transport: Carrier,
+    /// The interface for a TCP of prony's own
+    #[arg(long, value_name = "NAME", value_parser = typed::interface)]
+    pub interface: Option<String>,
+    /// Addresses that a TCP of prony's own answers on, at the port of --listen: 10.9.0.2-10.9.0.9 or 10.9.0.0/24
+    #[arg(long, value_name = "RANGE", value_delimiter = ',', value_parser = address_range)]
+    pub address: Vec<AddressRange>,
+    /// A network behind the interface beside its own, for a TCP of prony's own
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',', value_parser = network)]
+    pub network: Vec<Network>,
+    /// The router through which a TCP of prony's own reaches clients outside the interface's networks
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub gateway: Vec<IpAddr>,
+    /// How long a TCP of prony's own lets packets gather; 0 looks at once
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    pub coalesce: Nanos,
     /// Print the address and, at the end, the counters as JSON
     #[arg(long)]
     pub json: bool,
@@ -743,6 +765,14 @@ pub struct Sources(pub Vec<IpAddr>);
 
 fn cpus(text: &str) -> Result<Cpus, Misfit> {
     typed::cpus(text).map(Cpus)
+}
+
+fn address_range(text: &str) -> Result<AddressRange, String> {
+    text.parse().map_err(|e: BadRange| e.to_string())
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    text.parse().map_err(|e: BadRange| e.to_string())
 }
 
 fn sources(text: &str) -> Result<Sources, Misfit> {

@@ -40,12 +40,16 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
-    /// Blocks until the end was asked for.
-    pub fn wait(&self) {
+    /// Blocks until the end was asked for, or until `look` finds something.
+    pub fn wait_unless<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         while !self.asked() {
+            if let found @ Some(_) = look() {
+                return found;
+            }
             // A signal does not end this sleep (the standard library waits on after EINTR): the next look sees it.
             std::thread::park_timeout(std::time::Duration::from_millis(100));
         }
+        None
     }
 
     /// Whether the end was asked for.

@@ -271,6 +271,15 @@ pub struct TrafficOutcome {
     pub warnings: Vec<Warning>,
 }
 
+/// A run as it stands in its record: what was asked, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficRun {
+    /// Asked.
+    pub spec: TrafficSpec,
+    /// Happened.
+    pub outcome: TrafficOutcome,
+}
+
 /// One side of ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideOutcome {

@@ -114,6 +114,11 @@ impl Content {
         self.store.as_fd()
     }
 
+    /// Copies what stands `skip` bytes into a tail.
+    pub fn copy(&self, tail: Tail, skip: u64, into: &mut [u8]) {
+        self.store.copy(tail, skip, into);
+    }
+
     fn known_paths(&self) -> String {
         let mut text = "no such path; known are:\n/\n/bytes/SIZE (91k, 91KiB)\n/status/CODE\n/upload\n/stats\n".to_owned();
         let mut files: Vec<&str> = self.paths.keys().map(String::as_str).collect();

@@ -22,6 +22,8 @@ mod content;
 mod delay;
 mod freeze;
 mod slots;
+mod stack_wire;
+mod stack_worker;
 mod stats;
 mod store;
 mod sys;
@@ -35,9 +37,11 @@ pub use delay::Delay;
 pub use freeze::Freeze;
 pub use stats::{Counts, OriginStats, Responses, ThreadStats};
 
+use crate::user_space::{AttachError, Attachment};
 use content::Content;
 use record::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
+use stack_worker::{StackSpec, StackWorker};
 use stats::Board;
 use std::io;
 use std::net::SocketAddr;
@@ -70,6 +74,8 @@ pub struct OriginSpec {
     pub freeze: Option<Freeze>,
     /// Answers on one connection before the server closes it.
     pub close_after: Option<u64>,
+    /// A TCP of our own answers on all of its addresses, at the port of `listen`; without, the kernel's does.
+    pub attachment: Option<Attachment>,
 }
 
 impl OriginSpec {
@@ -84,6 +90,7 @@ impl OriginSpec {
             delay: None,
             freeze: None,
             close_after: None,
+            attachment: None,
         }
     }
 
@@ -106,6 +113,20 @@ pub enum OriginError {
     /// There are no threads to serve.
     #[error("cannot serve with 0 threads")]
     NoThreads,
+    /// More threads than the device has queues.
+    #[error("cannot serve with {threads} threads: the transport `{transport}` has one queue")]
+    OneQueue {
+        /// Threads asked for.
+        threads: u32,
+        /// The transport's name.
+        transport: &'static str,
+    },
+    /// There is no port to accept connections on.
+    #[error("cannot accept connections on port 0: a TCP of our own has no kernel that chooses one")]
+    NoPort,
+    /// A TCP of our own cannot attach.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// A thread could not be made ready.
     #[error("cannot start serving thread {thread}: {cause}")]
     Thread {
@@ -168,6 +189,9 @@ impl OriginError {
         match self {
             OriginError::Listen { address, cause } => listen_remedy(*address, cause.kind()),
             OriginError::NoThreads => "ask for at least one thread".to_owned(),
+            OriginError::OneQueue { .. } => "ask for one thread".to_owned(),
+            OriginError::NoPort => "give a port, for example 80".to_owned(),
+            OriginError::Attach(cause) => cause.remedy(),
             OriginError::Thread { .. } => {
                 "raise the limits of open files and processes (`ulimit -n`, `ulimit -u`)".to_owned()
             }
@@ -248,36 +272,98 @@ impl Origin {
     pub fn start(spec: &OriginSpec) -> Result<Self, OriginError> {
         // As many connections as the host lets it have: who starts a server leaves the soft limit as it was.
         let _ = crate::sys::raise_descriptor_limit();
-        let threads = spec.threads as usize;
         let content = Arc::new(Content::new(spec.body, spec.files.as_deref())?);
+        match &spec.attachment {
+            None => Self::on_sockets(spec, &content),
+            Some(attachment) => Self::on_stack(spec, attachment, &content),
+        }
+    }
+
+    fn on_sockets(spec: &OriginSpec, content: &Arc<Content>) -> Result<Self, OriginError> {
+        let threads = spec.threads as usize;
         let (address, listeners) = listen(spec.listen, threads)?;
-        let mut origin = Self {
+        let mut origin = Self::without_threads(spec, address)?;
+        let started = sys::monotonic();
+        for (thread, listener) in listeners.into_iter().enumerate() {
+            let worker = WorkerSpec {
+                listener,
+                stop: origin.stop.clone(),
+                service: origin.service(spec, content, thread),
+                delay: spec.delay,
+                freeze: spec.freeze,
+                started,
+            };
+            let make = |thread| {
+                sys::ignore_broken_pipes();
+                let worker = Worker::new(worker);
+                worker.map_err(|cause| OriginError::Thread { thread, cause })
+            };
+            origin.start_thread(thread, spec.cpu_of(thread), make, Worker::run)?;
+        }
+        Ok(origin)
+    }
+
+    /// One thread, since each needs a queue of its own.
+    fn on_stack(
+        spec: &OriginSpec,
+        attachment: &Attachment,
+        content: &Arc<Content>,
+    ) -> Result<Self, OriginError> {
+        let (threads, transport) = (spec.threads, attachment.transport.name());
+        match threads {
+            0 => return Err(OriginError::NoThreads),
+            1 => {}
+            _ => return Err(OriginError::OneQueue { threads, transport }),
+        }
+        let port = spec.listen.port();
+        if port == 0 {
+            return Err(OriginError::NoPort);
+        }
+        let link = attachment.check()?;
+        let locals = attachment.locals();
+        let first = locals.first().map_or(spec.listen.ip(), |ip| *ip);
+        let mut origin = Self::without_threads(spec, SocketAddr::new(first, port))?;
+        let worker = StackSpec {
+            device: attachment.open()?,
+            link,
+            locals,
+            port,
+            coalesce: attachment.coalesce,
+            stop: origin.stop.clone(),
+            service: origin.service(spec, content, 0),
+            delay: spec.delay,
+            freeze: spec.freeze,
+            started: sys::monotonic(),
+        };
+        let refused = attachment.clone();
+        let make = move |_| {
+            let worker = StackWorker::new(worker);
+            worker.map_err(|cause| refused.refused(cause).into())
+        };
+        origin.start_thread(0, spec.cpu_of(0), make, StackWorker::run)?;
+        Ok(origin)
+    }
+
+    fn without_threads(spec: &OriginSpec, address: SocketAddr) -> Result<Self, OriginError> {
+        let threads = spec.threads as usize;
+        Ok(Self {
             address,
             board: Arc::new(Board::new((0..threads).map(|i| spec.cpu_of(i)))),
             stop: Arc::new(
                 WakeFlag::new().map_err(|cause| OriginError::Thread { thread: 0, cause })?,
             ),
             threads: Vec::with_capacity(threads),
-        };
-        let started = sys::monotonic();
-        for (thread, listener) in listeners.into_iter().enumerate() {
-            let worker = WorkerSpec {
-                listener,
-                stop: origin.stop.clone(),
-                service: Service {
-                    content: content.clone(),
-                    board: origin.board.clone(),
-                    thread,
-                    delays: spec.delay.is_some(),
-                    close_after: spec.close_after,
-                },
-                delay: spec.delay,
-                freeze: spec.freeze,
-                started,
-            };
-            origin.start_thread(worker, spec.cpu_of(thread))?;
+        })
+    }
+
+    fn service(&self, spec: &OriginSpec, content: &Arc<Content>, thread: usize) -> Service {
+        Service {
+            content: content.clone(),
+            board: self.board.clone(),
+            thread,
+            delays: spec.delay.is_some(),
+            close_after: spec.close_after,
         }
-        Ok(origin)
     }
 
     /// The address that it listens on, with the port that was chosen.
@@ -290,23 +376,48 @@ impl Origin {
         self.board.read()
     }
 
+    /// Why it serves no more although nobody has stopped it: the device of a TCP of our own has gone.
+    pub fn gone(&self) -> Option<String> {
+        self.board.gone()
+    }
+
     /// Stops serving, closes all connections and frees the port; the final counts.
     pub fn stop(mut self) -> OriginStats {
         self.join();
         self.stats()
     }
 
-    /// Starts a thread and waits until it is ready, so that its failure is the start's.
-    fn start_thread(&mut self, worker: WorkerSpec, cpu: Option<u32>) -> Result<(), OriginError> {
-        let thread = worker.service.thread;
+    /// Starts a thread and waits until it is ready, so that its failure is the start's. The worker is made on the new
+    /// thread itself: pinning and timeouts belong to the thread that asks for them.
+    fn start_thread<W: 'static>(
+        &mut self,
+        thread: usize,
+        cpu: Option<u32>,
+        make: impl FnOnce(usize) -> Result<W, OriginError> + Send + 'static,
+        run: fn(W),
+    ) -> Result<(), OriginError> {
         let failed = |cause| OriginError::Thread { thread, cause };
         let (ready, readiness) = mpsc::sync_channel(1);
+        let board = self.board.clone();
+        let prepare = move || {
+            if let Some(cpu) = cpu {
+                linux::affinity::pin_to(cpu).map_err(|cause| OriginError::Pin {
+                    thread,
+                    cpu,
+                    cause,
+                })?;
+            }
+            crate::sys::set_precise_timers();
+            let tid = crate::sys::thread_id();
+            board.counters(thread).tid.store(tid, Ordering::Relaxed);
+            make(thread)
+        };
         let handle = std::thread::Builder::new()
             .name(format!("origin-{thread}"))
-            .spawn(move || match prepare(worker, cpu) {
+            .spawn(move || match prepare() {
                 Ok(worker) => {
                     let _ = ready.send(Ok(()));
-                    worker.run();
+                    run(worker);
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -332,21 +443,6 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.join();
     }
-}
-
-/// On the new thread itself: pinning and timeouts belong to the thread that asks for them.
-fn prepare(worker: WorkerSpec, cpu: Option<u32>) -> Result<Worker, OriginError> {
-    let thread = worker.service.thread;
-    if let Some(cpu) = cpu {
-        linux::affinity::pin_to(cpu).map_err(|cause| OriginError::Pin { thread, cpu, cause })?;
-    }
-    crate::sys::set_precise_timers();
-    sys::ignore_broken_pipes();
-    let counters = worker.service.counters();
-    counters
-        .tid
-        .store(crate::sys::thread_id(), Ordering::Relaxed);
-    Worker::new(worker).map_err(|cause| OriginError::Thread { thread, cause })
 }
 
 /// One listening socket a thread, all on the same port.

@@ -13,6 +13,11 @@ impl Token {
         Self((u64::from(generation) << 32) | place as u64)
     }
 
+    /// Its place, for whoever knows that the thing has not gone.
+    pub fn number(self) -> u32 {
+        (self.0 & 0xffff_ffff) as u32
+    }
+
     fn place(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
@@ -50,6 +55,18 @@ impl<T> Slots<T> {
                 Token::new(self.places.len() - 1, 0)
             }
         }
+    }
+
+    /// The name of what is at this place, if there is something.
+    pub fn token_at(&self, number: u32) -> Option<Token> {
+        let place = number as usize;
+        let (generation, thing) = self.places.get(place)?;
+        thing.as_ref().map(|_| Token::new(place, *generation))
+    }
+
+    /// What is at this place.
+    pub fn at(&self, number: u32) -> Option<&T> {
+        self.places.get(number as usize)?.1.as_ref()
     }
 
     /// The thing, unless it has gone.

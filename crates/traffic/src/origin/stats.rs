@@ -4,7 +4,9 @@
 //! loads and stores and reading disturbs nobody. A reader sees each counter exact and the set of them
 //! a moment apart.
 
+use record::traffic::SideOutcome;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 /// A count with one writer.
@@ -163,18 +165,29 @@ pub struct ThreadStats {
 }
 
 /// The whole server: what `/stats` answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OriginStats {
     /// Sum over the threads.
     pub total: Counts,
     /// One entry a thread, by index.
     pub threads: Vec<ThreadStats>,
+    /// Of a TCP in user space: its counters, when it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<SideOutcome>,
 }
 
 /// The counters of all threads.
 #[derive(Debug)]
 pub struct Board {
     threads: Vec<(Counters, Option<u32>)>,
+    stack: OnceLock<StackEnd>,
+}
+
+/// The end of a stack in user space.
+#[derive(Debug)]
+struct StackEnd {
+    outcome: SideOutcome,
+    gone: Option<String>,
 }
 
 impl Board {
@@ -185,7 +198,19 @@ impl Board {
                 .into_iter()
                 .map(|cpu| (Counters::default(), cpu))
                 .collect(),
+            stack: OnceLock::new(),
         }
+    }
+
+    /// A stack has ended; with the words of its device when that has gone.
+    pub fn set_stack(&self, outcome: SideOutcome, gone: Option<String>) {
+        // Nobody else ends it.
+        let _ = self.stack.set(StackEnd { outcome, gone });
+    }
+
+    /// Why serving has ended by itself.
+    pub fn gone(&self) -> Option<String> {
+        self.stack.get()?.gone.clone()
     }
 
     /// Counters of a thread; only that thread may write them.
@@ -211,6 +236,7 @@ impl Board {
                 .iter()
                 .fold(Counts::default(), |sum, t| sum.plus(&t.counts)),
             threads,
+            stack: self.stack.get().map(|end| end.outcome.clone()),
         }
     }
 }

@@ -7,6 +7,8 @@
 use super::sys;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 
 /// Longest body that is copied behind its head, to leave in one send with its neighbours.
 const COPIED_BODY_MAX: u64 = 16 * 1024;
@@ -101,6 +103,11 @@ impl Tail {
         }
     }
 
+    /// Bytes that have yet to be sent.
+    pub fn left(self) -> u64 {
+        self.length - self.sent
+    }
+
     /// Offset and length of the longest part of the store that comes next.
     pub fn next(self) -> (u64, u64) {
         let left = self.length - self.sent;
@@ -125,6 +132,8 @@ impl Tail {
 pub struct Store {
     file: std::fs::File,
     bytes: u64,
+    /// Its bytes in memory, for those who copy them; made when the first asks, after the last body was taken in.
+    mapped: OnceLock<Option<sys::Mapped>>,
 }
 
 impl Store {
@@ -137,7 +146,40 @@ impl Store {
         Ok(Self {
             file,
             bytes: PATTERN_REGION,
+            mapped: OnceLock::new(),
         })
+    }
+
+    /// Copies what stands `skip` bytes into the part of a body that `tail` says.
+    pub fn copy(&self, tail: Tail, skip: u64, mut into: &mut [u8]) {
+        let at = tail.sent + skip;
+        match tail.place {
+            Place::Pattern => {
+                let mut from = (at % PATTERN_BYTES as u64) as usize;
+                while !into.is_empty() {
+                    let len = into.len().min(PATTERN_BYTES - from);
+                    let (part, rest) = into.split_at_mut(len);
+                    part.copy_from_slice(&PATTERN[from..from + len]);
+                    (into, from) = (rest, 0);
+                }
+            }
+            Place::At(offset) => self.copy_stored(offset + at, into),
+        }
+    }
+
+    fn copy_stored(&self, offset: u64, into: &mut [u8]) {
+        let map = || sys::Mapped::new(&self.file, self.bytes as usize).ok();
+        match self.mapped.get_or_init(map) {
+            Some(mapped) => {
+                let from = offset as usize;
+                into.copy_from_slice(&mapped.bytes()[from..from + into.len()]);
+            }
+            // No room for it in the address space: read instead. The file is ours and whole.
+            None => self
+                .file
+                .read_exact_at(into, offset)
+                .expect("a file in memory gives what was written to it"),
+        }
     }
 
     /// Takes in a body.

@@ -9,6 +9,7 @@ use record::{Clock, Nanos};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Turns a negative result into the error that `errno` names.
 fn check(result: isize) -> io::Result<usize> {
@@ -213,9 +214,51 @@ impl Epoll {
     }
 }
 
+/// The beginning of a file that nobody shortens, in memory to be read.
+#[derive(Debug)]
+pub struct Mapped {
+    at: ptr::NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the bytes are only read, and nobody writes them any more.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// The first `len` bytes, at least one.
+    pub fn new(file: &std::fs::File, len: usize) -> io::Result<Self> {
+        let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+        // SAFETY: a new mapping at a place of the kernel's choice; the descriptor is open while borrowed.
+        let at = unsafe { libc::mmap(ptr::null_mut(), len, read, shared, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = ptr::NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { at, len })
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is so long, lives as long as this value, and the file is not shortened or written.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: it is our mapping, and no borrow of it lives.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
 /// A flag that wakes every thread that watches it, and stays up.
 #[derive(Debug)]
-pub struct WakeFlag(OwnedFd);
+pub struct WakeFlag {
+    event: OwnedFd,
+    is_up: AtomicBool,
+}
 
 impl WakeFlag {
     /// A flag that is down.
@@ -223,21 +266,30 @@ impl WakeFlag {
         // SAFETY: no memory is involved.
         let fd =
             check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } as isize)?;
-        // SAFETY: the kernel has just given us this descriptor.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        Ok(Self {
+            // SAFETY: the kernel has just given us this descriptor.
+            event: unsafe { OwnedFd::from_raw_fd(fd as RawFd) },
+            is_up: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether it is up, for whoever looks often.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
     }
 
     /// Puts the flag up.
     pub fn raise(&self) {
+        self.is_up.store(true, Ordering::Relaxed);
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight readable bytes. It fails only when the counter is full, and then the flag is up.
-        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
 
 impl std::os::fd::AsFd for WakeFlag {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.event.as_fd()
     }
 }
 

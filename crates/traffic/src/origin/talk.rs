@@ -55,6 +55,13 @@ impl Output {
         self.sent == self.bytes.len() && self.tail.is_none()
     }
 
+    /// The bytes, moved out; `empty` gives what stands in their place. `None` when there are none, and only a tail is
+    /// left.
+    pub fn take_bytes(&mut self, empty: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
+        debug_assert!(self.sent == 0, "a wire takes bytes in parts or moves them");
+        (!self.bytes.is_empty()).then(|| std::mem::replace(&mut self.bytes, empty()))
+    }
+
     /// `n` bytes have gone; an output that is empty starts anew.
     pub fn took(&mut self, n: usize) {
         let of_bytes = n.min(self.bytes.len() - self.sent);
