@@ -139,7 +139,10 @@ fn make(asked: &Asked) -> Result<(), String> {
         }],
         ..TrafficSpec::default()
     };
-    let (client, server) = loopback::pair(&loopback::Settings::default());
+    let (client, server) = loopback::pair(&loopback::Settings {
+        is_lossless: true,
+        ..loopback::Settings::default()
+    });
     let ends = Ends {
         client: Some(end(client, ours)?),
         server: Some(end(server, theirs)?),
@@ -191,6 +194,14 @@ fn show(outcome: &TrafficOutcome, resident_kib: u64) {
             side.peak_flows,
             side.spun_ns as f64 / 1e6
         );
+    }
+    for side in &outcome.sides {
+        let told = side.tcp.iter().chain(&side.device).chain(&side.link);
+        let told: Vec<String> = told
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        println!("{}: {}", side.side, told.join(", "));
     }
     let open: u64 = outcome.sides.iter().map(|side| side.peak_flows).sum();
     println!(
