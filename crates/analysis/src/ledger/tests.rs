@@ -284,6 +284,7 @@ fn every_sample_is_in_one_row() {
 
 fn place(place: Place, detail: &str, total_ns: u64) -> PlaceTime {
     PlaceTime {
+        helper: String::new(),
         place,
         detail: detail.to_owned(),
         waker: String::new(),
@@ -396,6 +397,7 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
 /// The rows of one server whose waits in futexes were told, as label and place.
 fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     let places = (0..all.len()).map(|told| PlaceTime {
+        helper: String::new(),
         told: Some(told as u32),
         waker: waker.to_owned(),
         ..place(Place::Blocked, "futex", 1_000 - told as u64)
