@@ -44,6 +44,8 @@ pub enum Verb {
     Load(Box<LoadArgs>),
     /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
+    /// Make traffic with a TCP of prony's own in user space.
+    Traffic(TrafficArgs),
     /// Run an experiment; without a file, the built-in evaluation.
     Run(RunArgs),
     /// Name what limits a running server, with evidence and a fix.
@@ -308,6 +310,48 @@ pub struct OriginArgs {
     /// Print the address and, at the end, the counters as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+const TRAFFIC_EXAMPLES: &str = "\
+Examples:
+  prony traffic --lab
+      makes two hosts with a wire between them, and loads nginx and an emulated
+      server by the kernel's TCP and by prony's own (needs root)
+  prony traffic --lab -c 64 --each 5s --coalesce 0s --json
+      64 connections, 5 s each, without a pause that lets packets gather
+  prony traffic --lab-restore
+      takes away what a killed laboratory left; the next start does so too";
+
+/// Flags of `prony traffic`.
+#[derive(Debug, Args)]
+#[command(after_help = TRAFFIC_EXAMPLES)]
+pub struct TrafficArgs {
+    /// The laboratory.
+    #[command(flatten)]
+    pub lab: LabArgs,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of the laboratory of `prony traffic`.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Make namespaces and wires, compare the kernel's TCP with prony's own on either side, take it all away
+    #[arg(long)]
+    pub lab: bool,
+    /// Take away what a killed laboratory left
+    #[arg(long, conflicts_with = "lab")]
+    pub lab_restore: bool,
+    /// Connections at one time in the laboratory
+    #[arg(short, long, default_value = "256", value_parser = count_u32)]
+    pub connections: u32,
+    /// Length of each load in the laboratory
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration_above_zero)]
+    pub each: Nanos,
+    /// How long packets may gather at a TCP of prony's own in the laboratory; 0s looks at once
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
+    pub coalesce: Nanos,
 }
 
 const RUN_EXAMPLES: &str = "\
