@@ -11,16 +11,17 @@ mod origin;
 mod pasted;
 mod report;
 mod run;
+mod traffic;
 mod tune;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use ::traffic::LoadError;
 use record::Warning;
 use serde::Serialize;
 use sut::tuning::SettingChange;
 use sut::{Change, Journal, Recovered};
-use traffic::LoadError;
 
 /// Does what the command line asks.
 ///
@@ -37,6 +38,7 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Check(args) => check::run(args),
         Verb::Tune(args) => tune::run(args),
         Verb::Import(args) => import::run(args),
+        Verb::Traffic(args) => traffic::run(args),
     }
 }
 
