@@ -164,7 +164,7 @@ pub struct LoadFlags {
     /// The interface for a TCP of prony's own
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
-    /// How long a TCP of prony's own lets packets gather; 0 looks at once
+    /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
     pub coalesce: Nanos,
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28

@@ -1,5 +1,5 @@
-//! `prony load --transport tap|af_xdp` against `prony origin` on the kernel's TCP, through a TAP or a veth pair in
-//! network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
+//! `prony load --transport tap|af_xdp|af_packet` against `prony origin` on the kernel's TCP, through a TAP or a veth pair
+//! in network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
 //!
 //! Needs root and `ip`; without, the test says so and ends.
 #![allow(
@@ -223,6 +223,14 @@ fn a_load_over_af_xdp_counts_every_byte_and_leaves_nothing() {
             .unwrap();
         let links = String::from_utf8_lossy(&links.stdout).into_owned();
         assert!(!links.contains("prog/xdp"), "{links}");
+    }
+}
+
+#[test]
+fn a_load_over_af_packet_counts_every_byte_and_leaves_nothing() {
+    if let Some(lab) = Lab::of_two("packet", "af_packet", "1") {
+        every_byte_is_counted(&lab, "stack over af_packet", "");
+        every_byte_is_counted(&lab, "stack over af_packet", "-t 2");
     }
 }
 

@@ -10,6 +10,7 @@ use record::traffic::{Side, SideOutcome};
 use record::{Carrier, Nanos};
 pub use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
+use stack::device::af_packet::{self, AfPacket};
 use stack::device::af_xdp::{self, AfXdp};
 use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
 use stack::device::queues::{self, Owners};
@@ -161,7 +162,7 @@ impl AttachError {
                 "use addresses of ours and a target of one family".to_owned()
             }
             AttachError::NoDevice { words, .. } => {
-                format!("use {0} kernel, {0} tap or {0} af_xdp", words.transport)
+                format!("use {0} tap, {0} af_xdp or {0} af_packet", words.transport)
             }
             AttachError::Stack { cause, .. } => cause.remedy(),
         }
@@ -319,7 +320,16 @@ impl Attachment {
                 };
                 self.joined(AfXdp::open_queues(&settings, count), owners)
             }
-            Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => Err(self.no_device()),
+            Carrier::AfPacket => {
+                let settings = af_packet::Settings {
+                    interface: name,
+                    own: self.addresses.clone(),
+                    is_offloaded: true,
+                };
+                let sockets = AfPacket::open_queues(&settings, count, owners);
+                self.joined(sockets, owners)
+            }
+            Carrier::Kernel | Carrier::Loopback => Err(self.no_device()),
         }
     }
 
@@ -365,8 +375,8 @@ fn boxed<D: Device + Send + 'static>(device: D) -> AnyDevice {
 /// This build has the device.
 fn is_known(transport: Carrier) -> bool {
     match transport {
-        Carrier::Tap | Carrier::AfXdp => true,
-        Carrier::Kernel | Carrier::AfPacket | Carrier::Loopback => false,
+        Carrier::Tap | Carrier::AfXdp | Carrier::AfPacket => true,
+        Carrier::Kernel | Carrier::Loopback => false,
     }
 }
 
@@ -554,7 +564,7 @@ mod tests {
             "gateway",
         );
         check(
-            |a| a.transport = Carrier::AfPacket,
+            |a| a.transport = Carrier::Kernel,
             "no such device",
             "--transport tap",
         );

@@ -1,6 +1,7 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
+pub mod af_packet;
 pub mod af_xdp;
 mod batch;
 mod bpf;
@@ -8,9 +9,11 @@ pub mod capture;
 pub mod fault;
 pub mod interface;
 pub mod loopback;
+mod mapping;
 mod packets;
 pub mod queues;
 pub mod tap;
+mod vnet;
 
 use crate::frame::{Frame, TxMeta};
 use std::io;

@@ -5,9 +5,9 @@
 //! is made by opening it and goes with the process, or belongs to somebody who made it persistent; then it stays.
 
 use super::interface::{Interface, checked, request, wait_readable};
-use super::{Capabilities, Device, DeviceCounters};
+use super::{Capabilities, Device, DeviceCounters, vnet};
 use crate::error::Error;
-use crate::frame::{Checksum, Frame, PartialChecksum, RxMeta, TxMeta};
+use crate::frame::{Frame, TxMeta};
 use crate::wire::ethernet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -16,17 +16,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// Bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6), which stands before every frame.
-const VNET_BYTES: usize = 10;
 /// The largest IP packet and its link header.
 const FRAME_BYTES: usize = ethernet::HEADER_BYTES + 65_535;
-
-const NEEDS_CSUM: u8 = 1;
-const DATA_VALID: u8 = 2;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-/// Beside the kind: the first segment has CWR, the others not.
-const GSO_ECN: u8 = 0x80;
 
 /// Which interface, and how it is set when it is opened.
 #[derive(Clone, Debug)]
@@ -119,7 +110,7 @@ impl Tap {
             segments: settings.is_offloaded,
             checksums: settings.is_offloaded,
         };
-        let room = || vec![0; VNET_BYTES + FRAME_BYTES].into_boxed_slice();
+        let room = || vec![0; vnet::BYTES + FRAME_BYTES].into_boxed_slice();
         Ok(Self {
             file,
             capabilities,
@@ -159,7 +150,7 @@ fn attach(file: &File, name: &str, more: libc::c_int) -> io::Result<()> {
 }
 
 fn set_headers(file: &File) -> io::Result<()> {
-    let len = VNET_BYTES as libc::c_int;
+    let len = vnet::BYTES as libc::c_int;
     // SAFETY: the request reads an int, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &len) })?;
     let little_endian: libc::c_int = 1;
@@ -211,40 +202,6 @@ fn not_attached(name: &str, cause: io::Error, several: bool) -> Error {
     }
 }
 
-/// What the header before a received frame says.
-fn rx_meta(header: &[u8; VNET_BYTES]) -> RxMeta {
-    let is_segmented = matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6);
-    RxMeta {
-        checksum: match header[0] {
-            flags if flags & NEEDS_CSUM != 0 => Checksum::Partial,
-            flags if flags & DATA_VALID != 0 => Checksum::Valid,
-            _ => Checksum::Unknown,
-        },
-        segment_bytes: if is_segmented {
-            u16::from_le_bytes([header[4], header[5]])
-        } else {
-            0
-        },
-        at_ns: 0,
-    }
-}
-
-/// The header before a frame that is sent.
-fn vnet_header(meta: &TxMeta) -> [u8; VNET_BYTES] {
-    let mut header = [0; VNET_BYTES];
-    if meta.segment_bytes > 0 {
-        header[1] = if meta.is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
-        header[2..4].copy_from_slice(&meta.header_bytes.to_le_bytes());
-        header[4..6].copy_from_slice(&meta.segment_bytes.to_le_bytes());
-    }
-    if let Some(PartialChecksum { start, offset }) = meta.checksum {
-        header[0] = NEEDS_CSUM;
-        header[6..8].copy_from_slice(&start.to_le_bytes());
-        header[8..].copy_from_slice(&offset.to_le_bytes());
-    }
-    header
-}
-
 impl Device for Tap {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -259,7 +216,7 @@ impl Device for Tap {
                 Err(e) => return Err(e),
             };
             let read = &self.received[..len];
-            let Some((header, head)) = read.split_first_chunk::<VNET_BYTES>() else {
+            let Some((header, head)) = read.split_first_chunk::<{ vnet::BYTES }>() else {
                 continue;
             };
             self.counters.rx_frames += 1;
@@ -267,7 +224,7 @@ impl Device for Tap {
             sink(Frame {
                 head,
                 rest: &[],
-                meta: rx_meta(header),
+                meta: vnet::read(header),
             });
         }
         Ok(budget)
@@ -278,14 +235,14 @@ impl Device for Tap {
         len_max: usize,
         fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
     ) -> io::Result<bool> {
-        let room = &mut self.room[VNET_BYTES..];
+        let room = &mut self.room[vnet::BYTES..];
         let len_max = len_max.min(room.len());
         let Some((len, meta)) = fill(&mut room[..len_max]) else {
             return Ok(true);
         };
-        self.room[..VNET_BYTES].copy_from_slice(&vnet_header(&meta));
+        self.room[..vnet::BYTES].copy_from_slice(&vnet::write(&meta));
         self.counters.syscalls += 1;
-        match self.file.write(&self.room[..VNET_BYTES + len]) {
+        match self.file.write(&self.room[..vnet::BYTES + len]) {
             Ok(_) => {
                 self.counters.tx_frames += 1;
                 self.counters.tx_bytes += len as u64;
@@ -326,33 +283,6 @@ impl Device for Tap {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn headers_are_those_of_virtio() {
-        let meta = TxMeta {
-            checksum: Some(PartialChecksum {
-                start: 34,
-                offset: 16,
-            }),
-            segment_bytes: 1448,
-            header_bytes: 66,
-            is_ipv6: false,
-        };
-        let header = vnet_header(&meta);
-        assert_eq!(header, [1, 1, 66, 0, 0xa8, 0x05, 34, 0, 16, 0]);
-        let read = rx_meta(&header);
-        assert_eq!(
-            (read.checksum, read.segment_bytes),
-            (Checksum::Partial, 1448)
-        );
-        assert_eq!(vnet_header(&TxMeta::default()), [0; 10]);
-        assert_eq!(rx_meta(&[0; 10]), RxMeta::PLAIN);
-        let valid = rx_meta(&[2, 0x84, 0, 0, 1, 1, 0, 0, 0, 0]);
-        assert_eq!(
-            (valid.checksum, valid.segment_bytes),
-            (Checksum::Valid, 257)
-        );
-    }
 
     #[test]
     fn the_other_end_has_another_address_of_one_station() {

@@ -77,6 +77,7 @@ pub(super) fn prepare(
         link: attachment(spec, server).check()?,
         settings: settings(spec),
         coalesce_ns: spec.coalesce.0,
+        spins: linux::affinity::allowed().len() > 1,
         request_bytes: if is_tls {
             request_bytes.max(TLS_BYTES)
         } else {

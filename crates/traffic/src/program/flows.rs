@@ -131,6 +131,8 @@ pub(super) struct Program {
     pub tally: Vec<TemplateOutcome>,
     /// The client side's.
     pub begins: Option<Begins>,
+    /// A target whose link address, or that of its router, nobody has told.
+    pub unanswered: Option<SocketAddr>,
     /// UDP.
     pub exchanges: Exchanges,
     /// Connections and datagram exchanges that are open.
@@ -186,6 +188,7 @@ impl Program {
             requests: RequestCache::new(),
             tally: plan.scripts.iter().map(named).collect(),
             begins: (role == Role::Client).then(|| begins(&plan, from)),
+            unanswered: None,
             exchanges: Exchanges::new(count, from.locals, from.ports),
             open: 0,
             peak: 0,
@@ -295,8 +298,9 @@ impl Program {
         let source = begins.source(to.is_ipv4());
         let slot = self.take(template as u16);
         let (Some(source), Some(slot)) = (source, slot) else {
-            if let Some(slot) = slot {
-                self.release(slot);
+            match slot {
+                Some(slot) => self.release(slot),
+                None => begins_freed(&mut self.begins, template),
             }
             return self.not_begun(template, FailureKind::ConnectFailed);
         };
@@ -743,10 +747,7 @@ impl Program {
         let generation = self.conns[slot as usize].generation;
         let index = self.conns[slot as usize].tls as usize;
         let mut plain = std::mem::take(&mut self.plain);
-        loop {
-            let Some(session) = &mut self.sessions[index] else {
-                break;
-            };
+        while let Some(session) = &mut self.sessions[index] {
             let before = bytes.len();
             let received = session.receive(&mut bytes, &mut plain);
             let is_done = !session.is_handshaking() && !session.is_told;
@@ -910,6 +911,10 @@ impl Program {
             return self.release(slot);
         }
         let plan = Arc::clone(&self.plan);
+        if why == Ended::Unreachable && self.role == Role::Client {
+            let target = usize::from(conn.target);
+            self.unanswered = Some(plan.scripts[template].targets[target]);
+        }
         let is_done = match &plan.scripts[template].work {
             Work::Stream(work) => self.ends_well(slot, work, why),
             Work::Http(_) => self.role == Role::Server && self.has_answered(slot),
@@ -949,6 +954,13 @@ impl Program {
                 tally.dropped = waiting;
             }
         }
+    }
+}
+
+/// A connection that took no place has met its fate.
+fn begins_freed(begins: &mut Option<Begins>, template: usize) {
+    if let Some(begins) = begins {
+        begins.arrivals[template].freed();
     }
 }
 

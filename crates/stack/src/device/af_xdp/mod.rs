@@ -8,13 +8,14 @@ mod program;
 mod ring;
 
 use super::interface::{Interface, checked, owned, refuse_host_addresses, refuse_small, wait_any};
+use super::mapping::Mapping;
 use super::{Capabilities, Device, DeviceCounters};
 use crate::address::AddressRange;
 use crate::error::Error;
 use crate::frame::{Frame, RxMeta, TxMeta};
 use crate::wire::ethernet;
 use program::Attach;
-use ring::{Descriptor, Mapping, Offsets, Ring};
+use ring::{Descriptor, Offsets, Ring};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
