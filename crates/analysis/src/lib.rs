@@ -44,6 +44,7 @@ mod simulated;
 mod stats;
 mod steady;
 mod tables;
+pub mod traffic;
 mod trial;
 mod types;
 mod validity;

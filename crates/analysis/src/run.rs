@@ -8,7 +8,9 @@ use crate::tables::tables;
 use crate::trial::analyse_trial;
 use crate::warn::FOREIGN_CPU;
 use crate::words::{levels, plural, rate, trial_numbers};
-use crate::{AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, disturbed, imported};
+use crate::{
+    AnalysisError, Cell, Limit, RunAnalysis, TrialAnalysis, Verdict, disturbed, imported, traffic,
+};
 use plan::Plan;
 use record::{PROOF_STAGE, RunRecord, Unavailable, Warning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +33,18 @@ pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
     let steps: Vec<TrialAnalysis> = steps.into_iter().map(|(trial, _)| trial).collect();
     let (mut trials, own): (Vec<TrialAnalysis>, Vec<Vec<Warning>>) = others.into_iter().unzip();
     disturbed::mark(&plan, record, &mut trials);
+    let judged = record.traffic.as_ref().map(traffic::judge);
+    if let Some(verdict) = &judged {
+        // Its trials are parts of one run.
+        trials
+            .iter_mut()
+            .for_each(|t| t.verdict.clone_from(verdict));
+    }
     let searches = searches(record, &plan, &trials, &steps);
     let cells = cells(&plan, &trials);
     let (answered, planned) = answered(&cells);
     Ok(RunAnalysis {
-        verdict: run_verdict(&cells, &trials),
+        verdict: judged.unwrap_or_else(|| run_verdict(&cells, &trials)),
         cells_answered: answered,
         cells_planned: planned,
         capacity_per_s: best(&cells, true).and_then(rate_of),
@@ -185,6 +194,11 @@ fn warnings(
     own: &[Vec<Warning>],
 ) -> Vec<Warning> {
     let mut warnings = plan.warnings.clone();
+    if let Some(run) = &record.traffic {
+        warnings.extend(run.outcome.warnings.iter().cloned());
+        warnings.extend(traffic::warnings(run));
+        return warnings;
+    }
     warnings.extend(not_run(record, plan, trials));
     warnings.extend(not_valid(trials));
     warnings.extend(disturbed::warning(trials));

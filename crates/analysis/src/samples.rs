@@ -281,6 +281,7 @@ pub(crate) fn run(
         experiment: String::new(),
         environment: vec![],
         trials,
+        traffic: None,
     }
 }
 

@@ -569,6 +569,7 @@ fn record_of(
         ),
         environment: Vec::new(),
         trials,
+        traffic: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! TCP connections of the targets by class, with what the kernel keeps for each: round trip, queues, what limits them.
 //!
 //! `client` are the connections to the ports that a target listens on, `upstream` those that its processes made. Read
-//! by sock_diag at most every [`INTERVAL`], filtered by port in the kernel. Whose sockets they are is looked up at the
+//! by sock_diag at most every [`INTERVAL`], more rarely where that is dear, filtered by port in the kernel. Whose sockets they are is looked up at the
 //! slow passes, in `/proc/PID/fd`.
 //!
 //! The surprise: everything here is a level of the sockets that exist *now*. The kernel counts busy time and
@@ -24,6 +24,10 @@ use std::net::SocketAddr;
 
 /// Shortest time between two samples.
 pub const INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// CPU time of a sample is at most one part in so many of the time to the next. The kernel walks the whole table of
+/// connections, however few there are: with 256 Ki buckets that takes 6 ms.
+const COST_PARTS: u64 = 100;
 
 /// Sums over the connections of a class, in the order of `Totals::values`.
 pub const SUMS: [Signal; 11] = [
@@ -333,7 +337,8 @@ pub struct Sockets {
     targets: Vec<String>,
     diag: Diag,
     owners: Owners,
-    sampled_at: Option<Nanos>,
+    /// Fast passes before it take no sample.
+    next_at: Nanos,
     sums: Rows<(usize, &'static str), 11>,
     medians: Rows<(usize, &'static str), 7>,
     peers: Rows<(usize, SocketAddr), 1>,
@@ -366,7 +371,7 @@ impl Sockets {
             slow_interval,
             diag,
             owners,
-            sampled_at: None,
+            next_at: Nanos(0),
             sums: Rows::new(SUMS),
             medians: Rows::new(MEDIANS),
             peers: Rows::new(PEER),
@@ -524,6 +529,11 @@ struct Seen {
     peers: BTreeMap<(usize, SocketAddr), f64>,
 }
 
+/// When the next sample may be taken after one at `at`.
+fn next_after(at: Nanos, took_ns: u64) -> Nanos {
+    at + Nanos(took_ns.saturating_mul(COST_PARTS)).max(INTERVAL)
+}
+
 /// `socket:[4711]`.
 fn socket_inode(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?
@@ -538,13 +548,10 @@ impl Source for Sockets {
     }
 
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
-        let early = self
-            .sampled_at
-            .is_some_and(|last| at.since(last) < INTERVAL);
-        if self.gave_up || (pass == Pass::Fast && early) {
+        if self.gave_up || (pass == Pass::Fast && at < self.next_at) {
             return;
         }
-        self.sampled_at = Some(at);
+        let before = linux::clock::thread_cpu_ns();
         let known = match pass {
             Pass::Fast => Ok(()),
             Pass::Slow | Pass::Edge => self.look_up(at, out),
@@ -556,6 +563,8 @@ impl Source for Sockets {
                 out.unavailable("socket.*", &error);
             }
         }
+        let took_ns = linux::clock::thread_cpu_ns().saturating_sub(before);
+        self.next_at = next_after(at, took_ns);
     }
 }
 
@@ -746,6 +755,13 @@ mod tests {
     }
 
     #[test]
+    fn a_dear_sample_is_taken_more_rarely() {
+        let at = Nanos::SECOND;
+        assert_eq!(next_after(at, 100_000), Nanos::from_millis(1_250));
+        assert_eq!(next_after(at, 6_000_000), Nanos::from_millis(1_600));
+    }
+
+    #[test]
     fn a_fast_pass_keeps_its_distance() {
         let members = Members::new(&Root::default(), &[], None);
         let mut sockets = Sockets::new(
@@ -756,9 +772,11 @@ mod tests {
             Nanos::SECOND,
         );
         let mut out = Recorder::default();
-        for (ms, expected) in [(1, 1), (100, 1), (251, 251), (400, 251)] {
-            sockets.sample(Nanos::from_millis(ms), Pass::Fast, &mut out);
-            assert_eq!(sockets.sampled_at, Some(Nanos::from_millis(expected)));
+        for (ms, is_taken) in [(1, true), (100, false), (11_251, true), (11_400, false)] {
+            let (at, before) = (Nanos::from_millis(ms), sockets.next_at);
+            sockets.sample(at, Pass::Fast, &mut out);
+            assert_eq!(sockets.next_at != before, is_taken, "{ms} ms");
+            assert!(sockets.next_at >= Nanos::from_millis(251));
         }
         assert_eq!(out.finish().1, []);
     }

@@ -101,6 +101,14 @@ pub enum Fault {
         /// The system's words.
         cause: String,
     },
+    /// A capture holds no flow that can be replayed.
+    #[error("`{path}` cannot be replayed: {cause}")]
+    Capture {
+        /// The path as typed.
+        path: String,
+        /// What is missing, with the flows that it has.
+        cause: String,
+    },
     /// A template is not one.
     #[error("the template is malformed: {cause}")]
     Template {
@@ -228,7 +236,11 @@ impl Fault {
             Fault::UnknownName { known, .. } => format!("known here: {}", known.join(", ")),
             Fault::Missing { example, .. } => format!("for example {example}"),
             Fault::Conflict { first, second, .. } => format!("remove `{first}` or `{second}`"),
-            Fault::Unreadable { .. } => "paths are relative to the experiment file".to_owned(),
+            Fault::Unreadable { .. } => "paths are relative to the file that names them".to_owned(),
+            Fault::Capture { .. } => {
+                "capture a whole connection: tcpdump -s 0 -w FILE, begun before it and ended after it"
+                    .to_owned()
+            }
             Fault::Template { .. } => crate::template::SYNTAX.to_owned(),
             Fault::Keyed { field, .. } => format!(
                 "give one plain value, or one value for each level: {field} = {{ level = ... }}"

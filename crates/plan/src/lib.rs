@@ -26,6 +26,7 @@ mod target_keys;
 mod targets;
 pub mod template;
 mod topology;
+pub mod traffic;
 pub mod tuning;
 pub mod typed;
 mod types;

@@ -54,7 +54,7 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
     }
     let state = tempfile::tempdir().unwrap();
     let child = prony(state.path())
-        .args("traffic --lab --each 150ms -c 16 --json".split(' '))
+        .args("traffic --lab -d 150ms -c 16 --json".split(' '))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -93,7 +93,7 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
 /// Starts a laboratory and kills it in the middle of its loads.
 fn killed(state: &Path) -> u32 {
     let mut child = prony(state)
-        .args("traffic --lab --each 20s -c 16".split(' '))
+        .args("traffic --lab -d 20s -c 16".split(' '))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -1,5 +1,5 @@
-//! `prony load --transport tap|af_xdp` against `prony origin` on the kernel's TCP, through a TAP or a veth pair in
-//! network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
+//! `prony load --transport tap|af_xdp|af_packet` against `prony origin` on the kernel's TCP, through a TAP or a veth pair
+//! in network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
 //!
 //! Needs root and `ip`; without, the test says so and ends.
 #![allow(
@@ -36,11 +36,17 @@ fn ip(args: &[&str]) -> bool {
 impl Lab {
     /// With a TAP; `None`, with the reason said, where the host does not allow it.
     fn new(tag: &str) -> Option<Lab> {
+        Lab::with_tap(tag, &[])
+    }
+
+    /// With a TAP that was made with `flags`.
+    fn with_tap(tag: &str, flags: &[&str]) -> Option<Lab> {
         let lab = Lab::empty(tag, "tap", "tap0")?;
         let n = lab.name.clone();
-        if !ip(&[
+        let made = [
             "-n", &n, "tuntap", "add", "dev", "tap0", "mode", "tap", "vnet_hdr",
-        ]) {
+        ];
+        if !ip(&[&made, flags].concat()) {
             println!("skipped: this kernel has no TAP (/dev/net/tun)");
             return None;
         }
@@ -49,16 +55,22 @@ impl Lab {
         Some(lab.served())
     }
 
-    /// With a veth pair.
-    fn of_two(tag: &str) -> Option<Lab> {
-        let mut lab = Lab::empty(tag, "af_xdp", "veth0")?;
+    /// With a veth pair of so many queues.
+    fn of_two(tag: &str, transport: &'static str, queues: &str) -> Option<Lab> {
+        let mut lab = Lab::empty(tag, transport, "veth0")?;
         lab.client = format!("{}c", lab.name);
         let (n, c) = (lab.name.clone(), lab.client.clone());
         assert!(ip(&["netns", "add", &c]));
-        let pair = ["type", "veth", "peer", "name", "veth0", "netns", &c];
-        assert!(ip(
-            &[&["-n", &n, "link", "add", "veth1"], pair.as_slice()].concat()
-        ));
+        let queues = ["numrxqueues", queues, "numtxqueues", queues];
+        let (one, other) = (["-n", &n, "link", "add", "veth1"], ["name", "veth0"]);
+        let pair = [
+            &one[..],
+            &queues,
+            &["type", "veth", "peer"],
+            &other,
+            &queues,
+        ];
+        assert!(ip(&[&pair.concat()[..], &["netns", &c]].concat()));
         for (at, interface, address) in
             [(&n, "veth1", "10.9.0.1/24"), (&c, "veth0", "10.9.0.254/24")]
         {
@@ -175,14 +187,37 @@ impl Drop for Lab {
 #[test]
 fn a_load_over_a_tap_counts_every_byte_and_leaves_nothing() {
     if let Some(lab) = Lab::new("tap") {
-        every_byte_is_counted(&lab, "stack over tap");
+        every_byte_is_counted(&lab, "stack over tap", "");
+    }
+}
+
+#[test]
+fn threads_of_a_load_have_queues_of_their_own() {
+    let Some(lab) = Lab::with_tap("taps", &["multi_queue"]) else {
+        return;
+    };
+    every_byte_is_counted(&lab, "stack over tap", "-t 2");
+    every_byte_is_counted(&lab, "stack over tap", "-t 1");
+    drop(lab);
+    if let Some(lab) = Lab::of_two("xdps", "af_xdp", "2") {
+        every_byte_is_counted(&lab, "stack over af_xdp", "-t 2");
+        let (_, error) = lab.load("/", "-t 3 -c 3 -n 3 --source 10.9.0.2");
+        assert!(error.contains("2 queues, and 3 threads need"), "{error}");
+    }
+}
+
+#[test]
+fn more_threads_than_queues_are_refused_with_the_remedy() {
+    if let Some(lab) = Lab::new("tapone") {
+        let (_, error) = lab.load("/", "-t 2 -c 2 -n 2 --source 10.9.0.2");
+        assert!(error.contains("mode tap multi_queue"), "{error}");
     }
 }
 
 #[test]
 fn a_load_over_af_xdp_counts_every_byte_and_leaves_nothing() {
-    if let Some(lab) = Lab::of_two("xdp") {
-        every_byte_is_counted(&lab, "stack over af_xdp");
+    if let Some(lab) = Lab::of_two("xdp", "af_xdp", "1") {
+        every_byte_is_counted(&lab, "stack over af_xdp", "");
         let links = Lab::within(&lab.client, &["ip", "-d", "link", "show", "veth0"])
             .output()
             .unwrap();
@@ -191,7 +226,15 @@ fn a_load_over_af_xdp_counts_every_byte_and_leaves_nothing() {
     }
 }
 
-fn every_byte_is_counted(lab: &Lab, engine_name: &str) {
+#[test]
+fn a_load_over_af_packet_counts_every_byte_and_leaves_nothing() {
+    if let Some(lab) = Lab::of_two("packet", "af_packet", "1") {
+        every_byte_is_counted(&lab, "stack over af_packet", "");
+        every_byte_is_counted(&lab, "stack over af_packet", "-t 2");
+    }
+}
+
+fn every_byte_is_counted(lab: &Lab, engine_name: &str, more: &str) {
     for (path, bytes, requests, flags) in [
         ("/bytes/1024", 1_024, 4_000, "-c 32"),
         (
@@ -216,7 +259,8 @@ fn every_byte_is_counted(lab: &Lab, engine_name: &str) {
         ),
         ("/bytes/1024", 1_024, 2_000, "-R 4000 -c 16"),
     ] {
-        let flags = format!("{flags} -n {requests} --timeout 10s --source 10.9.0.2-10.9.0.5");
+        let flags =
+            format!("{flags} {more} -n {requests} --timeout 10s --source 10.9.0.2-10.9.0.5");
         let (result, error) = lab.load(path, &flags);
         let count = |name: &str| result["requests"][name].as_u64();
         assert_eq!(

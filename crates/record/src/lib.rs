@@ -36,7 +36,7 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
-pub use traffic::{TrafficOutcome, TrafficSpec};
+pub use traffic::{TrafficOutcome, TrafficRun, TrafficSpec};
 pub use turns::{
     Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,
     ThreadTime, Told, ToldState, TurnAccount, TurnTail, Turns,

@@ -77,6 +77,8 @@ pub enum Carrier {
     AfXdp,
     /// The same over a packet ring.
     AfPacket,
+    /// The same over memory, between two sides of one process.
+    Loopback,
 }
 
 impl Carrier {
@@ -87,6 +89,7 @@ impl Carrier {
             Carrier::Tap => "tap",
             Carrier::AfXdp => "af_xdp",
             Carrier::AfPacket => "af_packet",
+            Carrier::Loopback => "loopback",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! plan.json                  the plan as run, resolved
 //! experiment.toml            the file as given
 //! environment.json           kernel, CPU, sysctls, versions
+//! traffic.json               what `prony traffic` was asked for and what came of it; absent of other runs
 //! proofs.json                what measured changes said of causes (see `analysis`); absent without a proof
 //! trials/0000/trial.json     levels, load asked, state, outcome, targets, warnings
 //! trials/0000/series.json    the monitors' samples
@@ -14,7 +15,9 @@
 //! ```
 //! A trial is written when it ends, so that an interrupted or crashed run keeps what is complete.
 
-use crate::{Examination, LoadOutcome, LoadSpec, Reported, Series, Unavailable, Warning};
+use crate::{
+    Examination, LoadOutcome, LoadSpec, Reported, Series, TrafficRun, Unavailable, Warning,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -255,6 +258,8 @@ pub struct RunRecord {
     pub environment: Vec<EnvironmentItem>,
     /// Trials that ended, by id.
     pub trials: Vec<TrialRecord>,
+    /// Traffic of a TCP in user space, whose counters the trials hold as figures.
+    pub traffic: Option<TrafficRun>,
 }
 
 fn put(store: &mut dyn Store, path: &str, bytes: &[u8]) -> Result<(), RecordError> {
@@ -391,6 +396,9 @@ impl RunRecord {
     /// [`RecordError::Store`].
     pub fn save(&self, store: &mut dyn Store) -> Result<(), RecordError> {
         self.save_head(store)?;
+        if let Some(traffic) = &self.traffic {
+            put_json(store, "traffic.json", traffic)?;
+        }
         self.trials.iter().try_for_each(|t| t.save(store))
     }
 
@@ -424,6 +432,7 @@ impl RunRecord {
             trials: ids
                 .map(|id| TrialRecord::load(store, id))
                 .collect::<Result<_, _>>()?,
+            traffic: get_json_if(store, "traffic.json")?,
         })
     }
 }
@@ -488,6 +497,7 @@ mod tests {
                 }),
                 files: BTreeMap::from([("nginx.conf".into(), "events {}\n".into())]),
             }],
+            traffic: Some(TrafficRun::default()),
         }
     }
 

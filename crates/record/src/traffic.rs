@@ -271,6 +271,15 @@ pub struct TrafficOutcome {
     pub warnings: Vec<Warning>,
 }
 
+/// A run as it stands in its record: what was asked, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficRun {
+    /// Asked.
+    pub spec: TrafficSpec,
+    /// Happened.
+    pub outcome: TrafficOutcome,
+}
+
 /// One side of ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideOutcome {
@@ -292,6 +301,9 @@ pub struct SideOutcome {
     pub cpu_user_ns: u64,
     /// And in the kernel; on a TAP or veth the peer's receive work is in it.
     pub cpu_system_ns: u64,
+    /// Time in which it looked for packets without a pause and found none (coalescing 0); it is in the CPU time.
+    #[serde(default)]
+    pub spun_ns: u64,
     /// The thread's CPU.
     pub cpu: Option<u32>,
 }
@@ -313,8 +325,12 @@ pub struct TemplateOutcome {
     pub late: u64,
     /// Never begun.
     pub dropped: u64,
-    /// By the names of [`crate::FailureKind`], and `wrong_bytes`.
+    /// Connections by the names of [`crate::FailureKind`], and `wrong_bytes`; what the server side alone saw ends in
+    /// `_at_server` when both sides are ours. Of the client side `attempted` = `completed` + these + `unfinished`.
     pub failed: BTreeMap<String, u64>,
+    /// Open and not done when the drain was over, or at a Ctrl-C.
+    #[serde(default)]
+    pub unfinished: u64,
     /// HTTP: responses by status.
     pub statuses: BTreeMap<u16, u64>,
     /// HTTP responses, UDP answers, or steps done.

@@ -15,4 +15,5 @@ mod number;
 mod quantity;
 pub mod signature;
 pub mod text;
+pub mod traffic;
 pub mod tune;

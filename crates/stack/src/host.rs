@@ -8,7 +8,9 @@ use crate::error::Error;
 use crate::frame::Frame;
 use crate::link::{self, Link, Resolution};
 use crate::tcp::{App, Input, Settings, Stack};
+use crate::udp::Udp;
 use crate::wire::icmp::Problem;
+use crate::wire::udp::PROTOCOL as UDP;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,6 +22,8 @@ pub struct Host<D: Device> {
     pub link: Link,
     /// Connections.
     pub stack: Stack,
+    /// Datagrams.
+    pub udp: Udp,
     /// The device had no room for all that was to be sent.
     is_full: bool,
 }
@@ -44,6 +48,7 @@ impl<D: Device> Host<D> {
             ..link.clone()
         })?;
         Ok(Host {
+            udp: Udp::new(settings.hop_limit, settings.traffic_class),
             stack: Stack::new(settings, capabilities, locals, seed, now_ns),
             link,
             device,
@@ -72,6 +77,13 @@ impl<D: Device> Host<D> {
         if found {
             self.is_full = !self.stack.poll(now_ns, &mut self.device, app)?;
         }
+        if self.udp.has_datagrams() {
+            let sent = self
+                .udp
+                .send(now_ns, &mut self.device, &mut self.link, app)?;
+            self.is_full |= !sent;
+            self.device.flush()?;
+        }
         if self.link.has_frames() {
             self.link.send(&mut self.device)?;
             self.device.flush()?;
@@ -89,10 +101,10 @@ impl<D: Device> Host<D> {
         budget: usize,
         app: &mut A,
     ) -> io::Result<usize> {
-        let (stack, link) = (&mut self.stack, &mut self.link);
+        let (stack, link, udp) = (&mut self.stack, &mut self.link, &mut self.udp);
         self.device.receive(budget, &mut |frame: Frame<'_>| {
             if stack.input(now_ns, frame, app) == Input::Foreign {
-                foreign(stack, link, app, frame, now_ns);
+                foreign(stack, link, udp, app, frame, now_ns);
             }
         })
     }
@@ -122,13 +134,31 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// A frame that is not TCP for us: the link's affair, or news of a flow.
-fn foreign<A: App>(stack: &mut Stack, link: &mut Link, app: &mut A, frame: Frame<'_>, now_ns: u64) {
-    let link::Received::Error { flow, problem } = link.receive(&frame, now_ns) else {
-        return;
+/// A frame that is not TCP for us: a datagram, the link's affair, or news of a flow.
+fn foreign<A: App>(
+    stack: &mut Stack,
+    link: &mut Link,
+    udp: &mut Udp,
+    app: &mut A,
+    frame: Frame<'_>,
+    now_ns: u64,
+) {
+    let (flow, problem) = match link.receive(&frame, now_ns) {
+        link::Received::Error { flow, problem } => (flow, problem),
+        link::Received::Packet { is_ipv6 } => {
+            udp.receive(&frame, is_ipv6, app);
+            return;
+        }
+        link::Received::Done => return,
     };
     let local = SocketAddr::new(flow.source, flow.source_port);
     let remote = SocketAddr::new(flow.destination, flow.destination_port);
+    if flow.protocol == UDP {
+        if matches!(problem, Problem::Refused { .. }) {
+            udp.refused(local, remote, app);
+        }
+        return;
+    }
     let Some(seq) = flow.sequence else {
         return;
     };

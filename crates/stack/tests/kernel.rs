@@ -11,6 +11,7 @@ mod lab;
 use lab::{Ours, Talk, has_program, in_namespace, ip};
 use stack::address::AddressRange;
 use stack::device::Device as _;
+use stack::device::af_packet::{self, AfPacket};
 use stack::device::af_xdp::{self, AfXdp, Mode};
 use stack::device::tap::{Settings, Tap};
 use stack::error::Error;
@@ -118,6 +119,82 @@ fn settings(mode: Mode) -> af_xdp::Settings {
 
 fn af_xdp(mode: Mode) -> AfXdp {
     AfXdp::open(&settings(mode)).unwrap_or_else(|e| panic!("{e}; {}", e.remedy()))
+}
+
+fn packets(is_offloaded: bool) -> af_packet::Settings {
+    af_packet::Settings {
+        interface: VETH.to_owned(),
+        own: settings(Mode::Best).own,
+        is_offloaded,
+    }
+}
+
+/// What the kernel of this namespace has counted, by the names of /proc/net/snmp.
+fn kernel_counter(protocol: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut both = names.split_whitespace().zip(values.split_whitespace());
+    let (_, value) = both.find(|(n, _)| *n == name).unwrap();
+    value.parse().unwrap()
+}
+
+#[test]
+fn af_packet_answers_the_kernels_echo_and_carries_a_stream_each_way() {
+    for (mtu, is_offloaded) in [(1_500, true), (1_500, false), (9_000, true)] {
+        in_namespace(|| {
+            veth(mtu);
+            let device = AfPacket::open(&packets(is_offloaded));
+            let device = device.unwrap_or_else(|e| panic!("{e}; {}", e.remedy()));
+            let mut ours = Ours::new(device, VETH);
+            ours.answers_echo("10.9.0.1", "10.9.16.77");
+            ours.answers_echo("fd00::1", "fd00::1:77");
+            for kernel in ["10.9.0.1", "fd00::1"] {
+                let talk = ours.talks_with_the_kernel(kernel.parse().unwrap(), 4 << 20);
+                assert_eq!(talk, Talk::done(4 << 20));
+            }
+            let frame = mtu as usize + 14;
+            assert!(ours.longest_received > frame, "{}", ours.longest_received);
+            assert_eq!(ours.longest_sent() > frame, is_offloaded);
+            let counters = ours.wire.counters;
+            assert_eq!((counters.tx_dropped, counters.rx_dropped), (0, 0));
+            assert_eq!(ours.link.counters().foreign_frames, 0, "none but ours");
+            // The kernel has seen all of it and was not to answer: it has none of our addresses.
+            assert_eq!(kernel_counter("Tcp:", "OutRsts"), 0);
+            assert_eq!(kernel_counter("Icmp:", "OutDestUnreachs"), 0);
+        });
+    }
+}
+
+#[test]
+fn af_packet_counts_what_found_no_room_and_refuses_a_host_that_forwards() {
+    in_namespace(|| {
+        veth(1_500);
+        let mut device = AfPacket::open(&packets(true)).unwrap();
+        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+        // The neighbour is told, so that nobody has to answer.
+        let mac = device.capabilities().mac.map(|byte| format!("{byte:02x}"));
+        let mac = mac.join(":");
+        ip(&format!("neigh add 10.9.16.7 lladdr {mac} dev pronyveth1"));
+        const SENT: u64 = 3_000;
+        for _ in 0..SENT {
+            socket.send_to(b"to nobody", "10.9.16.7:9").unwrap();
+        }
+        let mut taken = 0;
+        let until = Instant::now() + Duration::from_secs(10);
+        while taken + device.counters().rx_dropped < SENT && Instant::now() < until {
+            taken += device.receive(10_000, &mut |_| ()).unwrap() as u64;
+        }
+        let dropped = device.counters().rx_dropped;
+        assert!(dropped > 1_000 && taken > 900, "{dropped} and {taken}");
+        assert_eq!(taken + dropped, SENT);
+        drop(device);
+        let path = format!("/proc/sys/net/ipv4/conf/{VETH}/forwarding");
+        std::fs::write(path, "1").unwrap();
+        let refused = AfPacket::open(&packets(true)).unwrap_err();
+        assert!(refused.to_string().contains("forwards"), "{refused}");
+        assert!(refused.remedy().contains("sysctl"), "{}", refused.remedy());
+    });
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn servers() {
          6 < . 1:1(0) ack 5 win 60000
          6 > R 5:5(0)
          7 < R 1:1(0)
+         7 silent
          7 empty",
     );
     play(

@@ -1,63 +1,55 @@
 //! Two stacks over a simulated wire that loses, repeats, delays, turns around and damages: every byte is checked,
 //! nothing is left behind, and the throughput of each cell is a golden file (`BLESS=1` rewrites it).
 //!
-//! The wire carries 100 Mbit/s each way with a queue of 256 packets, so that senders find a limit without chance as
-//! well.
+//! The wire is what a program has too: a loopback pair, each end behind a `Fault`, on a clock that the test moves. It
+//! carries 100 Mbit/s each way with a queue of 256 packets, so that senders find a limit without chance as well.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 
-use common::{Port, Program, Talk};
-use stack::frame::{Frame, RxMeta};
-use stack::random::Random;
+use common::{Program, Talk};
+use stack::device::Device as _;
+use stack::device::fault::{Fault, Faults};
+use stack::device::loopback::{self, Loopback};
 use stack::tcp::{CLIENT, CongestionControl, Ended, SERVER, Settings, Stack};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
-const BITS_PER_S: u64 = 100_000_000;
-const QUEUE_NS: u64 = 256 * 1_514 * 8 * 1_000_000_000 / BITS_PER_S;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Weather {
-    /// Per 10,000 frames.
-    lost: u32,
-    repeated: u32,
-    /// Delayed by up to four milliseconds more.
-    turned: u32,
-    damaged: u32,
-    delay_us: u64,
+/// A wire with faults, and what its queue and rate are in all tests here.
+fn weather(faults: Faults) -> Faults {
+    Faults {
+        rate_bits_per_s: 100_000_000,
+        queue_bytes: 256 * 1_514,
+        ..faults
+    }
 }
+
+type Clock = Rc<Cell<u64>>;
+type Device = Fault<Loopback, Box<dyn FnMut() -> u64>>;
 
 struct Side {
     stack: Stack,
-    port: Port,
+    device: Device,
     program: Program,
-    /// When its wire is free again.
-    free_at: u64,
 }
 
 impl Side {
-    fn new(settings: &Settings, last: u8, ip: IpAddr, segments: bool, seed: u64) -> Self {
-        let port = Port::new(last, segments);
+    fn new(settings: &Settings, device: Device, ip: IpAddr, seed: u64) -> Self {
         Side {
-            stack: Stack::new(settings.clone(), &port.capabilities, &[ip], seed, 0),
-            port,
+            stack: Stack::new(settings.clone(), device.capabilities(), &[ip], seed, 0),
+            device,
             program: Program::default(),
-            free_at: 0,
         }
     }
 }
 
 struct World {
     now: u64,
+    clock: Clock,
     /// [client, server]
     sides: [Side; 2],
-    /// Frames under way by arrival and number: to whom.
-    wire: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
-    number: u64,
-    weather: Weather,
-    random: Random,
 }
 
 const SERVER_IP: [u8; 4] = [10, 0, 0, 2];
@@ -66,21 +58,33 @@ impl World {
     fn new(
         client: &Settings,
         server: &Settings,
-        weather: Weather,
+        weather: Faults,
         segments: bool,
         seed: u64,
     ) -> Self {
         let ips: [IpAddr; 2] = [[10, 0, 0, 1].into(), SERVER_IP.into()];
+        let (a, b) = loopback::pair(&loopback::Settings {
+            segments,
+            checksums: false,
+            ring_frames: usize::MAX,
+            ..loopback::Settings::default()
+        });
+        let clock = Clock::default();
+        // Each end's faults are those of what it sends.
+        let faulty = |end, seed| {
+            let clock = Rc::clone(&clock);
+            let read: Box<dyn FnMut() -> u64> = Box::new(move || clock.get());
+            Fault::new(end, weather, Faults::default(), seed, read)
+        };
+        let devices = [faulty(a, seed ^ 0xabcd), faulty(b, seed ^ 0xef01)];
+        let [a, b] = devices;
         let mut world = World {
             now: 0,
             sides: [
-                Side::new(client, 1, ips[0], segments, seed),
-                Side::new(server, 2, ips[1], segments, seed + 1),
+                Side::new(client, a, ips[0], seed),
+                Side::new(server, b, ips[1], seed + 1),
             ],
-            wire: BTreeMap::new(),
-            number: 0,
-            weather,
-            random: Random::new(seed ^ 0xabcd),
+            clock,
         };
         world.sides[1].stack.listen(80);
         world.sides[1].program.answer = 0;
@@ -98,56 +102,29 @@ impl World {
         side.stack.connect(self.now, 0, to, user).unwrap();
     }
 
-    fn chance(&mut self, per_10_000: u32) -> bool {
-        self.random.below(10_000) < per_10_000
-    }
-
     fn poll(&mut self) {
-        for at in 0..2 {
-            let side = &mut self.sides[at];
-            side.stack
-                .poll(self.now, &mut side.port, &mut side.program)
-                .unwrap();
+        self.clock.set(self.now);
+        for (side, peer) in self.sides.iter_mut().zip([2, 1]) {
+            let (device, program) = (&mut side.device, &mut side.program);
+            side.stack.poll(self.now, device, program).unwrap();
             for ip in side.stack.take_unresolved() {
-                side.stack
-                    .set_link_address(ip, [2, 0, 0, 0, 0, if at == 0 { 2 } else { 1 }]);
+                side.stack.set_link_address(ip, [2, 0, 0, 0, 0, peer]);
             }
-            side.stack
-                .poll(self.now, &mut side.port, &mut side.program)
-                .unwrap();
-            for (frame, _) in std::mem::take(&mut self.sides[at].port.sent) {
-                self.put(at, frame);
-            }
+            side.stack.poll(self.now, device, program).unwrap();
         }
     }
 
-    fn put(&mut self, from: usize, mut frame: Vec<u8>) {
-        let weather = self.weather;
-        let side = &mut self.sides[from];
-        let begin = side.free_at.max(self.now);
-        if begin - self.now > QUEUE_NS {
-            return;
+    /// Takes what has arrived; false when nothing has.
+    fn receive(&mut self) -> bool {
+        let mut frames = 0;
+        for side in &mut self.sides {
+            let (stack, program, now) = (&mut side.stack, &mut side.program, self.now);
+            let mut sink = |frame: stack::frame::Frame<'_>| {
+                stack.input(now, frame, program);
+            };
+            frames += side.device.receive(usize::MAX, &mut sink).unwrap();
         }
-        side.free_at = begin + frame.len() as u64 * 8 * 1_000_000_000 / BITS_PER_S;
-        let mut at = side.free_at + weather.delay_us * 1_000;
-        if self.chance(weather.lost) {
-            return;
-        }
-        if self.chance(weather.turned) {
-            at += u64::from(self.random.below(4_000_000));
-        }
-        if self.chance(weather.damaged) {
-            let byte = 14 + self.random.below(frame.len() as u32 - 14) as usize;
-            frame[byte] ^= 1 << self.random.below(8);
-        }
-        if self.chance(weather.repeated) {
-            self.number += 1;
-            let later = at + u64::from(self.random.below(2_000_000));
-            self.wire
-                .insert((later, self.number), (1 - from, frame.clone()));
-        }
-        self.number += 1;
-        self.wire.insert((at, self.number), (1 - from, frame));
+        frames > 0
     }
 
     /// Runs until `done` or `until`; false when the time was over first.
@@ -157,30 +134,17 @@ impl World {
             if done(self) {
                 return true;
             }
-            let arrival = self.wire.keys().next().map(|(at, _)| *at);
-            let deadlines = self
-                .sides
-                .iter()
-                .filter_map(|side| side.stack.next_deadline_ns());
-            let Some(next) = deadlines.chain(arrival).min() else {
+            if self.receive() {
+                continue;
+            }
+            let sides = self.sides.iter();
+            let due = sides.flat_map(|it| [it.stack.next_deadline_ns(), it.device.next_at_ns()]);
+            let Some(next) = due.flatten().min() else {
                 return false;
             };
             self.now = self.now.max(next);
             if self.now > until {
                 return false;
-            }
-            while let Some(entry) = self.wire.first_entry() {
-                if entry.key().0 > self.now {
-                    break;
-                }
-                let (to, frame) = entry.remove();
-                let side = &mut self.sides[to];
-                let frame = Frame {
-                    head: &frame,
-                    rest: &[],
-                    meta: RxMeta::PLAIN,
-                };
-                side.stack.input(self.now, frame, &mut side.program);
             }
         }
     }
@@ -226,18 +190,18 @@ fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
 fn transfer(
     client: &Settings,
     server: &Settings,
-    weather: Weather,
+    faults: Faults,
     bytes: u64,
     segments: bool,
     seed: u64,
 ) -> (f64, World) {
-    let mut world = World::new(client, server, weather, segments, seed);
+    let mut world = World::new(client, server, weather(faults), segments, seed);
     world.sides[0].program.closes_first = true;
     world.connect(bytes);
     let minutes = 60_000_000_000;
     assert!(
         world.run(60 * minutes, World::is_done),
-        "{weather:?}: never ends"
+        "{faults:?}: never ends"
     );
     let took = world.now;
     world.check_ends();
@@ -250,34 +214,35 @@ fn streams_survive_every_weather_and_the_throughput_is_known() {
     let mut table = String::from("Mbit/s of 2 MB, one direction, wire of 100 Mbit/s\n");
     let _ = writeln!(
         table,
-        "{:>9} {:>8} {:>22} {:>8} {:>8} {:>8}",
+        "{:>9} {:>8} {:>26} {:>8} {:>8} {:>8}",
         "delay_us", "lost_%", "else", "cubic", "newreno", "no_sack"
     );
     for delay_us in [100, 5_000, 30_000] {
-        for lost in [0, 10, 100, 500] {
-            for (name, turned, repeated, damaged) in [
-                ("", 0, 0, 0),
-                ("1 % late, 1 % twice", 100, 100, 0),
-                ("1 % damaged", 0, 0, 100),
+        for loss in [0.0, 0.001, 0.01, 0.05] {
+            for (name, reorder, duplicate, corrupt) in [
+                ("", 0.0, 0.0, 0.0),
+                ("1 % overtaken, 1 % twice", 0.01, 0.01, 0.0),
+                ("1 % damaged", 0.0, 0.0, 0.01),
             ] {
-                let weather = Weather {
-                    lost,
-                    repeated,
-                    turned,
-                    damaged,
-                    delay_us,
+                let faults = Faults {
+                    loss,
+                    duplicate,
+                    reorder,
+                    corrupt,
+                    delay_ns: delay_us * 1_000,
+                    ..Faults::default()
                 };
                 let cell = |change: fn(&mut Settings)| {
                     let settings = settings(change);
-                    transfer(&settings, &settings, weather, 2_000_000, false, 42).0
+                    transfer(&settings, &settings, faults, 2_000_000, false, 42).0
                 };
                 let cubic = cell(|_| ());
                 let reno = cell(|s| s.congestion_control = CongestionControl::NewReno);
                 let plain = cell(|s| s.sack = false);
-                let share = f64::from(lost) / 100.0;
+                let share = loss * 100.0;
                 let _ = writeln!(
                     table,
-                    "{delay_us:>9} {share:>8} {name:>22} {cubic:>8.2} {reno:>8.2} {plain:>8.2}"
+                    "{delay_us:>9} {share:>8} {name:>26} {cubic:>8.2} {reno:>8.2} {plain:>8.2}"
                 );
             }
         }
@@ -300,9 +265,9 @@ fn super_segments_without_a_wire_between_lose_nothing() {
     let (rate, world) = transfer(
         &settings,
         &settings,
-        Weather {
-            delay_us: 50,
-            ..Weather::default()
+        Faults {
+            delay_ns: 50_000,
+            ..Faults::default()
         },
         20_000_000,
         true,
@@ -319,12 +284,12 @@ fn super_segments_without_a_wire_between_lose_nothing() {
 
 #[test]
 fn settings_of_both_ends_need_not_agree() {
-    let weather = Weather {
-        lost: 200,
-        repeated: 50,
-        turned: 100,
-        damaged: 0,
-        delay_us: 2_000,
+    let faults = Faults {
+        loss: 0.02,
+        duplicate: 0.005,
+        reorder: 0.01,
+        delay_ns: 2_000_000,
+        ..Faults::default()
     };
     let changes: [fn(&mut Settings); 11] = [
         |_| (),
@@ -345,7 +310,7 @@ fn settings_of_both_ends_need_not_agree() {
             transfer(
                 &settings(ours),
                 &settings(theirs),
-                weather,
+                faults,
                 150_000,
                 false,
                 seed,
@@ -357,15 +322,16 @@ fn settings_of_both_ends_need_not_agree() {
 #[test]
 fn thousands_of_short_connections_through_loss_leave_nothing() {
     for (seed, closes_first) in [(1, true), (2, false)] {
-        let weather = Weather {
-            lost: 300,
-            repeated: 100,
-            turned: 200,
-            damaged: 50,
-            delay_us: 300,
+        let faults = Faults {
+            loss: 0.03,
+            duplicate: 0.01,
+            reorder: 0.02,
+            corrupt: 0.005,
+            delay_ns: 300_000,
+            ..Faults::default()
         };
         let both = settings(|s| s.time_wait_ms = 2_000);
-        let mut world = World::new(&both, &both, weather, false, seed);
+        let mut world = World::new(&both, &both, weather(faults), false, seed);
         world.sides[0].program.closes_first = closes_first;
         world.sides[1].program.closes_first = !closes_first;
         world.sides[1].program.answer = 3_000;

@@ -13,9 +13,11 @@
 
 pub mod arrival;
 pub mod clock;
+pub mod ends;
 mod fetch;
 pub mod load;
 pub mod origin;
+pub mod program;
 mod random;
 mod sys;
 mod transport;
@@ -24,3 +26,4 @@ pub mod user_space;
 pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};
 pub use load::{Load, LoadError, Running, Stopper};
+pub use program::ProgramError;

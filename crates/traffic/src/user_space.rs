@@ -10,8 +10,10 @@ use record::traffic::{Side, SideOutcome};
 use record::{Carrier, Nanos};
 pub use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
+use stack::device::af_packet::{self, AfPacket};
 use stack::device::af_xdp::{self, AfXdp};
 use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
+use stack::device::queues::{self, Owners};
 use stack::device::tap::{self, Tap};
 use stack::error::Error;
 use stack::host::Host;
@@ -160,7 +162,7 @@ impl AttachError {
                 "use addresses of ours and a target of one family".to_owned()
             }
             AttachError::NoDevice { words, .. } => {
-                format!("use {0} kernel, {0} tap or {0} af_xdp", words.transport)
+                format!("use {0} tap, {0} af_xdp or {0} af_packet", words.transport)
             }
             AttachError::Stack { cause, .. } => cause.remedy(),
         }
@@ -287,6 +289,21 @@ impl Attachment {
     /// # Errors
     /// [`AttachError::Stack`] and [`AttachError::NoDevice`].
     pub fn open(&self) -> Result<AnyDevice, AttachError> {
+        // There is no flow of another's: one queue owns all of them.
+        let mut devices = self.open_queues(1, &Owners::Peers)?;
+        devices.pop().ok_or_else(|| self.no_device())
+    }
+
+    /// Opens a device for each of `count` threads, on queues of their own. Frames get to the thread that owns their
+    /// flow.
+    ///
+    /// # Errors
+    /// As [`Attachment::open`]; an interface with fewer queues is refused.
+    pub fn open_queues(
+        &self,
+        count: usize,
+        owners: &Owners,
+    ) -> Result<Vec<AnyDevice>, AttachError> {
         let name = self.interface.clone();
         match self.transport {
             Carrier::Tap => {
@@ -295,8 +312,7 @@ impl Attachment {
                     mtu_bytes: None,
                     is_offloaded: true,
                 };
-                let tap = Tap::open(&settings).map_err(|e| self.refused(e))?;
-                Ok(Box::new(tap))
+                self.joined(Tap::open_queues(&settings, count), owners)
             }
             Carrier::AfXdp => {
                 let settings = af_xdp::Settings {
@@ -304,11 +320,38 @@ impl Attachment {
                     own: self.addresses.clone(),
                     mode: af_xdp::Mode::Best,
                 };
-                let sockets = AfXdp::open(&settings).map_err(|e| self.refused(e))?;
-                Ok(Box::new(sockets))
+                self.joined(AfXdp::open_queues(&settings, count), owners)
             }
-            Carrier::Kernel | Carrier::AfPacket => Err(self.no_device()),
+            Carrier::AfPacket => {
+                let settings = af_packet::Settings {
+                    interface: name,
+                    own: self.addresses.clone(),
+                    is_offloaded: true,
+                };
+                let sockets = AfPacket::open_queues(&settings, count, owners);
+                self.joined(sockets, owners)
+            }
+            Carrier::Kernel | Carrier::Loopback => Err(self.no_device()),
         }
+    }
+
+    fn joined<D: Device + Send + 'static>(
+        &self,
+        devices: Result<Vec<D>, Error>,
+        owners: &Owners,
+    ) -> Result<Vec<AnyDevice>, AttachError> {
+        let devices = devices.map_err(|cause| self.refused(cause))?;
+        if devices.len() == 1 {
+            return Ok(devices.into_iter().map(boxed).collect());
+        }
+        let joined = queues::join(devices, owners).map_err(|cause| {
+            self.refused(Error::Device {
+                doing: "joining the queues of",
+                interface: self.interface.clone(),
+                cause,
+            })
+        })?;
+        Ok(joined.into_iter().map(boxed).collect())
     }
 
     /// What the stack's link or device refuses, in this attachment's words.
@@ -327,11 +370,15 @@ impl Attachment {
     }
 }
 
+fn boxed<D: Device + Send + 'static>(device: D) -> AnyDevice {
+    Box::new(device)
+}
+
 /// This build has the device.
 fn is_known(transport: Carrier) -> bool {
     match transport {
-        Carrier::Tap | Carrier::AfXdp => true,
-        Carrier::Kernel | Carrier::AfPacket => false,
+        Carrier::Tap | Carrier::AfXdp | Carrier::AfPacket => true,
+        Carrier::Kernel | Carrier::Loopback => false,
     }
 }
 
@@ -519,7 +566,7 @@ mod tests {
             "gateway",
         );
         check(
-            |a| a.transport = Carrier::AfPacket,
+            |a| a.transport = Carrier::Kernel,
             "no such device",
             "--transport tap",
         );

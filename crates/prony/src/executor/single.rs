@@ -62,5 +62,6 @@ pub fn as_record(
         experiment: String::new(),
         environment: monitor::environment::collect(&linux::Root::default()),
         trials,
+        traffic: None,
     }
 }

@@ -11,17 +11,18 @@ mod origin;
 mod pasted;
 mod report;
 mod run;
+mod traffic;
 mod traffic_lab;
 mod tune;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use ::traffic::LoadError;
 use record::Warning;
 use serde::Serialize;
 use sut::tuning::SettingChange;
 use sut::{Change, Journal, Recovered};
-use traffic::LoadError;
 
 /// Does what the command line asks.
 ///
@@ -37,8 +38,8 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Report(args) => report::run(args),
         Verb::Check(args) => check::run(args),
         Verb::Tune(args) => tune::run(args),
-        Verb::Traffic(args) => traffic_lab::run(&args.lab, args.json),
         Verb::Import(args) => import::run(args),
+        Verb::Traffic(args) => traffic::run(args),
     }
 }
 

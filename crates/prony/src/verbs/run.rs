@@ -315,6 +315,7 @@ fn new_record(experiment: &Experiment, plan: &Plan) -> RunRecord {
         experiment: experiment.text.clone(),
         environment: monitor::environment::collect(&linux::Root::default()),
         trials: Vec::new(),
+        traffic: None,
     }
 }
 

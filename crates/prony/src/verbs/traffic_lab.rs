@@ -1,6 +1,6 @@
 //! `prony traffic --lab` and `--lab-restore`: the laboratory, and what a killed one left.
 
-use crate::cli::LabArgs;
+use crate::cli::TrafficArgs;
 use crate::executor;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -9,11 +9,14 @@ use crate::terminal;
 use record::{Clock, Nanos};
 use traffic::MonotonicClock;
 
+/// Length of each load, unless another one was asked for.
+const EACH: Nanos = Nanos(2 * Nanos::SECOND.0);
+
 /// Runs the verb.
 ///
 /// # Errors
-/// [`Failure`] when the laboratory cannot be made or taken away, or nothing was asked for.
-pub fn run(args: &LabArgs, json: bool) -> Result<Exit, Failure> {
+/// [`Failure`] when the laboratory cannot be made or taken away.
+pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
     let (found, failed) = super::recover();
     if args.lab_restore {
         return restored(found, failed);
@@ -24,7 +27,7 @@ pub fn run(args: &LabArgs, json: bool) -> Result<Exit, Failure> {
     let began = MonotonicClock.now();
     let size = Size {
         connections: args.connections,
-        duration: args.each,
+        duration: args.duration.unwrap_or(EACH),
         coalesce: args.coalesce,
     };
     let document = lab::run(&launcher, size, &|| interrupt.asked(), &mut |what| {
@@ -32,7 +35,7 @@ pub fn run(args: &LabArgs, json: bool) -> Result<Exit, Failure> {
         progress.show(elapsed, what);
     })?;
     drop(progress);
-    if json {
+    if args.json {
         terminal::result(&super::to_json(&document))?;
     } else {
         terminal::result(&report::lab::text(&document, terminal::style()))?;

@@ -432,5 +432,6 @@ pub fn run() -> RunRecord {
         experiment: String::new(),
         environment: vec![],
         trials,
+        traffic: None,
     }
 }

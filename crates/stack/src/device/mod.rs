@@ -1,12 +1,23 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
 //! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
 
+pub mod af_packet;
 pub mod af_xdp;
+mod batch;
+mod bpf;
+pub mod capture;
+pub mod fault;
 pub mod interface;
+pub mod loopback;
+mod mapping;
+mod packets;
+pub mod queues;
 pub mod tap;
+mod vnet;
 
 use crate::frame::{Frame, TxMeta};
 use std::io;
+use std::os::fd::RawFd;
 
 /// What a device can do, asked once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +102,28 @@ pub trait Device {
 
     /// What it counted.
     fn counters(&self) -> DeviceCounters;
+
+    /// Tells of the descriptors that can be read when a frame has come, for whoever waits for more than frames; a
+    /// device in memory has none.
+    fn descriptors(&self, _add: &mut dyn FnMut(RawFd)) {}
+
+    /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
+    fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        let counters = self.counters();
+        tell("rx_frames", counters.rx_frames);
+        tell("rx_bytes", counters.rx_bytes);
+        tell("rx_dropped", counters.rx_dropped);
+        tell("tx_frames", counters.tx_frames);
+        tell("tx_bytes", counters.tx_bytes);
+        tell("tx_dropped", counters.tx_dropped);
+        tell("tx_full", counters.tx_full);
+        tell("syscalls", counters.syscalls);
+    }
+
+    /// What a reader of the results must know: something went wrong that did not stop the traffic.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -120,5 +153,17 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn counters(&self) -> DeviceCounters {
         (**self).counters()
+    }
+
+    fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        (**self).named(tell);
+    }
+
+    fn trouble(&self) -> Option<String> {
+        (**self).trouble()
+    }
+
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        (**self).descriptors(add);
     }
 }

@@ -5,28 +5,19 @@
 //! is made by opening it and goes with the process, or belongs to somebody who made it persistent; then it stays.
 
 use super::interface::{Interface, checked, request, wait_readable};
-use super::{Capabilities, Device, DeviceCounters};
+use super::{Capabilities, Device, DeviceCounters, vnet};
 use crate::error::Error;
-use crate::frame::{Checksum, Frame, PartialChecksum, RxMeta, TxMeta};
+use crate::frame::{Frame, TxMeta};
 use crate::wire::ethernet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// Bytes of `struct virtio_net_hdr` (virtio 1.2, 5.1.6), which stands before every frame.
-const VNET_BYTES: usize = 10;
 /// The largest IP packet and its link header.
 const FRAME_BYTES: usize = ethernet::HEADER_BYTES + 65_535;
-
-const NEEDS_CSUM: u8 = 1;
-const DATA_VALID: u8 = 2;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-/// Beside the kind: the first segment has CWR, the others not.
-const GSO_ECN: u8 = 0x80;
 
 /// Which interface, and how it is set when it is opened.
 #[derive(Clone, Debug)]
@@ -57,14 +48,29 @@ impl Tap {
     /// [`Error::NotPermitted`], [`Error::Busy`], [`Error::Unsupported`] without the driver or for another kind of
     /// interface, [`Error::Device`].
     pub fn open(settings: &Settings) -> Result<Self, Error> {
+        let file = match queue(&settings.name, 0) {
+            // It was made for several queues, of which one is enough.
+            Err(Error::Unsupported { .. }) => queue(&settings.name, libc::IFF_MULTI_QUEUE)?,
+            other => other?,
+        };
+        Self::set_up(file, settings)
+    }
+
+    /// As [`Tap::open`], with several queues. Packets come back on the queue by which their flow's last one went, as
+    /// long as the kernel remembers that; [`super::queues`] takes care of the others.
+    ///
+    /// # Errors
+    /// As [`Tap::open`]; [`Error::Unsupported`] too when the interface was made for one queue.
+    pub fn open_queues(settings: &Settings, count: usize) -> Result<Vec<Self>, Error> {
+        if count == 1 {
+            return Ok(vec![Self::open(settings)?]);
+        }
+        let open = |_| Self::set_up(queue(&settings.name, libc::IFF_MULTI_QUEUE)?, settings);
+        (0..count).map(open).collect()
+    }
+
+    fn set_up(file: File, settings: &Settings) -> Result<Self, Error> {
         let name = &settings.name;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(DEVICE)
-            .map_err(|e| not_opened(name, e))?;
-        attach(&file, name).map_err(|e| not_attached(name, e))?;
         let failed = |doing| move |cause| Error::device(doing, name, cause);
         set_headers(&file).map_err(failed("setting the header of"))?;
         let offloads = if settings.is_offloaded {
@@ -104,7 +110,7 @@ impl Tap {
             segments: settings.is_offloaded,
             checksums: settings.is_offloaded,
         };
-        let room = || vec![0; VNET_BYTES + FRAME_BYTES].into_boxed_slice();
+        let room = || vec![0; vnet::BYTES + FRAME_BYTES].into_boxed_slice();
         Ok(Self {
             file,
             capabilities,
@@ -122,9 +128,21 @@ fn other_end(mut kernels: ethernet::MacAddress) -> ethernet::MacAddress {
     kernels
 }
 
-fn attach(file: &File, name: &str) -> io::Result<()> {
+/// A queue of the interface, with `more` flags than one alone needs.
+fn queue(name: &str, more: libc::c_int) -> Result<File, Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(DEVICE)
+        .map_err(|e| not_opened(name, e))?;
+    attach(&file, name, more).map_err(|e| not_attached(name, e, more != 0))?;
+    Ok(file)
+}
+
+fn attach(file: &File, name: &str, more: libc::c_int) -> io::Result<()> {
     let mut request = request(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | more;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the request is an `ifreq`, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
@@ -132,7 +150,7 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
 }
 
 fn set_headers(file: &File) -> io::Result<()> {
-    let len = VNET_BYTES as libc::c_int;
+    let len = vnet::BYTES as libc::c_int;
     // SAFETY: the request reads an int, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &len) })?;
     let little_endian: libc::c_int = 1;
@@ -153,12 +171,20 @@ fn not_opened(name: &str, cause: io::Error) -> Error {
     }
 }
 
-fn not_attached(name: &str, cause: io::Error) -> Error {
+fn not_attached(name: &str, cause: io::Error, several: bool) -> Error {
     match (cause.raw_os_error(), cause.kind()) {
         (Some(libc::EBUSY), _) => Error::Busy {
             interface: name.to_owned(),
             cause: "another program is attached to it".to_owned(),
             remedy: "end that program, or name another interface".to_owned(),
+        },
+        (Some(libc::EINVAL), _) if several => Error::Unsupported {
+            device: "tap",
+            interface: name.to_owned(),
+            cause: "it was not made for several queues, and each thread needs one".to_owned(),
+            remedy: format!(
+                "make it so: `ip tuntap add dev {name} mode tap multi_queue`, or use one thread"
+            ),
         },
         (Some(libc::EINVAL), _) => Error::Unsupported {
             device: "tap",
@@ -176,40 +202,6 @@ fn not_attached(name: &str, cause: io::Error) -> Error {
     }
 }
 
-/// What the header before a received frame says.
-fn rx_meta(header: &[u8; VNET_BYTES]) -> RxMeta {
-    let is_segmented = matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6);
-    RxMeta {
-        checksum: match header[0] {
-            flags if flags & NEEDS_CSUM != 0 => Checksum::Partial,
-            flags if flags & DATA_VALID != 0 => Checksum::Valid,
-            _ => Checksum::Unknown,
-        },
-        segment_bytes: if is_segmented {
-            u16::from_le_bytes([header[4], header[5]])
-        } else {
-            0
-        },
-        at_ns: 0,
-    }
-}
-
-/// The header before a frame that is sent.
-fn vnet_header(meta: &TxMeta) -> [u8; VNET_BYTES] {
-    let mut header = [0; VNET_BYTES];
-    if meta.segment_bytes > 0 {
-        header[1] = if meta.is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
-        header[2..4].copy_from_slice(&meta.header_bytes.to_le_bytes());
-        header[4..6].copy_from_slice(&meta.segment_bytes.to_le_bytes());
-    }
-    if let Some(PartialChecksum { start, offset }) = meta.checksum {
-        header[0] = NEEDS_CSUM;
-        header[6..8].copy_from_slice(&start.to_le_bytes());
-        header[8..].copy_from_slice(&offset.to_le_bytes());
-    }
-    header
-}
-
 impl Device for Tap {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -224,7 +216,7 @@ impl Device for Tap {
                 Err(e) => return Err(e),
             };
             let read = &self.received[..len];
-            let Some((header, head)) = read.split_first_chunk::<VNET_BYTES>() else {
+            let Some((header, head)) = read.split_first_chunk::<{ vnet::BYTES }>() else {
                 continue;
             };
             self.counters.rx_frames += 1;
@@ -232,7 +224,7 @@ impl Device for Tap {
             sink(Frame {
                 head,
                 rest: &[],
-                meta: rx_meta(header),
+                meta: vnet::read(header),
             });
         }
         Ok(budget)
@@ -243,14 +235,14 @@ impl Device for Tap {
         len_max: usize,
         fill: &mut dyn FnMut(&mut [u8]) -> Option<(usize, TxMeta)>,
     ) -> io::Result<bool> {
-        let room = &mut self.room[VNET_BYTES..];
+        let room = &mut self.room[vnet::BYTES..];
         let len_max = len_max.min(room.len());
         let Some((len, meta)) = fill(&mut room[..len_max]) else {
             return Ok(true);
         };
-        self.room[..VNET_BYTES].copy_from_slice(&vnet_header(&meta));
+        self.room[..vnet::BYTES].copy_from_slice(&vnet::write(&meta));
         self.counters.syscalls += 1;
-        match self.file.write(&self.room[..VNET_BYTES + len]) {
+        match self.file.write(&self.room[..vnet::BYTES + len]) {
             Ok(_) => {
                 self.counters.tx_frames += 1;
                 self.counters.tx_bytes += len as u64;
@@ -282,38 +274,15 @@ impl Device for Tap {
     fn counters(&self) -> DeviceCounters {
         self.counters
     }
+
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        add(self.file.as_raw_fd());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn headers_are_those_of_virtio() {
-        let meta = TxMeta {
-            checksum: Some(PartialChecksum {
-                start: 34,
-                offset: 16,
-            }),
-            segment_bytes: 1448,
-            header_bytes: 66,
-            is_ipv6: false,
-        };
-        let header = vnet_header(&meta);
-        assert_eq!(header, [1, 1, 66, 0, 0xa8, 0x05, 34, 0, 16, 0]);
-        let read = rx_meta(&header);
-        assert_eq!(
-            (read.checksum, read.segment_bytes),
-            (Checksum::Partial, 1448)
-        );
-        assert_eq!(vnet_header(&TxMeta::default()), [0; 10]);
-        assert_eq!(rx_meta(&[0; 10]), RxMeta::PLAIN);
-        let valid = rx_meta(&[2, 0x84, 0, 0, 1, 1, 0, 0, 0, 0]);
-        assert_eq!(
-            (valid.checksum, valid.segment_bytes),
-            (Checksum::Valid, 257)
-        );
-    }
 
     #[test]
     fn the_other_end_has_another_address_of_one_station() {

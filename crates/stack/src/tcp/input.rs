@@ -208,7 +208,7 @@ impl Stack {
 
     fn without_flow(&mut self, from: Arrival, hash: u32, segment: &Segment, payload: &Payload<'_>) {
         let is_syn = segment.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN;
-        if is_syn && self.listening.contains(&segment.destination_port) {
+        if is_syn && self.listens(segment.destination_port) {
             return self.accept_syn(from, hash, segment);
         }
         self.counters[SERVER].badsyn += u64::from(is_syn);
@@ -404,7 +404,7 @@ impl Stack {
             || segment.timestamps.is_some_and(|(value, _)| {
                 flow.has(bit::TIMESTAMPS) && before(flow.ts_recent, value)
             });
-        if is_syn && is_newer && self.listening.contains(&segment.destination_port) {
+        if is_syn && is_newer && self.listens(segment.destination_port) {
             // A new connection may follow at once (RFC 9293 3.6.1, RFC 6191).
             self.release(id);
             self.counters[SERVER].port_reuse += 1;

@@ -35,10 +35,11 @@ mod wheel;
 
 pub use counters::Counters;
 pub use flow::State;
-pub use settings::{CongestionControl, Settings, Stray};
+pub use settings::{CongestionControl, PortOrder, Settings, Stray};
 
 use crate::device::{Capabilities, Device};
 use crate::random::Random;
+use crate::udp::Datagram;
 use addresses::{Addresses, Way};
 use flow::{Flow, NONE, bit};
 use loss::Loss;
@@ -102,6 +103,15 @@ pub trait App {
 
     /// Takes note of an event.
     fn event(&mut self, stack: &mut Stack, flow: FlowId, user: u32, event: Event);
+
+    /// Takes a datagram. A program without UDP leaves it.
+    fn datagram(&mut self, _: Datagram<'_>) {}
+
+    /// Fills `into` with the payload of the datagram with that tag ([`crate::udp::Outgoing::tag`]).
+    fn fill(&mut self, _tag: u64, _into: &mut [u8]) {}
+
+    /// Takes note that a datagram did not arrive: nobody listens there, or there is no way.
+    fn undelivered(&mut self, _from: SocketAddr, _to: SocketAddr) {}
 }
 
 /// Why a connection could not be begun.
@@ -156,7 +166,9 @@ pub struct Stack {
     pool: Pool,
     addresses: Addresses,
     next_ports: Vec<u16>,
-    listening: Vec<u16>,
+    /// One bit a port.
+    listening: Box<[u64]>,
+    random: Random,
     half_open: u32,
     /// Where the search for a flow in TIME-WAIT goes on.
     next_recycled: u32,
@@ -206,7 +218,7 @@ impl Stack {
             losses: Slab::new(flows_max),
             pool: Pool::new(settings.reassembly_chunks_max),
             addresses: Addresses::new(locals, flows_max.saturating_add(1_025)),
-            listening: Vec::new(),
+            listening: vec![0; 1 << 10].into_boxed_slice(),
             half_open: 0,
             next_recycled: 0,
             ends: false,
@@ -217,6 +229,7 @@ impl Stack {
             counters: [Counters::default(); 2],
             now_ns,
             settings,
+            random,
         }
     }
 
@@ -259,9 +272,11 @@ impl Stack {
 
     /// Accepts connections to a port of all our addresses.
     pub fn listen(&mut self, port: u16) {
-        if !self.listening.contains(&port) {
-            self.listening.push(port);
-        }
+        self.listening[usize::from(port >> 6)] |= 1 << (port & 63);
+    }
+
+    fn listens(&self, port: u16) -> bool {
+        self.listening[usize::from(port >> 6)] >> (port & 63) & 1 == 1
     }
 
     /// Sets the number by which the program knows a connection.
@@ -451,6 +466,14 @@ impl Stack {
         &self.counters[side]
     }
 
+    /// Bytes that are held for each flow that there may be: the flow with its timers, its places in the table, in the
+    /// line of those that send and in the list of free ones.
+    pub fn flow_bytes(&self) -> f64 {
+        let lists = 2 * size_of::<u32>();
+        let table = self.table.bytes() as f64 / f64::from(self.settings.flows_max.max(1));
+        (size_of::<Flow>() + lists) as f64 + table
+    }
+
     /// Flows that exist, those in TIME-WAIT included.
     pub fn flows(&self) -> u32 {
         self.flows.used()
@@ -566,6 +589,10 @@ impl Stack {
         to: SocketAddr,
     ) -> Result<(u16, Option<u32>), ConnectError> {
         let (low, high) = self.settings.ports;
+        if self.settings.port_order == PortOrder::Random {
+            let span = u32::from(high.saturating_sub(low)) + 1;
+            self.next_ports[source] = low + self.random.below(span) as u16;
+        }
         for _ in low..=high {
             let port = self.next_ports[source];
             self.next_ports[source] = if port >= high { low } else { port + 1 };
@@ -678,7 +705,10 @@ impl Stack {
     /// Ends a flow without another segment, and tells its program.
     fn end<A: App>(&mut self, id: u32, why: Ended, app: &mut A) {
         let flow = &self.flows[id];
-        let (user, state, told) = (flow.user, flow.state, flow.has(bit::ORPHAN));
+        // Of a peer's connection that never opened the program has not heard.
+        let is_known = flow.state != State::SynReceived || flow.side() == CLIENT;
+        let is_told = is_known && !flow.has(bit::ORPHAN);
+        let (user, state) = (flow.user, flow.state);
         let counters = &mut self.counters[flow.side()];
         if !state.is_synchronized() {
             counters.conndrops += 1;
@@ -687,7 +717,7 @@ impl Stack {
             counters.drops += u64::from(why != Ended::Orderly);
         }
         self.release(id);
-        if !told && state != State::TimeWait {
+        if is_told && state != State::TimeWait {
             app.event(self, FlowId(id), user, Event::Ended(why));
         }
     }

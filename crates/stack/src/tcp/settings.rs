@@ -20,6 +20,16 @@ pub enum Stray {
     Ignore,
 }
 
+/// In which order local ports are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortOrder {
+    /// One after the other, so that the one taken again was used the longest ago.
+    #[default]
+    Sequential,
+    /// Drawn for each connection (RFC 6056 3.3.1).
+    Random,
+}
+
 /// The settings. All of them hold for the whole stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -81,6 +91,8 @@ pub struct Settings {
     pub stray: Stray,
     /// First and last of the local ports for [`super::Stack::connect`].
     pub ports: (u16, u16),
+    /// In which order they are used.
+    pub port_order: PortOrder,
     /// Hops that a packet may take.
     pub hop_limit: u8,
     /// Upper six bits: the DSCP of all packets.
@@ -119,6 +131,7 @@ impl Default for Settings {
             syn_received_max: 65_536,
             stray: Stray::Reset,
             ports: (10_000, 65_535),
+            port_order: PortOrder::Sequential,
             hop_limit: 64,
             traffic_class: 0,
         }

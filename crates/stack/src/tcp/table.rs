@@ -28,6 +28,11 @@ impl Table {
         }
     }
 
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+
     /// The first flow with this hash for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {

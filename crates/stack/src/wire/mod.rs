@@ -10,6 +10,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod ndp;
 pub mod tcp;
+pub mod udp;
 
 #[cfg(test)]
 pub(crate) mod damage;

@@ -67,6 +67,16 @@ impl Arrivals {
         Arrivals::Schedule(Schedule::new(pacer, limits))
     }
 
+    /// All of a process that grows to its rate within `ramp_ns`: `pacer` alone, without clients.
+    pub fn ramped(pacer: Pacer, ramp_ns: u64, limits: Limits) -> Self {
+        Arrivals::Schedule(Schedule::new(pacer.ramped(ramp_ns), limits))
+    }
+
+    /// So many clients, each of which asks again when it is freed.
+    pub fn clients(population: u64, limits: Limits) -> Self {
+        Arrivals::Clients(Clients::new(population, limits))
+    }
+
     /// Before the start: nothing is due, and nothing will be.
     pub fn none() -> Self {
         let limits = Limits {

@@ -36,6 +36,7 @@ pub struct Constant {
     /// Number of the next request within the whole load; a thread has every `stride`-th one.
     number: u64,
     stride: u64,
+    ramp_ns: f64,
 }
 
 /// Exponential gaps; see [`Pacer::poisson`].
@@ -46,6 +47,7 @@ pub struct Poisson {
     /// Next due time from `start_ns`. An f64 holds nanoseconds exactly for 104 days.
     offset_ns: f64,
     random: Random,
+    ramp_ns: f64,
 }
 
 impl Pacer {
@@ -57,6 +59,7 @@ impl Pacer {
             gap_ns: 1e9 / per_s,
             number: u64::from(share.index),
             stride: u64::from(share.of),
+            ramp_ns: 0.0,
         })
     }
 
@@ -68,20 +71,31 @@ impl Pacer {
             mean_gap_ns: 1e9 / per_s * f64::from(share.of),
             offset_ns: 0.0,
             random: Random::seeded(seed.wrapping_add(u64::from(share.index))),
+            ramp_ns: 0.0,
         };
         // A Poisson process does not begin with an event.
         poisson.advance();
         Pacer::Poisson(poisson)
     }
 
+    /// The same process, its rate growing evenly from nothing to the whole within `ramp_ns`.
+    #[must_use]
+    pub fn ramped(mut self, ramp_ns: u64) -> Self {
+        match &mut self {
+            Pacer::Constant(c) => c.ramp_ns = ramp_ns as f64,
+            Pacer::Poisson(p) => p.ramp_ns = ramp_ns as f64,
+        }
+        self
+    }
+
     /// When the next request is due.
     #[inline]
     pub fn next_due(&self) -> u64 {
-        let (start_ns, offset_ns) = match self {
-            Pacer::Constant(c) => (c.start_ns, c.number as f64 * c.gap_ns),
-            Pacer::Poisson(p) => (p.start_ns, p.offset_ns),
+        let (start_ns, offset_ns, ramp_ns) = match self {
+            Pacer::Constant(c) => (c.start_ns, c.number as f64 * c.gap_ns, c.ramp_ns),
+            Pacer::Poisson(p) => (p.start_ns, p.offset_ns, p.ramp_ns),
         };
-        start_ns.saturating_add(offset_ns as u64)
+        start_ns.saturating_add(bent(offset_ns, ramp_ns) as u64)
     }
 
     /// Goes on to the request after the next.
@@ -91,6 +105,17 @@ impl Pacer {
             Pacer::Constant(c) => c.number += c.stride,
             Pacer::Poisson(p) => p.advance(),
         }
+    }
+}
+
+/// When a process reaches with a ramp what it reaches at the full rate after `offset_ns`. With the rate r t / R for
+/// t < R the expected number is r t^2 / 2R, which is that of the full rate after t^2 / 2R; from R on it is behind by
+/// R / 2. Bending time so keeps a Poisson process one (its rate being a function of time).
+fn bent(offset_ns: f64, ramp_ns: f64) -> f64 {
+    if offset_ns < ramp_ns / 2.0 {
+        (2.0 * ramp_ns * offset_ns).sqrt()
+    } else {
+        offset_ns + ramp_ns / 2.0
     }
 }
 
@@ -107,6 +132,20 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     const WHOLE: Share = Share { index: 0, of: 1 };
+
+    #[test]
+    fn a_ramp_brings_half_and_then_all() {
+        let ramped = Pacer::constant(1_000.0, WHOLE, 0).ramped(2 * SECOND);
+        // r t^2 / 2R: a quarter of the ramp's number in its first half.
+        assert_eq!(due_before(ramped.clone(), SECOND).len(), 250);
+        assert_eq!(due_before(ramped.clone(), 2 * SECOND).len(), 1_000);
+        assert_eq!(due_before(ramped, 3 * SECOND).len(), 2_000);
+        let poisson = Pacer::poisson(10_000.0, 5, WHOLE, 0).ramped(2 * SECOND);
+        let first = due_before(poisson.clone(), SECOND).len();
+        assert!((2_200..2_800).contains(&first), "{first}");
+        let all = due_before(poisson, 3 * SECOND).len();
+        assert!((19_400..20_600).contains(&all), "{all}");
+    }
 
     fn due_before(mut pacer: Pacer, end: u64) -> Vec<u64> {
         let mut due = Vec::new();

@@ -181,13 +181,6 @@ pub enum LoadError {
         what: &'static str,
         asked: Nanos,
     },
-    /// More threads than the device has queues.
-    #[error("starting {threads} load threads: the transport `{transport}` has one queue")]
-    OneQueue {
-        /// Its name.
-        transport: &'static str,
-        threads: u32,
-    },
     /// A stack in user space cannot attach.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -237,7 +230,6 @@ impl LoadError {
             LoadError::NoEnd => {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
-            LoadError::OneQueue { .. } => "use -t 1".to_owned(),
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(

@@ -15,19 +15,19 @@
 
 mod coalesce;
 mod connection;
-mod cost;
+pub(crate) mod cost;
 mod error;
 mod exchange;
 mod limits;
 mod look;
 mod outcome;
-mod request;
-mod response;
+pub(crate) mod request;
+pub(crate) mod response;
 mod shared;
 #[cfg(test)]
 mod simulated;
 mod slices;
-mod tally;
+pub(crate) mod tally;
 mod user_space;
 mod worker;
 
@@ -37,6 +37,7 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{Endpoint, Epoll, Setup, Tls, Transport, UserSpace, client_config};
+use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
 use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
@@ -103,7 +104,7 @@ impl Load {
         let user_space = match spec.transport {
             Carrier::Kernel => None,
             _ => {
-                threads = user_space::threads(spec)?;
+                threads = user_space::threads(spec);
                 Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
             }
         };
@@ -140,10 +141,16 @@ impl Load {
         let (identify, identities) = mpsc::channel();
         let mut lanes = Vec::new();
         let mut threads = Vec::new();
+        let mut devices = match &self.user_space {
+            Some(setup) => user_space::open(&self.spec, setup, self.threads)?,
+            None => Vec::new(),
+        }
+        .into_iter();
         for index in 0..self.threads {
             let (slicer, lane) = slices::lane();
             lanes.push(lane);
-            let spawned = self.spawn(index, slicer, &shared, identify.clone());
+            let over = devices.next();
+            let spawned = self.spawn(index, over, slicer, &shared, identify.clone());
             if spawned.is_err() {
                 shared.stop(now_ns());
                 (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready(now_ns()));
@@ -176,6 +183,7 @@ impl Load {
     fn spawn(
         &self,
         index: u32,
+        over: Option<(AnyDevice, Setup)>,
         slicer: Slicer,
         shared: &Arc<Shared>,
         identify: mpsc::Sender<(u32, Result<i32, u32>)>,
@@ -187,10 +195,9 @@ impl Load {
         let slots = share.of_count(u64::from(self.spec.connections)) as u32;
         let open_count = Arc::clone(&shared.open_count);
         let shared = Arc::clone(shared);
-        if let Some(setup) = &self.user_space {
+        if let Some((device, setup)) = over {
             let attachment = user_space::attachment(&self.spec, setup.server);
-            let device = attachment.open()?;
-            let transport = UserSpace::new(slots, device, setup, open_count)
+            let transport = UserSpace::new(slots, device, &setup, open_count)
                 .map_err(|cause| attachment.refused(cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);
         }

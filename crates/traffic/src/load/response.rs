@@ -142,6 +142,12 @@ impl ResponseReader {
         })
     }
 
+    /// Part of a head lies in the partial buffer.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        matches!(self.0, State::Head(1..))
+    }
+
     /// In the middle of a response.
     pub fn is_mid_response(&self) -> bool {
         !matches!(self.0, State::Head(0))

@@ -1,11 +1,13 @@
-//! What a load over a TCP of our own needs beside its [`Attachment`]: one thread, flows and room for its requests.
+//! What a load over a TCP of our own needs beside its [`Attachment`]: ports for each thread, flows and room for its
+//! requests.
 //!
 //! In the flow: called by [`super::Load`], which starts the one loop over it like over sockets.
 
 use super::LoadError;
 use crate::transport::Setup;
-use crate::user_space::{Attachment, Words, ranges};
+use crate::user_space::{AnyDevice, Attachment, Words, ranges};
 use record::LoadSpec;
+use stack::device::queues::{Owners, port_ranges};
 use stack::tcp::Settings;
 use std::net::SocketAddr;
 
@@ -16,15 +18,30 @@ const WORDS: Words = Words {
     transport: "--transport",
 };
 
-/// One thread, since each needs a queue of its own.
-pub(super) fn threads(spec: &LoadSpec) -> Result<u32, LoadError> {
-    match spec.threads {
-        None | Some(1) => Ok(1),
-        Some(threads) => Err(LoadError::OneQueue {
-            transport: spec.transport.name(),
-            threads,
-        }),
-    }
+/// One thread, unless more are asked for: each needs a queue of its own, and connections.
+pub(super) fn threads(spec: &LoadSpec) -> u32 {
+    spec.threads.map_or(1, |_| super::thread_count(spec, 1))
+}
+
+/// A device for each thread, and its set-up: ports of its own, by which answers find their way back to it, numbers of
+/// its own, and its share of the flows.
+pub(super) fn open(
+    spec: &LoadSpec,
+    setup: &Setup,
+    threads: u32,
+) -> Result<Vec<(AnyDevice, Setup)>, LoadError> {
+    let ports = port_ranges(setup.settings.ports, threads as usize);
+    let owners = Owners::LocalPorts(ports.clone());
+    let devices = attachment(spec, setup.server).open_queues(threads as usize, &owners)?;
+    let setup_of = |(index, ports): (u64, (u16, u16))| {
+        let mut own = setup.clone();
+        own.seed = setup.seed.wrapping_add(index);
+        own.settings.ports = ports;
+        own.settings.flows_max = setup.settings.flows_max.div_ceil(threads);
+        own
+    };
+    let setups = (0..).zip(ports).map(setup_of);
+    Ok(devices.into_iter().zip(setups).collect())
 }
 
 /// The device and the addresses of a load on `server`.
@@ -60,6 +77,7 @@ pub(super) fn prepare(
         link: attachment(spec, server).check()?,
         settings: settings(spec),
         coalesce_ns: spec.coalesce.0,
+        spins: linux::affinity::allowed().len() > 1,
         request_bytes: if is_tls {
             request_bytes.max(TLS_BYTES)
         } else {
@@ -96,9 +114,7 @@ mod tests {
             spec.interface = Some("lo".to_owned());
             spec.source = vec![IpAddr::from([127, 9, 0, 2])];
             change(&mut spec);
-            let error = threads(&spec)
-                .and_then(|_| prepare(&spec, server, 100, false))
-                .unwrap_err();
+            let error = prepare(&spec, server, 100, false).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
             assert!(error.remedy().contains(remedy), "{}", error.remedy());
         };
@@ -113,6 +129,5 @@ mod tests {
             "one is IPv4 and the other IPv6",
             "one family",
         );
-        check(|s| s.threads = Some(2), "one queue", "-t 1");
     }
 }

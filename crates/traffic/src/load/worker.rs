@@ -345,7 +345,11 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 continue;
             }
             match event {
-                Event::Opened => self.exchange.on_opened(slot, self.now()),
+                Event::Opened => {
+                    let at = self.transport.opened_at(slot);
+                    self.exchange
+                        .on_opened(slot, at.unwrap_or_else(|| self.now()));
+                }
                 Event::OpenFailed(failure) => {
                     self.exchange.on_open_failed(slot, &failure, self.now());
                 }
@@ -369,8 +373,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     #[inline]
     fn receive(&mut self, slot: Slot, hangup: bool) -> bool {
         loop {
+            let came_at = self.transport.came_at(slot);
             let received = self.transport.recv(slot, self.exchange.want(slot));
-            let at = self.clock.now().0;
+            let at = came_at.unwrap_or_else(|| self.clock.now().0);
             let (ending, more) = match received {
                 Ok(Received::Data { bytes, more }) => {
                     (self.exchange.on_bytes(slot, bytes, at), more)
@@ -494,7 +499,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     fn snapshot(&self) -> Snapshot {
         let syscalls = self.transport.syscalls() + self.pauses.count;
-        Snapshot::take(self.now(), self.spun_ns, self.pauses, syscalls)
+        let spun_ns = self.spun_ns + self.transport.spun_ns();
+        Snapshot::take(self.now(), spun_ns, self.pauses, syscalls)
     }
 
     // ---- The end ----

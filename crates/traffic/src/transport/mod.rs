@@ -8,7 +8,7 @@
 
 mod epoll;
 mod stack;
-mod tls;
+pub(crate) mod tls;
 
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
@@ -194,6 +194,21 @@ pub(crate) trait Transport {
 
     /// System calls so far.
     fn syscalls(&self) -> u64;
+
+    /// When the slot's connection was opened; `None` when the transport knows it no better than who asks.
+    fn opened_at(&self, _slot: Slot) -> Option<u64> {
+        None
+    }
+
+    /// When the bytes came that [`Transport::recv`] is going to lend; `None` as above, or without any.
+    fn came_at(&self, _slot: Slot) -> Option<u64> {
+        None
+    }
+
+    /// Time in which the thread waited without sleeping, on purpose.
+    fn spun_ns(&self) -> u64 {
+        0
+    }
 
     /// Name of the engine in the record.
     fn name(&self) -> String;

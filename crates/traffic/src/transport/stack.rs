@@ -34,6 +34,8 @@ struct Piece {
     from: u32,
     to: u32,
     next: u32,
+    /// When the last of it came.
+    at: u64,
 }
 
 /// What a slot has to tell.
@@ -58,6 +60,7 @@ struct Line {
     flow: Option<FlowId>,
     generation: Generation,
     news: News,
+    opened_at: u64,
     /// Bytes taken from the loop, and acknowledged, since the connection opened.
     sent: u64,
     acked: u64,
@@ -102,20 +105,25 @@ impl Slots {
         let (from, to) = (self.arena_used, self.arena_used + bytes.len());
         self.arena[from..to].copy_from_slice(bytes);
         self.arena_used = to;
-        self.note_piece(slot, from as u32, to as u32);
+        self.note_piece(slot, from as u32, to as u32, now_ns());
     }
 
-    fn note_piece(&mut self, slot: Slot, from: u32, to: u32) {
+    fn note_piece(&mut self, slot: Slot, from: u32, to: u32, at: u64) {
         let line = &mut self.lines[slot as usize];
-        if line.last != NONE && self.pieces[line.last as usize].to == from {
-            self.pieces[line.last as usize].to = to;
-            return;
+        // The first stays as it is: the first byte has a time of its own.
+        if line.last != line.first {
+            let last = &mut self.pieces[line.last as usize];
+            if last.to == from {
+                (last.to, last.at) = (to, at);
+                return;
+            }
         }
         let index = self.pieces.len() as u32;
         self.pieces.push(Piece {
             from,
             to,
             next: NONE,
+            at,
         });
         match line.last {
             NONE => {
@@ -154,7 +162,7 @@ impl Slots {
                 self.arena[from..from + len]
                     .copy_from_slice(&self.other[piece.from as usize..piece.to as usize]);
                 self.arena_used += len;
-                self.note_piece(slot, from as u32, (from + len) as u32);
+                self.note_piece(slot, from as u32, (from + len) as u32, piece.at);
                 at = piece.next;
             }
         }
@@ -206,6 +214,7 @@ impl App for Slots {
         match event {
             Happened::Connected => {
                 line.state = State::Open;
+                line.opened_at = now_ns();
                 self.open_count.add();
                 self.news(user).opened = true;
             }
@@ -264,6 +273,8 @@ pub(crate) struct Setup {
     pub settings: Settings,
     /// How long packets may gather before they are looked at; 0 looks at once.
     pub coalesce_ns: u64,
+    /// With 0, look without sleeping: there is another CPU for the server.
+    pub spins: bool,
     /// The longest run of bytes that the loop hands over at a time.
     pub request_bytes: usize,
     /// Of ports and initial sequence numbers.
@@ -278,6 +289,9 @@ pub(crate) struct UserSpace<D: Device> {
     sources: usize,
     next_source: usize,
     coalesce_ns: u64,
+    /// The thread does not sleep while it waits: packets are looked at as soon as they are there.
+    spins: bool,
+    spun_ns: u64,
     pauses: u64,
 }
 
@@ -300,6 +314,7 @@ impl<D: Device> UserSpace<D> {
             flow: None,
             generation: 0,
             news: News::default(),
+            opened_at: 0,
             sent: 0,
             acked: 0,
             wants_room: false,
@@ -334,6 +349,8 @@ impl<D: Device> UserSpace<D> {
             sources: setup.sources.len(),
             next_source: 0,
             coalesce_ns: setup.coalesce_ns,
+            spins: setup.spins && setup.coalesce_ns == 0,
+            spun_ns: 0,
             pauses: 0,
         })
     }
@@ -360,8 +377,12 @@ impl<D: Device> UserSpace<D> {
         self.host.send(begin, &mut self.slots)?;
         let until = begin.saturating_add(timeout_ns);
         let mut gather = self.coalesce_ns;
+        let mut idle_since = None;
         loop {
             let now = now_ns();
+            if let Some(since) = idle_since.take() {
+                self.spun_ns += now.saturating_sub(since);
+            }
             if gather == 0 && self.receive(now)? > 0 && self.slots.listed.is_empty() {
                 // Nothing for the loop. Where there is, its requests and closes carry the acknowledgements: it comes
                 // back here at once.
@@ -377,6 +398,12 @@ impl<D: Device> UserSpace<D> {
                 self.pauses += 1;
                 sys::pause(gather.min(left));
                 gather = 0;
+                continue;
+            }
+            if self.spins && left > 0 {
+                // Waking up takes longer than many a response: what is asked for by no coalescing is the time itself.
+                idle_since = Some(now);
+                std::hint::spin_loop();
                 continue;
             }
             self.host.wait(left)?;
@@ -428,6 +455,17 @@ impl<D: Device> UserSpace<D> {
         self.slots.listed.drain(..done);
     }
 
+    /// In latency mode nothing waits for the rest of the loop's turn.
+    #[inline]
+    fn send_at_once(&mut self) {
+        if self.spins {
+            // A device that has gone says so at the next wait. What has come meanwhile is taken for the sake of its time.
+            let now = now_ns();
+            let sent = self.host.send(now, &mut self.slots);
+            let _ = sent.and_then(|()| self.receive(now));
+        }
+    }
+
     fn forget_unread(&mut self, slot: Slot) {
         let line = &mut self.slots.lines[slot as usize];
         line.first = NONE;
@@ -462,6 +500,7 @@ impl<D: Device> Transport for UserSpace<D> {
         line.generation = generation;
         (line.sent, line.acked, line.wants_room) = (0, 0, false);
         (line.peer_closed, line.failure) = (false, None);
+        self.send_at_once();
         Ok(())
     }
 
@@ -483,6 +522,7 @@ impl<D: Device> Transport for UserSpace<D> {
         let taken = self.host.stack.send(flow, len);
         line.sent += taken as u64;
         line.wants_room = taken < bytes.len();
+        self.send_at_once();
         Ok(taken)
     }
 
@@ -559,9 +599,26 @@ impl<D: Device> Transport for UserSpace<D> {
         self.host.device.counters().syscalls + self.pauses
     }
 
+    fn opened_at(&self, slot: Slot) -> Option<u64> {
+        Some(self.slots.lines[slot as usize].opened_at)
+    }
+
+    #[inline]
+    fn came_at(&self, slot: Slot) -> Option<u64> {
+        match self.slots.lines[slot as usize].first {
+            NONE => None,
+            first => Some(self.slots.pieces[first as usize].at),
+        }
+    }
+
+    fn spun_ns(&self) -> u64 {
+        self.spun_ns
+    }
+
     fn name(&self) -> String {
         let name = &self.host.device.capabilities().name;
         match self.coalesce_ns {
+            0 if self.spins => format!("stack over {name}, spinning"),
             0 => format!("stack over {name}"),
             ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
         }

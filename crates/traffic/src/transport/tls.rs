@@ -418,6 +418,14 @@ impl<T: Transport> Transport for Tls<T> {
         self.inner.syscalls()
     }
 
+    fn came_at(&self, slot: Slot) -> Option<u64> {
+        self.inner.came_at(slot)
+    }
+
+    fn spun_ns(&self) -> u64 {
+        self.inner.spun_ns()
+    }
+
     fn name(&self) -> String {
         format!("{}+tls", self.inner.name())
     }

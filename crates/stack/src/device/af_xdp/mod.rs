@@ -8,15 +8,17 @@ mod program;
 mod ring;
 
 use super::interface::{Interface, checked, owned, refuse_host_addresses, refuse_small, wait_any};
+use super::mapping::Mapping;
 use super::{Capabilities, Device, DeviceCounters};
 use crate::address::AddressRange;
 use crate::error::Error;
 use crate::frame::{Frame, RxMeta, TxMeta};
 use crate::wire::ethernet;
 use program::Attach;
-use ring::{Descriptor, Mapping, Offsets, Ring};
+use ring::{Descriptor, Offsets, Ring};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A piece of memory holds one packet, or a part of one; the driver keeps some of it for itself.
@@ -72,13 +74,19 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct AfXdp {
     queues: Vec<Queue>,
-    /// Closing it takes the program off the interface.
-    _link: OwnedFd,
-    _map: OwnedFd,
+    _attached: Arc<Attached>,
     capabilities: Capabilities,
     /// The queue that is looked at first next time, so that none is starved.
     turn: usize,
     room: Vec<u8>,
+}
+
+/// The program on the interface, while somebody uses it.
+#[derive(Debug)]
+struct Attached {
+    /// Closing it takes the program off the interface.
+    _link: OwnedFd,
+    _map: OwnedFd,
 }
 
 /// One socket and its memory.
@@ -102,17 +110,31 @@ impl AfXdp {
     /// [`Error::NoInterface`], [`Error::HostAddress`], [`Error::NotPermitted`], [`Error::Busy`] when another program is
     /// attached or a queue has a socket, [`Error::Unsupported`] with what is missing, [`Error::Device`].
     pub fn open(settings: &Settings) -> Result<Self, Error> {
+        let mut devices = Self::open_queues(settings, 1)?;
+        devices.pop().ok_or_else(|| {
+            let cause = "it has no queue";
+            unsupported(&settings.interface, cause, "use another interface")
+        })
+    }
+
+    /// As [`AfXdp::open`], with the queues dealt out to `count` devices, one for each thread. A packet comes in by the
+    /// queue that the interface chooses: [`super::queues`] gets it to its owner.
+    ///
+    /// # Errors
+    /// As [`AfXdp::open`]; [`Error::Unsupported`] too when there are fewer queues.
+    pub fn open_queues(settings: &Settings, count: usize) -> Result<Vec<Self>, Error> {
+        let open = |how| Self::open_as(settings, how, count);
         match settings.mode {
-            Mode::Native => Self::open_as(settings, Attach::Native),
-            Mode::Generic => Self::open_as(settings, Attach::Generic),
-            Mode::Best => match Self::open_as(settings, Attach::Native) {
-                Err(Error::Unsupported { .. }) => Self::open_as(settings, Attach::Generic),
+            Mode::Native => open(Attach::Native),
+            Mode::Generic => open(Attach::Generic),
+            Mode::Best => match open(Attach::Native) {
+                Err(Error::Unsupported { .. }) => open(Attach::Generic),
                 other => other,
             },
         }
     }
 
-    fn open_as(settings: &Settings, how: Attach) -> Result<Self, Error> {
+    fn open_as(settings: &Settings, how: Attach, count: usize) -> Result<Vec<Self>, Error> {
         let name = &settings.interface;
         let interface = Interface::named(name)?;
         let failed = |doing| move |cause| Error::device(doing, name, cause);
@@ -152,6 +174,15 @@ impl AfXdp {
                 "use --transport tap, or another interface",
             ));
         }
+        if queues.len() < count {
+            let cause = format!(
+                "it has {} queues, and {count} threads need one each",
+                queues.len()
+            );
+            let remedy =
+                format!("give it more (`ethtool -L IT combined {count}`), or use fewer threads");
+            return Err(unsupported(name, &cause, &remedy));
+        }
         let bpf = |doing| move |cause| Error::privileged(doing, name, "CAP_BPF", cause);
         let map = program::create_map(queues.len() as u32)
             .map_err(bpf("making the map of sockets for"))?;
@@ -168,21 +199,31 @@ impl AfXdp {
         };
         let copy = if copies { "copy" } else { "zero-copy" };
         let mtu_bytes = u16::try_from(mtu).unwrap_or(u16::MAX);
-        Ok(Self {
-            queues,
+        let capabilities = Capabilities {
+            name: format!("af_xdp ({how}, {copy})"),
+            mac,
+            mtu_bytes,
+            frame_max_bytes: u32::from(mtu_bytes) + ethernet::HEADER_BYTES as u32,
+            segments: false,
+            checksums: false,
+        };
+        let attached = Arc::new(Attached {
             _link: link,
             _map: map,
-            capabilities: Capabilities {
-                name: format!("af_xdp ({how}, {copy})"),
-                mac,
-                mtu_bytes,
-                frame_max_bytes: u32::from(mtu_bytes) + ethernet::HEADER_BYTES as u32,
-                segments: false,
-                checksums: false,
-            },
-            turn: 0,
-            room: vec![0; ethernet::HEADER_BYTES + usize::from(u16::MAX)],
-        })
+        });
+        let mut devices: Vec<Self> = (0..count)
+            .map(|_| Self {
+                queues: Vec::new(),
+                _attached: Arc::clone(&attached),
+                capabilities: capabilities.clone(),
+                turn: 0,
+                room: vec![0; ethernet::HEADER_BYTES + usize::from(u16::MAX)],
+            })
+            .collect();
+        for (number, queue) in queues.into_iter().enumerate() {
+            devices[number % count].queues.push(queue);
+        }
+        Ok(devices)
     }
 }
 
@@ -557,7 +598,7 @@ impl Device for AfXdp {
         Ok(done)
     }
 
-    /// All frames leave by the first queue: their order is kept, and one core sends no faster by two.
+    /// All frames of a thread leave by its first queue: their order is kept, and one core sends no faster by two.
     fn transmit(
         &mut self,
         len_max: usize,
@@ -622,5 +663,10 @@ impl Device for AfXdp {
             sum.syscalls += c.syscalls;
         }
         sum
+    }
+    fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
+        for queue in &self.queues {
+            add(queue.socket.as_raw_fd());
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! A ring that a socket shares with the kernel: one side produces, the other consumes, each moves its own counter.
 
+use crate::device::mapping::Mapping;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A packet's piece in a ring (`struct xdp_desc`).
@@ -12,75 +13,6 @@ pub struct Descriptor {
     pub address: u64,
     pub len: u32,
     pub options: u32,
-}
-
-/// Memory that the kernel has mapped for us.
-#[derive(Debug)]
-pub struct Mapping {
-    start: *mut u8,
-    len: usize,
-}
-
-// SAFETY: a mapping is not bound to the thread that made it.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    /// Maps a part of a descriptor, or memory of our own.
-    pub fn new(fd: Option<&OwnedFd>, len: usize, offset: i64) -> io::Result<Self> {
-        let shared = match fd {
-            Some(_) => libc::MAP_SHARED,
-            None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        };
-        // SAFETY: no address is asked for, so nothing that exists is mapped over.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                shared | libc::MAP_POPULATE,
-                fd.map_or(-1, AsRawFd::as_raw_fd),
-                offset,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = start.cast();
-        Ok(Self { start, len })
-    }
-
-    pub fn address(&self) -> u64 {
-        self.start as u64
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes of it, or none when they reach beyond its end.
-    pub fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        if at.checked_add(len).is_none_or(|end| end > self.len) {
-            return &[];
-        }
-        // SAFETY: within the mapping, and the kernel does not write to a piece that it has handed to us.
-        unsafe { std::slice::from_raw_parts(self.start.add(at), len) }
-    }
-
-    /// Bytes of it to write to, or none when they reach beyond its end.
-    pub fn bytes_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
-        if at.checked_add(len).is_none_or(|end| end > self.len) {
-            return &mut [];
-        }
-        // SAFETY: within the mapping, and the kernel does not touch a piece that it was not given.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us, and nobody has a reference any more.
-        unsafe { libc::munmap(self.start.cast(), self.len) };
-    }
 }
 
 /// Where in its mapping a ring has what (`struct xdp_ring_offset`).
@@ -116,13 +48,19 @@ impl<T: Copy> Ring<T> {
 
     fn word(&self, offset: u64) -> &AtomicU32 {
         // SAFETY: the kernel has said that a word of 32 bits lies there; both sides touch it atomically.
-        unsafe { &*self.mapping.start.add(offset as usize).cast::<AtomicU32>() }
+        unsafe {
+            &*self
+                .mapping
+                .start()
+                .add(offset as usize)
+                .cast::<AtomicU32>()
+        }
     }
 
     fn entry(&self, index: u32) -> *mut T {
         let at = self.offsets.entries as usize + (index & self.mask) as usize * size_of::<T>();
         // SAFETY: the index is below the number of entries.
-        unsafe { self.mapping.start.add(at).cast() }
+        unsafe { self.mapping.start().add(at).cast() }
     }
 
     /// The kernel sleeps, and wants a system call before it looks at the ring.
