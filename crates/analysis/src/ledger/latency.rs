@@ -572,7 +572,7 @@ impl LatencyCase<'_> {
             // Whoever gives a lock back wakes the next: what a timer ends nobody held.
             "futex" if place.waker == "timer" => (
                 "sleep",
-                "waiting for a condition until its time limit, signalled by nobody".to_owned(),
+                "waiting for a condition until a timer, signalled by nobody".to_owned(),
             ),
             "futex" => (
                 "lock",
