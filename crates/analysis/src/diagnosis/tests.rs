@@ -632,6 +632,7 @@ fn accounted(mut trial: TrialRecord) -> TrialRecord {
         turns: 1_000,
         total_ns: 1_000_000,
         places: vec![record::PlaceTime {
+            helper: String::new(),
             place: record::Place::OnCpu,
             detail: String::new(),
             waker: String::new(),
