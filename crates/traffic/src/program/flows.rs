@@ -1,7 +1,7 @@
 //! The program above a side's stack: its connections from beginning to end, whatever they carry.
 //!
-//! It makes no system call: whoever drives it sets [`Program::now`], and gives a clock by which a client side times what
-//! comes and leaves within a turn, so that a long turn makes no latency shorter. What connections carry is in
+//! It makes no system call: whoever drives it sets [`Program::now`], and gives a clock by which a client side times
+//! what comes and leaves within a turn, so that a long turn makes no latency shorter. What connections carry is in
 //! `http`, `streams` and `exchanges`; here is what they have in common: places, timeouts, pauses, TLS, and what is
 //! counted. The surprise: [`App::pull`] makes bytes out of a template and an offset, and a connection holds none.
 
