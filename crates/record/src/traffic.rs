@@ -322,6 +322,9 @@ pub struct TemplateOutcome {
     pub connected: u64,
     /// All of the template was done, and every byte was right.
     pub completed: u64,
+    /// Of them, HTTP: the server announced its close before all requests of the connection were made.
+    #[serde(default)]
+    pub ended_early: u64,
     /// Begun more than 1 ms late.
     pub late: u64,
     /// Never begun.

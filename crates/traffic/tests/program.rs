@@ -147,6 +147,7 @@ impl Nginx {
              events {{ worker_connections 512; }}
              http {{ access_log off; client_body_temp_path {root}/t1; proxy_temp_path {root}/t2;
                fastcgi_temp_path {root}/t3; uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;
+               server {{ listen 10.9.0.1:8081; root {root}; keepalive_requests 7; }}
                server {{ listen 10.9.0.1:8080; listen 10.9.0.1:8443 ssl; root {root};
                  ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem; }} }}"
         );
@@ -205,26 +206,29 @@ fn nginx_answers_each_connection_of_a_client_side() {
         let templates = vec![
             template("each", "10.9.0.1:8080", http("/body", 1), 200),
             template("kept", "10.9.0.1:8080", http("/body", 20), 30),
+            template("ended", "10.9.0.1:8081", http("/body", 20), 10),
             template("missing", "10.9.0.1:8080", http("/none", 1), 10),
             template("refused", "10.9.0.1:81", http("/", 1), 5),
             reset,
             tls,
         ];
         let outcome = client_of(templates, tap);
-        let [each, kept, missing, refused, reset, tls] = outcome.templates.as_slice() else {
-            panic!("six templates");
+        let [each, kept, ended, missing, refused, reset, tls] = outcome.templates.as_slice() else {
+            panic!("seven templates");
         };
         assert_eq!(completed(each), [200, 200, 200]);
         assert!(each.received_bytes > 200 * 10_000);
         assert_eq!(each.statuses, [(200, 200)].into());
         assert_eq!(completed(kept), [30, 30, 600]);
+        assert_eq!(completed(ended), [10, 10, 70]);
+        assert_eq!((kept.ended_early, ended.ended_early), (0, 10));
         assert_eq!(completed(reset), [50, 50, 100]);
         assert_eq!(completed(tls), [20, 20, 60]);
         assert_eq!(missing.failed, [("status4xx".to_owned(), 10)].into());
         assert_eq!(missing.statuses, [(404, 10)].into());
         assert_eq!(refused.failed, [("connect_refused".to_owned(), 5)].into());
         let client = &outcome.sides[0];
-        assert_eq!(client.tcp["connects"], 310);
+        assert_eq!(client.tcp["connects"], 320);
         assert_eq!(client.tcp["rcvbadsum"], 0);
         assert!(client.cpu_user_ns + client.cpu_system_ns > 0);
     });

@@ -91,7 +91,9 @@ impl Program {
         let is_last = u64::from(conn.step) >= work.count;
         let template = usize::from(conn.template);
         match (is_last, answer.keep_alive) {
-            (true, keep_alive) => {
+            (true, keep_alive) | (false, keep_alive @ false) => {
+                // RFC 9112 9.6: a server may end a connection with any response that says so.
+                tally.ended_early += u64::from(!is_last);
                 conn.phase = Phase::Closing;
                 let has_closed = conn.has(flag::PEER_CLOSED);
                 self.completed(slot);
@@ -102,7 +104,6 @@ impl Program {
                     how => self.close(stack, slot, how),
                 }
             }
-            (false, false) => self.fail(stack, slot, FailureKind::ClosedEarly.name()),
             (false, true) if work.think_ns > 0 => self.pause(slot, self.now + work.think_ns),
             (false, true) => self.ask(stack, slot, self.now),
         }

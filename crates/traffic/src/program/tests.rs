@@ -223,6 +223,18 @@ fn a_stream_is_right_through_loss_and_disorder() {
     all_completed(&spec, Some(LOSSY));
 }
 
+/// Sequence numbers go round after 4 GiB, offsets do not.
+#[test]
+fn a_stream_is_right_beyond_four_gibibytes() {
+    let steps = vec![
+        Step::ClientSends(Data::Pattern((4 << 30) + 12_345)),
+        Step::ServerSends(Data::Pattern(1_000)),
+    ];
+    let spec = spec(Protocol::Stream(steps), Pace::Concurrent(1), 1);
+    let (_, template) = all_completed(&spec, None);
+    assert_eq!(template.sent_bytes, (4 << 30) + 12_345);
+}
+
 #[test]
 fn sides_close_when_the_steps_say_so() {
     let half_closed = vec![
