@@ -1,9 +1,10 @@
 //! A traffic program, stack against stack over a wire in memory: what a connection costs.
 //!
-//! `cargo run --release --example program -- [-c OPEN] [-d SECONDS] [-b RESPONSE_BYTES] [--per REQUESTS] [--iw SEGMENTS]
-//! [--cpus CLIENT,SERVER] [--coalesce MICROSECONDS] [--idle CONNECTIONS]`
+//! `cargo run --release --example program -- [-c OPEN] [-d SECONDS] [-b RESPONSE_BYTES] [--per REQUESTS]
+//! [--iw SEGMENTS] [--cpus CLIENT,SERVER] [--coalesce MICROSECONDS] [--idle CONNECTIONS] [--bulk BYTES]`
 //!
-//! With `--idle` that many connections are opened and left alone, and what they hold is told.
+//! With `--idle` that many connections are opened and left alone, and what they hold is told; with `--bulk` each
+//! carries so many bytes both ways.
 
 #![allow(
     clippy::print_stdout,
@@ -25,6 +26,7 @@ struct Asked {
     cpus: [Option<u32>; 2],
     coalesce: Nanos,
     idle: u32,
+    bulk: u64,
 }
 
 fn main() {
@@ -44,6 +46,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
         cpus: [None; 2],
         coalesce: Nanos(20_000),
         idle: 0,
+        bulk: 0,
     };
     while let Some(flag) = args.next() {
         let text = args.next().ok_or(format!("{flag} needs a value"))?;
@@ -61,6 +64,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--iw" => asked.initial_window = number as u32,
             "--coalesce" => asked.coalesce = Nanos((number * 1e3) as u64),
             "--idle" => asked.idle = number as u32,
+            "--bulk" => asked.bulk = number as u64,
             _ => return Err(format!("{flag} is not known")),
         }
     }
@@ -106,6 +110,10 @@ fn end(device: loopback::Loopback, addresses: &str) -> Result<End, String> {
 fn make(asked: &Asked) -> Result<(), String> {
     let (ours, theirs) = ("10.9.1.1-10.9.1.64", "10.9.2.1");
     let protocol = match asked.idle {
+        0 if asked.bulk > 0 => Protocol::Stream(vec![
+            Step::ClientSends(Data::Pattern(asked.bulk)),
+            Step::ServerSends(Data::Pattern(asked.bulk)),
+        ]),
         0 => Protocol::Http(Http {
             path: "/".to_owned(),
             method: "GET".to_owned(),
@@ -124,6 +132,7 @@ fn make(asked: &Asked) -> Result<(), String> {
     };
     let spec = TrafficSpec {
         duration: Some(asked.duration),
+        drain: Nanos::from_secs(if asked.bulk > 0 { 100 } else { 0 }),
         client: Some(side(ours, asked, asked.cpus[0])),
         server: Some(side(theirs, asked, asked.cpus[1])),
         templates: vec![Template {
@@ -131,7 +140,11 @@ fn make(asked: &Asked) -> Result<(), String> {
             targets: vec![SocketAddr::from(([10, 9, 2, 1], 80))],
             pace: Pace::Concurrent(asked.open.max(asked.idle)),
             concurrent_max: None,
-            count: (asked.idle > 0).then_some(u64::from(asked.idle)),
+            count: match asked.idle {
+                0 if asked.bulk > 0 => Some(u64::from(asked.open)),
+                0 => None,
+                idle => Some(u64::from(idle)),
+            },
             protocol,
             close: Close::Fin,
             timeout: Nanos::from_secs(60),
@@ -139,7 +152,10 @@ fn make(asked: &Asked) -> Result<(), String> {
         }],
         ..TrafficSpec::default()
     };
-    let (client, server) = loopback::pair(&loopback::Settings::default());
+    let (client, server) = loopback::pair(&loopback::Settings {
+        is_lossless: true,
+        ..loopback::Settings::default()
+    });
     let ends = Ends {
         client: Some(end(client, ours)?),
         server: Some(end(server, theirs)?),
@@ -147,7 +163,7 @@ fn make(asked: &Asked) -> Result<(), String> {
     let before = resident_kib();
     let mut resident = 0;
     let outcome = run(&spec, ends, &mut || false, &mut |interval, _| {
-        resident = resident_kib().saturating_sub(before);
+        resident = resident.max(resident_kib().saturating_sub(before));
         println!(
             "{:6.2} s: {} begun, {} done, {} open",
             interval.to.0 as f64 / 1e9,
@@ -192,9 +208,17 @@ fn show(outcome: &TrafficOutcome, resident_kib: u64) {
             side.spun_ns as f64 / 1e6
         );
     }
+    for side in &outcome.sides {
+        let told = side.tcp.iter().chain(&side.device).chain(&side.link);
+        let told: Vec<String> = told
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        println!("{}: {}", side.side, told.join(", "));
+    }
     let open: u64 = outcome.sides.iter().map(|side| side.peak_flows).sum();
     println!(
-        "resident at the last look: {} MiB, {:.0} bytes for each flow of both sides",
+        "resident at the most: {} MiB, {:.0} bytes for each flow of both sides",
         resident_kib >> 10,
         resident_kib as f64 * 1024.0 / open.max(1) as f64
     );
