@@ -10,7 +10,7 @@ const FEW_HIDDEN: f64 = 0.1;
 /// What holds the threads of a pool for this part of their time makes the queue before it.
 const MOST_OF_POOL: f64 = 0.5;
 /// Kinds of waits that are called so wherever they are met: at the server behind, in the request before.
-const LEAVES: [&str; 9] = [
+pub(super) const LEAVES: [&str; 9] = [
     "lock",
     "lock_spin",
     "futex",
