@@ -82,7 +82,7 @@ plans: ## hold the ledger against 60 random programs that account for themselves
 
 # Minutes each; what of them is bounded runs with all other tests. Root, for the kernel's TCP at the other end.
 stack-long: ## 20 GB through loss, ten million connections and a flood through prony's own TCP, every byte compared
-	$(CARGO) test --release --locked -p stack --test long -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p stack --test long --test fuzz -- --ignored --nocapture --test-threads 1
 
 bless: ## rewrite the golden files from the present output; read the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --locked

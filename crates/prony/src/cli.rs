@@ -348,8 +348,8 @@ pub struct TrafficArgs {
     /// Traffic file; docs/traffic.md lists its keys
     #[arg(required_unless_present_any = ["lab", "lab_restore"])]
     pub file: Option<PathBuf>,
-    /// Make namespaces and wires of prony's own, load nginx and an emulated server by the kernel's TCP and by prony's, and
-    /// take it all away
+    /// Make namespaces and wires of prony's own, load nginx and an emulated server by the kernel's TCP and by
+    /// prony's, and take it all away
     #[arg(long, conflicts_with = "file")]
     pub lab: bool,
     /// Take away what a killed laboratory left

@@ -290,7 +290,7 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    /// The emulated server. Over a TAP its kernel is the client's, so it is in that namespace, and on the server's core.
+    /// The emulated server, on the server's core. Over a TAP its kernel is the client's, so it is in that namespace.
     fn emulated(&self, over: &str) -> Result<Origin, Failure> {
         let (client, server) = (&self.lab.client, &self.lab.server);
         let (transport, side, interface, network) = match over {

@@ -1,4 +1,4 @@
-//! `prony traffic --lab`: every way of loading has its row, nothing is left behind, and what a killed laboratory left is
+//! `prony traffic --lab`: every way of loading has its row, nothing is left behind, and what a killed one left is
 //! taken away by `--lab-restore`. And the host's own connections while AF_XDP comes and goes.
 //!
 //! Needs root and `ip`; without, each test says so and ends.

@@ -566,7 +566,8 @@ pub fn run_document(
     let mut document = RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
-        answer: Some(Answered {
+        // Traffic has a verdict of its own, and no levels to compare.
+        answer: record.traffic.is_none().then(|| Answered {
             answer: analysis::answer(record, analysis, diagnoses),
             lines: Vec::new(),
         }),
@@ -602,6 +603,9 @@ pub fn run_document(
     if let Some(answered) = &mut document.answer {
         let statements = conclusion::answer_statements(&answered.answer);
         answered.lines = statements;
+    }
+    if document.traffic.is_some() {
+        return document;
     }
     let said = conclusion::sentences(&document, plan.as_ref());
     document.conclusion = said.iter().map(conclusion::Sentence::statement).collect();

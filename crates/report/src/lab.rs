@@ -1,7 +1,7 @@
 //! What `prony traffic --lab` shows: the same work by the kernel's TCP and by prony's own, on either side.
 //!
-//! One document, as `--json` (`schema/lab.schema.json`) and as text. The surprise: CPU times are absent, not zero, where
-//! the packets of one side could not be kept from the other side's core.
+//! One document, as `--json` (`schema/lab.schema.json`) and as text. The surprise: CPU times are absent, not zero,
+//! where the packets of one side could not be kept from the other side's core.
 
 use crate::number::{Unit, text as number};
 use crate::text::table::columns;

@@ -259,7 +259,7 @@ pub fn asked_text(asked: &TrafficAsked) -> String {
 }
 
 /// What was asked for, in two columns: of what, and how.
-fn asked_rows(asked: &TrafficAsked) -> Vec<Vec<String>> {
+pub fn asked_rows(asked: &TrafficAsked) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, side) in [("client", &asked.client), ("server", &asked.server)] {
         rows.extend(side.as_ref().map(|s| cells(&[name, &side_words(s)])));

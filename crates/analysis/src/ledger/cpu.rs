@@ -3,8 +3,8 @@
 //! Known kinds of work come first (`catalogue/rows.toml`). What is left is a system call by its name, a library by its
 //! function, or the program's own code. There the surprise is that neither the innermost nor the outermost function
 //! says much: the tree of callers is followed down while one branch holds nearly all of it, and where it parts the
-//! branches are the rows, each named by the deepest function that holds nearly all of its branch. A function below which
-//! requests are read as well (a dispatcher, a state machine) is on the way of everything, and divided again.
+//! branches are the rows, each named by the deepest function that holds nearly all of its branch. A function below
+//! which requests are read as well (a dispatcher, a state machine) is on the way of everything, and divided again.
 
 use crate::diagnosis::work::{Works, frames, works};
 use record::{Frame, Profile, Stack};

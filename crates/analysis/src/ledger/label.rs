@@ -9,6 +9,18 @@ const NOTHING: f64 = 0.005;
 const FEW_HIDDEN: f64 = 0.1;
 /// What holds the threads of a pool for this part of their time makes the queue before it.
 const MOST_OF_POOL: f64 = 0.5;
+/// Kinds of waits that are called so wherever they are met: at the server behind, in the request before.
+pub(super) const LEAVES: [&str; 9] = [
+    "lock",
+    "lock_spin",
+    "futex",
+    "sleep",
+    "disk",
+    "sync",
+    "pipe",
+    "dns",
+    "child",
+];
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
@@ -67,7 +79,8 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let seen = named(account) + queue(account) * pool(ledger, account).map_or(0.0, named);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there.
-            let absent = cause.explains == Explains::Wait && hidden < FEW_HIDDEN;
+            let told = cause.rows.iter().all(|row| LEAVES.contains(&row.as_str()));
+            let absent = cause.explains == Explains::Wait && told && hidden < FEW_HIDDEN;
             (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden })
         }
     }

@@ -84,16 +84,30 @@ fn unusable(run: &TrafficRun) -> Option<Verdict> {
     let (due, late, dropped) = (of(|t| t.scheduled), of(|t| t.late), of(|t| t.dropped));
     if is_client && (late + dropped) as f64 > LATE * due as f64 {
         let busy = side(run, "client").map_or(0.0, |s| utilization(s, run.outcome.wall_ns));
-        let (limit, because, remedy) = match busy >= GENERATOR_BUSY {
-            true => (
+        let held = run
+            .spec
+            .templates
+            .iter()
+            .any(|t| t.concurrent_max.is_some())
+            || of(|t| t.failed.get("no_local_port").copied().unwrap_or(0)) > 0;
+        let (limit, because, remedy) = match (busy >= GENERATOR_BUSY, held) {
+            (true, _) => (
                 Limit::Generator,
                 format!("the client's core is {} busy", percent(busy)),
                 "lower the rate, raise `coalesce`, or take a faster transport",
             ),
-            false => (
+            (false, true) => (
                 Limit::Unknown,
                 "connections waited for `concurrent_max` or for a free port".to_owned(),
                 "lower the rate, raise `concurrent_max`, or give the client more addresses",
+            ),
+            (false, false) => (
+                Limit::Generator,
+                format!(
+                    "the client's thread was {} busy and did not get its core in time",
+                    percent(busy)
+                ),
+                "give it a core of its own with `cpu`, and end what else runs there",
             ),
         };
         let why = format!(
@@ -316,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_says_why() {
-        let cases: [Case; 6] = [
+        let cases: [Case; 7] = [
             (
                 |r| r.outcome.templates.clear(),
                 "no connection was begun",
@@ -338,9 +352,17 @@ mod tests {
                 "byte for byte",
             ),
             (
-                |r| r.outcome.templates[0].late = 900,
-                "the schedule was not met",
+                |r| {
+                    r.spec.templates[0].concurrent_max = Some(9);
+                    r.outcome.templates[0].late = 900;
+                },
+                "connections waited for `concurrent_max`",
                 "concurrent_max",
+            ),
+            (
+                |r| r.outcome.templates[0].late = 900,
+                "did not get its core in time",
+                "`cpu`",
             ),
             (
                 |r| {

@@ -914,8 +914,8 @@ impl Shares {
     }
 }
 
-/// Who is open at a moment, by slots: upstream turns, helpers that are certainly at work, helpers that may be, and waits
-/// for a free one by pool. Behind them are the numbers of hidden turns and of busy helpers by pool.
+/// Who is open at a moment, by slots: upstream turns, helpers that are certainly at work, helpers that may be, and
+/// waits for a free one by pool. Behind them are the numbers of hidden turns and of busy helpers by pool.
 struct Open {
     /// Ends of the slots of each kind.
     asked: usize,

@@ -262,7 +262,9 @@ fn words(kind: FailureKind) -> &'static str {
         FailureKind::ConnectTimeout => "the SYN was not answered",
         FailureKind::Timeout => "what was sent was not acknowledged",
         FailureKind::NoLocalPort => "no local port of this source is free for the server",
-        _ => "the server's host, or the way to it, could not be reached",
+        _ => {
+            "nobody answers ARP or neighbour discovery for the server, or a router says it is unreachable"
+        }
     }
 }
 
