@@ -12,8 +12,10 @@ mod judge;
 mod trials;
 
 pub use cores::{CoreFigures, cores};
-pub use counters::{CounterRow, meaning};
-pub use figures::{CPU_NOT_COMPARABLE, SideFigures, TemplateFigures, TrafficFigures, figures};
+pub use counters::{CounterRow, meaning, rows};
+pub use figures::{
+    CPU_NOT_COMPARABLE, PortFigures, SideFigures, TemplateFigures, TrafficFigures, figures, ports,
+};
 pub use judge::{judge, warnings};
 pub use trials::{STAGE, trials};
 
