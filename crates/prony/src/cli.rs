@@ -323,6 +323,11 @@ Examples:
       what would run; what is wrong with the file is said with its line
   prony traffic page.toml --json
       the result as JSON
+  prony traffic --lab
+      two hosts and wires of its own (needs root): nginx and an emulated server,
+      by the kernel's TCP and by prony's own
+  prony traffic --lab-restore
+      takes away what a killed laboratory left, as the next start does
 
 A short file, for a server of this host behind a TAP (needs root):
   [client]
@@ -341,8 +346,22 @@ the result says why.";
 #[command(after_help = TRAFFIC_EXAMPLES)]
 pub struct TrafficArgs {
     /// Traffic file; docs/traffic.md lists its keys
-    pub file: PathBuf,
-    /// Instead of the file's duration: 10s, 2m
+    #[arg(required_unless_present_any = ["lab", "lab_restore"])]
+    pub file: Option<PathBuf>,
+    /// Make namespaces and wires of prony's own, load nginx and an emulated server by the kernel's TCP and by prony's, and
+    /// take it all away
+    #[arg(long, conflicts_with = "file")]
+    pub lab: bool,
+    /// Take away what a killed laboratory left
+    #[arg(long, conflicts_with_all = ["lab", "file"])]
+    pub lab_restore: bool,
+    /// Connections at one time in the laboratory
+    #[arg(short, long, default_value = "256", value_parser = count_u32, requires = "lab")]
+    pub connections: u32,
+    /// How long packets may gather at a TCP of prony's own in the laboratory; 0s looks at once
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, requires = "lab")]
+    pub coalesce: Nanos,
+    /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
     pub duration: Option<Nanos>,
     /// Instead of the file's seed of addresses, ports and gaps

@@ -9,6 +9,7 @@ pub mod html;
 pub mod index;
 mod intervals;
 pub mod json;
+pub mod lab;
 pub mod markdown;
 mod number;
 mod quantity;

@@ -4,40 +4,15 @@
 
 mod common;
 
+use common::script::{OURS, PEERS, frame};
 use common::{Port, Program, Talk};
 use stack::frame::{Frame, RxMeta};
 use stack::random::Random;
 use stack::tcp::{CLIENT, SERVER, Settings, Stack};
-use stack::wire::checksum::{pseudo_v4, pseudo_v6};
+use stack::wire::checksum::pseudo_v6;
+use stack::wire::ipv6;
 use stack::wire::tcp::{CHECKSUM_AT, PROTOCOL, Segment, write};
-use stack::wire::{ipv4, ipv6};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-
-fn frame(segment: &Segment, payload: &[u8]) -> Vec<u8> {
-    let header = segment.header_bytes();
-    let mut bytes = vec![0; 34 + header];
-    bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    bytes[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 8, 0]);
-    ipv4::write(
-        bytes[14..].first_chunk_mut().unwrap(),
-        PEERS,
-        OURS,
-        PROTOCOL,
-        0,
-        64,
-        header + payload.len(),
-    );
-    write(&mut bytes[34..], segment);
-    bytes.extend(payload);
-    let sum = pseudo_v4(PEERS, OURS, PROTOCOL, header + payload.len())
-        .bytes(&bytes[34..])
-        .finish();
-    bytes[34 + CHECKSUM_AT..][..2].copy_from_slice(&sum.to_be_bytes());
-    bytes
-}
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// A program whose payload is whatever comes.
 struct Careless {
@@ -167,7 +142,7 @@ fn no_sequence_of_segments_breaks_it() {
                 }
             }
             let payload = vec![9; random.below(4) as usize * random.below(600) as usize];
-            let bytes = frame(&segment, &payload);
+            let bytes = frame(&segment, &payload, 0);
             stack.input(
                 now,
                 Frame {
@@ -218,7 +193,7 @@ fn no_bytes_break_it() {
         ..Segment::default()
     };
     for round in 0..200_000 {
-        let mut bytes = frame(&segment, &[1; 40]);
+        let mut bytes = frame(&segment, &[1; 40], 0);
         for _ in 0..1 + random.below(4) {
             let at = random.below(bytes.len() as u32) as usize;
             bytes[at] = random.next_u32() as u8;

@@ -142,10 +142,11 @@ impl Lab {
             for interface in [&side.veth, &side.tap] {
                 steer(side, interface)?;
             }
-            set(side, &format!("{}/threaded", side.veth), "1")?;
             let gro = || Device::open(&side.veth)?.set(GRO, "on");
             let polled = side.namespace.within(gro).map_err(|e| e.to_string())?;
             polled.map_err(|e| e.to_string())?;
+            // Only what polls can poll in a thread.
+            set(side, &format!("{}/threaded", side.veth), "1")?;
         }
         let mut threads = 0;
         for side in [&self.client, &self.server] {

@@ -194,7 +194,9 @@ impl Attachment {
     /// # Errors
     /// [`AttachError`], each variant with its remedy.
     pub fn check(&self) -> Result<link::Settings, AttachError> {
-        let (proc_root, transport) = (Path::new("/proc"), self.transport.name());
+        // A thread may be in another namespace than its process.
+        let proc_root = Path::new("/proc/thread-self");
+        let transport = self.transport.name();
         if !is_known(self.transport) {
             return Err(self.no_device());
         }

@@ -12,6 +12,7 @@ mod pasted;
 mod report;
 mod run;
 mod traffic;
+mod traffic_lab;
 mod tune;
 
 use crate::cli::Verb;
@@ -42,9 +43,13 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
     }
 }
 
-/// Undoes what a killed prony left on this host, and says so.
-fn recover() {
-    for undone in Journal::recover(&sut::state_dir()) {
+/// Undoes what a killed prony left on this host, and says so; how many changes there were, and how many of them could
+/// not be undone.
+fn recover() -> (usize, usize) {
+    let recovered = Journal::recover(&sut::state_dir());
+    let failed = recovered.iter().filter(|r| r.failed.is_some()).count();
+    let count = recovered.len();
+    for undone in recovered {
         let what = match &undone.change {
             Change::Directory { path } => format!("directory {}", path.display()),
             Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
@@ -65,6 +70,7 @@ fn recover() {
             )),
         }
     }
+    (count, failed)
 }
 
 /// Says what became of a setting that a killed prony had changed.

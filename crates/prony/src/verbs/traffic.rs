@@ -29,7 +29,10 @@ const LARGEST: u64 = 1 << 30;
 /// # Errors
 /// [`Failure`] when the file is wrong, or the traffic could not start.
 pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
-    let (mut file, text) = read(&args.file)?;
+    let Some(path) = &args.file else {
+        return super::traffic_lab::run(args);
+    };
+    let (mut file, text) = read(path)?;
     if let Some(duration) = args.duration {
         file.spec.duration = Some(duration);
     }
@@ -43,7 +46,7 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
     let out = args.out.as_deref();
     refuse_record(out)?;
     let interrupt = Interrupt::install()?;
-    let base = args.file.parent().unwrap_or(Path::new(""));
+    let base = path.parent().unwrap_or(Path::new(""));
     let ends = ends::open(spec, base)
         .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
     let started = host::timestamp();
@@ -56,7 +59,7 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
     let directory = out.map(|dir| dir.display().to_string());
     let document =
         report::traffic::document(&run, &watched.series, directory.as_deref().unwrap_or(""));
-    let kept = out.map(|dir| keep(args, dir, &file, &text, &run, watched, started));
+    let kept = out.map(|dir| keep(path, dir, &file, &text, &run, watched, started));
     if args.json {
         terminal::result(&super::to_json(&document))?;
     } else {
@@ -196,7 +199,7 @@ fn cpu_warning(spec: &TrafficSpec) -> Option<Warning> {
 
 /// Writes the record and its page.
 fn keep(
-    args: &TrafficArgs,
+    path: &Path,
     directory: &Path,
     file: &TrafficFile,
     text: &str,
@@ -205,7 +208,7 @@ fn keep(
     started: String,
 ) -> Result<(), Failure> {
     let question = match file.question.as_str() {
-        "" => format!("What does {} reach?", name_of(&args.file)),
+        "" => format!("What does {} reach?", name_of(path)),
         question => question.to_owned(),
     };
     let (plan, mut trials) = analysis::traffic::trials(run, &question);

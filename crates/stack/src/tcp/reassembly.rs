@@ -4,7 +4,7 @@
 
 use super::flow::NONE;
 use super::loss::Loss;
-use super::seq::{before, distance, earlier, later, until};
+use super::seq::{before, distance, later};
 
 /// Bytes of a chunk: a segment of an Ethernet in one.
 pub const CHUNK_BYTES: usize = 2_048;
@@ -144,12 +144,13 @@ impl Pool {
 pub fn gaps(loss: &Loss, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
     let mut at = from;
     for (a, b) in loss.out_of_order.all() {
-        if before(at, *a) && before(at, to) {
-            each(at, earlier(*a, to));
+        if !before(*a, to) {
+            break;
         }
-        if until(*a, to) {
-            at = later(at, *b);
+        if before(at, *a) {
+            each(at, *a);
         }
+        at = later(at, *b);
     }
     if before(at, to) {
         each(at, to);
@@ -160,6 +161,26 @@ pub fn gaps(loss: &Loss, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
 mod tests {
     use super::*;
     use crate::random::Random;
+
+    #[test]
+    fn a_gap_before_several_ranges_is_one_gap() {
+        let mut loss = Loss::default();
+        let check = |loss: &Loss, from: u32, to: u32, expected: &[(u32, u32)]| {
+            let mut found = Vec::new();
+            gaps(loss, from, to, |a, b| found.push((a, b)));
+            assert_eq!(found, expected);
+        };
+        check(&loss, 10, 20, &[(10, 20)]);
+        for (from, to) in [(30, 40), (50, 60), (70, 80)] {
+            assert!(loss.out_of_order.insert(from, to));
+        }
+        check(&loss, 10, 20, &[(10, 20)]);
+        check(&loss, 10, 30, &[(10, 30)]);
+        check(&loss, 10, 75, &[(10, 30), (40, 50), (60, 70)]);
+        check(&loss, 35, 55, &[(40, 50)]);
+        check(&loss, 50, 60, &[]);
+        check(&loss, 65, 90, &[(65, 70), (80, 90)]);
+    }
 
     /// Pieces in any order, overlapping, give the stream once.
     #[test]

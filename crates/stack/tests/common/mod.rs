@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod script;
+pub mod world;
 
 use stack::device::{Capabilities, Device, DeviceCounters};
 use stack::frame::{Frame, TxMeta};

@@ -17,9 +17,9 @@ use stack::wire::tcp::{CHECKSUM_AT, Segment, flag, read, write};
 use stack::wire::{ipv4, tcp};
 use std::net::{Ipv4Addr, SocketAddr};
 
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const PEERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const PEERS_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const PEERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub const PEERS_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The peer's first number: near the end of the circle, so that every script crosses it.
 const PEERS_ISS: u32 = 0u32.wrapping_sub(3_000);
 /// A tick of the wheel, and the rounding to it.
@@ -408,7 +408,8 @@ fn options(segment: &Segment, class: u8) -> Vec<String> {
     list
 }
 
-fn frame(segment: &Segment, payload: &[u8], class: u8) -> Vec<u8> {
+/// A frame from the peer, with its checksums.
+pub fn frame(segment: &Segment, payload: &[u8], class: u8) -> Vec<u8> {
     let header = segment.header_bytes();
     let mut bytes = vec![0; 34 + header];
     bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);

@@ -1,6 +1,7 @@
 //! The program above a side's stack: its connections from beginning to end, whatever they carry.
 //!
-//! It makes no system call and reads no clock: whoever drives it sets [`Program::now`]. What connections carry is in
+//! It makes no system call: whoever drives it sets [`Program::now`], and gives a clock by which a client side times
+//! what comes and leaves within a turn, so that a long turn makes no latency shorter. What connections carry is in
 //! `http`, `streams` and `exchanges`; here is what they have in common: places, timeouts, pauses, TLS, and what is
 //! counted. The surprise: [`App::pull`] makes bytes out of a template and an offset, and a connection holds none.
 
@@ -109,6 +110,7 @@ pub(super) struct Program {
     pub plan: Arc<Plan>,
     /// The time, set before each turn of the host.
     pub now: u64,
+    clock: fn() -> u64,
     /// When the side began.
     begin_ns: u64,
     pub conns: Vec<Conn>,
@@ -150,6 +152,7 @@ pub(super) struct Beginning<'a> {
     pub begin_ns: u64,
     pub until_ns: u64,
     pub ramp_ns: u64,
+    pub clock: fn() -> u64,
 }
 
 impl Program {
@@ -171,6 +174,7 @@ impl Program {
         Program {
             role,
             now: from.begin_ns,
+            clock: from.clock,
             begin_ns: from.begin_ns,
             conns: Vec::with_capacity(conns_max as usize),
             free: Vec::with_capacity(conns_max as usize),
@@ -703,7 +707,7 @@ impl Program {
                 let request = work.request(conn.target);
                 let begin = u64::from(conn.step) * request.len();
                 if conn.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
-                    conn.sent_at = self.now;
+                    conn.sent_at = (self.clock)();
                 }
                 request.fill_round(offset, into);
             }
@@ -718,7 +722,7 @@ impl Program {
             }
             Work::Stream(work) => {
                 if conn.sent_at == 0 && offset == 0 {
-                    conn.sent_at = self.now;
+                    conn.sent_at = (self.clock)();
                 }
                 work.sent_by(self.role).fill(offset, into);
             }
@@ -1026,6 +1030,7 @@ impl App for Program {
 
     #[inline]
     fn received(&mut self, stack: &mut Stack, _: FlowId, slot: u32, bytes: &[u8]) {
+        self.look_at_clock();
         let Some(conn) = self.conns.get(slot as usize) else {
             return;
         };
@@ -1044,7 +1049,10 @@ impl App for Program {
             return;
         }
         match event {
-            Event::Connected => self.connected(stack, slot),
+            Event::Connected => {
+                self.look_at_clock();
+                self.connected(stack, slot);
+            }
             Event::Acked { offset } => self.acknowledged(stack, slot, offset),
             Event::PeerClosed => {
                 if !self.conns[slot as usize].has(flag::PEER_CLOSED) {
@@ -1057,6 +1065,7 @@ impl App for Program {
     }
 
     fn datagram(&mut self, datagram: Datagram<'_>) {
+        self.look_at_clock();
         self.on_datagram(datagram);
     }
 
@@ -1070,6 +1079,30 @@ impl App for Program {
 }
 
 impl Program {
+    /// What comes now is timed now; a server side times nothing.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        if self.role == Role::Client {
+            self.now = (self.clock)();
+        }
+    }
+
+    /// The time as it is, not as it was at the beginning of the turn.
+    pub fn time(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Counts what has come due until now, begun or not.
+    pub fn count_scheduled(&mut self) {
+        let Some(begins) = &mut self.begins else {
+            return;
+        };
+        for (arrivals, tally) in begins.arrivals.iter_mut().zip(&mut self.tally) {
+            arrivals.waiting(self.now);
+            tally.scheduled = arrivals.scheduled();
+        }
+    }
+
     /// Bytes of state of one connection here, its place in the list of free ones with it; TLS has more.
     pub fn conn_bytes(&self) -> f64 {
         (size_of::<Conn>() + size_of::<u32>()) as f64

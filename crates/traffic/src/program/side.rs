@@ -192,6 +192,7 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
         begin_ns: begin_at,
         until_ns: until,
         ramp_ns: spec.ramp.0,
+        clock: now_ns,
     };
     let mut driver = Driver {
         program: Program::new(task.role, task.plan, flows_max, &from),
@@ -341,6 +342,7 @@ impl Driver<'_> {
             return;
         }
         self.ticked = tick;
+        self.program.count_scheduled();
         let progress = self.progress(now);
         let mut place = (self.task.progress.lock()).unwrap_or_else(PoisonError::into_inner);
         *place = progress;

@@ -405,6 +405,61 @@ fn a_stop_drains_and_says_so() {
     assert_eq!(template.unfinished, 0, "they may finish");
 }
 
+#[test]
+fn ipv6_carries_the_same() {
+    let mut spec = spec(http(2, 20_000), Pace::Concurrent(4), 20);
+    spec.templates.push(template(
+        "udp",
+        53,
+        datagrams(3, Nanos(0)),
+        Pace::Concurrent(2),
+        Some(10),
+    ));
+    for template in &mut spec.templates {
+        template.targets[0].set_ip("fd00::2:1".parse().unwrap());
+    }
+    let both = [
+        ("fd00::1:0/120", &mut spec.client),
+        ("fd00::2:1", &mut spec.server),
+    ];
+    for (addresses, side) in both {
+        let side = side.as_mut().unwrap();
+        side.addresses = vec![addresses.to_owned()];
+        side.order = Order::Random;
+    }
+    let mut ends = ends(None);
+    for (end, addresses) in [
+        (&mut ends.client, "fd00::1:0/120"),
+        (&mut ends.server, "fd00::2:1"),
+    ] {
+        let link = &mut end.as_mut().unwrap().link;
+        link.own = vec![addresses.parse().unwrap()];
+        link.networks = vec!["fd00::/64".parse().unwrap()];
+    }
+    let outcome = run(&spec, ends, &mut || false, &mut |_, _| {}).unwrap();
+    let done: Vec<_> = (outcome.templates.iter())
+        .map(|template| (template.completed, template.exchanges))
+        .collect();
+    assert_eq!(done, [(20, 40), (10, 30)]);
+}
+
+#[test]
+fn a_ramp_lets_connections_in_one_after_the_other() {
+    let pause = vec![
+        Step::ClientSends(Data::Pattern(1)),
+        Step::Pause(Nanos(10 * SECOND)),
+        Step::ClientSends(Data::Pattern(1)),
+    ];
+    let mut spec = spec(Protocol::Stream(pause), Pace::Concurrent(200), 200);
+    spec.ramp = Nanos(2 * SECOND);
+    spec.duration = Some(Nanos(SECOND));
+    spec.drain = Nanos(0);
+    let outcome = run_with(&spec, None);
+    let begun = outcome.templates[0].attempted;
+    assert!((50..=101).contains(&begun), "{begun}");
+    assert_eq!(outcome.templates[0].unfinished, begun);
+}
+
 /// A client side alone against something of the test's own making.
 fn client_of(spec: &mut TrafficSpec, faults: Option<Faults>) -> (Ends, End) {
     spec.server = None;
