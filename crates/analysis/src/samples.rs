@@ -56,6 +56,7 @@ pub(crate) fn nothing() -> LoadOutcome {
             pauses: Some(record::Pauses::default()),
             peak_rss_bytes: 0,
             schedule_lag: Histogram::new(),
+            stack: None,
         },
         successes_per_connection: vec![],
         intervals: vec![],

@@ -278,6 +278,22 @@ fn every_byte_is_counted(lab: &Lab, engine_name: &str, more: &str) {
         );
         let engine = result["generator"]["engine"].as_str().unwrap();
         assert!(engine.starts_with(engine_name), "{engine}");
+        let stack = &result["stack"];
+        let counter = |name: &str| {
+            let rows = stack["counters"].as_array().unwrap();
+            rows.iter().find(|r| r["name"] == name).unwrap()["client"].as_u64()
+        };
+        assert_eq!(stack["transport"], lab.transport, "{flags}");
+        assert_eq!(
+            counter("tcps_connects"),
+            result["connections"]["opened"].as_u64(),
+            "{flags}"
+        );
+        assert!(counter("tcps_rcvbyte").unwrap() >= received, "{flags}");
+        assert!(
+            stack["ports"]["rx_bytes"].as_u64().unwrap() > received,
+            "{flags}"
+        );
         lab.expect_no_socket(&flags);
     }
 }

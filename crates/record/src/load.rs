@@ -402,6 +402,9 @@ pub struct GeneratorCost {
     /// Open loop: how late the generator itself was with a due request while a connection was free; the
     /// wait for a busy connection is not in here (that is queueing and belongs to the response time).
     pub schedule_lag: Histogram,
+    /// What a TCP in user space counted, warm-up included, over all threads; `None` over the kernel's sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<crate::traffic::SideOutcome>,
 }
 
 impl GeneratorCost {

@@ -7,6 +7,7 @@ use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
 use crate::traffic::TrafficDocument;
 use analysis::imported::{ReportedTable, reported_tables};
+use analysis::traffic::{CounterRow, PortFigures};
 use analysis::{
     Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
     LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, ServerVersions,
@@ -50,6 +51,9 @@ pub struct LoadDocument {
     pub connections: Connections,
     /// What the generator itself cost.
     pub generator: Generator,
+    /// The TCP in user space that carried the load; `null` over the kernel's.
+    #[serde(default)]
+    pub stack: Option<LoadStack>,
     /// Response times as HdrHistogram V2 compressed, base64: mergeable with those of other loads.
     pub histogram: String,
     /// What a reader must know.
@@ -79,6 +83,19 @@ pub struct LoadAsked {
     pub pipeline: u32,
     /// A request without an answer for this long has failed, s.
     pub timeout_s: f64,
+}
+
+/// A TCP in user space under a load, warm-up included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadStack {
+    /// `tap`, `af_xdp` or `af_packet`.
+    pub transport: String,
+    pub interface: String,
+    /// How long packets were let gather, ns: it is in every latency.
+    pub coalesce_ns: u64,
+    /// All counters, zeros included, under TRex's names where it has them; `server` is `null`.
+    pub counters: Vec<CounterRow>,
+    pub ports: PortFigures,
 }
 
 /// Requests by fate.
@@ -474,9 +491,24 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         },
         connections: outcome.connections.clone(),
         generator: generator(outcome),
+        stack: load_stack(spec, outcome),
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }
+}
+
+/// What the stack of a load counted; `None` over the kernel's sockets.
+pub fn load_stack(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<LoadStack> {
+    let side = outcome.generator.stack.as_ref()?;
+    let counted = side.tcp.iter().chain(&side.link);
+    let counted: BTreeMap<String, u64> = counted.map(|(name, n)| (name.clone(), *n)).collect();
+    Some(LoadStack {
+        transport: spec.transport.name().to_owned(),
+        interface: spec.interface.clone().unwrap_or_default(),
+        coalesce_ns: spec.coalesce.0,
+        counters: analysis::traffic::rows(Some(&counted), None),
+        ports: analysis::traffic::ports(side),
+    })
 }
 
 fn asked(spec: &LoadSpec) -> LoadAsked {

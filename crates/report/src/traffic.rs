@@ -219,7 +219,7 @@ pub fn traffic_text(document: &TrafficDocument, style: Style) -> String {
         titled("sides", &side_rows(&document.figures.sides), style),
         titled("ports", &port_rows(&document.figures), style),
         titled("cores", &core_rows(&document.cores), style),
-        titled("counters", &counter_rows(&document.figures.counters), style),
+        counters_text(&document.figures.counters, style),
         warnings_text(&document.warnings, style),
     ];
     let shown: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
@@ -501,6 +501,19 @@ fn core_rows(cores: &[CoreFigures]) -> Vec<Vec<String>> {
         ]);
     }
     rows
+}
+
+/// The table of counters that are not zero; a side that is nobody's of ours has no column.
+pub(crate) fn counters_text(counters: &[CounterRow], style: Style) -> String {
+    let mut rows = counter_rows(counters);
+    for side in [2, 1] {
+        if rows.iter().skip(1).all(|row| row[side] == "-") {
+            rows.iter_mut().for_each(|row| {
+                row.remove(side);
+            });
+        }
+    }
+    titled("counters", &rows, style)
 }
 
 /// The rows of a table of counters that are not zero on both sides.

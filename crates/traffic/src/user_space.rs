@@ -439,43 +439,50 @@ impl SideReport {
     /// The end, on the same thread: `half` is [`stack::tcp::CLIENT`] or [`stack::tcp::SERVER`].
     pub fn finish<D: Device>(&self, side: &str, host: &Host<D>, half: usize) -> SideOutcome {
         let usage = thread_usage();
-        let named = |pairs: &[(&str, u64)]| {
-            let owned = pairs.iter().map(|(name, n)| ((*name).to_owned(), *n));
-            owned.collect()
-        };
-        let tcp = host.stack.counters(half).named();
-        let (link, device) = (host.link.counters(), host.device.counters());
         SideOutcome {
             side: side.to_owned(),
             transport: self.transport.clone(),
-            tcp: tcp.map(|(name, n)| (name.to_owned(), n)).collect(),
-            link: named(&[
-                ("foreign_frames", link.foreign_frames),
-                ("unknown_frames", link.unknown_frames),
-                ("malformed_frames", link.malformed_frames),
-                ("asked", link.asked),
-                ("answered", link.answered),
-                ("echoes", link.echoes),
-                ("icmp_errors", link.icmp_errors),
-                ("answers_dropped", link.answers_dropped),
-                ("conflicts", link.conflicts),
-            ]),
-            device: named(&[
-                ("rx_frames", device.rx_frames),
-                ("rx_bytes", device.rx_bytes),
-                ("rx_dropped", device.rx_dropped),
-                ("tx_frames", device.tx_frames),
-                ("tx_bytes", device.tx_bytes),
-                ("tx_dropped", device.tx_dropped),
-                ("tx_full", device.tx_full),
-                ("syscalls", device.syscalls),
-            ]),
             peak_flows: u64::from(self.peak_flows),
             flow_bytes: host.stack.flow_bytes(),
             cpu_user_ns: usage.user_ns.saturating_sub(self.usage.user_ns),
             cpu_system_ns: usage.system_ns.saturating_sub(self.usage.system_ns),
-            ..SideOutcome::default()
+            ..counted(host, half)
         }
+    }
+}
+
+/// What a host counted, in the names of a record; `half` as of [`SideReport::finish`].
+pub(crate) fn counted<D: Device>(host: &Host<D>, half: usize) -> SideOutcome {
+    let named = |pairs: &[(&str, u64)]| {
+        let owned = pairs.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        owned.collect()
+    };
+    let tcp = host.stack.counters(half).named();
+    let (link, device) = (host.link.counters(), host.device.counters());
+    SideOutcome {
+        tcp: tcp.map(|(name, n)| (name.to_owned(), n)).collect(),
+        link: named(&[
+            ("foreign_frames", link.foreign_frames),
+            ("unknown_frames", link.unknown_frames),
+            ("malformed_frames", link.malformed_frames),
+            ("asked", link.asked),
+            ("answered", link.answered),
+            ("echoes", link.echoes),
+            ("icmp_errors", link.icmp_errors),
+            ("answers_dropped", link.answers_dropped),
+            ("conflicts", link.conflicts),
+        ]),
+        device: named(&[
+            ("rx_frames", device.rx_frames),
+            ("rx_bytes", device.rx_bytes),
+            ("rx_dropped", device.rx_dropped),
+            ("tx_frames", device.tx_frames),
+            ("tx_bytes", device.tx_bytes),
+            ("tx_dropped", device.tx_dropped),
+            ("tx_full", device.tx_full),
+            ("syscalls", device.syscalls),
+        ]),
+        ..SideOutcome::default()
     }
 }
 

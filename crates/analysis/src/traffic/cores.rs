@@ -1,5 +1,5 @@
-//! What the host's cores did while the traffic ran: a TCP in user space has the kernel work for it on cores that are not
-//! its own, and a process's CPU time does not show that.
+//! What the host's cores did while the traffic ran: a TCP in user space has the kernel work for it on cores that are
+//! not its own, and a process's CPU time does not show that.
 
 use record::Series;
 use schemars::JsonSchema;

@@ -308,8 +308,8 @@ fn place(name: &str) -> usize {
         .unwrap_or(TCP.len() + OTHERS.len())
 }
 
-/// All counters of both sides as rows, zeros included. A side that was not ours is `None`.
-pub(super) fn rows(
+/// All counters of both sides as rows of a table, zeros included. A side that was not ours is `None`.
+pub fn rows(
     client: Option<&BTreeMap<String, u64>>,
     server: Option<&BTreeMap<String, u64>>,
 ) -> Vec<CounterRow> {

@@ -260,7 +260,8 @@ fn side_figures(run: &TrafficRun, side: &SideOutcome) -> SideFigures {
     }
 }
 
-fn ports(side: &SideOutcome) -> PortFigures {
+/// What the device of a side carried.
+pub fn ports(side: &SideOutcome) -> PortFigures {
     let of = |name: &str| side.device.get(name).copied().unwrap_or(0);
     PortFigures {
         tx_frames: of("tx_frames"),

@@ -48,6 +48,7 @@ fn of_side(name: &str) -> SideOutcome {
     }
 }
 
+/// Over a TAP, at a rate that was kept.
 pub fn run() -> TrafficRun {
     let mut template = TemplateOutcome {
         name: "page".to_owned(),
@@ -101,6 +102,7 @@ pub fn run() -> TrafficRun {
     }
 }
 
+/// Both ends ours, and full.
 pub fn both_full() -> TrafficRun {
     let mut both = run();
     both.spec.client = Some(side(Carrier::Loopback));

@@ -1,3 +1,5 @@
+//! Traffic files as people write them: short ones, every key, and what is wrong said with its place and the remedy.
+
 use super::*;
 use crate::traffic::pcap::made;
 use record::Close;

@@ -22,10 +22,19 @@ pub fn load_text(
         columns(&latencies(spec, outcome), names(1)),
         columns(&counts(outcome), names(2)),
         columns(&generator(outcome), names(2)),
+        stack(spec, outcome, style),
         warnings_text(&outcome.warnings, style),
     ];
     let shown: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
     shown.join("\n")
+}
+
+/// The counters of a TCP in user space that are not zero.
+fn stack(spec: &LoadSpec, outcome: &LoadOutcome, style: Style) -> String {
+    let counters = crate::json::load_stack(spec, outcome).map(|stack| stack.counters);
+    counters.map_or_else(String::new, |rows| {
+        crate::traffic::counters_text(&rows, style)
+    })
 }
 
 fn row(cells: &[&str]) -> Vec<String> {

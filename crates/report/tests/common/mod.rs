@@ -84,6 +84,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
             pauses: Some(record::Pauses::default()),
             peak_rss_bytes: 9_437_184,
             schedule_lag: Histogram::new(),
+            stack: None,
         },
         successes_per_connection: vec![answers / 64; 64],
         intervals: vec![slice()],

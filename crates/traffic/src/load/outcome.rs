@@ -5,6 +5,7 @@ use super::tally::Tally;
 use super::worker::Report;
 use crate::transport::Handshakes;
 use linux::procfs::PROC;
+use record::traffic::SideOutcome;
 use record::{
     Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, Pauses,
     RequestCounts, ThreadCost, Warning,
@@ -148,7 +149,27 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
         pauses: Some(pauses(&parts.reports)),
         peak_rss_bytes: own_peak_rss_bytes(),
         schedule_lag: tally.schedule_lag.clone(),
+        stack: stack(&parts.reports),
     }
+}
+
+/// The stacks of all threads as one side.
+fn stack(reports: &[Report]) -> Option<SideOutcome> {
+    let mut sides = reports.iter().filter_map(|report| report.stack.clone());
+    let first = sides.next()?;
+    Some(sides.fold(first, |mut sum, one| {
+        for (into, from) in [
+            (&mut sum.tcp, one.tcp),
+            (&mut sum.link, one.link),
+            (&mut sum.device, one.device),
+        ] {
+            for (name, n) in from {
+                *into.entry(name).or_default() += n;
+            }
+        }
+        sum.peak_flows += one.peak_flows;
+        sum
+    }))
 }
 
 /// Zero where `/proc` is not mounted, and nothing else of the host can be said either.

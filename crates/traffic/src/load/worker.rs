@@ -85,6 +85,8 @@ pub(crate) struct Report {
     pub handshakes: Handshakes,
     /// The transport's name.
     pub engine: String,
+    /// What a TCP in user space counted.
+    pub stack: Option<record::traffic::SideOutcome>,
 }
 
 /// One load thread; see the module.
@@ -543,6 +545,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             unanswered: self.exchange.unanswered(),
             handshakes: self.transport.handshakes(),
             engine: self.transport.name(),
+            stack: self.transport.counted(),
             tally: self.exchange.tally,
         };
         self.exchange.slicer.finish(ended_at);

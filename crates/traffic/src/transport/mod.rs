@@ -213,6 +213,11 @@ pub(crate) trait Transport {
     /// Name of the engine in the record.
     fn name(&self) -> String;
 
+    /// What a TCP in user space has counted so far; `None` over sockets. Asked once, at the end.
+    fn counted(&self) -> Option<record::traffic::SideOutcome> {
+        None
+    }
+
     /// TLS handshakes so far; none without TLS.
     fn handshakes(&self) -> Handshakes {
         Handshakes::default()

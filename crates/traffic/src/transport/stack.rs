@@ -616,6 +616,15 @@ impl<D: Device> Transport for UserSpace<D> {
         self.spun_ns
     }
 
+    fn counted(&self) -> Option<record::traffic::SideOutcome> {
+        let side = crate::user_space::counted(&self.host, ::stack::tcp::CLIENT);
+        Some(record::traffic::SideOutcome {
+            side: "client".to_owned(),
+            transport: self.name(),
+            ..side
+        })
+    }
+
     fn name(&self) -> String {
         let name = &self.host.device.capabilities().name;
         match self.coalesce_ns {

@@ -430,6 +430,10 @@ impl<T: Transport> Transport for Tls<T> {
         format!("{}+tls", self.inner.name())
     }
 
+    fn counted(&self) -> Option<record::traffic::SideOutcome> {
+        self.inner.counted()
+    }
+
     fn handshakes(&self) -> Handshakes {
         self.handshakes.clone()
     }
