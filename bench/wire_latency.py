@@ -3,14 +3,15 @@
 
 nginx with one worker on core 0, prony on core 1, a TAP between them. The kernel stamps every packet of the TAP into a socket's
 buffer, which is read after the load: nothing of the measurement runs beside it. A request's time on the wire is from its first
-packet to the last of its response; prony's is its `response`. Printed are the percentiles of both and their distance, which
-is what reading, waking up and writing add.
+packet to the last of its response; prony's is its `service`, since a wire knows nothing of schedules. Printed are the
+percentiles of both and their distance, which is what writing, waking up and reading add.
 
 Needs root, two cores, nginx and `ip`.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import socket
 import statistics
@@ -103,8 +104,9 @@ def main():
                 result = json.loads(done.stdout)
                 times, lost = wire_times_ns(taken)
                 taken.close()
-                cuts = statistics.quantiles(times, n=1000)
-                seen.setdefault(name, []).append((result["latency_ns"]["response"], cuts[499], cuts[989], len(times), lost))
+                times.sort()
+                cuts = [times[math.ceil(len(times) * share) - 1] for share in (0.5, 0.99)]
+                seen.setdefault(name, []).append((result["latency_ns"]["service"], *cuts, len(times), lost))
     print(f"coalesced by {asked.coalesce}, {asked.rounds} rounds; microseconds, medians (largest distance of a round)")
     for name, rows in seen.items():
         for at, label in enumerate(["p50", "p99"]):

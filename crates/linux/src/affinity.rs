@@ -28,12 +28,19 @@ impl CpuSet {
     /// # Errors
     /// The system's error: `EINVAL` when none of the CPUs exists or is allowed.
     pub fn pin_this_thread(&self) -> io::Result<()> {
-        // SAFETY: pid 0 is the calling thread; the set lives through the call and its size is given.
-        let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &self.0) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
+        // Pid 0 is the calling thread.
+        self.pin(0)
+    }
+
+    /// Pins a process's first thread, or a thread of the kernel's.
+    ///
+    /// # Errors
+    /// The system's error: `ESRCH` when there is none, `EPERM` when it is not ours.
+    pub fn pin(&self, pid: i32) -> io::Result<()> {
+        // SAFETY: the set lives through the call and its size is given.
+        match unsafe { libc::sched_setaffinity(pid, size_of::<libc::cpu_set_t>(), &self.0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 

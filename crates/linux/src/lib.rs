@@ -16,6 +16,7 @@ pub mod root;
 pub mod routes;
 pub mod sock_diag;
 pub mod sockets;
+pub mod veth;
 
 pub use error::Error;
 pub use root::{Reread, Root};

@@ -98,7 +98,8 @@ impl Stat {
     }
 }
 
-fn seconds(ticks: u64) -> f64 {
+/// Ticks of the kernel's accounting, s.
+pub fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 

@@ -44,6 +44,8 @@ pub enum Verb {
     Load(Box<LoadArgs>),
     /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
+    /// Make traffic with a TCP of prony's own in user space: clients, servers or both, as a file says.
+    Traffic(TrafficArgs),
     /// Run an experiment; without a file, the built-in evaluation.
     Run(RunArgs),
     /// Name what limits a running server, with evidence and a fix.
@@ -306,6 +308,72 @@ pub struct OriginArgs {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub coalesce: Nanos,
     /// Print the address and, at the end, the counters as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const TRAFFIC_EXAMPLES: &str = "\
+Examples:
+  prony traffic page.toml
+      the traffic of the file: verdict, templates, latencies, both sides'
+      counters under TRex's names
+  prony traffic page.toml -d 30s --out results/page
+      for 30 s, kept as a record with report.html
+  prony traffic page.toml --dry-run
+      what would run; what is wrong with the file is said with its line
+  prony traffic page.toml --json
+      the result as JSON
+  prony traffic --lab
+      two hosts and wires of its own (needs root): nginx and an emulated server,
+      by the kernel's TCP and by prony's own
+  prony traffic --lab-restore
+      takes away what a killed laboratory left, as the next start does
+
+A short file, for a server of this host behind a TAP (needs root):
+  [client]
+  transport = \"tap\"      # or af_xdp, af_packet; loopback needs no side
+  interface = \"tap0\"
+  addresses = \"10.9.0.2-10.9.0.250\"
+  [[template]]
+  target = \"http://10.9.0.1/\"
+  rate = 2000
+
+Exit 0: the figures can be used. Exit 3: they can not, and the first line of
+the result says why.";
+
+/// Flags of `prony traffic`.
+#[derive(Debug, Args)]
+#[command(after_help = TRAFFIC_EXAMPLES)]
+pub struct TrafficArgs {
+    /// Traffic file; docs/traffic.md lists its keys
+    #[arg(required_unless_present_any = ["lab", "lab_restore"])]
+    pub file: Option<PathBuf>,
+    /// Make namespaces and wires of prony's own, load nginx and an emulated server by the kernel's TCP and by
+    /// prony's, and take it all away
+    #[arg(long, conflicts_with = "file")]
+    pub lab: bool,
+    /// Take away what a killed laboratory left
+    #[arg(long, conflicts_with_all = ["lab", "file"])]
+    pub lab_restore: bool,
+    /// Connections at one time in the laboratory
+    #[arg(short, long, default_value = "256", value_parser = count_u32, requires = "lab")]
+    pub connections: u32,
+    /// How long packets may gather at a TCP of prony's own in the laboratory; 0s looks at once
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, requires = "lab")]
+    pub coalesce: Nanos,
+    /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
+    #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
+    pub duration: Option<Nanos>,
+    /// Instead of the file's seed of addresses, ports and gaps
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Directory for the record and report.html; without one nothing is kept
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print what would run, run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }

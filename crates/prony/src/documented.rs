@@ -8,9 +8,10 @@ use clap::{CommandFactory, Parser};
 use std::path::Path;
 
 /// Documents of the project that show commands.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "docs/load.md",
+    "docs/traffic.md",
     "docs/diagnose.md",
     "docs/experiments.md",
     "docs/results.md",

@@ -7,6 +7,7 @@ mod executor;
 mod exit;
 mod host;
 mod interrupt;
+mod lab;
 mod screen;
 mod store;
 mod terminal;

@@ -355,12 +355,16 @@ pub struct ThreadCost {
 impl ThreadCost {
     /// Share of the measured time on a CPU doing work (0 to 1): spinning for precision is not work.
     pub fn utilization(&self) -> f64 {
-        let busy = (self.cpu_user_ns + self.cpu_system_ns).saturating_sub(self.spin_ns);
         if self.wall_ns == 0 {
             0.0
         } else {
-            busy as f64 / self.wall_ns as f64
+            self.busy_ns() as f64 / self.wall_ns as f64
         }
+    }
+
+    /// Time on a CPU doing work, ns.
+    pub fn busy_ns(&self) -> u64 {
+        (self.cpu_user_ns + self.cpu_system_ns).saturating_sub(self.spin_ns)
     }
 }
 
@@ -405,6 +409,13 @@ impl GeneratorCost {
     pub fn utilization(&self) -> Option<f64> {
         let ran = self.threads.iter().filter(|t| t.wall_ns > 0);
         ran.map(ThreadCost::utilization).reduce(f64::max)
+    }
+
+    /// CPU time of all load threads at work in the measured part, ns; `None` where none ran.
+    pub fn busy_ns(&self) -> Option<u64> {
+        let ran = self.threads.iter().filter(|t| t.wall_ns > 0);
+        ran.map(ThreadCost::busy_ns)
+            .reduce(|sum, ns| sum.saturating_add(ns))
     }
 }
 

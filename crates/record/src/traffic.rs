@@ -159,7 +159,8 @@ pub struct Template {
     pub protocol: Protocol,
     /// How the client ends.
     pub close: Close,
-    /// A connection that has not done its work for so long has failed.
+    /// A connection that has not gone on for so long has failed: its handshake, an HTTP request without its whole
+    /// response, a stream in silence, a question of UDP without its answer. Zero waits for ever.
     pub timeout: Nanos,
     /// A TLS client or server under the protocol.
     pub tls: Option<TlsSettings>,

@@ -151,7 +151,8 @@ pub enum Place {
     /// The thread ran or waited after the answer to one request and before the next: timers, logs, housekeeping;
     /// `detail` is the kind of wait.
     Loop,
-    /// All threads of the pool had a request of their own.
+    /// All threads of the pool had a request of their own: those that answer, or those that work for a thread that
+    /// reads and answers.
     NoFreeThread,
     /// Its own thread ran for it.
     OnCpu,
@@ -178,7 +179,7 @@ pub enum Place {
 pub struct PlaceTime {
     pub place: Place,
     /// See [`Place`]. Kinds of wait: `upstream ADDRESS` (for that peer's answer), `futex`, `sleep`, `disk`,
-    /// `file`, `sync`, `pipe`, `unix`, `udp`, `child`, `page`,
+    /// `file`, `sync`, `pipe`, `pipe_write` (a pipe that is full), `unix`, `udp`, `child`, `page`,
     /// `flock`, `poll`, `send`, `socket`, `other`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
@@ -193,6 +194,9 @@ pub struct PlaceTime {
     /// time is shared out as the threads that were met waiting there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<u32>,
+    /// The helper process that was at it, of those that talk to no client; empty for the server's own threads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub helper: String,
     /// Turns that had a part of their time here.
     pub turns: u64,
     pub total_ns: u64,

@@ -5,6 +5,7 @@
 
 use crate::conclusion::{self, Statement};
 use crate::signature::{self, CostRow, SignatureTable};
+use crate::traffic::TrafficDocument;
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::{
     Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
@@ -223,6 +224,9 @@ pub struct RunDocument {
     /// What a request takes more of than in an earlier record (`--against`); `null` without one.
     #[serde(default)]
     pub against: Option<Against>,
+    /// Traffic of a TCP in user space, its sides and counters; `null` in other runs.
+    #[serde(default)]
+    pub traffic: Option<TrafficDocument>,
     /// The tables that the experiment asks for.
     pub tables: Vec<Table>,
     /// What other tools reported, for imported trials.
@@ -562,7 +566,8 @@ pub fn run_document(
     let mut document = RunDocument {
         format: FORMAT,
         question: record.manifest.question.clone(),
-        answer: Some(Answered {
+        // Traffic has a verdict of its own, and no levels to compare.
+        answer: record.traffic.is_none().then(|| Answered {
             answer: analysis::answer(record, analysis, diagnoses),
             lines: Vec::new(),
         }),
@@ -583,6 +588,10 @@ pub fn run_document(
             .as_ref()
             .and_then(|plan| analysis::watched(record, plan.error_limit)),
         against: None,
+        traffic: record.traffic.as_ref().map(|run| {
+            let series = record.trials.first().map_or(&[][..], |t| &t.series);
+            crate::traffic::document(run, series, directory)
+        }),
         tables: analysis.tables.clone(),
         reported: plan
             .as_ref()
@@ -594,6 +603,9 @@ pub fn run_document(
     if let Some(answered) = &mut document.answer {
         let statements = conclusion::answer_statements(&answered.answer);
         answered.lines = statements;
+    }
+    if document.traffic.is_some() {
+        return document;
     }
     let said = conclusion::sentences(&document, plan.as_ref());
     document.conclusion = said.iter().map(conclusion::Sentence::statement).collect();

@@ -45,6 +45,10 @@ fn the_published_schemas_are_those_of_the_types() {
         &pretty(&report::check::schema()),
     );
     golden(
+        "../../schema/lab.schema.json",
+        &pretty(&report::lab::schema()),
+    );
+    golden(
         "../../schema/tune.schema.json",
         &pretty(&report::tune::schema()),
     );

@@ -136,7 +136,7 @@ fn is_limited(topology: &Topology) -> bool {
     limited(&topology.all) || topology.links.values().any(limited)
 }
 
-fn tool(name: &str) -> Result<String, TargetError> {
+pub(crate) fn tool(name: &str) -> Result<String, TargetError> {
     installed::find_program("", name).map_err(|_| TargetError::NoTopology {
         cause: format!("`{name}` is not installed"),
         remedy: "apt-get install iproute2".to_owned(),
@@ -202,7 +202,11 @@ fn rate_limits(topology: &Topology, index: usize) -> String {
 }
 
 /// One batch of lines, in a namespace or outside of any.
-fn run(tool_name: &str, namespace: Option<&Namespace>, lines: &str) -> Result<(), TargetError> {
+pub(crate) fn run(
+    tool_name: &str,
+    namespace: Option<&Namespace>,
+    lines: &str,
+) -> Result<(), TargetError> {
     let failed = |cause: String| TargetError::NoTopology {
         cause,
         remedy: match tool_name {

@@ -13,6 +13,7 @@
 
 pub mod arrival;
 pub mod clock;
+pub mod ends;
 mod fetch;
 pub mod load;
 pub mod origin;

@@ -194,7 +194,9 @@ impl Attachment {
     /// # Errors
     /// [`AttachError`], each variant with its remedy.
     pub fn check(&self) -> Result<link::Settings, AttachError> {
-        let (proc_root, transport) = (Path::new("/proc"), self.transport.name());
+        // A thread may be in another namespace than its process.
+        let proc_root = Path::new("/proc/thread-self");
+        let transport = self.transport.name();
         if !is_known(self.transport) {
             return Err(self.no_device());
         }
@@ -207,6 +209,15 @@ impl Attachment {
         }
         // A TAP that does not exist would be made, with no address for the other side to be at.
         let interface = Interface::named(&self.interface).map_err(|e| self.refused(e))?;
+        // Without a link there are no networks either.
+        if matches!(interface.is_up(), Ok(false)) {
+            return Err(self.refused(Error::Unsupported {
+                device: transport,
+                interface: self.interface.clone(),
+                cause: "it is down".to_owned(),
+                remedy: format!("switch it on: `ip link set {} up`", self.interface),
+            }));
+        }
         let attached = routes::attached(proc_root, &self.interface);
         let own = attached
             .into_iter()
@@ -460,6 +471,7 @@ impl SideReport {
                 ("syscalls", device.syscalls),
             ]),
             peak_flows: u64::from(self.peak_flows),
+            flow_bytes: host.stack.flow_bytes(),
             cpu_user_ns: usage.user_ns.saturating_sub(self.usage.user_ns),
             cpu_system_ns: usage.system_ns.saturating_sub(self.usage.system_ns),
             ..SideOutcome::default()

@@ -1,17 +1,20 @@
-//! A load thread allocates nothing after it has started (an invariant of the architecture): an allocator
-//! that counts what the load threads ask for while a load runs.
+//! A load thread allocates nothing after it has started (an invariant of the architecture), and the sides of a traffic
+//! program nothing for a connection or a request: an allocator that counts what these threads ask for while they run.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-use record::{Arrival, LoadSpec, Nanos};
+use record::traffic::{Data, Http, Pace, Protocol, Side, Step, Template, TrafficSpec};
+use record::{Arrival, Carrier, Close, LoadSpec, Nanos};
+use stack::device::loopback;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use traffic::Load;
 use traffic::origin::{Origin, OriginSpec};
+use traffic::program::{End, Ends, run};
 
 /// Kernel ids of the threads to watch; a free place is 0.
 static WATCHED: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
@@ -70,7 +73,13 @@ fn allocations(spec: &LoadSpec) -> (u64, u64) {
     (counted, running.finish().requests.succeeded)
 }
 
+/// The allocator counts for one at a time.
 #[test]
+fn threads_allocate_nothing_for_what_they_carry() {
+    load_threads_allocate_nothing();
+    sides_allocate_nothing_for_connections();
+}
+
 fn load_threads_allocate_nothing() {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let origin = Origin::start(&OriginSpec::new(listen)).unwrap();
@@ -114,4 +123,117 @@ fn load_threads_allocate_nothing() {
     ARMED.store(false, SeqCst);
     assert!(ALLOCATIONS.load(SeqCst) >= 2);
     origin.stop();
+}
+
+fn side(address: &str) -> Side {
+    Side {
+        transport: Carrier::Tap,
+        interface: "wire".to_owned(),
+        addresses: vec![address.to_owned()],
+        order: Default::default(),
+        ports: None,
+        gateways: Vec::new(),
+        coalesce: Nanos(20_000),
+        cpu: None,
+        tcp: Default::default(),
+        capture: None,
+        faults: None,
+    }
+}
+
+fn end(device: loopback::Loopback, address: &str) -> End {
+    End {
+        device: Box::new(device),
+        link: stack::link::Settings {
+            interface: "wire".to_owned(),
+            mac: [2, 0, 0, 0, 0, 1],
+            own: vec![address.parse().unwrap()],
+            networks: vec!["10.9.0.0/16".parse().unwrap()],
+            gateways: Vec::new(),
+        },
+    }
+}
+
+/// Kernel ids of this process' threads of that name.
+fn threads_named(name: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let named = tasks.filter(|task| {
+        let comm = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        comm.trim().starts_with(name)
+    });
+    named
+        .filter_map(|task| task.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn sides_allocate_nothing_for_connections() {
+    let http = |requests| {
+        Protocol::Http(Http {
+            path: "/".to_owned(),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body_bytes: 0,
+            requests,
+            response_bytes: 5_000,
+            think: Nanos(0),
+        })
+    };
+    let stream = Protocol::Stream(vec![
+        Step::ClientSends(Data::Pattern(3_000)),
+        Step::ServerSends(Data::Pattern(10_000)),
+    ]);
+    let udp = Protocol::Udp {
+        request_bytes: 100,
+        response_bytes: 200,
+        exchanges: 2,
+        gap: Nanos(0),
+    };
+    let template = |port, protocol, pace| Template {
+        name: format!("port {port}"),
+        targets: vec![SocketAddr::from(([10, 9, 2, 1], port))],
+        pace,
+        concurrent_max: None,
+        count: None,
+        protocol,
+        close: Close::Fin,
+        timeout: Nanos::from_secs(10),
+        tls: None,
+    };
+    let spec = TrafficSpec {
+        client: Some(side("10.9.1.1")),
+        server: Some(side("10.9.2.1")),
+        templates: vec![
+            template(80, http(1), Pace::Concurrent(8)),
+            template(81, http(10), Pace::Poisson(200.0)),
+            template(82, stream, Pace::Concurrent(8)),
+            template(53, udp, Pace::Concurrent(4)),
+        ],
+        ..TrafficSpec::default()
+    };
+    let (client, server) = loopback::pair(&loopback::Settings::default());
+    let ends = Ends {
+        client: Some(end(client, "10.9.1.1")),
+        server: Some(end(server, "10.9.2.1")),
+    };
+    let is_over = std::cell::Cell::new(false);
+    let mut counted = Vec::new();
+    let watch = &mut |interval: &record::traffic::TrafficInterval, _: &[_]| {
+        ARMED.store(false, SeqCst);
+        counted.push((ALLOCATIONS.swap(0, SeqCst), interval.completed));
+        watch(&threads_named("traffic-"));
+        ARMED.store(true, SeqCst);
+        is_over.set(counted.len() > 3);
+    };
+    let outcome = run(&spec, ends, &mut || is_over.get(), watch).unwrap();
+    ARMED.store(false, SeqCst);
+    for template in &outcome.templates {
+        assert!(template.completed > 50, "{}", template.name);
+        assert_eq!(template.failed, Default::default());
+    }
+    // The first interval was not watched. What is left is what a side says of itself once a second, and lists that are
+    // as long as never before.
+    for (allocations, completed) in &counted[2..] {
+        assert!(completed > &200, "{counted:?}");
+        assert!(allocations < &120, "{counted:?}");
+    }
 }

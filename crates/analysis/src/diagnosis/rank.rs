@@ -174,7 +174,14 @@ pub(crate) fn rank(
         // Nor is a server healthy by a load that was not valid.
         let measured = verdict.is_none_or(|v| v.valid);
         let none = none.filter(|_| !pasted && shown && measured);
-        findings.insert(0, nothing(facts, station, verdict, none, account));
+        // Nor where requests wait for something else than the server's own work, whatever is full.
+        let latency = ledger.as_ref().and_then(|l| l.latency.as_ref());
+        let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(r))?)));
+        let first = match waits {
+            Some((account, row)) if none.is_some() => unlabelled(account, row),
+            _ => nothing(facts, station, verdict, none, account),
+        };
+        findings.insert(0, first);
     }
     ranked.findings = findings;
     ranked.ledger = ledger;
@@ -185,6 +192,11 @@ pub(crate) fn rank(
 const LARGE_FUNCTION: f64 = 0.2;
 /// A wait matters from this share of a request's time.
 const LARGE_WAIT: f64 = 0.3;
+
+/// Beside a full CPU a wait is a part of the time that more CPU does not take away.
+fn is_seen(row: &Row) -> bool {
+    row.share - row.share_error >= SMALL_WORK
+}
 
 fn matters(account: &Account, row: &Row) -> bool {
     let from = match account.basis {

@@ -632,6 +632,7 @@ fn accounted(mut trial: TrialRecord) -> TrialRecord {
         turns: 1_000,
         total_ns: 1_000_000,
         places: vec![record::PlaceTime {
+            helper: String::new(),
             place: record::Place::OnCpu,
             detail: String::new(),
             waker: String::new(),
@@ -688,6 +689,36 @@ fn healthy_servers_are_healthy() {
             Some(variant),
             "{busy}: {finding:#?}"
         );
+    }
+}
+
+/// A full CPU, and a fifth of a request's time behind a lock, as in a program whose threads have one lock for all.
+#[test]
+fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
+    let calls = vec![
+        call("read", FdClass::Client, 1_000, 60),
+        call("writev", FdClass::Client, 1_000, 1_300),
+        call("epoll_wait", FdClass::Poll, 1_000, 1),
+    ];
+    for (kind, cause) in [("futex", "unlabelled"), ("poll", "none")] {
+        let mut record = accounted(with_calls(trial(0.99), calls.clone()));
+        let examination = record.examination.as_mut().unwrap();
+        examination.single_client = Some(outcome());
+        let turns = examination.turns.as_mut().unwrap();
+        let account = &mut turns.targets[0].account;
+        account.total_ns += 250_000;
+        account.places.push(record::PlaceTime {
+            helper: String::new(),
+            place: record::Place::Blocked,
+            detail: kind.into(),
+            waker: "thread web".into(),
+            stack: None,
+            told: None,
+            turns: 1_000,
+            total_ns: 250_000,
+        });
+        let finding = first(&record);
+        assert_eq!(finding.cause, cause, "{kind}: {finding:#?}");
     }
 }
 

@@ -3,18 +3,23 @@
 //! Known kinds of work come first (`catalogue/rows.toml`). What is left is a system call by its name, a library by its
 //! function, or the program's own code. There the surprise is that neither the innermost nor the outermost function
 //! says much: the tree of callers is followed down while one branch holds nearly all of it, and where it parts the
-//! branches are the rows, each named by the deepest function that holds nearly all of its branch.
+//! branches are the rows, each named by the deepest function that holds nearly all of its branch. A function below
+//! which requests are read as well (a dispatcher, a state machine) is on the way of everything, and divided again.
 
 use crate::diagnosis::work::{Works, frames, works};
 use record::{Frame, Profile, Stack};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// A branch with this share of its parent is the way on, and no row.
 const MAIN_BRANCH: f64 = 0.8;
 /// Functions below this share of the samples are told together.
 const SMALL: f64 = 0.02;
+/// A function below which this part of the requests is read is on the way of them all.
+const WAY: f64 = 0.25;
+/// Fewer samples of reading do not say what the way is.
+const FEWEST_READ: u64 = 5;
 /// Callers that are named.
 const CALLERS: usize = 3;
 
@@ -89,6 +94,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut libraries: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut compiled: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut own = Tree::default();
+    let mut read = Read::default();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
         let rule = rules().iter().find(|r| fits(r, works, &stack.thread, &all));
@@ -97,6 +103,10 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
                 .entry(&rule.key)
                 .or_insert((rule, Gathered::default()));
             gathered.add(&all, *samples, named_in(&all));
+            if rule.key == "net_receive" {
+                let of_own = all.iter().filter(|f| of_program(&f.module, program));
+                read.add(of_own.map(|f| short(&f.symbol)), *samples);
+            }
         } else if all.last().is_none_or(|f| f.kernel) {
             let call = call_of(&all).unwrap_or_default();
             let gathered = calls.entry(call).or_default();
@@ -152,7 +162,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
         }
     }
     rows.push(rest.into_row("compiled", COMPILED.to_owned(), true));
-    rows.extend(own.rows(total, program));
+    rows.extend(own.rows(total, program, &read.ways()));
     rows.retain(|r| r.samples > 0);
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.label.cmp(&b.label)));
     rows
@@ -333,6 +343,34 @@ fn callers(all: &[&Frame], at: &Frame) -> String {
     names.join(" < ")
 }
 
+/// Samples of reading from sockets by the functions above.
+#[derive(Default)]
+struct Read {
+    samples: u64,
+    below: BTreeMap<String, u64>,
+}
+
+impl Read {
+    fn add<'a>(&mut self, names: impl Iterator<Item = &'a str>, samples: u64) {
+        self.samples += samples;
+        // Recursion is one function.
+        for name in names.collect::<BTreeSet<_>>() {
+            *self.below.entry(name.to_owned()).or_default() += samples;
+        }
+    }
+
+    /// Functions on the way of all requests.
+    fn ways(self) -> BTreeSet<String> {
+        let least = (WAY * self.samples as f64).max(FEWEST_READ as f64);
+        let below = self.below.into_iter();
+        let ways = below.filter(|(_, samples)| *samples as f64 >= least);
+        ways.map(|(name, _)| name).collect()
+    }
+}
+
+/// Samples of functions by name, with the callers of each.
+type ByName = BTreeMap<String, (u64, String)>;
+
 /// The program's own functions by callers.
 #[derive(Default)]
 struct Tree {
@@ -361,19 +399,10 @@ impl Tree {
     }
 
     /// Rows of what is below, each at least a small share of `total`; the rest is one row.
-    fn rows(&self, total: u64, program: &str) -> Vec<CpuRow> {
+    fn rows(&self, total: u64, program: &str, ways: &BTreeSet<String>) -> Vec<CpuRow> {
         let mut at = self;
         let mut above: Vec<&str> = Vec::new();
-        let mut by_name: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        let mut branch = |name: &str, child: &Tree, above: &[&str]| {
-            let mut callers = above.to_vec();
-            let (deepest, samples) = child.deepest(name, &mut callers);
-            let callers: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
-            let entry = by_name
-                .entry(deepest.to_owned())
-                .or_insert((0, callers.join(" < ")));
-            entry.0 += samples;
-        };
+        let mut by_name = ByName::new();
         while let Some((name, child)) = at.largest() {
             let main = child.samples as f64 >= MAIN_BRANCH * at.samples as f64;
             // A function that does the work itself is a row, not the way to one.
@@ -382,13 +411,13 @@ impl Tree {
             }
             // What turned off before.
             for (other, child) in at.children.iter().filter(|(other, _)| *other != name) {
-                branch(other, child, &above);
+                child.branch(other, &above, ways, &mut by_name);
             }
             above.push(name);
             at = child;
         }
         for (name, child) in &at.children {
-            branch(name, child, &above);
+            child.branch(name, &above, ways, &mut by_name);
         }
         if at.itself() > 0 && !above.is_empty() {
             let name = above[above.len() - 1];
@@ -427,8 +456,35 @@ impl Tree {
         rows
     }
 
+    /// Adds this branch by its deepest function, or by what is below that where it is on the way of all requests.
+    fn branch<'a>(
+        &'a self,
+        name: &'a str,
+        above: &[&'a str],
+        ways: &BTreeSet<String>,
+        by_name: &mut ByName,
+    ) {
+        let mut callers = above.to_vec();
+        let (deepest, at) = self.deepest(name, &mut callers);
+        let divided = ways.contains(deepest);
+        let below = if divided { at.samples - at.itself() } else { 0 };
+        if self.samples > below {
+            let nearest: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
+            let entry = by_name
+                .entry(deepest.to_owned())
+                .or_insert((0, nearest.join(" < ")));
+            entry.0 += self.samples - below;
+        }
+        if divided {
+            callers.push(deepest);
+            for (name, child) in &at.children {
+                child.branch(name, &callers, ways, by_name);
+            }
+        }
+    }
+
     /// The deepest function that holds nearly all of this branch; its callers within it are added.
-    fn deepest<'a>(&'a self, name: &'a str, callers: &mut Vec<&'a str>) -> (&'a str, u64) {
+    fn deepest<'a>(&'a self, name: &'a str, callers: &mut Vec<&'a str>) -> (&'a str, &'a Tree) {
         let (mut at, mut name) = (self, name);
         while let Some((next, child)) = at.largest() {
             if (child.samples as f64) < MAIN_BRANCH * at.samples as f64 {
@@ -437,6 +493,6 @@ impl Tree {
             callers.push(name);
             (at, name) = (child, next);
         }
-        (name, self.samples)
+        (name, at)
     }
 }

@@ -5,6 +5,25 @@ use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
 
 /// A row smaller than this was not seen.
 const NOTHING: f64 = 0.005;
+/// Of a request's time, less than this in no thread that was seen hides no wait worth its name.
+const FEW_HIDDEN: f64 = 0.1;
+/// What holds the threads of a pool for this part of their time makes the queue before it.
+const MOST_OF_POOL: f64 = 0.5;
+/// Kinds of waits that are called so wherever they are met: at the server behind, in the request before.
+pub(super) const LEAVES: [&str; 9] = [
+    "lock",
+    "lock_spin",
+    "futex",
+    "sleep",
+    "disk",
+    "sync",
+    "pipe",
+    "dns",
+    "child",
+];
+/// Kinds of rows: in no thread that was seen, and waiting for a free one.
+const HIDDEN: &str = "hidden";
+const QUEUE: &str = "no_free_thread";
 
 impl Ledger {
     /// The account of a target's CPU.
@@ -55,11 +74,63 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     };
     match cause.explains {
         Explains::Cpu => ledger.cpu_of(target, front).map(share),
-        // A wait may hide where no thread shows it: only what is seen bounds.
-        _ => ledger
-            .latency_of(target, front)
-            .map(named)
-            .filter(|s| *s > 0.0),
+        _ => {
+            let account = ledger.latency_of(target, front)?;
+            let seen = named(account) + queue(account) * pool(ledger, account).map_or(0.0, named);
+            let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
+            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there.
+            let told = cause.rows.iter().all(|row| LEAVES.contains(&row.as_str()));
+            let absent = cause.explains == Explains::Wait && told && hidden < FEW_HIDDEN;
+            (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden })
+        }
+    }
+}
+
+/// Time of requests that wait for a free thread.
+fn queue(account: &Account) -> f64 {
+    account.share_of(|r| r.kind == QUEUE)
+}
+
+/// What the threads are at that the requests of this account wait for.
+fn pool<'a>(ledger: &'a Ledger, account: &Account) -> Option<&'a Account> {
+    let behind = ledger.servers.iter().map(|server| server.rate.as_ref());
+    let rates = [ledger.rate.as_ref()].into_iter().chain(behind).flatten();
+    let mut rates = rates.filter(|rate| rate.basis == Basis::Threads);
+    rates.find(|rate| rate.target == account.target)
+}
+
+/// Requests wait for a free thread as long as those before them take: a cause that holds the threads for most of their
+/// time holds the queue as well.
+fn label_queues(ledger: &mut Ledger) {
+    let holds = |account: &Account| {
+        let threads = pool(ledger, account)?;
+        let open = threads.rows.iter().filter(|r| !r.own_work);
+        let row = open.max_by(|a, b| a.share.total_cmp(&b.share))?;
+        row.cause.clone().filter(|_| row.share >= MOST_OF_POOL)
+    };
+    let mut causes: Vec<(String, String)> = Vec::new();
+    let behind = ledger.servers.iter().map(|server| server.latency.as_ref());
+    for account in [ledger.latency.as_ref()]
+        .into_iter()
+        .chain(behind)
+        .flatten()
+    {
+        causes.extend(holds(account).map(|cause| (account.target.clone(), cause)));
+    }
+    let behind = ledger
+        .servers
+        .iter_mut()
+        .map(|server| server.latency.as_mut());
+    let accounts = [ledger.latency.as_mut(), ledger.tail.as_mut()];
+    for account in accounts.into_iter().chain(behind).flatten() {
+        let cause = causes.iter().find(|(target, _)| *target == account.target);
+        let queues = account
+            .rows
+            .iter_mut()
+            .filter(|r| r.kind == QUEUE && r.cause.is_none());
+        for row in queues {
+            row.cause = cause.map(|(_, cause)| cause.clone());
+        }
     }
 }
 
@@ -96,4 +167,5 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
             }
         }
     }
+    label_queues(ledger);
 }

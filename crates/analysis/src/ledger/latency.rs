@@ -364,7 +364,10 @@ impl LatencyCase<'_> {
 
     fn of_place(&self, turns: &TargetTurns, place: &PlaceTime) -> Part {
         let ns = place.total_ns as f64;
-        let (kind, label, own) = self.words(turns, place);
+        let (kind, mut label, own) = self.words(turns, place);
+        if !place.helper.is_empty() && place.place != Place::NoFreeThread {
+            label.push_str(&format!(", in the helper process {}", place.helper));
+        }
         Part {
             kind: kind.to_owned(),
             label,
@@ -464,6 +467,7 @@ impl LatencyCase<'_> {
             // A device is done by whichever interrupt or thread of the kernel comes by.
             _ if matches!(place.detail.as_str(), "disk" | "sync" | "page") => String::new(),
             "" => String::new(),
+            "timer" if place.detail == "futex" => String::new(),
             // What a runtime told says it better.
             _ if place.told.is_some() => String::new(),
             waker => format!(", woken by {waker}"),
@@ -500,7 +504,10 @@ impl LatencyCase<'_> {
             Place::Idle => ("idle", "nothing was there to do".to_owned(), true),
             Place::NoFreeThread => (
                 "no_free_thread",
-                "waiting for a free thread".to_owned(),
+                match place.helper.as_str() {
+                    "" => "waiting for a free thread".to_owned(),
+                    helper => format!("waiting for a free helper process ({helper})"),
+                },
                 false,
             ),
             Place::OnCpu => ("on_cpu", format!("{ON_CPU}{}", turns.target), true),
@@ -562,6 +569,11 @@ impl LatencyCase<'_> {
         match place.detail.as_str() {
             "futex" if of("sleep_wait").is_some() => ("sleep", "asleep".to_owned()),
             "futex" if of("lock_wait").is_some() => ("lock", "waiting for a lock".to_owned()),
+            // Whoever gives a lock back wakes the next: what a timer ends nobody held.
+            "futex" if place.waker == "timer" => (
+                "sleep",
+                "waiting for a condition until a timer, signalled by nobody".to_owned(),
+            ),
             "futex" => (
                 "lock",
                 "waiting in a futex (a lock or a condition)".to_owned(),
@@ -575,7 +587,8 @@ impl LatencyCase<'_> {
                 "sync",
                 "waiting until data is on the disk (sync)".to_owned(),
             ),
-            "pipe" => ("pipe", "waiting for a pipe".to_owned()),
+            "pipe" => ("pipe", "waiting for what comes through a pipe".to_owned()),
+            "pipe_write" => ("pipe", "waiting until a full pipe is read".to_owned()),
             "unix" => ("unix", "waiting for a Unix socket".to_owned()),
             "udp" => ("dns", "waiting for a UDP answer (name look-up)".to_owned()),
             "child" => ("child", "waiting for a child process".to_owned()),

@@ -98,7 +98,8 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     ledger.not_visible.dedup();
     ledger.not_visible.extend(case.untold());
     ledger.not_visible.extend(case.unnamed(&ledger));
-    seen.then_some(ledger)
+    // What could not be seen is said, also where nothing else can be.
+    (seen || !ledger.not_visible.is_empty()).then_some(ledger)
 }
 
 /// Shares of the time of a target's requests that its runtime's tasks spent at kinds of rows; `None` where they were

@@ -158,6 +158,34 @@ fn the_programs_functions_are_told_where_their_callers_part() {
 }
 
 #[test]
+fn what_lies_on_the_way_of_all_requests_is_divided_into_its_parts() {
+    let way = ["app:main", "app:queue", "app:dial"];
+    let with = |more: &[&'static str]| [&way, more].concat();
+    let read = with(&["app:on_read", "kernel:tcp_recvmsg"]);
+    let (parse, answer) = (with(&["app:parse"]), with(&["app:answer"]));
+    let beside = ["app:main", "app:queue", "app:log_line"];
+    let all: [(&[&str], u64); 5] = [
+        (&read, 10),
+        (&parse, 30),
+        (&answer, 30),
+        (&way, 5),
+        (&beside, 25),
+    ];
+    let named = |found: Vec<(String, String, u64)>| {
+        let of_program = found.into_iter().filter(|(kind, ..)| kind == "function");
+        let mut named: Vec<(String, u64)> = of_program.map(|(_, name, n)| (name, n)).collect();
+        named.sort();
+        named
+    };
+    let expected = [("answer", 30), ("dial", 5), ("log_line", 25), ("parse", 30)];
+    let expected = expected.map(|(name, n)| (name.to_owned(), n));
+    assert_eq!(named(rows(&all)), expected);
+    // Where nothing is read below it, it is what takes the time.
+    let expected = [("dial", 65), ("log_line", 25)].map(|(name, n)| (name.to_owned(), n));
+    assert_eq!(named(rows(&all[1..])), expected);
+}
+
+#[test]
 fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
     let found = rows(&[
         (&["app:main", "libnjs.so.0:run", "libnjs.so.0:step"], 40),
@@ -284,6 +312,7 @@ fn every_sample_is_in_one_row() {
 
 fn place(place: Place, detail: &str, total_ns: u64) -> PlaceTime {
     PlaceTime {
+        helper: String::new(),
         place,
         detail: detail.to_owned(),
         waker: String::new(),
@@ -396,6 +425,7 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
 /// The rows of one server whose waits in futexes were told, as label and place.
 fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     let places = (0..all.len()).map(|told| PlaceTime {
+        helper: String::new(),
         told: Some(told as u32),
         waker: waker.to_owned(),
         ..place(Place::Blocked, "futex", 1_000 - told as u64)
@@ -831,6 +861,51 @@ fn a_cause_gains_no_more_than_its_rows() {
     assert_eq!(rate.rows[0].cause.as_deref(), Some("compression_level"));
     assert_eq!(rate.largest_unlabelled().unwrap().kind, "function");
     assert!((rate.unlabelled() - 0.35).abs() < 1e-9);
+}
+
+#[test]
+fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
+    let catalogue: &Catalogue = catalogue();
+    let lock = catalogue.cause("lock_contention").unwrap();
+    let with = |hidden: f64| Ledger {
+        latency: Some(account(&[
+            ("sleep", 1.0 - hidden, false),
+            ("hidden", hidden, false),
+        ])),
+        ..Ledger::default()
+    };
+    assert_eq!(bound(&with(0.05), lock, "web", "web"), Some(0.05));
+    assert_eq!(bound(&with(0.4), lock, "web", "web"), None);
+}
+
+#[test]
+fn what_holds_a_pools_threads_holds_the_queue_before_them() {
+    let catalogue: &Catalogue = catalogue();
+    let slow_log = catalogue.cause("log_consumer_slow").unwrap();
+    let mut ledger = Ledger {
+        rate: Some(Account {
+            basis: Basis::Threads,
+            ..account(&[("pipe", 0.9, false), ("on_cpu", 0.1, true)])
+        }),
+        latency: Some(Account {
+            basis: Basis::Requests,
+            ..account(&[("no_free_thread", 0.7, false), ("pipe", 0.2, false)])
+        }),
+        ..Ledger::default()
+    };
+    let bound = bound(&ledger, slow_log, "web", "web").unwrap();
+    assert!((bound - (0.2 + 0.7 * 0.9)).abs() < 1e-9, "{bound}");
+    label(
+        &mut ledger,
+        &[finding("log_consumer_slow")],
+        catalogue,
+        "web",
+    );
+    let rows = &ledger.latency.as_ref().unwrap().rows;
+    assert!(
+        rows.iter()
+            .all(|row| row.cause.as_deref() == Some("log_consumer_slow"))
+    );
 }
 
 #[test]

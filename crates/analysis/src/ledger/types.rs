@@ -109,6 +109,16 @@ impl Account {
         open.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
+    /// The largest wait that has a name of its own (a lock, a sleep, a disk, a pipe, another process) and no label:
+    /// queues for a CPU or a thread, and what was not seen, are none.
+    pub fn largest_wait(&self) -> Option<&Row> {
+        let waits = self.rows.iter().filter(|r| r.is_unlabelled());
+        let waits = waits.filter(|r| super::label::LEAVES.contains(&r.kind.as_str()));
+        let ran = |r: &&Row| r.label.starts_with(super::latency::ON_CPU);
+        let waits = waits.filter(|r| !ran(r));
+        waits.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
     /// Share without a label that is not the server's own work either.
     pub fn unlabelled(&self) -> f64 {
         self.share_of(Row::is_unlabelled)

@@ -177,37 +177,88 @@ const TCP: [Known; 77] = [
     ("port_reuse", false, "ports taken again from TIME-WAIT"),
 ];
 
-/// What [`TCP`] has no room for in TRex's order.
-const OTHERS: [(&str, &str); 17] = [
+/// Of the TCP that TRex has not, of the link and of UDP: name in the stack, name in a table, meaning.
+const OTHERS: [(&str, &str, &str); 20] = [
     (
+        "csum_partial",
         "csum_partial",
         "checksums received that hold only the pseudo header",
     ),
-    ("path_mtu_lowered", "path MTU lowered by ICMP"),
     (
+        "path_mtu_lowered",
+        "path_mtu_lowered",
+        "path MTU lowered by ICMP",
+    ),
+    (
+        "tx_ring_full",
         "tx_ring_full",
         "sends that waited because the device was full",
     ),
-    ("foreign_frames", "frames and packets for somebody else"),
-    ("unknown_frames", "frames of types that nobody here speaks"),
-    ("malformed_frames", "frames too short or impossible"),
-    ("asked", "neighbours asked for (ARP, ND)"),
-    ("answered", "questions for our addresses answered"),
-    ("echoes", "echo requests answered"),
-    ("icmp_errors", "ICMP errors about our flows"),
     (
+        "foreign_frames",
+        "foreign_frames",
+        "frames and packets for somebody else",
+    ),
+    (
+        "unknown_frames",
+        "unknown_frames",
+        "frames of types that nobody here speaks",
+    ),
+    (
+        "malformed_frames",
+        "malformed_frames",
+        "frames too short or impossible",
+    ),
+    ("asked", "asked", "neighbours asked for (ARP, ND)"),
+    (
+        "answered",
+        "answered",
+        "questions for our addresses answered",
+    ),
+    ("echoes", "echoes", "echo requests answered"),
+    ("icmp_errors", "icmp_errors", "ICMP errors about our flows"),
+    (
+        "answers_dropped",
         "answers_dropped",
         "answers of the link not sent: too many waited",
     ),
     (
         "conflicts",
+        "conflicts",
         "times that somebody else had an address of ours",
     ),
-    ("udps_accepts", "UDP exchanges accepted"),
-    ("udps_connects", "UDP exchanges begun"),
-    ("udps_closed", "UDP exchanges ended"),
-    ("udps_sndpkt", "datagrams sent"),
-    ("udps_rcvpkt", "datagrams received"),
+    ("udp_sent", "udps_sndpkt", "datagrams sent"),
+    (
+        "udp_sent_bytes",
+        "udps_sndbyte",
+        "payload bytes of datagrams sent",
+    ),
+    ("udp_received", "udps_rcvpkt", "datagrams received"),
+    (
+        "udp_received_bytes",
+        "udps_rcvbyte",
+        "payload bytes of datagrams received",
+    ),
+    (
+        "udp_bad_checksums",
+        "udp_bad_checksums",
+        "datagrams with a wrong checksum",
+    ),
+    (
+        "udp_malformed",
+        "udp_malformed",
+        "datagrams with a header that is none",
+    ),
+    (
+        "udp_port_unreachable",
+        "udp_port_unreachable",
+        "datagrams for a port on which nobody listens",
+    ),
+    (
+        "udp_undelivered",
+        "udp_undelivered",
+        "datagrams that could not be sent",
+    ),
 ];
 
 /// A counter of both sides; a side that was not ours, or of which the source says nothing, has none.
@@ -232,25 +283,27 @@ impl CounterRow {
 pub fn meaning(name: &str) -> &'static str {
     let plain = name.strip_prefix("tcps_").unwrap_or(name);
     let tcp = TCP.iter().find(|(known, ..)| *known == plain);
-    let other = OTHERS.iter().find(|(known, _)| *known == name);
+    let other = (OTHERS.iter()).find(|(known, printed, _)| [*known, *printed].contains(&name));
     tcp.map(|(.., meaning)| *meaning)
-        .or_else(|| other.map(|(_, meaning)| *meaning))
+        .or_else(|| other.map(|(.., meaning)| *meaning))
         .unwrap_or("")
 }
 
 /// The name of a stack's counter in a table.
 fn printed(name: &str) -> String {
     let is_trex = TCP.iter().any(|(known, trex, _)| *known == name && *trex);
-    match is_trex {
-        true => format!("tcps_{name}"),
-        false => name.to_owned(),
+    let other = OTHERS.iter().find(|(known, ..)| *known == name);
+    match (is_trex, other) {
+        (true, _) => format!("tcps_{name}"),
+        (false, Some((_, printed, _))) => (*printed).to_owned(),
+        (false, None) => name.to_owned(),
     }
 }
 
 /// Place in the table: TRex's order, then ours, then what this version does not know, by name.
 fn place(name: &str) -> usize {
     let tcp = TCP.iter().position(|(known, ..)| *known == name);
-    let other = || OTHERS.iter().position(|(known, _)| *known == name);
+    let other = || OTHERS.iter().position(|(known, ..)| *known == name);
     tcp.or_else(|| other().map(|at| TCP.len() + at))
         .unwrap_or(TCP.len() + OTHERS.len())
 }

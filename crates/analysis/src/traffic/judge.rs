@@ -74,29 +74,40 @@ fn unusable(run: &TrafficRun) -> Option<Verdict> {
         );
         return Some(Verdict::invalid(why, remedy_of(run, is_client)));
     }
-    let (due, late, dropped) = (
-        sum(run, |t| t.scheduled),
-        sum(run, |t| t.late),
-        sum(run, |t| t.dropped),
-    );
-    let open = is_client
-        && run
+    // Those that keep a number open have no schedule.
+    let is_open = |i: usize| {
+        let template = run.spec.templates.get(i);
+        template.is_some_and(|t| !matches!(t.pace, Pace::Concurrent(_)))
+    };
+    let scheduled = || (run.outcome.templates.iter().enumerate()).filter(|(i, _)| is_open(*i));
+    let of = |part: fn(&TemplateOutcome) -> u64| scheduled().map(|(_, t)| part(t)).sum::<u64>();
+    let (due, late, dropped) = (of(|t| t.scheduled), of(|t| t.late), of(|t| t.dropped));
+    if is_client && (late + dropped) as f64 > LATE * due as f64 {
+        let busy = side(run, "client").map_or(0.0, |s| utilization(s, run.outcome.wall_ns));
+        let held = run
             .spec
             .templates
             .iter()
-            .any(|t| !matches!(t.pace, Pace::Concurrent(_)));
-    if open && (late + dropped) as f64 > LATE * due as f64 {
-        let busy = side(run, "client").map_or(0.0, |s| utilization(s, run.outcome.wall_ns));
-        let (limit, because, remedy) = match busy >= GENERATOR_BUSY {
-            true => (
+            .any(|t| t.concurrent_max.is_some())
+            || of(|t| t.failed.get("no_local_port").copied().unwrap_or(0)) > 0;
+        let (limit, because, remedy) = match (busy >= GENERATOR_BUSY, held) {
+            (true, _) => (
                 Limit::Generator,
                 format!("the client's core is {} busy", percent(busy)),
                 "lower the rate, raise `coalesce`, or take a faster transport",
             ),
-            false => (
+            (false, true) => (
                 Limit::Unknown,
                 "connections waited for `concurrent_max` or for a free port".to_owned(),
                 "lower the rate, raise `concurrent_max`, or give the client more addresses",
+            ),
+            (false, false) => (
+                Limit::Generator,
+                format!(
+                    "the client's thread was {} busy and did not get its core in time",
+                    percent(busy)
+                ),
+                "give it a core of its own with `cpu`, and end what else runs there",
             ),
         };
         let why = format!(
@@ -202,6 +213,12 @@ fn limit(run: &TrafficRun) -> Verdict {
             Limit::OfferedLoad,
             format!("{reached} of {} asked for, in time", rate(offered)),
         ),
+        (None, None) if both => (
+            Limit::Unknown,
+            format!(
+                "{reached}; both ends are ours, and neither's core was full: another program had it, or too few connections were open"
+            ),
+        ),
         (None, None) => (
             Limit::Unknown,
             format!("{reached}; no core of ours is full, so the other end or the way to it limits"),
@@ -277,12 +294,14 @@ pub fn warnings(run: &TrafficRun) -> Vec<Warning> {
         let wrong = sum(run, |t| t.failed.get(kind).copied().unwrap_or(0));
         if wrong > 0 {
             found.push(Warning::new(
-                "wrong_bytes",
+                kind,
                 format!("{} carried other bytes than their template says", plural(wrong, "connection")),
                 "check that the other side answers with the same template; capture the frames with `capture`",
             ));
         }
     }
+    // What the run itself has said already is not said again.
+    found.retain(|w| !run.outcome.warnings.iter().any(|said| said.name == w.name));
     found
 }
 
@@ -311,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_says_why() {
-        let cases: [Case; 6] = [
+        let cases: [Case; 7] = [
             (
                 |r| r.outcome.templates.clear(),
                 "no connection was begun",
@@ -333,9 +352,17 @@ mod tests {
                 "byte for byte",
             ),
             (
-                |r| r.outcome.templates[0].late = 900,
-                "the schedule was not met",
+                |r| {
+                    r.spec.templates[0].concurrent_max = Some(9);
+                    r.outcome.templates[0].late = 900;
+                },
+                "connections waited for `concurrent_max`",
                 "concurrent_max",
+            ),
+            (
+                |r| r.outcome.templates[0].late = 900,
+                "did not get its core in time",
+                "`cpu`",
             ),
             (
                 |r| {

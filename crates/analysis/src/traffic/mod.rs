@@ -5,11 +5,13 @@
 //! compared with it. The surprise: what a connection cost is left out, not shown, where the kernel's work for the other
 //! side may have been done on the generator's core (a veth without pinned NAPI or RPS).
 
+mod cores;
 mod counters;
 mod figures;
 mod judge;
 mod trials;
 
+pub use cores::{CoreFigures, cores};
 pub use counters::{CounterRow, meaning};
 pub use figures::{CPU_NOT_COMPARABLE, SideFigures, TemplateFigures, TrafficFigures, figures};
 pub use judge::{judge, warnings};

@@ -169,11 +169,6 @@ fn whole(all: &TrafficFigures) -> Vec<ReportedFigure> {
     put("offered_per_s", "1/s", all.offered_per_s);
     put("duration_s", "s", Some(all.duration_s));
     put(
-        "requests",
-        "1",
-        Some(sum(|t| t.completed + t.failed.values().sum::<u64>())).filter(|n| *n > 0.0),
-    );
-    put(
         "opened_flows",
         "1",
         Some(sum(|t| t.connected.max(t.accepted))),
@@ -199,10 +194,16 @@ fn whole(all: &TrafficFigures) -> Vec<ReportedFigure> {
         "%",
         all.sides.first().map(|s| s.utilization * 100.0),
     );
+    // What the server side alone saw are the same connections again, where the client is ours.
+    let is_client = all.sides.iter().any(|s| s.side == "client");
+    let own = |kind: &&String| !is_client || !kind.ends_with("_at_server");
     let mut kinds = BTreeMap::<&String, u64>::new();
     for (kind, n) in all.templates.iter().flat_map(|t| &t.failed) {
-        *kinds.entry(kind).or_default() += n;
+        *kinds.entry(kind).or_default() += if own(&kind) { *n } else { 0 };
     }
+    kinds.retain(|kind, _| own(kind));
+    let ended = sum(|t| t.completed) + kinds.values().sum::<u64>() as f64;
+    put("requests", "1", Some(ended).filter(|n| *n > 0.0));
     for (kind, n) in kinds {
         put(&format!("failed.{kind}"), "1", Some(n as f64));
     }

@@ -5,9 +5,10 @@
 //! requests that were open is shared out by how many upstream turns were open at each moment: each single row may be
 //! another request's, their sum is right (Little's law).
 
+use super::helpers::Helpers;
 use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle};
-use super::sockets::{Loose, NONE, Sockets, Turn};
+use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Row, Scene, Words};
@@ -75,7 +76,7 @@ impl Traced {
             let green = self.green.contains(&event.tgid);
             !event.has(PREEMPTED) && event.value != 0 && waits_idle(event, &calls, green)
         };
-        let sockets = Sockets::build(&self, &idles);
+        let sockets = Sockets::build(&self, &idles, &threads.asked_within(&self));
         let words = Words::new(&mut names, &sockets);
         let pieces = all_pieces(&self, &threads, &sockets, words.timer);
         let green = pieces.keys().copied();
@@ -87,8 +88,13 @@ impl Traced {
         scene.full = (0..self.targets.len())
             .map(|target| busy_times(&self, &scene, &threads, target))
             .collect();
-        let targets = (0..self.targets.len())
-            .map(|target| Accountant::new(&self, &scene, &names, &threads, target).account(stacks));
+        let helpers: Vec<Helpers> = (0..self.targets.len())
+            .map(|target| Helpers::find(&self, &scene, &threads, &mut names, target))
+            .collect();
+        let targets = helpers.iter().enumerate().map(|(target, helpers)| {
+            let accountant = Accountant::new(&self, &scene, &names, &threads, (target, helpers));
+            accountant.account(stacks)
+        });
         Turns {
             window_ns: self.window_ns(),
             traced_ns: self.to_ns.saturating_sub(self.from_ns),
@@ -110,6 +116,7 @@ fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) ->
         sk: event.sk,
         class: event.class(),
         waker: 0,
+        by: 0,
         stack: None,
         met: (0, 0),
     };
@@ -160,17 +167,37 @@ fn readers(traced: &Traced, scene: &Scene<'_>, threads: &Threads, target: usize)
     turns.map(|turn| turn.reader).filter(in_target).collect()
 }
 
-/// When every thread that reads requests of a target had one: `(from, to)` by rising time.
+/// The threads that answer requests of a target: where one reads and hands over, these are its pool.
+fn answering(
+    traced: &Traced,
+    scene: &Scene<'_>,
+    threads: &Threads,
+    target: usize,
+) -> BTreeSet<u32> {
+    let of_target = |turn: u32| {
+        let turn = scene.sockets.turns.get(turn as usize);
+        turn.is_some_and(|turn| turn.target == target)
+    };
+    let in_target = |tid: &u32| {
+        let tgid = threads.tgid.get(tid);
+        tgid.is_none_or(|tgid| traced.members.get(tgid) == Some(&target))
+    };
+    let ops = scene.sockets.ops.iter();
+    let ops = ops.filter(|op| op.act == Act::Write && of_target(op.turn));
+    ops.map(|op| op.tid).filter(in_target).collect()
+}
+
+/// When every thread that answers requests of a target had one: `(from, to)` by rising time.
 fn busy_times(
     traced: &Traced,
     scene: &Scene<'_>,
     threads: &Threads,
     target: usize,
 ) -> Vec<(u64, u64)> {
-    let readers = readers(traced, scene, threads, target);
+    let pool = answering(traced, scene, threads, target);
     let mut edges: Vec<(u64, i64)> = Vec::new();
-    for reader in &readers {
-        for piece in scene.pieces.get(reader).into_iter().flatten() {
+    for tid in &pool {
+        for piece in scene.pieces.get(tid).into_iter().flatten() {
             if !piece.idle && piece.owner != NONE {
                 edges.push((piece.from, 1));
                 edges.push((piece.to, -1));
@@ -187,7 +214,7 @@ fn busy_times(
             busy += edges[at].1;
             at += 1;
         }
-        let all = busy >= readers.len() as i64 && !readers.is_empty();
+        let all = busy >= pool.len() as i64 && !pool.is_empty();
         match (all, since) {
             (true, None) => since = Some(now),
             (false, Some(from)) => {
@@ -207,6 +234,7 @@ struct Accountant<'a> {
     names: &'a Names,
     threads: &'a Threads,
     target: usize,
+    helpers: &'a Helpers,
     /// Turns that have an answer.
     turns: Vec<u32>,
     shares: Shares,
@@ -218,19 +246,20 @@ impl<'a> Accountant<'a> {
         scene: &'a Scene<'a>,
         names: &'a Names,
         threads: &'a Threads,
-        target: usize,
+        (target, helpers): (usize, &'a Helpers),
     ) -> Self {
         let turns = (0_u32..).zip(&scene.sockets.turns);
         let turns = turns.filter(|(_, turn)| turn.target == target && turn.answered);
         let turns = turns.filter(|(_, turn)| turn.end >= traced.begin_ns);
         let turns: Vec<u32> = turns.map(|(index, _)| index).collect();
-        let shares = Shares::of(traced, scene, target, &turns);
+        let shares = Shares::of(traced, scene, (target, helpers), &turns);
         Self {
             traced,
             scene,
             names,
             threads,
             target,
+            helpers,
             turns,
             shares,
         }
@@ -380,6 +409,9 @@ impl<'a> Accountant<'a> {
                 total_ns += ns;
             }
         }
+        for (mut row, part) in self.helpers.met() {
+            met.take(&mut row, part, self.threads, &stacks.told, self.names);
+        }
         TurnAccount {
             turns: turns.len() as u64,
             total_ns,
@@ -422,18 +454,44 @@ impl<'a> Accountant<'a> {
         all
     }
 
-    /// What the threads that read requests did, requests or not.
+    /// What the threads that serve did, requests or not: those that read requests, or those that answer or work for
+    /// them where these have less time off.
     fn thread_time(&self, stacks: &Stacks) -> Option<ThreadTime> {
         let readers = readers(self.traced, self.scene, self.threads, self.target);
+        let readers = self.time_of(&readers, stacks);
+        let pools = self.helpers.pools.iter().enumerate();
+        let pools = pools.filter(|(_, pool)| pool.size > 0);
+        let pools = pools.map(|(pool, _)| self.helpers.of_pool(pool));
+        let answering = answering(self.traced, self.scene, self.threads, self.target);
+        let others = pools.chain([answering]);
+        let others = others.filter_map(|tids| self.time_of(&tids, stacks));
+        let idle = |time: &ThreadTime| idle_share(time);
+        // The first of several that are as busy.
+        let all = readers.into_iter().chain(others);
+        all.reduce(|best, time| {
+            if idle(&time) < idle(&best) {
+                time
+            } else {
+                best
+            }
+        })
+    }
+
+    fn time_of(&self, tids: &BTreeSet<u32>, stacks: &Stacks) -> Option<ThreadTime> {
         let mut rows: HashMap<Row, (u64, u64)> = HashMap::new();
         let mut met = Met::default();
         let mut total_ns = 0;
         let begun = self.traced.begin_ns;
-        for reader in &readers {
-            let pieces = self.scene.pieces.get(reader).into_iter().flatten();
+        for tid in tids {
+            let pieces = self.scene.pieces.get(tid).into_iter().flatten();
             for piece in pieces.filter(|piece| piece.to > begun) {
                 let ns = piece.to.saturating_sub(piece.from.max(begun));
-                let mut row = self.scene.of_thread(piece);
+                let mut row = if self.helpers.tids.contains(tid) {
+                    let works = self.helpers.at_work(*tid, piece);
+                    works.unwrap_or(Row::at(Place::Idle))
+                } else {
+                    self.scene.of_thread(piece)
+                };
                 let part = (piece.from.max(begun), piece.to);
                 met.take(&mut row, part, self.threads, &stacks.told, self.names);
                 let sum = rows.entry(row).or_default();
@@ -443,7 +501,7 @@ impl<'a> Accountant<'a> {
             }
         }
         let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
-        let within = |s: &&Located| readers.contains(&s.tid) && s.at_ns >= begun;
+        let within = |s: &&Located| tids.contains(&s.tid) && s.at_ns >= begun;
         for sample in stacks.samples.iter().filter(within) {
             *ran.entry(sample.stack).or_default() += sample.count;
         }
@@ -452,14 +510,14 @@ impl<'a> Accountant<'a> {
             stack,
             samples,
         });
-        let only = (readers.len() == 1).then(|| readers.first()).flatten();
+        let only = (tids.len() == 1).then(|| tids.first()).flatten();
         let name = only.and_then(|tid| {
             let process = self.threads.tgid.get(tid);
             let names = &self.traced.names;
             names.get(tid).or_else(|| names.get(process?))
         });
         (total_ns > 0).then(|| ThreadTime {
-            threads: readers.len() as u64,
+            threads: tids.len() as u64,
             name: name.cloned().unwrap_or_default(),
             account: TurnAccount {
                 turns: rows.values().map(|(parts, _)| parts).sum(),
@@ -491,6 +549,7 @@ impl<'a> Accountant<'a> {
                 waker: self.names.text(row.waker).to_owned(),
                 stack: row.stack,
                 told: row.told,
+                helper: self.names.text(row.thread).to_owned(),
                 turns,
                 total_ns,
             })
@@ -521,6 +580,8 @@ impl<'a> Accountant<'a> {
             arrived.sort_unstable();
             read.sort_unstable();
         }
+        let times = self.helpers.tids.first().map(|_| open_times(self, turns));
+        let times = times.unwrap_or_default();
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
         for sample in samples {
             let tgid = self.threads.tgid.get(&sample.tid);
@@ -549,6 +610,10 @@ impl<'a> Accountant<'a> {
                     others = others.saturating_sub(1);
                 }
             }
+            if self.helpers.works(sample.tid, piece) && open_at(&times, sample.at_ns) {
+                *sums.entry((Place::OnCpu, sample.stack)).or_default() += sample.count;
+                continue;
+            }
             let place = if piece.owner == NONE || piece.after {
                 Place::Loop
             } else {
@@ -569,6 +634,33 @@ impl<'a> Accountant<'a> {
         all.sort_by_key(|s| (std::cmp::Reverse(s.samples), s.place, s.stack));
         all
     }
+}
+
+/// The part of the time in which threads had nothing to do.
+fn idle_share(time: &ThreadTime) -> f64 {
+    let places = time.account.places.iter();
+    let idle = places.filter(|place| place.place == Place::Idle);
+    idle.map(|place| place.total_ns).sum::<u64>() as f64 / time.account.total_ns.max(1) as f64
+}
+
+/// When some of the turns are open: beginnings and ends of the stretches, by rising time.
+fn open_times(accountant: &Accountant<'_>, turns: &[u32]) -> Vec<(u64, u64)> {
+    let turns = turns.iter().map(|&index| accountant.turn(index));
+    let mut times: Vec<(u64, u64)> = turns.map(|turn| (turn.read, turn.end)).collect();
+    times.sort_unstable();
+    times.dedup_by(|next, open| {
+        let joins = next.0 <= open.1;
+        if joins {
+            open.1 = open.1.max(next.1);
+        }
+        joins
+    });
+    times
+}
+
+fn open_at(times: &[(u64, u64)], at: u64) -> bool {
+    let after = times.partition_point(|&(_, end)| end <= at);
+    times.get(after).is_some_and(|&(from, _)| from <= at)
 }
 
 fn add(rows: &mut Vec<(Row, u64)>, row: Row, ns: u64) {
@@ -699,7 +791,12 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(traced: &Traced, scene: &Scene<'_>, target: usize, turns: &[u32]) -> Self {
+    fn of(
+        traced: &Traced,
+        scene: &Scene<'_>,
+        (target, helpers): (usize, &Helpers),
+        turns: &[u32],
+    ) -> Self {
         let within = Within::of(scene, turns);
         let loose = scene
             .sockets
@@ -709,7 +806,7 @@ impl Shares {
         // What may belong to a request that is not followed cannot be held against those that are.
         let loose = loose.filter(|one| traced.one_in > 1 || within.holds(one));
         let loose: Vec<&Loose> = loose.collect();
-        if loose.is_empty() {
+        if loose.is_empty() && helpers.tids.is_empty() {
             return Self::default();
         }
         let mut by_peer: HashMap<u32, u64> = HashMap::new();
@@ -719,20 +816,39 @@ impl Shares {
         let mut peers: Vec<(u64, u32)> = by_peer.into_iter().map(|(peer, ns)| (ns, peer)).collect();
         peers.sort_unstable_by(|a, b| b.cmp(a));
         let place_of = |peer: u32| peers.iter().position(|&(_, p)| p == peer);
-        let last = MOST_SHARED_PEERS.min(peers.len()) - 1;
+        let last = MOST_SHARED_PEERS.min(peers.len()).saturating_sub(1);
         let mut slots = Vec::new();
-        for &(_, peer) in &peers[..=last] {
+        for &(_, peer) in peers.iter().take(last + 1) {
             let detail = scene.words.peers[peer as usize];
             slots.push(Row::with(Place::Upstream, detail));
             slots.push(Row::with(Place::UpstreamUnread, detail));
         }
-        // Edges: time, slot (or the number of slots for hidden turns), change.
+        let open = Open {
+            asked: slots.len(),
+            sure: slots.len() + helpers.sure_rows,
+            rows: slots.len() + helpers.rows.len(),
+            pools: helpers.pools.iter().map(|pool| pool.size as i32).collect(),
+            one_in: f64::from(traced.one_in),
+        };
+        slots.extend(&helpers.rows);
+        slots.extend(helpers.pools.iter().map(|pool| pool.wait));
+        // Edges: time, slot or one of the numbers behind them, change.
         let hidden = slots.len();
         let mut edges: Vec<(u64, usize, i32)> = Vec::new();
         for one in loose {
             let slot = 2 * place_of(one.peer).unwrap_or(last).min(last);
             edges.extend([(one.asked, slot, 1), (one.arrived, slot, -1)]);
             edges.extend([(one.arrived, slot + 1, 1), (one.read, slot + 1, -1)]);
+        }
+        for part in &helpers.parts {
+            if let Some(row) = part.row {
+                let slot = open.asked + row;
+                edges.extend([(part.from, slot, 1), (part.to, slot, -1)]);
+            }
+            if part.sure {
+                let busy = hidden + 1 + part.pool;
+                edges.extend([(part.from, busy, 1), (part.to, busy, -1)]);
+            }
         }
         for &turn in turns {
             scene.walk(turn, &mut |row, from, to| {
@@ -742,31 +858,26 @@ impl Shares {
             });
         }
         edges.sort_unstable();
+        let width = slots.len();
         let mut shares = Self {
             slots,
             times: Vec::with_capacity(edges.len()),
-            sums: Vec::with_capacity(edges.len() * hidden),
+            sums: Vec::with_capacity(edges.len() * width),
         };
-        let mut open = vec![0_i32; hidden + 1];
-        let mut sums = vec![0.0; hidden];
+        let mut counts = vec![0_i32; width + 1 + open.pools.len()];
+        let mut sums = vec![0.0; width];
         let mut last_at = edges.first().map_or(0, |edge| edge.0);
         for (at, slot, change) in edges {
-            let asked: i32 = open[..hidden].iter().sum();
             if at > last_at {
-                // Upstream turns of connections that are not followed are among them.
-                let followed = f64::from(asked) / f64::from(traced.one_in);
-                if asked > 0 && open[hidden] > 0 {
-                    let share = (followed / f64::from(open[hidden])).min(1.0);
-                    let ns = (at - last_at) as f64 * share;
-                    for (sum, &count) in sums.iter_mut().zip(&open) {
-                        *sum += ns * f64::from(count) / f64::from(asked);
-                    }
+                if counts[hidden] > 0 {
+                    let ns = (at - last_at) as f64 / f64::from(counts[hidden]);
+                    open.share(&counts, ns, &mut sums);
                 }
                 shares.times.push(at);
                 shares.sums.extend_from_slice(&sums);
                 last_at = at;
             }
-            open[slot] += change;
+            counts[slot] += change;
         }
         shares
     }
@@ -800,6 +911,44 @@ impl Shares {
             }
         }
         give(row, rest);
+    }
+}
+
+/// Who is open at a moment, by slots: upstream turns, helpers that are certainly at work, helpers that may be, and
+/// waits for a free one by pool. Behind them are the numbers of hidden turns and of busy helpers by pool.
+struct Open {
+    /// Ends of the slots of each kind.
+    asked: usize,
+    sure: usize,
+    rows: usize,
+    /// How many helpers there are by pool; 0 where they are never all busy.
+    pools: Vec<i32>,
+    one_in: f64,
+}
+
+impl Open {
+    /// Shares the hidden turns of a moment out: `ns` for each of them.
+    fn share(&self, counts: &[i32], ns: f64, sums: &mut [f64]) {
+        let hidden = self.rows + self.pools.len();
+        let mut left = f64::from(counts[hidden]);
+        for slots in [0..self.asked, self.asked..self.sure, self.sure..self.rows] {
+            let open: i32 = counts[slots.clone()].iter().sum();
+            if open <= 0 {
+                continue;
+            }
+            // Those of connections that are not followed are among them.
+            let part = (f64::from(open) / self.one_in).min(left);
+            for slot in slots {
+                sums[slot] += ns * part * f64::from(counts[slot]) / f64::from(open);
+            }
+            left -= part;
+        }
+        let busy = &counts[hidden + 1..];
+        let full = |pool: &usize| self.pools[*pool] > 0 && busy[*pool] >= self.pools[*pool];
+        let full: Vec<usize> = (0..self.pools.len()).filter(full).collect();
+        for &pool in &full {
+            sums[self.rows + pool] += ns * left / full.len() as f64;
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! period once three came, so a period of a third of the window is the longest that is named.
 
 mod account;
+mod helpers;
 mod looks;
 mod pieces;
 mod sockets;

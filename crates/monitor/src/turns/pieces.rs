@@ -119,11 +119,22 @@ impl Builder<'_> {
             self.give(self.since_idle + earlier, op.turn);
         } else if self.owner != op.turn {
             let since = &self.pieces[self.since_op..];
-            if let Some(parked) = since.iter().rposition(is_futex) {
+            // Whoever reads is woken to read. What another thread has read and handed over ends no wait by itself: a
+            // wait until a timer was in the turn, and without a wait for work the thread went on with the next.
+            let read_here = self
+                .turns
+                .get(op.turn as usize)
+                .is_none_or(|turn| turn.reader == op.tid);
+            let handed = !read_here && self.is_over(self.owner);
+            let parked = |piece: &Piece| is_futex(piece) && !(handed && self.ended_by_timer(piece));
+            if let Some(parked) = since.iter().rposition(parked) {
                 let parked = self.since_op + parked;
                 self.pieces[parked].idle = true;
                 self.pieces[parked].owner = NONE;
                 self.give(parked + 1, op.turn);
+            } else if handed && let Some(turn) = self.turns.get(op.turn as usize) {
+                let later = since.iter().position(|piece| piece.from >= turn.read);
+                self.give(self.since_op + later.unwrap_or(since.len()), op.turn);
             }
         }
         if op.act != Act::Read {
@@ -137,6 +148,13 @@ impl Builder<'_> {
         if op.turn == NONE {
             self.since_idle = self.pieces.len();
         }
+    }
+
+    /// Whether a turn has its answer when the last piece ends.
+    fn is_over(&self, turn: u32) -> bool {
+        let turn = self.turns.get(turn as usize);
+        let now = self.pieces.last().map_or(0, |piece| piece.to);
+        turn.is_some_and(|turn| turn.answered && turn.end <= now)
     }
 
     fn ended_by_timer(&self, piece: &Piece) -> bool {

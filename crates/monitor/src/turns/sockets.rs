@@ -6,8 +6,8 @@
 //! has the answer before that.
 
 use super::Traced;
-use super::wire::{Event, Kind, LEFT, UNACCEPTED, UNFOLLOWED};
-use std::collections::HashMap;
+use super::wire::{Class, Event, Kind, LEFT, UNACCEPTED, UNFOLLOWED, UNNAMED};
+use std::collections::{HashMap, HashSet};
 
 /// No turn.
 pub(super) const NONE: u32 = u32::MAX;
@@ -136,6 +136,8 @@ struct Serving {
 
 struct Walk<'a> {
     traced: &'a Traced,
+    /// Sockets between processes of one target, whose threads are seen themselves.
+    inner: HashSet<u64>,
     sockets: Sockets,
     clients: HashMap<u64, Client>,
     upstreams: HashMap<u64, Upstream>,
@@ -147,10 +149,15 @@ struct Walk<'a> {
 
 impl Sockets {
     /// Of a trace whose events are by rising time; `idles` says whether a switch is one of a thread that has nothing
-    /// to do.
-    pub(super) fn build(traced: &Traced, idles: &dyn Fn(&Event) -> bool) -> Self {
+    /// to do, `inner` are sockets on which a target's processes ask each other, by the ends that are asked.
+    pub(super) fn build(
+        traced: &Traced,
+        idles: &dyn Fn(&Event) -> bool,
+        inner: &HashSet<u64>,
+    ) -> Self {
         let mut walk = Walk {
             traced,
+            inner: inner_sockets(traced, inner),
             sockets: Self {
                 counts: vec![Counts::default(); traced.targets.len()],
                 ..Self::default()
@@ -174,6 +181,18 @@ impl Sockets {
     }
 }
 
+/// Both ends of the sockets on which the processes of a target ask each other; these have no names.
+fn inner_sockets(traced: &Traced, asked: &HashSet<u64>) -> HashSet<u64> {
+    if asked.is_empty() {
+        return HashSet::new();
+    }
+    let nameless = traced.peers.iter().filter(|(.., peer)| peer == UNNAMED);
+    nameless
+        .map(|&(sk, ..)| sk)
+        .chain(asked.iter().copied())
+        .collect()
+}
+
 impl Walk<'_> {
     fn peer(&mut self, text: &str) -> u32 {
         if let Some(&id) = self.peer_ids.get(text) {
@@ -187,6 +206,9 @@ impl Walk<'_> {
 
     fn take(&mut self, event: &Event, idles: &dyn Fn(&Event) -> bool) {
         let class = event.class();
+        if class == Class::UnixUpstream && self.inner.contains(&event.sk) {
+            return;
+        }
         match event.kind() {
             Some(Kind::Arrived) if class.is_client() => self.request_arrived(event),
             Some(Kind::Arrived) => {
@@ -347,12 +369,16 @@ impl Walk<'_> {
             return NONE;
         }
         let serving = self.serving(event.tid);
-        if serving.active != NONE {
-            return serving.active;
-        }
-        match serving.unanswered[..] {
+        let (active, waiting) = (serving.active, !serving.unanswered.is_empty());
+        let only = match serving.unanswered[..] {
             [only] => only,
             _ => NONE,
+        };
+        // Nothing is asked for a request that has its response, while others have none.
+        let over = self.sockets.turns.get(active as usize);
+        match over.is_some_and(|turn| turn.answered) && waiting {
+            false if active != NONE => active,
+            _ => only,
         }
     }
 

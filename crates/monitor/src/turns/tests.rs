@@ -577,6 +577,154 @@ fn where_all_threads_are_busy_a_request_waits_for_a_free_one() {
     );
 }
 
+/// A loop that reads all requests and writes all responses, and one thread that it hands them to: three requests that
+/// take 1 us each on the thread, one after another.
+fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {
+    let mut tape = asleep(10);
+    tape.off(20, helper, call, INTERRUPTIBLE, class);
+    tape.wake(900, SERVER, FOREIGN, "sendto");
+    tape.on(900, SERVER, 0);
+    for turn in 0..3 {
+        tape.arrive(900, 1 + turn);
+        tape.read(1_000 + turn, SERVER, 1 + turn);
+    }
+    tape
+}
+
+#[test]
+fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one() {
+    let pool = SERVER + 4;
+    let mut tape = behind_a_loop("futex", Class::None, pool);
+    tape.wake(1_100, pool, SERVER, "futex");
+    tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.on(1_100, pool, 0);
+    for turn in 0..3 {
+        let from = 1_100 + turn * 1_000;
+        // A fifth of a request is work, the rest sleep.
+        tape.off(from + 200, pool, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 1_000, pool, 0, "");
+        tape.on(from + 1_000, pool, 0);
+        tape.wake(from + 1_000, SERVER, pool, "write");
+        tape.on(from + 1_000, SERVER, 0);
+        tape.write(from + 1_000, SERVER, 1 + turn);
+        tape.off(from + 1_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    let seen = |place, detail, waker| at(&target, place, detail, waker);
+    // One of three is with the thread, the next two wait for it; and so on until one is left.
+    let near = |found: u64, expected: u64| {
+        let off = found.abs_diff(expected);
+        assert!(
+            off <= 10,
+            "{found} {expected}: {:#?}",
+            target.account.places
+        );
+    };
+    near(seen(Place::Blocked, "sleep", "timer"), 3 * 800);
+    near(seen(Place::NoFreeThread, "", ""), 2_000 + 1_000);
+    // Until the thread was woken nobody had the other two.
+    near(seen(Place::Hidden, "", ""), 200);
+    let threads = target.threads.unwrap();
+    assert_eq!((threads.threads, threads.name.as_str()), (1, "t14"));
+    let asleep = threads.account.places.iter().find(|p| p.detail == "sleep");
+    assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
+}
+
+#[test]
+fn a_thread_that_no_reader_knows_helps_nobody() {
+    let house = SERVER + 4;
+    let mut tape = behind_a_loop("nanosleep", Class::None, house);
+    tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    for turn in 0..3 {
+        let from = 1_100 + turn * 1_000;
+        tape.wake(from + 1_000, house, 0, "");
+        tape.on(from + 1_000, house, 0);
+        tape.off(from + 1_010, house, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 1_020, SERVER, 0, "");
+        tape.on(from + 1_020, SERVER, 0);
+        tape.write(from + 1_030, SERVER, 1 + turn);
+        tape.off(from + 1_040, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    assert_eq!(at(&target, Place::Blocked, "sleep", "timer"), 0);
+    assert_eq!(at(&target, Place::NoFreeThread, "", ""), 0);
+}
+
+#[test]
+fn a_helper_process_is_named_and_what_it_does_is_the_wait() {
+    let helper = FOREIGN - 5;
+    let mut tape = behind_a_loop("read", Class::UnixUpstream, helper);
+    let ours = |event: &mut Event| {
+        if event.tid == helper {
+            event.tgid = helper;
+        }
+    };
+    tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    for turn in 0..3 {
+        let from = 1_100 + turn * 1_000;
+        tape.wake(from, helper, SERVER, "write");
+        tape.on(from, helper, 0);
+        tape.off(from + 100, helper, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 900, helper, 0, "");
+        tape.on(from + 900, helper, 0);
+        tape.off(
+            from + 990,
+            helper,
+            "read",
+            INTERRUPTIBLE,
+            Class::UnixUpstream,
+        );
+        tape.wake(from + 990, SERVER, helper, "write");
+        tape.on(from + 1_000, SERVER, 0);
+        tape.write(from + 1_000, SERVER, 1 + turn);
+        tape.off(from + 1_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    for event in &mut tape.events {
+        ours(event);
+        if event.other_tid == helper {
+            event.other_tgid = helper;
+        }
+    }
+    let (mut traced, stacks) = tape.traced();
+    traced.members.insert(helper, 0);
+    traced.names.insert(helper, "rewriter".to_owned());
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    adds_up(target);
+    let of = |place: Place| {
+        let rows = target.account.places.iter();
+        let rows = rows.filter(|p| p.place == place && p.helper == "rewriter");
+        rows.map(|p| p.total_ns).sum::<u64>()
+    };
+    assert!(
+        of(Place::Blocked).abs_diff(3 * 800) <= 10,
+        "{:#?}",
+        target.account
+    );
+    assert!(of(Place::NoFreeThread) > 2_000, "{:#?}", target.account);
+}
+
+#[test]
+fn a_wait_until_a_timer_is_a_part_of_the_turn_that_was_handed_over() {
+    let (reader, worker) = (SERVER, SERVER + 4);
+    let mut tape = behind_a_loop("futex", Class::None, worker);
+    tape.wake(1_100, worker, reader, "futex");
+    tape.off(1_100, reader, epoll(), INTERRUPTIBLE, Class::None);
+    tape.on(1_100, worker, 0);
+    for turn in 0..3 {
+        let from = 1_100 + turn * 1_000;
+        tape.off(from + 200, worker, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 900, worker, 0, "");
+        tape.on(from + 900, worker, 0);
+        tape.write(from + 1_000, worker, 1 + turn);
+    }
+    let target = tape.account();
+    assert_eq!(at(&target, Place::Blocked, "futex", "timer"), 3 * 700);
+    let queued = at(&target, Place::NoFreeThread, "", "");
+    // 100 of them from the hand-over to the worker's beginning.
+    assert!(queued.abs_diff(3_100) <= 10, "{:#?}", target.account.places);
+}
+
 #[test]
 fn between_two_parts_of_a_response_it_is_sending() {
     let mut tape = asleep(10);

@@ -7,7 +7,7 @@
 use super::told::Meetings;
 use super::wire::{CAME, Class, Event, IDLE, KERNEL, Kind, LEFT, PREEMPTED};
 use super::{Located, Traced};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A poll that ends in an interrupt is ended by data when data came this shortly before, ns.
 const JUST_NOW_NS: u64 = 100_000;
@@ -23,6 +23,8 @@ pub(super) enum WaitKind {
     File,
     Sync,
     Pipe,
+    /// A pipe that is full.
+    PipeWrite,
     Unix,
     Udp,
     Child,
@@ -44,6 +46,7 @@ impl WaitKind {
             Self::File => "file",
             Self::Sync => "sync",
             Self::Pipe => "pipe",
+            Self::PipeWrite => "pipe_write",
             Self::Unix => "unix",
             Self::Udp => "udp",
             Self::Child => "child",
@@ -75,6 +78,7 @@ impl WaitKind {
             "flock" | "fcntl" => Self::Flock,
             "wait4" | "waitid" => Self::Child,
             _ if call.starts_with("send") || call.starts_with("write") && in_socket => Self::Send,
+            _ if call.starts_with("write") && class == Class::Pipe => Self::PipeWrite,
             _ => match class {
                 Class::Client | Class::Upstream => Self::Socket,
                 Class::UnixClient | Class::UnixUpstream => Self::Unix,
@@ -96,6 +100,8 @@ pub(super) struct Wait {
     pub class: Class,
     /// Who ended it, a name of [`Names`].
     pub waker: u32,
+    /// The thread of a target that ended it in a call of its own; 0 for anybody else.
+    pub by: u32,
     /// Index into the stacks of the off-CPU profile.
     pub stack: Option<u32>,
     /// Which of [`Threads::met`] met it.
@@ -202,6 +208,30 @@ impl Threads {
         threads
     }
 
+    /// Sockets in which a process waited to be asked by another one of its target.
+    pub(super) fn asked_within(&self, traced: &Traced) -> HashSet<u64> {
+        let mut asked = HashSet::new();
+        for (tid, spans) in &self.spans {
+            let own = self.tgid.get(tid);
+            let target = own.and_then(|tgid| traced.members.get(tgid));
+            for span in spans {
+                let State::Waiting(wait) = span.state else {
+                    continue;
+                };
+                let other = self.tgid.get(&wait.by).filter(|tgid| Some(*tgid) != own);
+                let within = other.and_then(|tgid| traced.members.get(tgid));
+                if wait.kind == WaitKind::Unix
+                    && wait.sk != 0
+                    && within.is_some()
+                    && within == target
+                {
+                    asked.insert(wait.sk);
+                }
+            }
+        }
+        asked
+    }
+
     /// Gives each wait the stack that was taken when it began.
     fn place(&mut self, waits: &[Located]) {
         let mut by_thread: HashMap<u32, Vec<&Located>> = HashMap::new();
@@ -293,6 +323,7 @@ impl Builder<'_> {
                 sk: event.sk,
                 class: event.class(),
                 waker: 0,
+                by: 0,
                 stack: None,
                 met: (0, 0),
             })
@@ -342,6 +373,7 @@ impl Builder<'_> {
             sk: 0,
             class: Class::None,
             waker: 0,
+            by: 0,
             stack: None,
             met: (0, 0),
         });
@@ -349,7 +381,14 @@ impl Builder<'_> {
         let State::Waiting(mut wait) = state else {
             return;
         };
-        wait.waker = self.waker(wait.kind, event);
+        let (waker, told) = self.waker(wait.kind, event);
+        let of_target = self.traced.members.contains_key(&event.other_tgid);
+        wait.waker = waker;
+        wait.by = if told && of_target {
+            event.other_tid
+        } else {
+            0
+        };
         let ready = State::Ready {
             who: 0,
             idle: false,
@@ -376,7 +415,8 @@ impl Builder<'_> {
         self.names.id(&format!("process {}", process_name(&name)))
     }
 
-    fn waker(&mut self, kind: WaitKind, event: &Event) -> u32 {
+    /// Who ended a wait, and whether it was the thread that ran then.
+    fn waker(&mut self, kind: WaitKind, event: &Event) -> (u32, bool) {
         let call = self.calls.get(&event.nr).copied().unwrap_or_default();
         let in_call = !call.is_empty();
         let is_kernel = event.has(KERNEL) && event.other_tid != 0;
@@ -387,7 +427,11 @@ impl Builder<'_> {
             WaitKind::Disk => is_kernel,
             WaitKind::Sync => is_kernel || own && in_call,
             WaitKind::Page | WaitKind::File | WaitKind::Other => is_kernel || own && in_call,
-            WaitKind::Pipe | WaitKind::Unix | WaitKind::Flock | WaitKind::Child => in_call,
+            WaitKind::Pipe
+            | WaitKind::PipeWrite
+            | WaitKind::Unix
+            | WaitKind::Flock
+            | WaitKind::Child => in_call,
             WaitKind::Udp
             | WaitKind::Poll
             | WaitKind::Accept
@@ -395,17 +439,20 @@ impl Builder<'_> {
             | WaitKind::Socket => in_call && (own || !self.by_timer(kind, event)),
         };
         if told && own {
-            return self.thread_name(event.other_tid, event.other_tgid);
+            let name = self.thread_name(event.other_tid, event.other_tgid);
+            return (name, true);
         }
         if told {
-            return self.other(event.other_tid, event.other_tgid, event);
+            let name = self.other(event.other_tid, event.other_tgid, event);
+            return (name, true);
         }
         let by_timer = matches!(kind, WaitKind::Sleep | WaitKind::Futex);
-        self.names.id(if by_timer || self.by_timer(kind, event) {
+        let name = if by_timer || self.by_timer(kind, event) {
             "timer"
         } else {
             "interrupt"
-        })
+        };
+        (self.names.id(name), false)
     }
 
     /// A poll ends in an interrupt by its time when no data came just before; only whole traces know that.

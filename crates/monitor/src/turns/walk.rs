@@ -18,6 +18,8 @@ pub(super) struct Row {
     pub detail: u32,
     pub waker: u32,
     pub stack: Option<u32>,
+    /// The helper process that it is in, of [`Names`]; 0 for the server's own.
+    pub thread: u32,
     /// What the thread's runtime told of it.
     pub told: Option<u32>,
     /// Samples that met the wait, for as long as the row is a part of one turn.
@@ -35,6 +37,7 @@ impl Row {
             detail,
             waker: 0,
             stack: None,
+            thread: 0,
             told: None,
             met: (0, 0),
         }
@@ -71,6 +74,7 @@ impl Words {
             W::File,
             W::Sync,
             W::Pipe,
+            W::PipeWrite,
             W::Unix,
             W::Udp,
             W::Child,
@@ -243,6 +247,7 @@ impl<'a> Scene<'a> {
             detail: detail.unwrap_or_else(|| self.words.kind(wait.kind)),
             waker: wait.waker,
             stack: wait.stack,
+            thread: 0,
             told: None,
             met: wait.met,
         }
@@ -270,6 +275,15 @@ impl<'a> Scene<'a> {
                 Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
                 None => self.blocked(Place::Blocked, &wait),
             },
+        }
+    }
+
+    /// What a thread does for requests that no socket of its own tells of.
+    pub(super) fn of_helper(&self, piece: &Piece) -> Row {
+        match piece.state {
+            State::Waiting(wait) => self.blocked(Place::Blocked, &wait),
+            State::Running => Row::at(Place::OnCpu),
+            State::Ready { who, idle } => ready(who, idle),
         }
     }
 

@@ -98,6 +98,9 @@ pub(super) const KERNEL: u8 = 32;
 /// The thread turned to connections that are not followed.
 pub(super) const UNFOLLOWED: u8 = 64;
 
+/// The peer of a socket pair.
+pub(super) const UNNAMED: &str = "a Unix socket";
+
 /// One event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -179,7 +182,7 @@ impl Event {
             _ => {
                 let path = text(path);
                 return if path.is_empty() {
-                    "a Unix socket".to_owned()
+                    UNNAMED.to_owned()
                 } else {
                     format!("unix:{path}")
                 };

@@ -62,7 +62,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     }
     let interrupted = || interrupt.asked();
     let earlier = args.against.as_deref().map(stored_trial).transpose()?;
-    let trials = if args.no_load {
+    let mut trials = if args.no_load {
         if servers.is_empty() {
             let gap = examine::no_server(&spec.url);
             return Err(Failure::new(Exit::Environment, gap.reason, gap.remedy));
@@ -83,6 +83,17 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         };
         vec![examiner.examine(&mut servers).map_err(failed)?]
     };
+    if interrupt.asked() {
+        let cut = Warning::new(
+            "interrupted",
+            "it was interrupted: what is said is of the time until then, and the passes that were left are missing",
+            "let it end by itself for all of them",
+        );
+        terminal::warning(&cut);
+        for trial in &mut trials {
+            trial.warnings.push(cut.clone());
+        }
+    }
     let command = std::env::args().collect();
     let mut record = as_record(command, args.load.error_limit, started, trials);
     record.manifest.interrupted |= interrupt.asked();

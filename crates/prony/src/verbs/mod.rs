@@ -11,16 +11,18 @@ mod origin;
 mod pasted;
 mod report;
 mod run;
+mod traffic;
+mod traffic_lab;
 mod tune;
 
 use crate::cli::Verb;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use ::traffic::LoadError;
 use record::Warning;
 use serde::Serialize;
 use sut::tuning::SettingChange;
 use sut::{Change, Journal, Recovered};
-use traffic::LoadError;
 
 /// Does what the command line asks.
 ///
@@ -37,12 +39,17 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Check(args) => check::run(args),
         Verb::Tune(args) => tune::run(args),
         Verb::Import(args) => import::run(args),
+        Verb::Traffic(args) => traffic::run(args),
     }
 }
 
-/// Undoes what a killed prony left on this host, and says so.
-fn recover() {
-    for undone in Journal::recover(&sut::state_dir()) {
+/// Undoes what a killed prony left on this host, and says so; how many changes there were, and how many of them could
+/// not be undone.
+fn recover() -> (usize, usize) {
+    let recovered = Journal::recover(&sut::state_dir());
+    let failed = recovered.iter().filter(|r| r.failed.is_some()).count();
+    let count = recovered.len();
+    for undone in recovered {
         let what = match &undone.change {
             Change::Directory { path } => format!("directory {}", path.display()),
             Change::Processes { .. } => format!("{} process(es)", undone.killed.len()),
@@ -63,6 +70,7 @@ fn recover() {
             )),
         }
     }
+    (count, failed)
 }
 
 /// Says what became of a setting that a killed prony had changed.

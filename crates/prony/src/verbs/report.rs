@@ -251,6 +251,11 @@ impl Judged<'_> {
             return String::new();
         }
         let (record, analysis) = (self.record, self.analysis);
+        if let Some(run) = &record.traffic {
+            let series = record.trials.first().map_or(&[][..], |t| &t.series);
+            let document = report::traffic::document(run, series, "");
+            return report::traffic::traffic_text(&document, style);
+        }
         let answer = analysis::answer(record, analysis, self.diagnoses);
         report::text::answer_text(&answer, &analysis.verdict, style)
             + &report::text::run_text(record, analysis, style)

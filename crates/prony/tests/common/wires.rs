@@ -199,7 +199,7 @@ fn within(namespace: &str, line: &str) -> Command {
 }
 
 /// Sends a signal and waits for the end.
-fn end(child: &mut Child, signal: &str) {
+pub fn end(child: &mut Child, signal: &str) {
     let _ = Command::new("kill")
         .args([signal, &child.id().to_string()])
         .status();

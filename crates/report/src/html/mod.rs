@@ -21,6 +21,7 @@ mod shares;
 mod spectra;
 mod stages;
 mod tables;
+mod traffic;
 mod trials;
 mod verdict;
 mod watched;
@@ -37,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 17] = [
+const TEMPLATES: [(&str, &str); 19] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
@@ -56,6 +57,11 @@ const TEMPLATES: [(&str, &str); 17] = [
     ("stage.html", include_str!("../../templates/stage.html")),
     ("spectra.html", include_str!("../../templates/spectra.html")),
     ("tables.html", include_str!("../../templates/tables.html")),
+    ("traffic.html", include_str!("../../templates/traffic.html")),
+    (
+        "traffic_tables.html",
+        include_str!("../../templates/traffic_tables.html"),
+    ),
     ("trials.html", include_str!("../../templates/trials.html")),
     ("context.html", include_str!("../../templates/context.html")),
     ("found.html", include_str!("../../templates/found.html")),
@@ -113,6 +119,8 @@ struct Page<'a> {
     answer: Option<answer::AnswerView>,
     /// In place of `answer` where nothing was loaded.
     found: Option<watched::FoundView>,
+    /// In place of `answer`, and of all that is about trials, in a run of traffic.
+    traffic: Option<traffic::TrafficView>,
     /// What the numbers say beyond the answer.
     said: Vec<Sentence>,
     unsaid: Vec<Sentence>,
@@ -176,7 +184,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
     let cores = series::busiest_cores(record);
     let (unsaid, said) = conclusion::sentences(document, plan.as_ref())
         .into_iter()
-        .filter(|s| !s.said.is_in_the_answer())
+        .filter(|s| !s.said.is_in_the_answer() && document.traffic.is_none())
         .partition(|s| s.said == Said::CannotSay);
     let data = PlotData {
         curves: curves::curves(record, analysis),
@@ -198,6 +206,7 @@ pub fn page_of(record: &RunRecord, analysis: &RunAnalysis, document: &RunDocumen
         design: design::design(record, analysis, plan.as_ref(), &source),
         answer,
         found,
+        traffic: traffic::traffic(document, &source),
         said,
         unsaid,
         error_limit: plan.as_ref().map(|p| words::percent(p.error_limit)),

@@ -50,7 +50,9 @@ impl Tap {
     pub fn open(settings: &Settings) -> Result<Self, Error> {
         let file = match queue(&settings.name, 0) {
             // It was made for several queues, of which one is enough.
-            Err(Error::Unsupported { .. }) => queue(&settings.name, libc::IFF_MULTI_QUEUE)?,
+            Err(cause @ Error::Unsupported { .. }) => {
+                queue(&settings.name, libc::IFF_MULTI_QUEUE).map_err(|_| cause)?
+            }
             other => other?,
         };
         Self::set_up(file, settings)
@@ -87,7 +89,11 @@ impl Tap {
                 .set_mtu(bytes)
                 .map_err(failed("setting the MTU of"))?;
         }
-        interface.set_up().map_err(failed("switching on"))?;
+        // One that is up already may be used by whoever it belongs to.
+        if !matches!(interface.is_up(), Ok(true)) {
+            let refused = |e| Error::privileged("switching on", name, "CAP_NET_ADMIN", e);
+            interface.set_up().map_err(refused)?;
+        }
         let mtu = interface
             .mtu_bytes()
             .map_err(failed("reading the MTU of"))?;
@@ -189,7 +195,7 @@ fn not_attached(name: &str, cause: io::Error, several: bool) -> Error {
         (Some(libc::EINVAL), _) => Error::Unsupported {
             device: "tap",
             interface: name.to_owned(),
-            cause: "there is an interface of that name that is no TAP of one queue".to_owned(),
+            cause: "there is an interface of that name that is no TAP".to_owned(),
             remedy: "name another one; it is made when it is not there".to_owned(),
         },
         (None, io::ErrorKind::InvalidInput) => Error::Unsupported {

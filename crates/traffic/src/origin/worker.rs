@@ -1,4 +1,4 @@
-//! One serving thread on the kernel's TCP: its own listening socket, its own epoll, its own connections, and nothing that
+//! One serving thread on sockets: its own listening socket, its own epoll, its own connections, and nothing that
 //! it shares with the others but the counters it alone writes.
 //!
 //! The loop waits for events, for connections that have not had their full turn, and for timers (delayed

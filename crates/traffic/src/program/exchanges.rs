@@ -209,7 +209,7 @@ impl Program {
             return;
         }
         let (place, generation) = (tag as u32, (tag >> 32) as u32);
-        let now = self.now;
+        let now = self.time();
         let Some(exchange) = self.exchanges.list.get_mut(place as usize) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! The program above a side's stack: its connections from beginning to end, whatever they carry.
 //!
-//! It makes no system call and reads no clock: whoever drives it sets [`Program::now`]. What connections carry is in
+//! It makes no system call: whoever drives it sets [`Program::now`], and gives a clock by which a client side times
+//! what comes and leaves within a turn, so that a long turn makes no latency shorter. What connections carry is in
 //! `http`, `streams` and `exchanges`; here is what they have in common: places, timeouts, pauses, TLS, and what is
 //! counted. The surprise: [`App::pull`] makes bytes out of a template and an offset, and a connection holds none.
 
@@ -109,6 +110,7 @@ pub(super) struct Program {
     pub plan: Arc<Plan>,
     /// The time, set before each turn of the host.
     pub now: u64,
+    clock: fn() -> u64,
     /// When the side began.
     begin_ns: u64,
     pub conns: Vec<Conn>,
@@ -131,6 +133,8 @@ pub(super) struct Program {
     pub tally: Vec<TemplateOutcome>,
     /// The client side's.
     pub begins: Option<Begins>,
+    /// A target whose link address, or that of its router, nobody has told.
+    pub unanswered: Option<SocketAddr>,
     /// UDP.
     pub exchanges: Exchanges,
     /// Connections and datagram exchanges that are open.
@@ -148,6 +152,7 @@ pub(super) struct Beginning<'a> {
     pub begin_ns: u64,
     pub until_ns: u64,
     pub ramp_ns: u64,
+    pub clock: fn() -> u64,
 }
 
 impl Program {
@@ -169,6 +174,7 @@ impl Program {
         Program {
             role,
             now: from.begin_ns,
+            clock: from.clock,
             begin_ns: from.begin_ns,
             conns: Vec::with_capacity(conns_max as usize),
             free: Vec::with_capacity(conns_max as usize),
@@ -186,6 +192,7 @@ impl Program {
             requests: RequestCache::new(),
             tally: plan.scripts.iter().map(named).collect(),
             begins: (role == Role::Client).then(|| begins(&plan, from)),
+            unanswered: None,
             exchanges: Exchanges::new(count, from.locals, from.ports),
             open: 0,
             peak: 0,
@@ -295,8 +302,9 @@ impl Program {
         let source = begins.source(to.is_ipv4());
         let slot = self.take(template as u16);
         let (Some(source), Some(slot)) = (source, slot) else {
-            if let Some(slot) = slot {
-                self.release(slot);
+            match slot {
+                Some(slot) => self.release(slot),
+                None => begins_freed(&mut self.begins, template),
             }
             return self.not_begun(template, FailureKind::ConnectFailed);
         };
@@ -699,7 +707,7 @@ impl Program {
                 let request = work.request(conn.target);
                 let begin = u64::from(conn.step) * request.len();
                 if conn.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
-                    conn.sent_at = self.now;
+                    conn.sent_at = (self.clock)();
                 }
                 request.fill_round(offset, into);
             }
@@ -714,7 +722,7 @@ impl Program {
             }
             Work::Stream(work) => {
                 if conn.sent_at == 0 && offset == 0 {
-                    conn.sent_at = self.now;
+                    conn.sent_at = (self.clock)();
                 }
                 work.sent_by(self.role).fill(offset, into);
             }
@@ -743,10 +751,7 @@ impl Program {
         let generation = self.conns[slot as usize].generation;
         let index = self.conns[slot as usize].tls as usize;
         let mut plain = std::mem::take(&mut self.plain);
-        loop {
-            let Some(session) = &mut self.sessions[index] else {
-                break;
-            };
+        while let Some(session) = &mut self.sessions[index] {
             let before = bytes.len();
             let received = session.receive(&mut bytes, &mut plain);
             let is_done = !session.is_handshaking() && !session.is_told;
@@ -910,6 +915,10 @@ impl Program {
             return self.release(slot);
         }
         let plan = Arc::clone(&self.plan);
+        if why == Ended::Unreachable && self.role == Role::Client {
+            let target = usize::from(conn.target);
+            self.unanswered = Some(plan.scripts[template].targets[target]);
+        }
         let is_done = match &plan.scripts[template].work {
             Work::Stream(work) => self.ends_well(slot, work, why),
             Work::Http(_) => self.role == Role::Server && self.has_answered(slot),
@@ -949,6 +958,13 @@ impl Program {
                 tally.dropped = waiting;
             }
         }
+    }
+}
+
+/// A connection that took no place has met its fate.
+fn begins_freed(begins: &mut Option<Begins>, template: usize) {
+    if let Some(begins) = begins {
+        begins.arrivals[template].freed();
     }
 }
 
@@ -1014,6 +1030,7 @@ impl App for Program {
 
     #[inline]
     fn received(&mut self, stack: &mut Stack, _: FlowId, slot: u32, bytes: &[u8]) {
+        self.look_at_clock();
         let Some(conn) = self.conns.get(slot as usize) else {
             return;
         };
@@ -1032,7 +1049,10 @@ impl App for Program {
             return;
         }
         match event {
-            Event::Connected => self.connected(stack, slot),
+            Event::Connected => {
+                self.look_at_clock();
+                self.connected(stack, slot);
+            }
             Event::Acked { offset } => self.acknowledged(stack, slot, offset),
             Event::PeerClosed => {
                 if !self.conns[slot as usize].has(flag::PEER_CLOSED) {
@@ -1045,6 +1065,7 @@ impl App for Program {
     }
 
     fn datagram(&mut self, datagram: Datagram<'_>) {
+        self.look_at_clock();
         self.on_datagram(datagram);
     }
 
@@ -1058,6 +1079,30 @@ impl App for Program {
 }
 
 impl Program {
+    /// What comes now is timed now; a server side times nothing.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        if self.role == Role::Client {
+            self.now = (self.clock)();
+        }
+    }
+
+    /// The time as it is, not as it was at the beginning of the turn.
+    pub fn time(&self) -> u64 {
+        (self.clock)()
+    }
+
+    /// Counts what has come due until now, begun or not.
+    pub fn count_scheduled(&mut self) {
+        let Some(begins) = &mut self.begins else {
+            return;
+        };
+        for (arrivals, tally) in begins.arrivals.iter_mut().zip(&mut self.tally) {
+            arrivals.waiting(self.now);
+            tally.scheduled = arrivals.scheduled();
+        }
+    }
+
     /// Bytes of state of one connection here, its place in the list of free ones with it; TLS has more.
     pub fn conn_bytes(&self) -> f64 {
         (size_of::<Conn>() + size_of::<u32>()) as f64

@@ -137,8 +137,12 @@ impl Program {
         self.touch(slot);
         while !rest.is_empty() {
             let conn = &self.conns[slot as usize];
-            if conn.phase != Phase::Open || conn.has(flag::LAST) {
+            if conn.phase != Phase::Open {
                 return;
+            }
+            if conn.has(flag::LAST) {
+                // What follows is not read any more.
+                break;
             }
             let (index, mut buffer) = self.head_buffer(slot);
             let Reader::Request(reader) = &mut self.conns[slot as usize].reader else {

@@ -135,6 +135,8 @@ struct Driver<'a> {
     until: u64,
     ticked: u64,
     spun_ns: u64,
+    /// When the last look was over, and the segments that were sent by then.
+    looked: (u64, u64),
     pauses: Pauses,
 }
 
@@ -190,6 +192,7 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
         begin_ns: begin_at,
         until_ns: until,
         ramp_ns: spec.ramp.0,
+        clock: now_ns,
     };
     let mut driver = Driver {
         program: Program::new(task.role, task.plan, flows_max, &from),
@@ -198,6 +201,7 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
         until,
         ticked: 0,
         spun_ns: 0,
+        looked: (begin_at, 0),
         pauses: Pauses::default(),
         task: Driven {
             role: task.role,
@@ -277,13 +281,31 @@ impl Driver<'_> {
             let next = self.next_at(may_begin).min(now + WAIT_MAX_NS);
             let left = next.saturating_sub(now);
             if self.task.polls {
-                std::hint::spin_loop();
-                self.spun_ns += now_ns() - now;
+                self.note_spin();
             } else {
                 self.host.wait(left)?;
             }
+        } else if self.task.polls {
+            self.looked = (now_ns(), self.sent());
         }
         Ok(got)
+    }
+
+    /// Nothing came. When nothing was sent either, the turn was a spin.
+    fn note_spin(&mut self) {
+        std::hint::spin_loop();
+        let (now, sent) = (now_ns(), self.sent());
+        if sent == self.looked.1 {
+            self.spun_ns += now.saturating_sub(self.looked.0);
+        }
+        self.looked = (now, sent);
+    }
+
+    /// Packets that the side has sent.
+    fn sent(&self) -> u64 {
+        let stack = &self.host.stack;
+        let segments = stack.counters(CLIENT).sndtotal + stack.counters(SERVER).sndtotal;
+        segments + self.host.udp.counters().sent
     }
 
     /// When something is to be done without a packet.
@@ -320,6 +342,7 @@ impl Driver<'_> {
             return;
         }
         self.ticked = tick;
+        self.program.count_scheduled();
         let progress = self.progress(now);
         let mut place = (self.task.progress.lock()).unwrap_or_else(PoisonError::into_inner);
         *place = progress;
@@ -409,6 +432,16 @@ impl Driver<'_> {
                     stack::wire::ethernet::shown(mac)
                 ),
                 "use addresses that nobody has",
+            ));
+        }
+        if let Some(target) = self.program.unanswered {
+            warnings.push(Warning::new(
+                "target_unanswered",
+                format!(
+                    "connections to {target} failed because its host, or the router to it, answered no ARP or \
+                     neighbour solicitation or said that it cannot be reached"
+                ),
+                "see whether the host is up and the addresses of the client side are in its network",
             ));
         }
         let dropped = outcome.device.get("rx_dropped").copied().unwrap_or(0);

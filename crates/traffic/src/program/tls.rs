@@ -103,6 +103,10 @@ impl Tls {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is what `map_err` hands over"
+)]
 fn shown(error: rustls::Error) -> String {
     error.to_string()
 }

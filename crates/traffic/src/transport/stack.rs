@@ -68,6 +68,8 @@ struct Line {
     wants_room: bool,
     first: u32,
     last: u32,
+    /// It stands in [`Slots::unread`].
+    is_unread: bool,
     peer_closed: bool,
     failure: Option<FailureKind>,
 }
@@ -86,7 +88,7 @@ struct Slots {
     other_pieces: Vec<Piece>,
     /// Slots with news, in order.
     listed: Vec<Slot>,
-    /// Slots with unread bytes.
+    /// Slots with unread bytes, each once, and some whose bytes nobody wants any more.
     unread: Vec<Slot>,
     open_count: Arc<OpenCount>,
 }
@@ -128,7 +130,9 @@ impl Slots {
         match line.last {
             NONE => {
                 line.first = index;
-                self.unread.push(slot);
+                if !std::mem::replace(&mut line.is_unread, true) {
+                    self.unread.push(slot);
+                }
             }
             last => self.pieces[last as usize].next = index,
         }
@@ -145,7 +149,9 @@ impl Slots {
         {
             self.pieces.clear();
             self.unread = unread;
-            self.unread.clear();
+            for slot in self.unread.drain(..) {
+                self.lines[slot as usize].is_unread = false;
+            }
             return;
         }
         std::mem::swap(&mut self.arena, &mut self.other);
@@ -155,7 +161,7 @@ impl Slots {
             let slot = *slot;
             let line = &mut self.lines[slot as usize];
             let mut at = std::mem::replace(&mut line.first, NONE);
-            line.last = NONE;
+            (line.last, line.is_unread) = (NONE, false);
             while at != NONE {
                 let piece = self.other_pieces[at as usize];
                 let (from, len) = (self.arena_used, (piece.to - piece.from) as usize);
@@ -256,7 +262,9 @@ fn words(kind: FailureKind) -> &'static str {
         FailureKind::ConnectTimeout => "the SYN was not answered",
         FailureKind::Timeout => "what was sent was not acknowledged",
         FailureKind::NoLocalPort => "no local port of this source is free for the server",
-        _ => "the server's host, or the way to it, could not be reached",
+        _ => {
+            "nobody answers ARP or neighbour discovery for the server, or a router says it is unreachable"
+        }
     }
 }
 
@@ -320,6 +328,7 @@ impl<D: Device> UserSpace<D> {
             wants_room: false,
             first: NONE,
             last: NONE,
+            is_unread: false,
             peer_closed: false,
             failure: None,
         };
@@ -459,16 +468,11 @@ impl<D: Device> UserSpace<D> {
     #[inline]
     fn send_at_once(&mut self) {
         if self.spins {
-            // A device that has gone says so at the next wait.
-            let _ = self.host.send(now_ns(), &mut self.slots);
+            // A device that has gone says so at the next wait. What has come meanwhile is taken for the sake of its time.
+            let now = now_ns();
+            let sent = self.host.send(now, &mut self.slots);
+            let _ = sent.and_then(|()| self.receive(now));
         }
-    }
-
-    fn forget_unread(&mut self, slot: Slot) {
-        let line = &mut self.slots.lines[slot as usize];
-        line.first = NONE;
-        line.last = NONE;
-        self.slots.unread.retain(|it| *it != slot);
     }
 }
 
@@ -576,9 +580,8 @@ impl<D: Device> Transport for UserSpace<D> {
                 self.host.stack.close_and_forget(flow);
             }
         }
-        if self.slots.lines[slot as usize].first != NONE {
-            self.forget_unread(slot);
-        }
+        let line = &mut self.slots.lines[slot as usize];
+        (line.first, line.last) = (NONE, NONE);
     }
 
     fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure> {

@@ -41,7 +41,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answer(material, sheet);
 }
 
-const LOAD_NAMES: [&str; 35] = [
+const LOAD_NAMES: [&str; 37] = [
     "client.errors_share",
     "client.status_4xx_share",
     "client.status_5xx_share",
@@ -67,8 +67,10 @@ const LOAD_NAMES: [&str; 35] = [
     "client.connect_quantum_1s_share",
     "client.connect_quantum_3s_share",
     "client.tls_full_per_request",
+    "client.tls_handshakes_per_request",
     "client.tls_resumed_share",
     "client.tls_handshake_ms",
+    "client.cpu_us_per_request",
     "client.received_bytes_per_request",
     "client.generator_utilization",
     "client.rate_per_s",
@@ -259,6 +261,8 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
     if material.trial.load.url.starts_with("https:") {
         let full = Some(connections.tls_full as f64);
         sheet.divided("client.tls_full_per_request", full, requests, LOAD, none);
+        let name = "client.tls_handshakes_per_request";
+        sheet.divided(name, Some(handshakes), requests, LOAD, none);
         let resumed = Some(connections.tls_resumed as f64);
         sheet.divided(
             "client.tls_resumed_share",
@@ -277,6 +281,7 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
     } else {
         for name in [
             "tls_full_per_request",
+            "tls_handshakes_per_request",
             "tls_resumed_share",
             "tls_handshake_ms",
         ] {
@@ -318,6 +323,13 @@ fn rates(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         LOAD,
         "no load thread came to the measured part",
     );
+    let busy_us = outcome.generator.busy_ns().map(|ns| ns as f64 / 1e3);
+    let idle = "no load thread came to the measured part";
+    let name = "client.cpu_us_per_request";
+    match busy_us {
+        Some(busy_us) => sheet.divided(name, Some(busy_us), completed, LOAD, none),
+        None => sheet.unknown(name, idle),
+    }
     // What came due by chance is what was offered, and not its mean.
     let due = material.seconds().filter(|s| *s > 0.0);
     let due = due.map(|s| outcome.requests.scheduled as f64 / s);

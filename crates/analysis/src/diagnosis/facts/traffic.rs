@@ -230,6 +230,7 @@ fn connections(seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
         true => {
             for name in [
                 "tls_full_per_request",
+                "tls_handshakes_per_request",
                 "tls_resumed_share",
                 "tls_handshake_ms",
             ] {
@@ -239,6 +240,7 @@ fn connections(seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
         false => {
             for name in [
                 "tls_full_per_request",
+                "tls_handshakes_per_request",
                 "tls_resumed_share",
                 "tls_handshake_ms",
             ] {

@@ -50,8 +50,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let part = share(&|p| p.place == place);
         sheet.known(&format!("turn.{name}_share"), part, SOURCE);
     }
-    let pipe =
-        share(&|p| matches!(p.place, Place::Blocked | Place::OthersBlocked) && p.detail == "pipe");
+    let blocked = |p: &record::PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
+    let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
     stalls(turns, sheet);
 }

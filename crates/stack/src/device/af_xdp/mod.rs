@@ -183,7 +183,7 @@ impl AfXdp {
                 format!("give it more (`ethtool -L IT combined {count}`), or use fewer threads");
             return Err(unsupported(name, &cause, &remedy));
         }
-        let bpf = |doing| move |cause| Error::privileged(doing, name, "CAP_BPF", cause);
+        let bpf = |doing| move |cause| Error::privileged(doing, name, missing_for_bpf(), cause);
         let map = program::create_map(queues.len() as u32)
             .map_err(bpf("making the map of sockets for"))?;
         for (queue, number) in queues.iter().zip(0..) {
@@ -259,6 +259,18 @@ fn attach(name: &str, index: u32, program: &OwnedFd, how: Attach) -> Result<Owne
         ),
         _ => Error::privileged("attaching the XDP program to", name, "CAP_NET_ADMIN", cause),
     })
+}
+
+/// Which of the two capabilities that an XDP program needs this process has not; CAP_SYS_ADMIN stands for both.
+fn missing_for_bpf() -> &'static str {
+    const BPF: u32 = 39;
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    match effective.is_some_and(|set| set >> BPF & 1 == 1) {
+        true => "CAP_NET_ADMIN",
+        false => "CAP_BPF",
+    }
 }
 
 fn is_busy(cause: &io::Error) -> bool {
