@@ -1,5 +1,6 @@
-//! `prony load --transport tap|af_xdp|af_packet` against `prony origin` on the kernel's TCP, through a TAP or a veth pair
-//! in network namespaces of the test's own: every response and every byte is counted, and nothing is left at either end.
+//! `prony load --transport tap|af_xdp|af_packet` against `prony origin` on the kernel's TCP, through a TAP or a veth
+//! pair in network namespaces of the test's own: every response and every byte is counted, and nothing is left at
+//! either end.
 //!
 //! Needs root and `ip`; without, the test says so and ends.
 #![allow(

@@ -2,9 +2,23 @@
 //! language.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
+pub mod common;
 
 use common::script::play;
+
+/// All of them, for whoever plays them with another TCP.
+#[allow(dead_code, reason = "the tests call them one by one")]
+pub const ALL: [fn(); 9] = [
+    handshakes,
+    servers,
+    the_ends,
+    resets_and_challenges,
+    timeouts,
+    losses,
+    windows,
+    acknowledgements,
+    time_wait,
+];
 
 /// A client's connection, open at 10 ms, MSS 1000.
 const OPEN: &str = "

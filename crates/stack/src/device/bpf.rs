@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 const PROG_LOAD: libc::c_int = 5;
 
 /// Attributes of bpf(2): fields at the offsets of `union bpf_attr`, the rest zero.
-pub struct Attributes([u64; 16]);
+pub(super) struct Attributes([u64; 16]);
 
 impl Attributes {
     /// Numbers of 32 bits by their offset, then those of 64.
-    pub fn new(small: &[(usize, u32)], large: &[(usize, u64)]) -> Self {
+    pub(super) fn new(small: &[(usize, u32)], large: &[(usize, u64)]) -> Self {
         let mut bytes = [0u8; 128];
         for (at, value) in small {
             bytes[*at..at + 4].copy_from_slice(&value.to_ne_bytes());
@@ -27,7 +27,7 @@ impl Attributes {
         Self(attributes)
     }
 
-    pub fn call(&self, command: libc::c_int) -> io::Result<libc::c_int> {
+    pub(super) fn call(&self, command: libc::c_int) -> io::Result<libc::c_int> {
         let size = std::mem::size_of_val(&self.0);
         // SAFETY: the kernel reads the attributes, whose pointers the callers keep alive through this call.
         checked(
@@ -37,7 +37,7 @@ impl Attributes {
 }
 
 /// Loads a program of a kind (`BPF_PROG_TYPE_...`).
-pub fn load(kind: u32, flags: u32, code: &[u64]) -> io::Result<OwnedFd> {
+pub(super) fn load(kind: u32, flags: u32, code: &[u64]) -> io::Result<OwnedFd> {
     let license = c"Dual MIT/GPL";
     let small = [(0, kind), (4, code.len() as u32), (44, flags)];
     let large = [(8, code.as_ptr() as u64), (16, license.as_ptr() as u64)];
@@ -46,11 +46,11 @@ pub fn load(kind: u32, flags: u32, code: &[u64]) -> io::Result<OwnedFd> {
 
 /// Where a jump goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Label(usize);
+pub(super) struct Label(usize);
 
 /// Instructions in the making; a jump's distance is put in when its label's place is known.
 #[derive(Default)]
-pub struct Code {
+pub(super) struct Code {
     words: Vec<u64>,
     jumps: Vec<(usize, Label)>,
     /// Place of each label.
@@ -58,29 +58,29 @@ pub struct Code {
 }
 
 // Operations, as in the instruction set's own document (RFC 9669).
-pub const MOVE: u8 = 0xbf;
-pub const MOVE_NUMBER: u8 = 0xb7;
-pub const ADD_NUMBER: u8 = 0x07;
-pub const TO_BIG_ENDIAN: u8 = 0xdc;
-pub const LOAD_U8: u8 = 0x71;
-pub const LOAD_U16: u8 = 0x69;
-pub const LOAD_U32: u8 = 0x61;
-pub const LOAD_U64: u8 = 0x79;
-pub const JUMP: u8 = 0x05;
-pub const JUMP_EQUAL: u8 = 0x15;
-pub const JUMP_NOT_EQUAL: u8 = 0x55;
-pub const JUMP_ABOVE: u8 = 0x2d;
-pub const JUMP_BELOW: u8 = 0xad;
-pub const JUMP_NOT_ABOVE: u8 = 0xbd;
+pub(super) const MOVE: u8 = 0xbf;
+pub(super) const MOVE_NUMBER: u8 = 0xb7;
+pub(super) const ADD_NUMBER: u8 = 0x07;
+pub(super) const TO_BIG_ENDIAN: u8 = 0xdc;
+pub(super) const LOAD_U8: u8 = 0x71;
+pub(super) const LOAD_U16: u8 = 0x69;
+pub(super) const LOAD_U32: u8 = 0x61;
+pub(super) const LOAD_U64: u8 = 0x79;
+pub(super) const JUMP: u8 = 0x05;
+pub(super) const JUMP_EQUAL: u8 = 0x15;
+pub(super) const JUMP_NOT_EQUAL: u8 = 0x55;
+pub(super) const JUMP_ABOVE: u8 = 0x2d;
+pub(super) const JUMP_BELOW: u8 = 0xad;
+pub(super) const JUMP_NOT_ABOVE: u8 = 0xbd;
 /// On 32 bits, where a number is not extended with its sign.
-pub const JUMP32_BELOW: u8 = 0xa6;
-pub const JUMP32_NOT_ABOVE: u8 = 0xb6;
-pub const CALL: u8 = 0x85;
-pub const EXIT: u8 = 0x95;
-pub const LOAD_NUMBER: u8 = 0x18;
+pub(super) const JUMP32_BELOW: u8 = 0xa6;
+pub(super) const JUMP32_NOT_ABOVE: u8 = 0xb6;
+pub(super) const CALL: u8 = 0x85;
+pub(super) const EXIT: u8 = 0x95;
+pub(super) const LOAD_NUMBER: u8 = 0x18;
 
 impl Code {
-    pub fn op(&mut self, code: u8, to: u8, from: u8, offset: i16, number: u32) {
+    pub(super) fn op(&mut self, code: u8, to: u8, from: u8, offset: i16, number: u32) {
         self.words.push(
             u64::from(code)
                 | u64::from(from << 4 | to) << 8
@@ -89,34 +89,34 @@ impl Code {
         );
     }
 
-    pub fn label(&mut self) -> Label {
+    pub(super) fn label(&mut self) -> Label {
         self.places.push(usize::MAX);
         Label(self.places.len() - 1)
     }
 
-    pub fn here(&mut self, label: Label) {
+    pub(super) fn here(&mut self, label: Label) {
         self.places[label.0] = self.words.len();
     }
 
-    pub fn jump(&mut self, code: u8, left: u8, right: u8, number: u32, to: Label) {
+    pub(super) fn jump(&mut self, code: u8, left: u8, right: u8, number: u32, to: Label) {
         self.jumps.push((self.words.len(), to));
         self.op(code, left, right, 0, number);
     }
 
     /// A number of 64 bits, or with `kind` 1 a map by its descriptor.
-    pub fn load(&mut self, to: u8, kind: u8, number: u64) {
+    pub(super) fn load(&mut self, to: u8, kind: u8, number: u64) {
         self.op(LOAD_NUMBER, to, kind, 0, number as u32);
         self.op(0, 0, 0, 0, (number >> 32) as u32);
     }
 
     /// Jumps when the packet at register 2 has not so many bytes; uses register 4.
-    pub fn needs(&mut self, bytes: u32, otherwise: Label) {
+    pub(super) fn needs(&mut self, bytes: u32, otherwise: Label) {
         self.op(MOVE, 4, 2, 0, 0);
         self.op(ADD_NUMBER, 4, 0, 0, bytes);
         self.jump(JUMP_ABOVE, 4, 3, 0, otherwise);
     }
 
-    pub fn finish(mut self) -> Vec<u64> {
+    pub(super) fn finish(mut self) -> Vec<u64> {
         for (at, label) in &self.jumps {
             let distance = self.places[label.0] as i64 - *at as i64 - 1;
             self.words[*at] |= u64::from(distance as i16 as u16) << 16;

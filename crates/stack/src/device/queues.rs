@@ -2,9 +2,9 @@
 //!
 //! Which queue a packet comes in by is the kernel's and the NIC's to say, and may change in the middle of a flow. So a
 //! frame whose owner is another thread is handed over, in a batch, and the owner is woken when it sleeps; what belongs
-//! to no flow (news of neighbours, ICMP errors) is given to all, and what needs one answer to the first. How many were handed over is counted: where answers
-//! come back by their own queue it is next to none. A thread that ends leaves its queue to another one, since packets
-//! for the others still come in by it.
+//! to no flow (news of neighbours, ICMP errors) is given to all, and what needs one answer to the first. How many were
+//! handed over is counted: where answers come back by their own queue it is next to none. A thread that ends leaves its
+//! queue to another one, since packets for the others still come in by it.
 
 use super::batch::Batch;
 use super::interface::{checked, owned, wait_any};
@@ -332,7 +332,7 @@ impl<D: Device> Device for Queue<D> {
         if !was_awaited || fds[0].revents != 0 {
             let mut word = 0u64;
             self.syscalls += 1;
-            // SAFETY: the call writes eight bytes, which live through it; when nothing is there it fails, which is fine.
+            // SAFETY: the call writes eight bytes, which live through it; without any there it fails, which is fine.
             unsafe { libc::read(inbox.wake.as_raw_fd(), (&raw mut word).cast(), 8) };
         }
         Ok(())

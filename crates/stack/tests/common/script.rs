@@ -15,6 +15,7 @@ use stack::tcp::{App, CLIENT, Event, FlowId, SERVER, Settings, Stack};
 use stack::wire::checksum::pseudo_v4;
 use stack::wire::tcp::{CHECKSUM_AT, Segment, flag, read, write};
 use stack::wire::{ipv4, tcp};
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 
 pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -61,22 +62,64 @@ struct Stage {
     port: Port,
     program: Recorder,
     now: u64,
-    /// Our first number and port, when the first SYN was seen.
-    iss: Option<u32>,
-    our_port: u16,
-    peer_port: u16,
-    peer_stamps: bool,
+    tuple: Tuple,
 }
 
-/// Plays a script.
-pub fn play(name: &str, change: impl FnOnce(&mut Settings), script: &str) {
-    let mut settings = Settings {
+/// What a script's numbers count from.
+#[derive(Clone, Copy, Default)]
+pub struct Tuple {
+    /// The first number of the side under test, when its first SYN was seen.
+    pub iss: Option<u32>,
+    pub our_port: u16,
+    pub peer_port: u16,
+}
+
+/// A script that is not played but kept.
+pub struct Kept {
+    pub name: String,
+    pub settings: Settings,
+    pub script: String,
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Vec<Kept>>> = const { RefCell::new(None) };
+}
+
+/// What `scripts` would play, on this thread.
+pub fn kept(scripts: impl FnOnce()) -> Vec<Kept> {
+    KEPT.set(Some(Vec::new()));
+    scripts();
+    KEPT.take().unwrap_or_default()
+}
+
+/// What scripts play with when they do not say otherwise.
+pub fn standard() -> Settings {
+    Settings {
         flows_max: 8,
         timestamps: false,
         window_scaling: false,
         ..Settings::default()
-    };
+    }
+}
+
+/// Plays a script.
+pub fn play(name: &str, change: impl FnOnce(&mut Settings), script: &str) {
+    let mut settings = standard();
     change(&mut settings);
+    let is_kept = KEPT.with_borrow_mut(|kept| {
+        let Some(kept) = kept else {
+            return false;
+        };
+        kept.push(Kept {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            script: script.to_owned(),
+        });
+        true
+    });
+    if is_kept {
+        return;
+    }
     let port = Port::new(1, false);
     let start = 5_000_000_000;
     let mut stage = Stage {
@@ -84,10 +127,11 @@ pub fn play(name: &str, change: impl FnOnce(&mut Settings), script: &str) {
         port,
         program: Recorder::default(),
         now: start,
-        iss: None,
-        our_port: 80,
-        peer_port: 80,
-        peer_stamps: false,
+        tuple: Tuple {
+            iss: None,
+            our_port: 80,
+            peer_port: 80,
+        },
     };
     for (number, line) in script.lines().enumerate() {
         let line = line.trim();
@@ -154,7 +198,7 @@ impl Stage {
         let (segment, payload, class) = self
             .take()
             .unwrap_or_else(|| panic!("{place}: nothing was sent"));
-        let shown = self.show(&segment, payload, class, expected);
+        let shown = self.tuple.show(&segment, payload, class, expected);
         assert_eq!(shown, expected, "{place}");
         let early = self.now < at;
         assert!(
@@ -182,15 +226,15 @@ impl Stage {
         );
         assert_eq!(pseudo.bytes(&frame[tcp_at..]).finish(), 0, "checksum");
         let (segment, header) = read(&frame[tcp_at..]).expect("TCP");
-        if segment.has(flag::SYN) && self.iss.is_none() {
-            self.iss = Some(segment.seq);
-            self.our_port = segment.source_port;
+        if segment.has(flag::SYN) && self.tuple.iss.is_none() {
+            self.tuple.iss = Some(segment.seq);
+            self.tuple.our_port = segment.source_port;
         }
         let payload = &frame[tcp_at + header..];
         let offset = u64::from(
             segment
                 .seq
-                .wrapping_sub(self.iss.unwrap_or(0))
+                .wrapping_sub(self.tuple.iss.unwrap_or(0))
                 .wrapping_sub(1),
         );
         let right = payload
@@ -201,7 +245,87 @@ impl Stage {
         Some((segment, payload.len(), ip.traffic_class))
     }
 
-    fn show(&self, segment: &Segment, payload: usize, class: u8, like: &str) -> String {
+    fn inject(&mut self, text: &str) {
+        let frame = self.tuple.frame(text);
+        let frame = Frame {
+            head: &frame,
+            rest: &[],
+            meta: RxMeta::PLAIN,
+        };
+        self.stack.input(self.now, frame, &mut self.program);
+    }
+
+    fn command(&mut self, what: &str, place: &str) {
+        let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
+        let flow = self.program.flow;
+        let open = || flow.unwrap_or_else(|| panic!("{place}: no flow"));
+        match verb {
+            "connect" => {
+                let to = SocketAddr::from((PEERS, self.tuple.peer_port));
+                self.program.flow = Some(self.stack.connect(self.now, 0, to, 0).unwrap());
+            }
+            "listen" => {
+                self.stack.listen(80);
+                self.tuple.peer_port = 4_000;
+            }
+            "send" => assert_eq!(
+                self.stack.send(open(), rest.parse().unwrap()).to_string(),
+                rest
+            ),
+            "close" => self.stack.close(open()),
+            "forget" => self.stack.close_and_forget(open()),
+            "abort" => self.stack.abort(open()),
+            "end" => self.stack.abort_all(),
+            "window" => self.stack.set_receive_window(open(), rest.parse().unwrap()),
+            "quiet" => {}
+            "is" => assert_eq!(format!("{:?}", self.stack.state(open())), rest, "{place}"),
+            "got" => assert_eq!(self.program.got.to_string(), rest, "{place}"),
+            "event" => {
+                assert!(!self.program.events.is_empty(), "{place}: no event");
+                assert_eq!(self.program.events.remove(0), rest, "{place}");
+            }
+            "silent" => assert_eq!(self.program.events, [""; 0], "{place}"),
+            "count" => {
+                let (name, expected) = rest.split_once(' ').unwrap();
+                let sides = [CLIENT, SERVER].map(|side| {
+                    let mut named = self.stack.counters(side).named();
+                    named
+                        .find(|(n, _)| *n == name)
+                        .unwrap_or_else(|| panic!("{place}"))
+                        .1
+                });
+                assert_eq!((sides[0] + sides[1]).to_string(), expected, "{place}");
+            }
+            "gone" => assert_eq!(self.stack.flows(), 0, "{place}"),
+            "empty" => assert!(self.stack.is_empty(), "{place}"),
+            // The next SYN of ours begins another connection.
+            "new" => self.tuple.iss = None,
+            "too_big" => self.too_big(rest.parse().unwrap()),
+            "unreachable" => {
+                let (local, remote) = self.ends();
+                let seq = self.tuple.iss.unwrap_or(0);
+                self.stack
+                    .unreachable(self.now, local, remote, seq, &mut self.program);
+            }
+            other => panic!("{place}: no command {other}"),
+        }
+    }
+
+    fn too_big(&mut self, mtu: u16) {
+        let (local, remote) = self.ends();
+        let seq = self.tuple.iss.unwrap_or(0).wrapping_add(1);
+        self.stack.too_big(self.now, local, remote, seq, mtu);
+    }
+
+    fn ends(&self) -> (SocketAddr, SocketAddr) {
+        let remote = SocketAddr::from((PEERS, self.tuple.peer_port));
+        (SocketAddr::from((OURS, self.tuple.our_port)), remote)
+    }
+}
+
+impl Tuple {
+    /// A segment as a script writes it, with what `like` has.
+    pub fn show(&self, segment: &Segment, payload: usize, class: u8, like: &str) -> String {
         let letters = [
             (flag::SYN, 'S'),
             (flag::FIN, 'F'),
@@ -235,7 +359,8 @@ impl Stage {
         text
     }
 
-    fn inject(&mut self, text: &str) {
+    /// The peer's segment as a script writes it.
+    pub fn frame(&self, text: &str) -> Vec<u8> {
         let (body, options) = text.split_once(" <").unwrap_or((text, ""));
         let words: Vec<&str> = body.split_whitespace().collect();
         let number = |after: &str| {
@@ -285,7 +410,6 @@ impl Stage {
                 "TS" => {
                     let (a, b) = value.split_once('/').unwrap();
                     segment.timestamps = Some((a.parse().unwrap(), b.parse().unwrap()));
-                    self.peer_stamps = true;
                 }
                 "sack" => {
                     let (a, b) = value.split_once('-').unwrap();
@@ -304,80 +428,7 @@ impl Stage {
         let payload: Vec<u8> = (0..len as u64)
             .map(|at| super::byte(9, offset + at))
             .collect();
-        let frame = frame(&segment, &payload, class);
-        let frame = Frame {
-            head: &frame,
-            rest: &[],
-            meta: RxMeta::PLAIN,
-        };
-        self.stack.input(self.now, frame, &mut self.program);
-    }
-
-    fn command(&mut self, what: &str, place: &str) {
-        let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
-        let flow = self.program.flow;
-        let open = || flow.unwrap_or_else(|| panic!("{place}: no flow"));
-        match verb {
-            "connect" => {
-                let to = SocketAddr::from((PEERS, self.peer_port));
-                self.program.flow = Some(self.stack.connect(self.now, 0, to, 0).unwrap());
-            }
-            "listen" => {
-                self.stack.listen(80);
-                self.peer_port = 4_000;
-            }
-            "send" => assert_eq!(
-                self.stack.send(open(), rest.parse().unwrap()).to_string(),
-                rest
-            ),
-            "close" => self.stack.close(open()),
-            "forget" => self.stack.close_and_forget(open()),
-            "abort" => self.stack.abort(open()),
-            "end" => self.stack.abort_all(),
-            "window" => self.stack.set_receive_window(open(), rest.parse().unwrap()),
-            "quiet" => {}
-            "is" => assert_eq!(format!("{:?}", self.stack.state(open())), rest, "{place}"),
-            "got" => assert_eq!(self.program.got.to_string(), rest, "{place}"),
-            "event" => {
-                assert!(!self.program.events.is_empty(), "{place}: no event");
-                assert_eq!(self.program.events.remove(0), rest, "{place}");
-            }
-            "silent" => assert_eq!(self.program.events, [""; 0], "{place}"),
-            "count" => {
-                let (name, expected) = rest.split_once(' ').unwrap();
-                let sides = [CLIENT, SERVER].map(|side| {
-                    let mut named = self.stack.counters(side).named();
-                    named
-                        .find(|(n, _)| *n == name)
-                        .unwrap_or_else(|| panic!("{place}"))
-                        .1
-                });
-                assert_eq!((sides[0] + sides[1]).to_string(), expected, "{place}");
-            }
-            "gone" => assert_eq!(self.stack.flows(), 0, "{place}"),
-            "empty" => assert!(self.stack.is_empty(), "{place}"),
-            // The next SYN of ours begins another connection.
-            "new" => self.iss = None,
-            "too_big" => self.too_big(rest.parse().unwrap()),
-            "unreachable" => {
-                let (local, remote) = self.ends();
-                let seq = self.iss.unwrap_or(0);
-                self.stack
-                    .unreachable(self.now, local, remote, seq, &mut self.program);
-            }
-            other => panic!("{place}: no command {other}"),
-        }
-    }
-
-    fn too_big(&mut self, mtu: u16) {
-        let (local, remote) = self.ends();
-        let seq = self.iss.unwrap_or(0).wrapping_add(1);
-        self.stack.too_big(self.now, local, remote, seq, mtu);
-    }
-
-    fn ends(&self) -> (SocketAddr, SocketAddr) {
-        let remote = SocketAddr::from((PEERS, self.peer_port));
-        (SocketAddr::from((OURS, self.our_port)), remote)
+        frame(&segment, &payload, class)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Programs of classic BPF, which a socket takes without a privilege: which frames are ours, and whose queue they are for.
+//! Programs of classic BPF, which a socket takes without a privilege: which frames are ours, and for whose queue.
 
 use super::super::queues::Owners;
 use crate::address::AddressRange;

@@ -1,5 +1,5 @@
-//! A packet socket: frames by a ring that is shared with the kernel in, by one system call for many out, where AF_XDP is
-//! not to be had.
+//! A packet socket: frames by a ring that is shared with the kernel in, by one system call for many out, where AF_XDP
+//! is not to be had.
 //!
 //! Each frame stands behind a header that says what is left to do (PACKET_VNET_HDR), so that super-segments and
 //! unfinished checksums go both ways: the interface, or the kernel before it, cuts and sums. The surprise: the kernel
