@@ -1,5 +1,5 @@
-//! What a connection and a packet cost: two stacks on one thread, joined in memory, so that no device and no kernel is in
-//! the figures. Pin it (`taskset -c 1`) and run it with `--release`.
+//! What a connection and a packet cost: two stacks on one thread, joined in memory, so that no device and no kernel is
+//! in the figures. Pin it (`taskset -c 1`) and run it with `--release`.
 //!
 //! `cost [CONNECTIONS] [REQUEST_BYTES] [RESPONSE_BYTES] [AT_ONCE]`, 400000 100 1024 256 unless said. Each line is one
 //! set-up of the wire: super-segments and sums left to a device, as TAP and large NICs do; packets of 1500 bytes with

@@ -158,7 +158,8 @@ impl Stack {
                 }
             }
         } else if flow.state != State::SynSent || (self.ends && flow.snd_max != flow.snd_una) {
-            // What was sent at most: `snd_nxt` goes back after a timeout, and a peer that has more would not believe it.
+            // What was sent at most: `snd_nxt` goes back after a timeout, and a peer that has more would not
+            // believe it.
             let knows_peer = flow.state != State::SynSent;
             let segment = Segment {
                 source_port: flow.local_port,

@@ -468,7 +468,7 @@ impl<D: Device> UserSpace<D> {
     #[inline]
     fn send_at_once(&mut self) {
         if self.spins {
-            // A device that has gone says so at the next wait. What has come meanwhile is taken for the sake of its time.
+            // A device that has gone says so at the next wait. What has come meanwhile is taken for its time's sake.
             let now = now_ns();
             let sent = self.host.send(now, &mut self.slots);
             let _ = sent.and_then(|()| self.receive(now));
