@@ -1,8 +1,8 @@
 //! TCP connections of the targets by class, with what the kernel keeps for each: round trip, queues, what limits them.
 //!
 //! `client` are the connections to the ports that a target listens on, `upstream` those that its processes made. Read
-//! by sock_diag at most every [`INTERVAL`], more rarely where that is dear, filtered by port in the kernel. Whose sockets
-//! they are is looked up at the slow passes, in `/proc/PID/fd`.
+//! by sock_diag at most every [`INTERVAL`], more rarely where that is dear, filtered by port in the kernel. Whose
+//! sockets they are is looked up at the slow passes, in `/proc/PID/fd`.
 //!
 //! The surprise: everything here is a level of the sockets that exist *now*. The kernel counts busy time and
 //! retransmissions for each socket and forgets them with it, so the sums fall when connections close: use ratios of
