@@ -390,7 +390,7 @@
     for (const element of all(".plot[data-plot=latency]")) drawCurves(element, "latency");
     for (const element of all(".plot[data-plot=latency-rate]")) drawLatencyRate(element);
     drawSpectrum();
-    if (data.trials.length || byId("trial").options.length) drawTrial();
+    if (byId("trial") && (data.trials.length || byId("trial").options.length)) drawTrial();
   }
 
   // ---- Controls ----
@@ -411,7 +411,8 @@
   });
   dark.addEventListener("change", () => { applyTheme(); drawAll(); });
 
-  const trialSelect = byId("trial");
+  // A page of traffic has no trials to choose from.
+  const trialSelect = byId("trial") || document.createElement("select");
   function choose(id) {
     trialSelect.value = String(id);
     remember("trial", trialSelect.value);
@@ -422,8 +423,9 @@
     if (next) choose(next.value);
   }
   trialSelect.addEventListener("change", () => choose(trialSelect.value));
-  byId("trial-before").addEventListener("click", () => step(-1));
-  byId("trial-after").addEventListener("click", () => step(1));
+  for (const [id, by] of [["trial-before", -1], ["trial-after", 1]]) {
+    if (byId(id)) byId(id).addEventListener("click", () => step(by));
+  }
   for (const row of all("tr[data-row]"))
     row.addEventListener("click", (e) => {
       e.preventDefault();
