@@ -237,6 +237,13 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// Addresses of routers, with commas between them.
+pub fn gateways(text: &str) -> Result<Vec<IpAddr>, Misfit> {
+    let each = text.split(',').map(|part| part.trim().parse().ok());
+    let all: Option<Vec<IpAddr>> = each.collect();
+    all.map_or_else(|| must_be("a router's address such as \"10.9.0.1\""), Ok)
+}
+
 /// Addresses to connect from: `127.0.0.2-127.0.0.9`, `127.0.1.0/28` (its hosts), single ones, and comma lists.
 pub fn sources(text: &str) -> Result<Vec<IpAddr>, Misfit> {
     address_list(text).map_or_else(

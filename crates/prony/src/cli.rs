@@ -170,6 +170,9 @@ pub struct LoadFlags {
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,
+    /// The router through which a TCP of prony's own reaches a server outside the interface's networks
+    #[arg(long, value_name = "ADDRESS", value_parser = gateways)]
+    pub gateway: Option<Sources>,
     /// Pin the load threads to these CPUs, in turn: 0,2-4
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<Cpus>,
@@ -235,6 +238,7 @@ impl LoadFlags {
             interface: self.interface.clone(),
             coalesce: self.coalesce,
             source: self.source.clone().map(|s| s.0).unwrap_or_default(),
+            gateway: self.gateway.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             warmup: self.warmup,
             timeout: self.timeout,
@@ -843,6 +847,10 @@ fn network(text: &str) -> Result<Network, String> {
     text.parse().map_err(|e: BadRange| e.to_string())
 }
 
+fn gateways(text: &str) -> Result<Sources, Misfit> {
+    typed::gateways(text).map(Sources)
+}
+
 fn sources(text: &str) -> Result<Sources, Misfit> {
     typed::sources(text).map(Sources)
 }
@@ -995,6 +1003,7 @@ mod tests {
             ("--transport af_xdp", "transport = \"af_xdp\""),
             ("--interface tap0", "interface = \"tap0\""),
             ("--coalesce 20us", "coalesce = \"20us\""),
+            ("--gateway 10.9.0.1", "gateway = \"10.9.0.1\""),
             (
                 "--source 127.0.0.2-127.0.0.9",
                 "source = \"127.0.0.2-127.0.0.9\"",
@@ -1049,6 +1058,7 @@ mod tests {
             ("--timeout=soon", "timeout = \"soon\""),
             ("--timeout=3 weeks", "timeout = \"3 weeks\""),
             ("--source=here", "source = \"here\""),
+            ("--gateway=here", "gateway = \"here\""),
             ("--source=10.0.0.0/0", "source = [\"10.0.0.0/0\"]"),
             ("--cpus=4-2", "cpus = \"4-2\""),
             ("--method=GET /", "method = \"GET /\""),

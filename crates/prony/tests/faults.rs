@@ -153,6 +153,12 @@ fn an_address_that_nobody_has_and_one_outside_are_named() {
         "{}",
         load.stderr
     );
+    // Told the router, it is reached: there a kernel answers, if only that nobody listens.
+    let kernel = &wire.kernel;
+    assert!(ip(&format!("-n {kernel} addr add 10.99.0.1/32 dev lo")));
+    let load = wire.load("--source 10.9.0.2 --gateway 10.9.0.1 -n 3 -c 1 -d 1s http://10.99.0.1/");
+    let refused = load.json()["requests"]["failed"]["connect_refused"].as_u64();
+    assert!(refused > Some(0), "{}{}", load.stderr, load.stdout);
 }
 
 #[test]

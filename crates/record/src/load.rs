@@ -140,6 +140,9 @@ pub struct LoadSpec {
     pub coalesce: Nanos,
     /// Local addresses to connect from, used in turn; empty leaves it to the kernel.
     pub source: Vec<std::net::IpAddr>,
+    /// Routers through which a stack in user space reaches a server outside the interface's networks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateway: Vec<std::net::IpAddr>,
     /// CPUs for the load threads, thread `i` on `cpus[i % len]`; empty does not pin.
     pub cpus: Vec<u32>,
     /// Load before the measurement, not counted.
@@ -174,6 +177,7 @@ impl LoadSpec {
             interface: None,
             coalesce: Nanos(50_000),
             source: Vec::new(),
+            gateway: Vec::new(),
             cpus: Vec::new(),
             warmup: Nanos(0),
             timeout: Nanos::from_secs(2),

@@ -51,7 +51,7 @@ pub(super) fn attachment(spec: &LoadSpec, server: SocketAddr) -> Attachment {
         interface: spec.interface.clone().unwrap_or_default(),
         addresses: ranges(&spec.source),
         networks: Vec::new(),
-        gateways: Vec::new(),
+        gateways: spec.gateway.clone(),
         targets: vec![server.ip()],
         coalesce: spec.coalesce,
         words: WORDS,
