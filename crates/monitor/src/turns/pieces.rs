@@ -45,6 +45,7 @@ pub(super) fn build(
         turns,
         timer,
         pieces: Vec::with_capacity(spans.len() + ops.len()),
+        green,
         owner: NONE,
         since_idle: 0,
         since_op: 0,
@@ -74,6 +75,8 @@ struct Builder<'a> {
     turns: &'a [Turn],
     /// The name of a timer that ends a wait.
     timer: u32,
+    /// It carries many tasks.
+    green: bool,
     pieces: Vec<Piece>,
     owner: u32,
     /// First piece after the thread last had nothing to do.
@@ -120,12 +123,13 @@ impl Builder<'_> {
         } else if self.owner != op.turn {
             let since = &self.pieces[self.since_op..];
             // Whoever reads is woken to read. What another thread has read and handed over ends no wait by itself: a
-            // wait until a timer was in the turn, and without a wait for work the thread went on with the next.
+            // wait until a timer was in the turn, and without a wait for work the thread went on with the next. A thread
+            // of many tasks may have been at any of them.
             let read_here = self
                 .turns
                 .get(op.turn as usize)
                 .is_none_or(|turn| turn.reader == op.tid);
-            let handed = !read_here && self.is_over(self.owner);
+            let handed = !self.green && !read_here && self.is_over(self.owner);
             let parked = |piece: &Piece| is_futex(piece) && !(handed && self.ended_by_timer(piece));
             if let Some(parked) = since.iter().rposition(parked) {
                 let parked = self.since_op + parked;
