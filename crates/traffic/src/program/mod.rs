@@ -125,6 +125,7 @@ pub fn run(
             control: &control,
             progress: &progress,
             last: Progress::default(),
+            before: Progress::default(),
             intervals: Vec::new(),
             plan: &plan,
             roles: running.iter().map(|it| it.role).collect(),
@@ -178,6 +179,8 @@ struct Watcher<'a> {
     control: &'a Control,
     progress: &'a [Mutex<Progress>],
     last: Progress,
+    /// What `last` was before the last interval.
+    before: Progress,
     intervals: Vec<TrafficInterval>,
     plan: &'a Plan,
     roles: Vec<Role>,
@@ -279,12 +282,12 @@ impl Watcher<'_> {
             retransmitted: sum(|side| side.retransmitted),
             templates,
         };
-        let last = std::mem::replace(&mut self.last, next);
-        let next = &self.last;
+        self.before = std::mem::replace(&mut self.last, next);
+        let (last, next) = (&self.before, &self.last);
         let from = self.intervals.last().map_or(Nanos(0), |it| it.to);
         let all = |of: fn(&TemplateOutcome) -> u64| {
             let total = |progress: &Progress| progress.templates.iter().map(of).sum::<u64>();
-            total(next).saturating_sub(total(&last))
+            total(next).saturating_sub(total(last))
         };
         let interval = TrafficInterval {
             from,
@@ -328,11 +331,12 @@ impl Watcher<'_> {
         let progress: Vec<Progress> = sides.iter().map(|side| side.progress.clone()).collect();
         let templates = self.templates(&progress);
         let so_far = self.intervals.last().map_or(0, |it| it.to.0);
-        if ended_at.saturating_sub(begin) > so_far {
-            self.push(&progress, templates, begin, ended_at);
-        } else {
-            self.last.templates = templates;
+        // A short rest belongs to the interval before it, and so does what a side did not say in time.
+        if ended_at.saturating_sub(begin) < so_far + INTERVAL_NS / 10 {
+            self.intervals.pop();
+            self.last = std::mem::take(&mut self.before);
         }
+        self.push(&progress, templates, begin, ended_at);
         Ok(TrafficOutcome {
             templates: self.last.templates,
             intervals: self.intervals,

@@ -393,6 +393,19 @@ fn the_end_leaves_nothing_uncounted() {
 }
 
 #[test]
+fn the_intervals_add_up_when_the_run_ends_with_one() {
+    let mut spec = spec(http(1, 100), Pace::Concurrent(16), u64::MAX);
+    spec.templates[0].count = None;
+    spec.duration = Some(Nanos(SECOND));
+    let outcome = run_with(&spec, None);
+    let all = |of: fn(&TrafficInterval) -> u64| outcome.intervals.iter().map(of).sum::<u64>();
+    let template = &outcome.templates[0];
+    assert_eq!(all(|it| it.completed), template.completed);
+    let last = outcome.intervals.last().unwrap();
+    assert!(last.completed > 0 && last.to.0 <= outcome.wall_ns);
+}
+
+#[test]
 fn a_stop_drains_and_says_so() {
     let mut spec = spec(http(1, 100), Pace::Concurrent(4), u64::MAX);
     spec.templates[0].count = None;
