@@ -563,7 +563,11 @@ impl Source for Sockets {
                 out.unavailable("socket.*", &error);
             }
         }
-        let took_ns = linux::clock::thread_cpu_ns().saturating_sub(before);
+        // A window begins with an edge, and one shorter than the distance would have no sample within.
+        let took_ns = match pass {
+            Pass::Edge => 0,
+            Pass::Fast | Pass::Slow => linux::clock::thread_cpu_ns().saturating_sub(before),
+        };
         self.next_at = next_after(at, took_ns);
     }
 }

@@ -7,6 +7,8 @@ mod diagnoses;
 mod fixture;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod traffic_run;
 
 use reading::{assert_numbers_are_the_records, attributes};
 use report::html::page;
@@ -177,6 +179,17 @@ fn assert_fits_a_phone(html: &str) {
     assert_eq!(mark("data-undrawn"), "0");
     // Causes, evidence, the ledger and what differs are read without moving them sideways.
     assert_eq!(mark("data-hidden"), "");
+}
+
+#[test]
+fn the_page_of_traffic_fails_nowhere_and_fits_a_phone() {
+    let record = traffic_run::record();
+    let analysis = analysis::analyse(&record).expect("a record of traffic");
+    let html = page(&record, &analysis, &BTreeMap::new());
+    let shown = show(&html, "", 1280);
+    shown.assert_no_error();
+    assert!(shown.dom.contains("tcps_connattempt"));
+    assert_fits_a_phone(&html);
 }
 
 /// An index has no scripts of its own, and its policy forbids any: the test lets its own in.

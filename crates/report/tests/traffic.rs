@@ -4,41 +4,16 @@
 mod common;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod traffic_run;
 
 use common::golden;
 use reading::{assert_numbers_are_the_records, attributes};
-use record::run::FORMAT;
-use record::{Manifest, RunRecord, TrafficRun};
 use report::text::Style;
 use report::traffic::{document, schema, traffic_text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Both sides over memory with a lossy wire: pages, and connections that time out on purpose.
-fn recorded() -> TrafficRun {
-    serde_json::from_str(include_str!("traffic/run.json")).unwrap()
-}
-
-fn record() -> RunRecord {
-    let run = recorded();
-    let (plan, trials) = analysis::traffic::trials(&run, "What does it reach?");
-    RunRecord {
-        manifest: Manifest {
-            format: FORMAT,
-            prony: "0.1.0".to_owned(),
-            question: plan.question.clone(),
-            command: vec!["prony".to_owned(), "traffic".to_owned()],
-            started: "2026-01-01T00:00:00Z".to_owned(),
-            ended: None,
-            interrupted: false,
-        },
-        plan: serde_json::to_value(&plan).unwrap(),
-        experiment: "transport = \"loopback\"\n".to_owned(),
-        environment: Vec::new(),
-        trials,
-        traffic: Some(run),
-    }
-}
+use traffic_run::{record, recorded};
 
 #[test]
 fn the_schema_is_that_of_the_types_and_a_run_is_valid() {

@@ -123,8 +123,8 @@ impl Builder<'_> {
         } else if self.owner != op.turn {
             let since = &self.pieces[self.since_op..];
             // Whoever reads is woken to read. What another thread has read and handed over ends no wait by itself: a
-            // wait until a timer was in the turn, and without a wait for work the thread went on with the next. A thread
-            // of many tasks may have been at any of them.
+            // wait until a timer was in the turn, and without a wait for work the thread went on with the next. A
+            // thread of many tasks may have been at any of them.
             let read_here = self
                 .turns
                 .get(op.turn as usize)
