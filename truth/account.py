@@ -171,7 +171,8 @@ class Account:
         work[("own",)] = max(self.cpu_ns - sum(work.values()), own)
         found.append(("core", self.cpu_ns / self.window_ns, shares(work)))
         if self.plan["runtime"] == "c":
-            found.append(self.loop(wall, keys, stalled))
+            asking = [ran if key[0] in waits else 0 for ran, key in zip(cpu, keys)]
+            found.append(self.loop(wall, asking, keys, stalled))
         held = {}
         for at, (kind, step) in enumerate(columns):
             if kind == "inside":
@@ -194,13 +195,13 @@ class Account:
     def within(self, at):
         return self.rows.done and self.rows.done[0] <= at <= self.rows.done[-1]
 
-    def loop(self, wall, keys, stalled):
-        """The event loop's time: whatever its steps take, on a CPU or not."""
+    def loop(self, wall, asking, keys, stalled):
+        """The event loop's time: whatever its steps take, on a CPU or not; `asking` is the CPU of steps that wait."""
         time = {("stall",): stalled} if stalled else {}
-        for ns, late, key in zip(wall, self.column_sums(2), keys):
-            time[key] = time.get(key, 0) + ns - late
+        for ns, ran, late, key in zip(wall, asking, self.column_sums(2), keys):
+            time[key] = time.get(key, 0) + ns - late - ran
             time[("queue",)] = time.get(("queue",), 0) + late
-        time[("own",)] = max(sum(self.rows.column[3]) - sum(wall), 0)
+        time[("own",)] = max(sum(self.rows.column[3]) - sum(wall), 0) + sum(asking)
         return "loop", sum(time.values()) / self.window_ns, shares(time)
 
     def document(self):

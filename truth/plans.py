@@ -228,7 +228,8 @@ def load_flags(options, plan, program):
 
 
 def diagnose(options, program, flags, out):
-    """prony's document, the window that it is about (its timed load; live, all that it watched), and how long it took."""
+    """prony's document, its windows (the timed load, and the load under which turns were traced, where it says so; live, all
+that it watched), and how long it took."""
     argv = ["taskset", "-c", lab.LOAD_CPU, options.prony, "diagnose", "--url", program.url, "--json", "--out", str(out)]
     argv += ["--no-load"] if options.live else flags
     if options.duration:
@@ -243,9 +244,12 @@ def diagnose(options, program, flags, out):
     except ValueError:
         raise lab.NotReady(f"diagnose said: {done.stderr.strip()[-300:]}") from None
     if options.live:
-        return document, (began, ended), seconds
-    outcome = json.loads((out / "trials/0000/trial.json").read_text())["outcome"]
-    return document, (outcome["measured_from"], outcome["measured_to"]), seconds
+        return document, [(began, ended)], seconds
+    trial = out / "trials/0000"
+    loads = [json.loads((trial / "trial.json").read_text())["outcome"]]
+    turns = json.loads((trial / "examination.json").read_text()).get("turns") or {}
+    loads += [turns["load"]] if turns.get("load") else []
+    return document, [(load["measured_from"], load["measured_to"]) for load in loads], seconds
 
 
 @contextlib.contextmanager
@@ -278,21 +282,25 @@ def judge(options, plan, builds):
             if options.account:
                 began = time.monotonic_ns()
                 document = load(options, program.url, flags, 4)
-                window, seconds = (began, time.monotonic_ns()), 0.0
+                windows, seconds = [(began, time.monotonic_ns())], 0.0
             else:
                 out = Path(options.record or program.dir).resolve() / f"{plan['seed']}-{plan['runtime']}"
-                document, window, seconds = diagnose(options, program, flags, out)
+                document, windows, seconds = diagnose(options, program, flags, out)
             cpu.over.set()
             cpu.join()
-            own = program.account(*window, cpu.between(*window))
+            own, *more = [program.account(*window, cpu.between(*window)) for window in windows]
     except (lab.NotReady, subprocess.TimeoutExpired, OSError, KeyError) as error:
         return row | {"error": f"{error!r}"}
-    row |= {"ports": program.ports, "seconds": seconds, "own": own.document(), "whole": own.rows.whole}
+    # The time of requests is that of the load under which it was traced: another load, and another moment of the machine.
+    turns = more[0] if more else own
+    row |= {"ports": program.ports, "seconds": seconds, "own": own.document(), "turns": turns.document(),
+            "whole": own.rows.whole}
     if options.account:
         response = document["latency_ns"]["service"] or {}
         return row | {"client_mean_ns": response.get("mean"), "valid": document["verdict"]["valid"]}
-    tables = {"rate": own.rate, "latency": own.latency, "tail": own.tail if own.sees_arrivals else None,
-              "rates": own.rates, "station": (own.station, own.utilization)}
+    tables = {"rate": own.rate, "latency": turns.latency, "tail": turns.tail if own.sees_arrivals else None,
+              "rates": own.rates | {"loop": turns.rates["loop"]} if "loop" in own.rates else own.rates,
+              "station": (own.station, own.utilization)}
     row |= {"cause": document["diagnosis"][0]["cause"] if document["diagnosis"] else None,
             "ledger": document.get("ledger"), "verdict": (document.get("verdict") or {}).get("limit")}
     row["results"] = ledger.judge(plan, program.ports, tables, document.get("ledger"))
@@ -308,9 +316,12 @@ def judged_again(row):
             parts = {name: name.split(" ") for name in table}
             return {tuple(int(word) if word.isdigit() else word for word in parts[name]): share
                     for name, share in table.items()}
-        tables = {which: keyed(row["own"][which]) for which in ("rate", "latency", "tail")}
+        turns = row.get("turns", row["own"])
+        tables = {"rate": keyed(row["own"]["rate"])} | {which: keyed(turns[which]) for which in ("latency", "tail")}
         tables |= {"rates": {name: keyed(table) for name, table in row["own"].get("rates", {}).items()},
                    "station": (row["own"]["station"], row["own"]["utilization"])}
+        if "loop" in tables["rates"] and "loop" in turns["rates"]:
+            tables["rates"]["loop"] = keyed(turns["rates"]["loop"])
         if row["runtime"] == "java":
             del tables["tail"]
         row["results"] = ledger.judge(row["plan"], row["ports"], tables, row["ledger"])

@@ -25,6 +25,7 @@ from pathlib import Path
 import effects
 import lab
 import table
+import without
 
 HERE = Path(__file__).resolve().parent
 EXIT_VALID, EXIT_COMPARISON, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
@@ -38,6 +39,7 @@ examples:
   truth/run.py --family haproxy           cases of one family of servers
   truth/run.py --effects --only '*gzip*'  what the planted cause costs: slow beside fixed, without a diagnosis
   truth/run.py --live --quick             the same under somebody else's load: prony diagnose --no-load
+  truth/run.py --without DIR              records of --record again, each without the rule that named it first
   truth/run.py --list                     names, planted causes and why they are slow
 
 exit codes: 0 as many right as asked for, 1 fewer, 2 usage, 4 the environment lacks something, 130 interrupted
@@ -260,6 +262,7 @@ def arguments():
     parser.add_argument("--threshold", type=float, default=0.9, help="share that must be right (default 0.9)")
     parser.add_argument("--json", metavar="FILE", help="write every row, with prony's answers, to FILE")
     parser.add_argument("--record", metavar="DIR", help="keep the record of every diagnosis below DIR, to be judged again")
+    parser.add_argument("--without", metavar="DIR", help="judge records of --record again, each without its first rule")
     parser.add_argument("--live", action="store_true", help="another process makes the load, and prony only watches")
     parser.add_argument("--duration", help="length of the timed load (default: prony's)")
     parser.add_argument("--keep", action="store_true", help="keep the directories of the servers")
@@ -275,6 +278,9 @@ def main():
     if options.list:
         show_list(cases)
         return EXIT_VALID
+    if options.without:
+        share = without.measure(options.without, cases)
+        return EXIT_ENVIRONMENT if share is None else EXIT_VALID if share == 1 else EXIT_COMPARISON
     if not options.prony or not Path(options.prony).exists():
         print("there is no prony binary\nremedy: make build, or --prony PATH", file=sys.stderr)
         return EXIT_ENVIRONMENT

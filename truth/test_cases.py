@@ -6,6 +6,7 @@ from pathlib import Path
 
 import families
 import lab
+import without
 
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE.parent / "crates/analysis/catalogue"
@@ -46,6 +47,18 @@ class Cases(unittest.TestCase):
             own = [case for case in self.cases.values() if case["family"] == kind]
             self.assertTrue(any("slow" in case for case in own), kind)
             self.assertTrue(any("healthy" in case or "middle" in case for case in own), kind)
+
+class WithoutARule(unittest.TestCase):
+    def test_the_first_cause_and_the_rows_are_read(self):
+        said = """       a-slow      [worker] ~none@server 0.80, ~mmap_churn@server 0.15<0.00
+    row rate other 0.31 library: ld-linux-x86-64.so.2
+    row latency same 0.75 listen_queue: waiting to be accepted
+"""
+        first, rows = without.read(said)
+        self.assertEqual(first, "none")
+        self.assertEqual(rows["latency"], (True, "listen_queue: waiting to be accepted"))
+        self.assertFalse(rows["rate"][0])
+        self.assertEqual(without.read("ok     b-slow  [blocked] unlabelled@server 0.98<0.57\n")[0], "unlabelled")
 
 
 if __name__ == "__main__":

@@ -227,6 +227,12 @@ class Accounts(unittest.TestCase):
         self.assertEqual(own.station, "loop")
         self.assertAlmostEqual(own.rate[("sleep",)], 900 / 950)
 
+    def test_the_cpu_of_a_step_that_waits_is_the_loops_own(self):
+        request = (10**6, 0, 950_000, 150_000, [(900_000, 100_000, 0)])
+        own = self.account(plan(SLEEP), [request] * 1000, 15 * 10**7)
+        self.assertAlmostEqual(own.rates["loop"][("sleep",)], 800 / 950)
+        self.assertAlmostEqual(own.rates["loop"][("own",)], 150 / 950)
+
     def test_what_waited_for_a_stall_of_the_loop_waited_for_the_stall(self):
         own = self.account(plan(BURN), [(2000, 1500, 100, 100, [(100, 100, 0)])], stalls=[(300, 1300)])
         # In the queue from 400 to 1900, of which the stall took 400 to 1300.
