@@ -669,7 +669,7 @@ fn idle_task((owner, pid, tid): &TaskKey, name: &str, targets: &[TargetRecord]) 
     let process = target.and_then(|t| t.processes.iter().find(|p| p.pid == *pid));
     let cpus = match process {
         Some(process) if !process.cpus.is_empty() => process.cpus.clone(),
-        _ => target.map(|t| t.cpus.clone()).unwrap_or_default(),
+        _ => target.map(inherited).unwrap_or_default(),
     };
     TaskUse {
         owner: owner.clone(),
@@ -689,6 +689,16 @@ fn idle_task((owner, pid, tid): &TaskKey, name: &str, targets: &[TargetRecord]) 
         threads: 1.0,
         source: "",
     }
+}
+
+/// CPUs of a process that nobody had seen before the load: a child has those of its parent, so where all that were seen
+/// have the same, it has them too.
+fn inherited(target: &TargetRecord) -> Vec<u32> {
+    let Some((first, more)) = target.processes.split_first() else {
+        return target.cpus.clone();
+    };
+    let same = target.cpus.is_empty() && more.iter().all(|p| p.cpus == first.cpus);
+    if same { &first.cpus } else { &target.cpus }.clone()
 }
 
 fn load_threads(sight: &Sight<'_>, window: &Window) -> Vec<LoadThreadUse> {

@@ -443,6 +443,24 @@ mod tests {
     }
 
     #[test]
+    fn processes_that_came_after_the_look_at_them_fill_the_core_of_the_others() {
+        let load = Load {
+            series: thread("web", 7, 7, 0.33, 0.66),
+            ..Load::closed(0.0, 0.3)
+        };
+        let mut load = load.change(|l| {
+            l.targets[0].cpus.clear();
+            l.targets[0].processes[0].cpus = vec![0];
+            l.series.extend(core(0, 0.99, 0.0, 0.0));
+            l.series.extend(core(1, 0.3, 0.0, 0.0));
+        });
+        for pid in [8, 9] {
+            load = load.with(thread("web", pid, pid, 0.33, 0.66));
+        }
+        check(&load, true, Limit::Server, "worker", &["core 0"]);
+    }
+
+    #[test]
     fn softirq_fills_the_core_of_a_worker() {
         let load = Load::closed(0.6, 0.5).with(core(0, 0.6, 0.39, 0.0));
         check(

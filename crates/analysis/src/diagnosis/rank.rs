@@ -65,6 +65,9 @@ pub(crate) fn rank(
         Seen::Measured(ledger) => (ledger.map(|l| *l), false),
         Seen::Pasted => (None, true),
     };
+    if let Some(ledger) = &mut ledger {
+        ledger::open_unjudged(ledger, catalogue);
+    }
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
     for cause in &catalogue.causes {
@@ -498,12 +501,22 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
             let beats = s.cause.beats.contains(&g.cause.name);
             let mutual = g.cause.beats.contains(&s.cause.name);
             let worth = s.worth == g.worth;
-            if same && beats && !mutual && worth {
+            if same && beats && !mutual && worth && names_the_same(s, g) {
                 return Some((specific, general));
             }
         }
     }
     None
+}
+
+/// Of two waits the more exact name is that of the same time, and not of another, smaller wait beside it.
+fn names_the_same(specific: &Held<'_>, general: &Held<'_>) -> bool {
+    let wait = |h: &Held<'_>| h.cause.explains == Explains::Wait && !h.cause.rows.is_empty();
+    let (s, g) = (specific.finding.gain_bound, general.finding.gain_bound);
+    match (s, g) {
+        (Some(s), Some(g)) if wait(specific) && wait(general) => s >= g / 2.0,
+        _ => true,
+    }
 }
 
 /// What is left of the limiting resource's time when everything worth changing is taken off, one bound after

@@ -40,6 +40,9 @@ pub(crate) struct RowRule {
     /// What any server does for what was asked.
     #[serde(default)]
     pub own: bool,
+    /// Causes that tell how much of it is too much: where the catalogue lacks one, nobody has said that this is not.
+    #[serde(default)]
+    pub judged_by: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -134,6 +134,29 @@ fn label_queues(ledger: &mut Ledger) {
     }
 }
 
+/// Opens rows of a server's own work that no cause of this catalogue has judged.
+pub(crate) fn open_unjudged(ledger: &mut Ledger, catalogue: &Catalogue) {
+    let lacks = |names: &[String]| names.iter().any(|name| catalogue.cause(name).is_none());
+    let rules = super::cpu::rules().iter();
+    let open: Vec<&str> = rules
+        .filter(|rule| lacks(&rule.judged_by))
+        .map(|rule| rule.key.as_str())
+        .collect();
+    let servers = (ledger.servers.iter_mut()).flat_map(|s| [s.rate.as_mut(), s.latency.as_mut()]);
+    let front = [
+        ledger.rate.as_mut(),
+        ledger.latency.as_mut(),
+        ledger.tail.as_mut(),
+    ];
+    let accounts = front.into_iter().chain(servers).flatten();
+    for account in accounts.chain(ledger.cpu.values_mut()) {
+        let rows = account.rows.iter_mut();
+        for row in rows.filter(|row| open.contains(&row.kind.as_str())) {
+            row.own_work = false;
+        }
+    }
+}
+
 /// Writes the first finding that explains a row beside it.
 pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catalogue, front: &str) {
     for finding in findings {

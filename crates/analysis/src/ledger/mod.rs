@@ -19,7 +19,7 @@ mod types;
 
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
-pub(crate) use label::{bound, deciding, label};
+pub(crate) use label::{bound, deciding, label, open_unjudged};
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;

@@ -864,6 +864,32 @@ fn a_cause_gains_no_more_than_its_rows() {
 }
 
 #[test]
+fn work_that_no_cause_has_judged_is_not_a_servers_own() {
+    let rows = || Ledger {
+        cpu: BTreeMap::from([(
+            "web".to_owned(),
+            account(&[("compression", 0.6, true), ("net_send", 0.4, true)]),
+        )]),
+        ..Ledger::default()
+    };
+    let mut judged = rows();
+    open_unjudged(&mut judged, catalogue());
+    assert_eq!(judged.cpu["web"].largest_unlabelled(), None);
+    let mut without = catalogue().clone();
+    without.causes.retain(|c| c.name != "compression_futile");
+    let mut open = rows();
+    open_unjudged(&mut open, &without);
+    assert_eq!(
+        open.cpu["web"].largest_unlabelled().unwrap().kind,
+        "compression"
+    );
+    // A name that is mistyped there would open rows for ever.
+    for name in rules().iter().flat_map(|rule| &rule.judged_by) {
+        assert!(catalogue().cause(name).is_some(), "{name}");
+    }
+}
+
+#[test]
 fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     let catalogue: &Catalogue = catalogue();
     let lock = catalogue.cause("lock_contention").unwrap();
