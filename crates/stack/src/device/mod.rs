@@ -10,6 +10,7 @@ pub mod fault;
 pub mod interface;
 pub mod loopback;
 mod mapping;
+mod option;
 mod packets;
 pub mod queues;
 pub mod tap;
