@@ -359,6 +359,10 @@ impl<D: Device> Device for Queue<D> {
         tell("rx_handed_over", self.handed_over);
     }
 
+    fn sync(&mut self) {
+        self.devices[0].sync();
+    }
+
     fn trouble(&self) -> Option<String> {
         self.devices[0].trouble()
     }

@@ -63,6 +63,23 @@ pub struct LinkCounters {
     pub conflicts: u64,
 }
 
+impl LinkCounters {
+    /// Names and values.
+    pub fn named(&self) -> [(&'static str, u64); 9] {
+        [
+            ("foreign_frames", self.foreign_frames),
+            ("unknown_frames", self.unknown_frames),
+            ("malformed_frames", self.malformed_frames),
+            ("asked", self.asked),
+            ("answered", self.answered),
+            ("echoes", self.echoes),
+            ("icmp_errors", self.icmp_errors),
+            ("answers_dropped", self.answers_dropped),
+            ("conflicts", self.conflicts),
+        ]
+    }
+}
+
 /// What a received frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
