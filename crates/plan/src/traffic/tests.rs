@@ -81,6 +81,22 @@ fn memory_needs_no_side_at_all() {
 }
 
 #[test]
+fn in_memory_a_thread_faces_a_thread() {
+    const TEMPLATE: &str = "[[template]]\ntarget = \"http://10.9.0.1/\"\nconcurrent = 8\n";
+    let of = |sides: &str| {
+        let text = format!("transport = \"loopback\"\n{sides}{TEMPLATE}");
+        parse(&text).map(|spec| (spec.client.unwrap().threads, spec.server.unwrap().threads))
+    };
+    assert_eq!(of("").unwrap(), (1, 1));
+    assert_eq!(of("[client]\nthreads = 3\n").unwrap(), (3, 3));
+    assert_eq!(of("[server]\nthreads = 2\n").unwrap(), (2, 2));
+    let error = of("[client]\nthreads = 3\n[server]\nthreads = 2\n").unwrap_err();
+    let text = format!("{error:?}");
+    assert!(text.contains("faces one thread of the other"), "{text}");
+    assert!(of("[client]\nthreads = 0\n").is_err());
+}
+
+#[test]
 fn every_key_of_a_side() {
     let text = r#"
         question = "How many?"
@@ -94,7 +110,8 @@ fn every_key_of_a_side() {
         ports = "2000-60000"
         gateway = "10.9.0.254"
         coalesce = "20us"
-        cpu = 1
+        threads = 3
+        cpu = [1, 4]
         capture = "c.pcap"
         snap = 96
         [client.tcp]
@@ -134,6 +151,7 @@ fn every_key_of_a_side() {
         (client.order, client.ports, client.cpu),
         (Order::Random, Some((2_000, 60_000)), Some(1))
     );
+    assert_eq!((client.threads, client.cpus), (3, vec![1, 4]));
     let capture = client.capture.unwrap();
     assert_eq!((capture.path.as_str(), capture.snap_bytes), ("c.pcap", 96));
     let tcp = client.tcp;

@@ -7,6 +7,7 @@
 
 use super::conn::{Conn, NONE, Phase, Reader, flag};
 use super::exchanges::Exchanges;
+use super::part::Threads;
 use super::requests::{RequestCache, RequestReader};
 use super::script::{Plan, Role, Script, Work};
 use super::tls::{PLAIN_BYTES, Session};
@@ -48,8 +49,10 @@ pub(super) struct Begins {
     pub open: Vec<u64>,
     /// A template rests until then.
     not_before: Vec<u64>,
+    /// This thread's part of each template; `None` when it has none.
+    shares: Vec<Option<Share>>,
     /// The target that is next.
-    next_target: Vec<u16>,
+    next_target: Vec<usize>,
     /// Numbers of the IPv4 and IPv6 addresses among the side's, and which is next.
     sources: [Vec<u32>; 2],
     next_source: [usize; 2],
@@ -78,20 +81,26 @@ impl Begins {
         Some(self.sources[family][at] as usize)
     }
 
-    fn target(&mut self, template: usize, script: &Script) -> u16 {
-        let count = script.targets.len() as u16;
+    /// The number of the next connection's target.
+    pub fn target(&mut self, template: usize, script: &Script) -> u16 {
+        let count = script.targets.len();
         match self.order {
             Order::Sequential => {
+                // The connections of all threads together have one target after the other.
                 let at = self.next_target[template];
-                self.next_target[template] = if at + 1 >= count { 0 } else { at + 1 };
-                at
+                let stride = self.shares[template].map_or(1, |share| share.of as usize);
+                self.next_target[template] = (at + stride) % count;
+                at as u16
             }
-            Order::Random => (self.random.bits() % u64::from(count)) as u16,
+            Order::Random => (self.random.bits() % count as u64) as u16,
         }
     }
 
-    /// How many of a template may be open at `now`: with a ramp a closed one grows to its number.
-    fn room(&self, template: usize, script: &Script, now: u64) -> u64 {
+    /// How many more of a template this thread may have open at `now`: with a ramp a closed one grows to its number.
+    pub fn room(&self, template: usize, script: &Script, now: u64) -> u64 {
+        let Some(share) = self.shares[template] else {
+            return 0;
+        };
         let most = match script.pace {
             Pace::Concurrent(n) if self.ramp_ns > 0 => {
                 let part = now.saturating_sub(self.begin_ns) as f64 / self.ramp_ns as f64;
@@ -100,7 +109,7 @@ impl Begins {
             }
             _ => script.concurrent_max,
         };
-        most.saturating_sub(self.open[template])
+        share.of_count(most).saturating_sub(self.open[template])
     }
 }
 
@@ -149,6 +158,7 @@ pub(super) struct Beginning<'a> {
     pub order: Order,
     pub ports: (u16, u16),
     pub seed: u64,
+    pub threads: Threads,
     pub begin_ns: u64,
     pub until_ns: u64,
     pub ramp_ns: u64,
@@ -968,26 +978,32 @@ fn begins_freed(begins: &mut Option<Begins>, template: usize) {
     }
 }
 
-fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
+/// What a thread begins, and when.
+pub(super) fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
     let count = plan.scripts.len();
-    let arrivals = plan.scripts.iter().zip(0u64..).map(|(script, number)| {
+    let numbered = || plan.scripts.iter().enumerate();
+    let share = |(number, script): (usize, &Script)| from.threads.share(number, script);
+    let shares: Vec<Option<Share>> = numbered().map(share).collect();
+    let arrivals = numbered().map(|(number, script)| {
+        let Some(share) = shares[number] else {
+            return Arrivals::none();
+        };
         let limits = Limits {
             measured_from: 0,
             until: from.until_ns,
-            budget: script.count,
+            budget: share.of_count(script.count),
         };
-        let whole = Share { index: 0, of: 1 };
-        let seed = from.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9));
+        let seed = (from.seed).wrapping_add((number as u64).wrapping_mul(0x9e37_79b9));
         match script.pace {
             Pace::Constant(per_s) => {
-                let pacer = Pacer::constant(per_s, whole, from.begin_ns);
+                let pacer = Pacer::constant(per_s, share, from.begin_ns);
                 Arrivals::ramped(pacer, from.ramp_ns, limits)
             }
             Pace::Poisson(per_s) => {
-                let pacer = Pacer::poisson(per_s, seed, whole, from.begin_ns);
+                let pacer = Pacer::poisson(per_s, seed, share, from.begin_ns);
                 Arrivals::ramped(pacer, from.ramp_ns, limits)
             }
-            Pace::Concurrent(n) => Arrivals::clients(u64::from(n), limits),
+            Pace::Concurrent(n) => Arrivals::clients(share.of_count(u64::from(n)), limits),
         }
     });
     let of_family = |is_ipv4: bool| {
@@ -995,15 +1011,25 @@ fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
         let family = numbered.filter(|(_, ip)| ip.is_ipv4() == is_ipv4);
         family.map(|(number, _)| number).collect()
     };
+    let sources: [Vec<u32>; 2] = [of_family(true), of_family(false)];
+    let Threads { thread, count: of } = from.threads;
+    let first_target = |(script, share): (&Script, &Option<Share>)| {
+        let index = share.map_or(0, |share| share.index as usize);
+        index % script.targets.len()
+    };
     Begins {
         arrivals: arrivals.collect(),
         open: vec![0; count],
         not_before: vec![0; count],
-        next_target: vec![0; count],
-        sources: [of_family(true), of_family(false)],
-        next_source: [0; 2],
+        next_target: (plan.scripts.iter().zip(&shares))
+            .map(first_target)
+            .collect(),
+        shares,
+        // Each has ports of its own, so that two may use one address; they begin apart.
+        next_source: [0, 1].map(|family| sources[family].len() * thread / of),
+        sources,
         order: from.order,
-        random: Random::seeded(from.seed),
+        random: Random::seeded(from.seed.wrapping_add(from.threads.salt())),
         begin_ns: from.begin_ns,
         ramp_ns: from.ramp_ns,
     }
