@@ -458,7 +458,11 @@ pub(crate) fn counted<D: Device>(host: &Host<D>, half: usize) -> SideOutcome {
         owned.collect()
     };
     let tcp = host.stack.counters(half).named();
-    let (link, device) = (host.link.counters(), host.device.counters());
+    let link = host.link.counters();
+    let mut counts = std::collections::BTreeMap::new();
+    host.device.named(&mut |name, count| {
+        counts.insert(name.to_owned(), count);
+    });
     SideOutcome {
         tcp: tcp.map(|(name, n)| (name.to_owned(), n)).collect(),
         link: named(&[
@@ -472,16 +476,7 @@ pub(crate) fn counted<D: Device>(host: &Host<D>, half: usize) -> SideOutcome {
             ("answers_dropped", link.answers_dropped),
             ("conflicts", link.conflicts),
         ]),
-        device: named(&[
-            ("rx_frames", device.rx_frames),
-            ("rx_bytes", device.rx_bytes),
-            ("rx_dropped", device.rx_dropped),
-            ("tx_frames", device.tx_frames),
-            ("tx_bytes", device.tx_bytes),
-            ("tx_dropped", device.tx_dropped),
-            ("tx_full", device.tx_full),
-            ("syscalls", device.syscalls),
-        ]),
+        device: counts,
         ..SideOutcome::default()
     }
 }
