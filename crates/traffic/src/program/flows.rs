@@ -5,7 +5,7 @@
 //! `http`, `streams` and `exchanges`; here is what they have in common: places, timeouts, pauses, TLS, and what is
 //! counted. The surprise: [`App::pull`] makes bytes out of a template and an offset, and a connection holds none.
 
-use super::conn::{Conn, NONE, Phase, Reader, flag};
+use super::conn::{Busies, Busy, Conn, NONE, Pause, Phase, Reader, flag};
 use super::exchanges::Exchanges;
 use super::part::Threads;
 use super::requests::{RequestCache, RequestReader};
@@ -123,12 +123,16 @@ pub(super) struct Program {
     /// When the side began.
     begin_ns: u64,
     pub conns: Vec<Conn>,
+    /// Of those with something on its way.
+    pub busies: Busies,
     free: Vec<u32>,
     conns_max: usize,
     lists: Vec<List>,
     next_expiry: u64,
-    /// When paused connections go on: time, place, generation.
-    pub pauses: BinaryHeap<Reverse<(u64, u32, u16)>>,
+    /// When paused connections go on.
+    pauses: BinaryHeap<Reverse<Pause>>,
+    /// The most of them.
+    pauses_high: usize,
     sessions: Vec<Option<Box<Session>>>,
     free_sessions: Vec<u32>,
     plain: Box<[u8]>,
@@ -187,11 +191,13 @@ impl Program {
             clock: from.clock,
             begin_ns: from.begin_ns,
             conns: Vec::with_capacity(conns_max as usize),
+            busies: Busies::default(),
             free: Vec::with_capacity(conns_max as usize),
             conns_max: conns_max as usize,
             lists: vec![list; count],
             next_expiry: 0,
             pauses: BinaryHeap::with_capacity(1_024),
+            pauses_high: 0,
             sessions: Vec::new(),
             free_sessions: Vec::new(),
             plain: vec![0; PLAIN_ROOM].into_boxed_slice(),
@@ -217,15 +223,18 @@ impl Program {
         if may_begin {
             self.begin_due(stack);
         }
-        while let Some(&Reverse((at, slot, generation))) = self.pauses.peek() {
+        while let Some(&Reverse(pause)) = self.pauses.peek() {
+            let at = pause.at(self.begin_ns);
             if at > self.now {
                 break;
             }
             self.pauses.pop();
-            let conn = &mut self.conns[slot as usize];
-            if conn.generation == generation && conn.has(flag::PAUSED) {
-                conn.clear(flag::PAUSED);
-                self.goes_on(stack, slot, at);
+            let conn = &self.conns[pause.slot as usize];
+            if conn.generation == pause.generation && conn.has(flag::PAUSED) {
+                self.wake(pause.slot);
+                self.conns[pause.slot as usize].clear(flag::PAUSED);
+                self.goes_on(stack, pause.slot, at);
+                self.settle(pause.slot);
             }
         }
         self.udp_turn();
@@ -238,8 +247,8 @@ impl Program {
     /// When [`Program::turn`] has something to do at the latest.
     pub fn next_at(&mut self, may_begin: bool) -> u64 {
         let mut next = self.exchanges.next_at();
-        if let Some(&Reverse((at, ..))) = self.pauses.peek() {
-            next = next.min(at);
+        if let Some(Reverse(pause)) = self.pauses.peek() {
+            next = next.min(pause.at(self.begin_ns));
         }
         if self.open > 0 {
             next = next.min(self.next_expiry);
@@ -320,10 +329,11 @@ impl Program {
         };
         match stack.connect(self.now, source, to, slot) {
             Ok(flow) => {
-                let conn = &mut self.conns[slot as usize];
-                conn.flow = Some(flow);
+                let (conn, busy) = self.both(slot);
+                conn.set_flow(Some(flow));
                 conn.phase = Phase::Connecting;
-                (conn.due_at, conn.target) = (due, target);
+                conn.target = target;
+                busy.due_at = due;
                 self.touch(slot);
             }
             Err(error) => {
@@ -373,8 +383,9 @@ impl Program {
     }
 
     fn timed_out(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &self.conns[slot as usize];
-        let between = match (self.role, &conn.reader, conn.phase) {
+        self.wake(slot);
+        let (role, (conn, busy)) = (self.role, self.both(slot));
+        let between = match (role, &busy.reader, conn.phase) {
             // Nobody waits for anything.
             (Role::Server, Reader::Request(reader), Phase::Open) => !reader.is_mid_request(),
             _ => false,
@@ -440,7 +451,9 @@ impl Program {
         self.unlink(slot);
         let conn = &mut self.conns[slot as usize];
         conn.set(flag::PAUSED);
-        self.pauses.push(Reverse((at, slot, conn.generation)));
+        let pause = Pause::new(at, self.begin_ns, slot, conn.generation);
+        self.pauses.push(Reverse(pause));
+        self.pauses_high = self.pauses_high.max(self.pauses.len());
     }
 
     fn goes_on(&mut self, stack: &mut Stack, slot: u32, at: u64) {
@@ -468,18 +481,105 @@ impl Program {
             None => return None,
         };
         let generation = self.conns[slot as usize].generation;
-        let is_http = matches!(self.plan.scripts[usize::from(template)].work, Work::Http(_));
         self.conns[slot as usize] = Conn {
             template,
             generation,
-            reader: match (self.role, is_http) {
-                (Role::Server, true) => Reader::Request(RequestReader::default()),
-                _ => Reader::Response(ResponseReader::default()),
-            },
             ..Conn::free()
         };
+        let busy = Busy::at(0, 0, self.reader(template));
+        self.conns[slot as usize].busy = self.busies.take(busy);
         self.opened(template);
         Some(slot)
+    }
+
+    /// What reads the peer's bytes, between two messages.
+    fn reader(&self, template: u16) -> Reader {
+        match (self.role, &self.plan.scripts[usize::from(template)].work) {
+            (Role::Server, Work::Http(_)) => Reader::Request(RequestReader::default()),
+            _ => Reader::Response(ResponseReader::default()),
+        }
+    }
+
+    /// Both parts of a connection that is awake.
+    #[inline]
+    pub fn both(&mut self, slot: u32) -> (&mut Conn, &mut Busy) {
+        let conn = &mut self.conns[slot as usize];
+        let busy = &mut self.busies[conn.busy];
+        (conn, busy)
+    }
+
+    /// What a connection that is awake has beside the rest.
+    #[inline]
+    pub fn busy(&self, slot: u32) -> &Busy {
+        &self.busies[self.conns[slot as usize].busy]
+    }
+
+    /// What an idle connection of this template and step has sent and received.
+    #[inline]
+    fn at_rest(&self, conn: &Conn) -> (u64, u64) {
+        match &self.plan.scripts[usize::from(conn.template)].work {
+            Work::Http(work) => (work.sent(self.role, conn.target, conn.step), 0),
+            Work::Stream(work) => work.done(self.role, conn.step),
+            Work::Udp(_) => (0, 0),
+        }
+    }
+
+    /// Before anything is done with a connection: an idle one is again what it was.
+    #[inline]
+    fn wake(&mut self, slot: u32) {
+        let conn = &self.conns[slot as usize];
+        if conn.busy == NONE && conn.phase != Phase::Free {
+            self.wake_idle(slot);
+        }
+    }
+
+    fn wake_idle(&mut self, slot: u32) {
+        let conn = &self.conns[slot as usize];
+        let (sent, received) = self.at_rest(conn);
+        let mut busy = Busy::at(sent, received, self.reader(conn.template));
+        let conn = &mut self.conns[slot as usize];
+        match (
+            self.role,
+            &self.plan.scripts[usize::from(conn.template)].work,
+        ) {
+            (Role::Server, Work::Http(_)) => busy.mark = u64::MAX,
+            (Role::Client, Work::Stream(_)) => busy.due_at = conn.take_due(),
+            _ => {}
+        }
+        conn.busy = self.busies.take(busy);
+    }
+
+    /// After something was done: a connection of which nothing is on its way needs its busy part no more.
+    #[inline]
+    fn settle(&mut self, slot: u32) {
+        const AT_WORK: u8 = flag::CLOSED | flag::RESET_DUE | flag::ASKED | flag::LAST;
+        let conn = &self.conns[slot as usize];
+        if conn.phase != Phase::Open || conn.busy == NONE || conn.flags & AT_WORK != 0 {
+            return;
+        }
+        // A client that does not pause will go on at once, or is timed by its busy part.
+        if self.role == Role::Client && !conn.has(flag::PAUSED) {
+            return;
+        }
+        let (sent, received) = self.at_rest(conn);
+        let busy = &self.busies[conn.busy];
+        if !busy.is_at(sent, received) {
+            return;
+        }
+        let is_stream = matches!(
+            self.plan.scripts[usize::from(conn.template)].work,
+            Work::Stream(_)
+        );
+        let due_at = busy.due_at;
+        if self.role == Role::Client && is_stream {
+            if busy.sent_at > 0 && !conn.has(flag::FIRST) {
+                // The first byte of the peer is timed from it.
+                return;
+            }
+            self.conns[slot as usize].keep_due(due_at);
+        }
+        let conn = &mut self.conns[slot as usize];
+        self.busies.give(std::mem::replace(&mut conn.busy, NONE));
     }
 
     /// One more is open.
@@ -505,12 +605,13 @@ impl Program {
         self.unlink(slot);
         let conn = &mut self.conns[slot as usize];
         conn.phase = Phase::Free;
-        conn.flow = None;
+        conn.set_flow(None);
         conn.flags = 0;
         conn.generation = conn.generation.wrapping_add(1);
         let template = conn.template;
-        let tls = std::mem::replace(&mut conn.tls, NONE);
-        let partial = std::mem::replace(&mut conn.partial, NONE);
+        let place = std::mem::replace(&mut conn.busy, NONE);
+        let Busy { tls, partial, .. } = self.busies[place];
+        self.busies.give(place);
         if tls != NONE {
             self.sessions[tls as usize] = None;
             self.free_sessions.push(tls);
@@ -524,7 +625,7 @@ impl Program {
 
     /// The buffer of a connection for the beginning of a head, or one that it may have.
     pub fn head_buffer(&mut self, slot: u32) -> (u32, Box<[u8]>) {
-        let held = self.conns[slot as usize].partial;
+        let held = self.busy(slot).partial;
         let index = match held {
             NONE => self.free_heads.pop().unwrap_or_else(|| {
                 self.heads.push(vec![0; HEAD_BYTES].into_boxed_slice());
@@ -538,11 +639,11 @@ impl Program {
     /// Gives the buffer back; it stays the connection's when it `holds` something.
     pub fn give_head_buffer(&mut self, slot: u32, index: u32, buffer: Box<[u8]>, holds: bool) {
         self.heads[index as usize] = buffer;
-        let conn = &mut self.conns[slot as usize];
+        let (_, busy) = self.both(slot);
         if holds {
-            conn.partial = index;
+            busy.partial = index;
         } else {
-            conn.partial = NONE;
+            busy.partial = NONE;
             self.free_heads.push(index);
         }
     }
@@ -575,7 +676,7 @@ impl Program {
 
     /// Resets and forgets.
     fn abort(&mut self, stack: &mut Stack, slot: u32) {
-        if let Some(flow) = self.conns[slot as usize].flow.take() {
+        if let Some(flow) = self.conns[slot as usize].flow() {
             stack.abort(flow);
         }
         self.release(slot);
@@ -592,14 +693,14 @@ impl Program {
 
     /// Ends our side as `how` says, when all that was given has arrived for a reset.
     pub fn close(&mut self, stack: &mut Stack, slot: u32, how: Close) {
-        let conn = &mut self.conns[slot as usize];
+        let (conn, busy) = self.both(slot);
         if conn.has(flag::CLOSED) {
             return;
         }
         match how {
             Close::Fin => {
                 conn.set(flag::CLOSED);
-                let (flow, tls) = (conn.flow, conn.tls);
+                let (flow, tls) = (conn.flow(), busy.tls);
                 if tls != NONE
                     && let Some(session) = &mut self.sessions[tls as usize]
                 {
@@ -626,13 +727,13 @@ impl Program {
 
     /// All that was given has been acknowledged.
     pub fn has_arrived(&self, slot: u32) -> bool {
-        let conn = &self.conns[slot as usize];
-        conn.acked >= self.stream_end(conn)
+        let busy = self.busy(slot);
+        busy.acked >= self.stream_end(busy)
     }
 
-    fn stream_end(&self, conn: &Conn) -> u64 {
-        match conn.tls {
-            NONE => conn.given,
+    fn stream_end(&self, busy: &Busy) -> u64 {
+        match busy.tls {
+            NONE => busy.given,
             tls => self.sessions[tls as usize]
                 .as_ref()
                 .map_or(0, |session| session.end()),
@@ -644,14 +745,14 @@ impl Program {
     /// Gives the stack what may be sent by now, and closes behind the server's last answer.
     pub fn give(&mut self, stack: &mut Stack, slot: u32) {
         let goal = self.goal(slot);
-        let conn = &mut self.conns[slot as usize];
-        let Some(flow) = conn.flow else { return };
-        let before = conn.given;
-        if conn.tls == NONE {
-            while conn.given < goal {
-                let ask = usize::try_from(goal - conn.given).unwrap_or(usize::MAX);
+        let (conn, busy) = self.both(slot);
+        let Some(flow) = conn.flow() else { return };
+        let before = busy.given;
+        if busy.tls == NONE {
+            while busy.given < goal {
+                let ask = usize::try_from(goal - busy.given).unwrap_or(usize::MAX);
                 let taken = stack.send(flow, ask.min(1 << 30)) as u64;
-                conn.given += taken;
+                busy.given += taken;
                 if taken == 0 {
                     break;
                 }
@@ -659,10 +760,10 @@ impl Program {
         } else {
             self.give_tls(stack, slot, goal);
         }
+        let given = self.busy(slot).given;
         let conn = &mut self.conns[slot as usize];
-        let template = usize::from(conn.template);
-        self.tally[template].sent_bytes += conn.given - before;
-        if conn.given == goal && conn.has(flag::LAST) {
+        self.tally[usize::from(conn.template)].sent_bytes += given - before;
+        if given == goal && conn.has(flag::LAST) {
             conn.phase = Phase::Closing;
             self.close(stack, slot, Close::Fin);
         }
@@ -670,9 +771,9 @@ impl Program {
 
     fn give_tls(&mut self, stack: &mut Stack, slot: u32, goal: u64) {
         let mut plain = std::mem::take(&mut self.record);
-        let tls = self.conns[slot as usize].tls as usize;
+        let tls = self.busy(slot).tls as usize;
         loop {
-            let given = self.conns[slot as usize].given;
+            let given = self.busy(slot).given;
             let has_room = self.sessions[tls].as_ref().is_some_and(|s| s.has_room());
             if given >= goal || !has_room {
                 break;
@@ -682,7 +783,7 @@ impl Program {
             if let Some(session) = &mut self.sessions[tls] {
                 session.send(&plain[..len]);
             }
-            self.conns[slot as usize].given += len as u64;
+            self.both(slot).1.given += len as u64;
         }
         self.record = plain;
         self.promise(stack, slot);
@@ -690,9 +791,11 @@ impl Program {
 
     /// Promises the stack the records that TLS has made.
     fn promise(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &self.conns[slot as usize];
-        let Some(flow) = conn.flow else { return };
-        if let Some(session) = &mut self.sessions[conn.tls as usize] {
+        let (conn, busy) = self.both(slot);
+        let (Some(flow), tls) = (conn.flow(), busy.tls) else {
+            return;
+        };
+        if let Some(session) = &mut self.sessions[tls as usize] {
             let more = session.end() - session.promised;
             session.promised += stack.send(flow, more as usize) as u64;
         }
@@ -701,9 +804,10 @@ impl Program {
     /// Where what may be sent by now ends.
     fn goal(&self, slot: u32) -> u64 {
         let conn = &self.conns[slot as usize];
+        let busy = &self.busies[conn.busy];
         match &self.plan.scripts[usize::from(conn.template)].work {
-            Work::Http(work) => self.http_goal(conn, work),
-            Work::Stream(work) => self.stream_goal(conn, work),
+            Work::Http(work) => self.http_goal(conn, busy, work),
+            Work::Stream(work) => self.stream_goal(conn, busy, work),
             Work::Udp(_) => 0,
         }
     }
@@ -711,28 +815,29 @@ impl Program {
     /// Makes the payload at `offset` of a connection, and notes when a request's first byte leaves.
     #[inline]
     fn plaintext(&mut self, slot: u32, offset: u64, into: &mut [u8]) {
-        let conn = &mut self.conns[slot as usize];
+        let conn = &self.conns[slot as usize];
+        let busy = &mut self.busies[conn.busy];
         match &self.plan.scripts[usize::from(conn.template)].work {
             Work::Http(work) if self.role == Role::Client => {
                 let request = work.request(conn.target);
                 let begin = u64::from(conn.step) * request.len();
-                if conn.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
-                    conn.sent_at = (self.clock)();
+                if busy.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
+                    busy.sent_at = (self.clock)();
                 }
                 request.fill_round(offset, into);
             }
             Work::Http(work) => {
-                let before = conn.mark.saturating_sub(offset).min(into.len() as u64) as usize;
+                let before = busy.mark.saturating_sub(offset).min(into.len() as u64) as usize;
                 let (round, last) = into.split_at_mut(before);
                 work.response.fill_round(offset, round);
                 if !last.is_empty() {
-                    let from = offset.saturating_sub(conn.mark);
+                    let from = offset.saturating_sub(busy.mark);
                     work.last[usize::from(conn.target.min(2))].fill(from, last);
                 }
             }
             Work::Stream(work) => {
-                if conn.sent_at == 0 && offset == 0 {
-                    conn.sent_at = (self.clock)();
+                if busy.sent_at == 0 && offset == 0 {
+                    busy.sent_at = (self.clock)();
                 }
                 work.sent_by(self.role).fill(offset, into);
             }
@@ -759,7 +864,7 @@ impl Program {
 
     fn tls_received(&mut self, stack: &mut Stack, slot: u32, mut bytes: &[u8]) {
         let generation = self.conns[slot as usize].generation;
-        let index = self.conns[slot as usize].tls as usize;
+        let index = self.busy(slot).tls as usize;
         let mut plain = std::mem::take(&mut self.plain);
         while let Some(session) = &mut self.sessions[index] {
             let before = bytes.len();
@@ -813,28 +918,27 @@ impl Program {
             self.sessions.len() as u32 - 1
         });
         self.sessions[index as usize] = Some(Box::new(session));
-        let conn = &mut self.conns[slot as usize];
-        conn.tls = index;
+        let (conn, busy) = self.both(slot);
+        busy.tls = index;
         conn.phase = Phase::Shaking;
         self.promise(stack, slot);
     }
 
     /// The connection can carry payload.
     fn established(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &mut self.conns[slot as usize];
+        let (conn, busy) = self.both(slot);
         conn.phase = Phase::Open;
-        let tally = &mut self.tally[usize::from(conn.template)];
+        let (template, due) = (usize::from(conn.template), busy.due_at);
+        let tally = &mut self.tally[template];
         tally.connected += 1;
         if self.role == Role::Client {
-            let took = self.now.saturating_sub(conn.due_at);
+            let took = self.now.saturating_sub(due);
             tally.connect.record(Nanos(took));
         }
-        let due = conn.due_at;
         self.touch(slot);
-        let template = usize::from(self.conns[slot as usize].template);
         match self.plan.scripts[template].work {
             Work::Http(_) if self.role == Role::Client => self.ask(stack, slot, due),
-            Work::Http(_) => self.conns[slot as usize].mark = u64::MAX,
+            Work::Http(_) => self.both(slot).1.mark = u64::MAX,
             Work::Stream(_) => self.advance(stack, slot),
             Work::Udp(_) => {}
         }
@@ -851,11 +955,13 @@ impl Program {
             return stack.abort(flow);
         };
         stack.set_user(flow, slot);
-        let conn = &mut self.conns[slot as usize];
-        conn.flow = Some(flow);
-        conn.due_at = self.now;
+        let now = self.now;
+        let (conn, busy) = self.both(slot);
+        conn.set_flow(Some(flow));
+        busy.due_at = now;
         self.touch(slot);
         self.connected(stack, slot);
+        self.settle(slot);
     }
 
     fn peer_closed(&mut self, stack: &mut Stack, slot: u32) {
@@ -884,16 +990,16 @@ impl Program {
 
     /// The peer's bytes have ended as they should, as far as TLS can tell.
     pub fn is_orderly(&self, slot: u32) -> bool {
-        match self.conns[slot as usize].tls {
+        match self.busy(slot).tls {
             NONE => true,
             tls => (self.sessions[tls as usize].as_ref()).is_some_and(|session| session.has_ended),
         }
     }
 
     fn acknowledged(&mut self, stack: &mut Stack, slot: u32, offset: u64) {
-        let conn = &mut self.conns[slot as usize];
-        conn.acked = offset;
-        let (tls, phase, given) = (conn.tls, conn.phase, conn.given);
+        let (conn, busy) = self.both(slot);
+        busy.acked = offset;
+        let (tls, phase, given) = (busy.tls, conn.phase, busy.given);
         if tls != NONE
             && let Some(session) = &mut self.sessions[tls as usize]
         {
@@ -919,7 +1025,7 @@ impl Program {
 
     fn flow_ended(&mut self, stack: &mut Stack, slot: u32, why: Ended) {
         let conn = &mut self.conns[slot as usize];
-        conn.flow = None;
+        conn.set_flow(None);
         let (template, phase) = (usize::from(conn.template), conn.phase);
         if conn.has(flag::COUNTED) {
             return self.release(slot);
@@ -1038,42 +1144,48 @@ pub(super) fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
 impl App for Program {
     #[inline]
     fn pull(&mut self, _: FlowId, slot: u32, offset: u64, into: &mut [u8]) {
-        let Some(conn) = self.conns.get(slot as usize) else {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
-        };
-        if conn.tls == NONE {
+        }
+        self.wake(slot);
+        let tls = self.busy(slot).tls;
+        if tls == NONE {
             return self.plaintext(slot, offset, into);
         }
-        if let Some(session) = &self.sessions[conn.tls as usize] {
+        if let Some(session) = &self.sessions[tls as usize] {
             session.fill(offset, into);
         }
         // TLS says of which request a record is; what leaves after it was made is at most a turn later.
-        let conn = &mut self.conns[slot as usize];
-        if conn.sent_at == 0 && conn.phase == Phase::Open {
-            conn.sent_at = self.now;
+        let now = self.now;
+        let (conn, busy) = self.both(slot);
+        if busy.sent_at == 0 && conn.phase == Phase::Open {
+            busy.sent_at = now;
         }
     }
 
     #[inline]
     fn received(&mut self, stack: &mut Stack, _: FlowId, slot: u32, bytes: &[u8]) {
         self.look_at_clock();
-        let Some(conn) = self.conns.get(slot as usize) else {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
-        };
-        if conn.tls == NONE {
+        }
+        self.wake(slot);
+        if self.busy(slot).tls == NONE {
             self.plain_received(stack, slot, bytes);
         } else {
             self.tls_received(stack, slot, bytes);
         }
+        self.settle(slot);
     }
 
     fn event(&mut self, stack: &mut Stack, flow: FlowId, slot: u32, event: Event) {
         if event == Event::Accepted {
             return self.accepted(stack, flow);
         }
-        if slot as usize >= self.conns.len() {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
         }
+        self.wake(slot);
         match event {
             Event::Connected => {
                 self.look_at_clock();
@@ -1088,6 +1200,7 @@ impl App for Program {
             Event::Ended(why) => self.flow_ended(stack, slot, why),
             Event::Accepted => {}
         }
+        self.settle(slot);
     }
 
     fn datagram(&mut self, datagram: Datagram<'_>) {
@@ -1129,9 +1242,12 @@ impl Program {
         }
     }
 
-    /// Bytes of state of one connection here, its place in the list of free ones with it; TLS has more.
+    /// Bytes of state of one connection here, on average over the most that there were: its own, those of the busy ones,
+    /// the places in the list of free ones and among those that pause; TLS has more.
     pub fn conn_bytes(&self) -> f64 {
-        (size_of::<Conn>() + size_of::<u32>()) as f64
+        let own = size_of::<Conn>() + size_of::<u32>();
+        let beside = self.busies.bytes() + self.pauses_high * size_of::<Pause>();
+        own as f64 + beside as f64 / self.conns.len().max(1) as f64
     }
 
     /// Datagrams that wait to be sent.

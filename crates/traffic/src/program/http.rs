@@ -4,7 +4,7 @@
 //! What is sent is periodic: request or response number n lies at n times its length. Only a server's last answer
 //! differs, and its place is kept.
 
-use super::conn::{Conn, Phase, Reader, flag};
+use super::conn::{Busy, Conn, Phase, Reader, flag};
 use super::flows::Program;
 use super::requests::{Asked, NoRequest};
 use super::script::{HttpWork, Last, Role};
@@ -15,14 +15,14 @@ use stack::tcp::Stack;
 
 impl Program {
     /// See [`Program::give`].
-    pub fn http_goal(&self, conn: &Conn, work: &HttpWork) -> u64 {
+    pub fn http_goal(&self, conn: &Conn, busy: &Busy, work: &HttpWork) -> u64 {
         let step = u64::from(conn.step);
         if self.role == Role::Client {
             let asked = step + u64::from(conn.has(flag::ASKED));
             return asked * work.request(conn.target).len();
         }
         if conn.has(flag::LAST) {
-            return conn.mark + work.last[usize::from(conn.target.min(2))].len();
+            return busy.mark + work.last[usize::from(conn.target.min(2))].len();
         }
         step * work.response.len()
     }
@@ -31,8 +31,8 @@ impl Program {
 
     /// Sends the next request, which was due at `due`.
     pub fn ask(&mut self, stack: &mut Stack, slot: u32, due: u64) {
-        let conn = &mut self.conns[slot as usize];
-        (conn.due_at, conn.sent_at, conn.mark) = (due, 0, 0);
+        let (conn, busy) = self.both(slot);
+        (busy.due_at, busy.sent_at, busy.mark) = (due, 0, 0);
         conn.set(flag::ASKED);
         self.touch(slot);
         self.give(stack, slot);
@@ -51,13 +51,14 @@ impl Program {
                 // Nobody has asked for it.
                 return self.fail(stack, slot, FailureKind::Malformed.name());
             }
-            if conn.mark == 0 {
-                conn.mark = self.now;
+            let (template, busy) = (usize::from(conn.template), &mut self.busies[conn.busy]);
+            if busy.mark == 0 {
+                busy.mark = self.now;
             }
             let (index, mut buffer) = self.head_buffer(slot);
-            let conn = &mut self.conns[slot as usize];
-            let cache = self.responses[usize::from(conn.template)].as_mut();
-            let (Reader::Response(reader), Some(cache)) = (&mut conn.reader, cache) else {
+            let busy = &mut self.busies[self.conns[slot as usize].busy];
+            let cache = self.responses[template].as_mut();
+            let (Reader::Response(reader), Some(cache)) = (&mut busy.reader, cache) else {
                 return;
             };
             let fed = reader.feed(&mut rest, &mut buffer, cache);
@@ -77,6 +78,7 @@ impl Program {
 
     fn answered(&mut self, stack: &mut Stack, slot: u32, work: &HttpWork, answer: Answer) {
         let conn = &mut self.conns[slot as usize];
+        let busy = &self.busies[conn.busy];
         conn.clear(flag::ASKED);
         conn.step += 1;
         let tally = &mut self.tally[usize::from(conn.template)];
@@ -86,8 +88,8 @@ impl Program {
             return self.fail(stack, slot, kind.name());
         }
         let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
-        tally.response.record(since(conn.due_at, self.now));
-        tally.first_byte.record(since(conn.sent_at, conn.mark));
+        tally.response.record(since(busy.due_at, self.now));
+        tally.first_byte.record(since(busy.sent_at, busy.mark));
         let is_last = u64::from(conn.step) >= work.count;
         let template = usize::from(conn.template);
         match (is_last, answer.keep_alive) {
@@ -112,8 +114,8 @@ impl Program {
     /// The server sends no more.
     pub fn on_end_of_responses(&mut self, stack: &mut Stack, slot: u32, work: &HttpWork) {
         let is_orderly = self.is_orderly(slot);
-        let conn = &mut self.conns[slot as usize];
-        let end = match &mut conn.reader {
+        let (conn, busy) = self.both(slot);
+        let end = match &mut busy.reader {
             Reader::Response(reader) if conn.flags & flag::ASKED != 0 => reader.end(is_orderly),
             _ => return self.fail(stack, slot, FailureKind::ClosedEarly.name()),
         };
@@ -146,7 +148,8 @@ impl Program {
                 break;
             }
             let (index, mut buffer) = self.head_buffer(slot);
-            let Reader::Request(reader) = &mut self.conns[slot as usize].reader else {
+            let busy = &mut self.busies[self.conns[slot as usize].busy];
+            let Reader::Request(reader) = &mut busy.reader else {
                 return;
             };
             let fed = reader.feed(&mut rest, &mut buffer, &mut self.requests);
@@ -177,8 +180,8 @@ impl Program {
     }
 
     fn last_answer(&mut self, slot: u32, work: &HttpWork, last: Last) {
-        let conn = &mut self.conns[slot as usize];
-        conn.mark = u64::from(conn.step) * work.response.len();
+        let (conn, busy) = self.both(slot);
+        busy.mark = u64::from(conn.step) * work.response.len();
         conn.target = last as u16;
         conn.set(flag::LAST);
     }
@@ -186,7 +189,7 @@ impl Program {
     /// Something was answered, and no request is left in the middle.
     pub fn has_answered(&self, slot: u32) -> bool {
         let conn = &self.conns[slot as usize];
-        let is_between = match &conn.reader {
+        let is_between = match &self.busies[conn.busy].reader {
             Reader::Request(reader) => !reader.is_mid_request(),
             Reader::Response(_) => false,
         };

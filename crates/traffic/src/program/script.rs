@@ -96,6 +96,8 @@ pub(super) enum Last {
 #[derive(Debug)]
 pub(super) struct StreamWork {
     pub turns: Vec<Turn>,
+    /// How much client and server have sent before each turn, and at the end.
+    before: Vec<[u64; 2]>,
     /// From client to server.
     pub up: Content,
     /// From server to client.
@@ -336,6 +338,16 @@ impl HttpWork {
         })
     }
 
+    /// What a side has sent when so many exchanges are done and nothing more was asked.
+    #[inline]
+    pub fn sent(&self, role: Role, target: u16, step: u32) -> u64 {
+        let each = match role {
+            Role::Client => self.request(target).len(),
+            Role::Server => self.response.len(),
+        };
+        u64::from(step) * each
+    }
+
     /// The request to a target.
     #[inline]
     pub fn request(&self, target: u16) -> &Content {
@@ -350,6 +362,7 @@ impl StreamWork {
     fn new(steps: &[Step]) -> Result<Self, &'static str> {
         let (mut up, mut down) = (Content::new(0), Content::new(32_749));
         let mut turns = Vec::new();
+        let mut before = vec![[0; 2]];
         let (mut open, mut is_reset) = ([true; 2], false);
         for (at, step) in steps.iter().enumerate() {
             if is_reset {
@@ -391,8 +404,25 @@ impl StreamWork {
                 }
             }
             turns.push(turn);
+            before.push([up.len(), down.len()]);
         }
-        Ok(StreamWork { turns, up, down })
+        Ok(StreamWork {
+            turns,
+            before,
+            up,
+            down,
+        })
+    }
+
+    /// What a side has sent and received when so many turns are done.
+    #[inline]
+    pub fn done(&self, role: Role, step: u32) -> (u64, u64) {
+        let last = self.before.len() - 1;
+        let [up, down] = self.before[last.min(step as usize)];
+        match role {
+            Role::Client => (up, down),
+            Role::Server => (down, up),
+        }
     }
 
     /// What a side sends.
