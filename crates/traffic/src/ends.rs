@@ -11,6 +11,7 @@ use crate::user_space::{AnyDevice, AttachError, Attachment, Words};
 use record::traffic::{Faults, Side};
 use record::{Carrier, TrafficSpec};
 use stack::address::{AddressRange, Network};
+use stack::device::Device;
 use stack::device::capture::Capture;
 use stack::device::fault::{self, Fault};
 use stack::device::loopback;

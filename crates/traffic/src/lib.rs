@@ -19,6 +19,7 @@ pub mod load;
 pub mod origin;
 pub mod program;
 mod random;
+mod side_report;
 mod sys;
 mod transport;
 pub mod user_space;

@@ -4,9 +4,8 @@
 //! In the flow: whoever runs a stack (a load, an origin, a traffic program) says an [`Attachment`], checks it before
 //! anything is opened, and opens the device on the thread that drives it. Nothing is sent here.
 
-use crate::sys::{Usage, thread_usage};
 use linux::routes;
-use record::traffic::{Side, SideOutcome};
+use record::traffic::Side;
 use record::{Carrier, Nanos};
 pub use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
@@ -16,7 +15,6 @@ use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
 use stack::device::queues::{self, Owners};
 use stack::device::tap::{self, Tap};
 use stack::error::Error;
-use stack::host::Host;
 use stack::link::{self, Link};
 use std::net::IpAddr;
 use std::path::Path;
@@ -402,83 +400,6 @@ pub fn ranges(addresses: &[IpAddr]) -> Vec<AddressRange> {
     let runs = sorted.chunk_by(|a, b| a.is_ipv4() == b.is_ipv4() && number(*b) - number(*a) <= 1);
     runs.filter_map(|run| AddressRange::new(*run.first()?, *run.last()?))
         .collect()
-}
-
-/// What a side cost and counted, between two calls on the thread that drives it.
-#[derive(Debug)]
-pub struct SideReport {
-    transport: String,
-    usage: Usage,
-    peak_flows: u32,
-}
-
-impl SideReport {
-    /// Begins to count, on the thread itself.
-    pub fn begin<D: Device>(host: &Host<D>, coalesce: Nanos) -> Self {
-        let name = &host.device.capabilities().name;
-        Self {
-            transport: match coalesce.0 {
-                0 => format!("stack over {name}"),
-                ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
-            },
-            usage: Usage::default(),
-            peak_flows: 0,
-        }
-    }
-
-    /// The thread has begun: what it used before is not counted.
-    pub fn begin_thread(&mut self) {
-        self.usage = thread_usage();
-    }
-
-    /// So many flows exist now.
-    pub fn note_flows(&mut self, flows: u32) {
-        self.peak_flows = self.peak_flows.max(flows);
-    }
-
-    /// The end, on the same thread: `half` is [`stack::tcp::CLIENT`] or [`stack::tcp::SERVER`].
-    pub fn finish<D: Device>(&self, side: &str, host: &Host<D>, half: usize) -> SideOutcome {
-        let usage = thread_usage();
-        SideOutcome {
-            side: side.to_owned(),
-            transport: self.transport.clone(),
-            peak_flows: u64::from(self.peak_flows),
-            flow_bytes: host.stack.flow_bytes(),
-            cpu_user_ns: usage.user_ns.saturating_sub(self.usage.user_ns),
-            cpu_system_ns: usage.system_ns.saturating_sub(self.usage.system_ns),
-            ..counted(host, half)
-        }
-    }
-}
-
-/// What a host counted, in the names of a record; `half` as of [`SideReport::finish`].
-pub(crate) fn counted<D: Device>(host: &Host<D>, half: usize) -> SideOutcome {
-    let named = |pairs: &[(&str, u64)]| {
-        let owned = pairs.iter().map(|(name, n)| ((*name).to_owned(), *n));
-        owned.collect()
-    };
-    let tcp = host.stack.counters(half).named();
-    let link = host.link.counters();
-    let mut counts = std::collections::BTreeMap::new();
-    host.device.named(&mut |name, count| {
-        counts.insert(name.to_owned(), count);
-    });
-    SideOutcome {
-        tcp: tcp.map(|(name, n)| (name.to_owned(), n)).collect(),
-        link: named(&[
-            ("foreign_frames", link.foreign_frames),
-            ("unknown_frames", link.unknown_frames),
-            ("malformed_frames", link.malformed_frames),
-            ("asked", link.asked),
-            ("answered", link.answered),
-            ("echoes", link.echoes),
-            ("icmp_errors", link.icmp_errors),
-            ("answers_dropped", link.answers_dropped),
-            ("conflicts", link.conflicts),
-        ]),
-        device: counts,
-        ..SideOutcome::default()
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod fault;
 pub mod interface;
 pub mod loopback;
 mod mapping;
+mod option;
 mod packets;
 pub mod queues;
 pub mod tap;
@@ -120,6 +121,9 @@ pub trait Device {
         tell("syscalls", counters.syscalls);
     }
 
+    /// Writes out what it keeps beside the traffic, so that [`Device::trouble`] knows all of it.
+    fn sync(&mut self) {}
+
     /// What a reader of the results must know: something went wrong that did not stop the traffic.
     fn trouble(&self) -> Option<String> {
         None
@@ -157,6 +161,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         (**self).named(tell);
+    }
+
+    fn sync(&mut self) {
+        (**self).sync();
     }
 
     fn trouble(&self) -> Option<String> {
