@@ -256,6 +256,20 @@ pub struct Http {
     pub response_bytes: u64,
     /// Pause of the client before the next request.
     pub think: Nanos,
+    /// What a response must be; the client side compares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+}
+
+/// What a response must be; what is `None` is not compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// Its status, whichever it is. Without, 400 and above are failures.
+    pub status: Option<u16>,
+    /// Bytes of its body, the framing of chunks left out.
+    pub bytes: Option<u64>,
+    /// Its body.
+    pub body: Option<Data>,
 }
 
 /// One step of a stream, seen by both sides.

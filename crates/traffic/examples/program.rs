@@ -124,6 +124,7 @@ fn make(asked: &Asked) -> Result<(), String> {
             requests: asked.requests,
             response_bytes: asked.response_bytes,
             think: Nanos(0),
+            expect: None,
         }),
         _ => Protocol::Stream(vec![
             Step::ClientSends(Data::Pattern(100)),

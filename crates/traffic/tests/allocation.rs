@@ -178,6 +178,7 @@ fn sides_allocate_nothing_for_connections() {
             requests,
             response_bytes: 5_000,
             think: Nanos(0),
+            expect: None,
         })
     };
     let stream = Protocol::Stream(vec![

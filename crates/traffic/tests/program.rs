@@ -110,6 +110,7 @@ fn http(path: &str, requests: u64) -> Protocol {
         requests,
         response_bytes: 10_000,
         think: Nanos(0),
+        expect: None,
     })
 }
 

@@ -89,6 +89,7 @@ pub fn run() -> TrafficRun {
                     requests: 1,
                     response_bytes: 1_024,
                     think: Nanos(0),
+                    expect: None,
                 }),
                 close: Close::Fin,
                 timeout: Nanos::from_secs(5),

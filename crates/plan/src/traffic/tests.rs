@@ -520,3 +520,56 @@ fn every_problem_is_said_and_each_once() {
     let lines: Vec<usize> = problems.iter().map(|p| p.line).collect();
     assert_eq!(lines, [5, 8, 9]);
 }
+
+#[test]
+fn what_a_response_must_be() {
+    use record::traffic::{Data, Expect};
+    let of = |keys: &str| {
+        let text = format!(
+            "{CLIENT}[[template]]\ntarget = \"http://10.9.0.1/bytes/2000\"\nrate = 1\n{keys}"
+        );
+        let file = TrafficFile::parse(&text, "t.toml", &|path| match path {
+            "page.html" => Ok(b"<p>hello</p>".to_vec()),
+            _ => Err("no such file".to_owned()),
+        });
+        file.map(|file| match file.spec.templates[0].protocol.clone() {
+            Protocol::Http(http) => http.expect,
+            other => panic!("{other:?}"),
+        })
+        .map_err(|error| format!("{error:?}"))
+    };
+    let body = |bytes, data| {
+        Some(Expect {
+            status: None,
+            bytes: Some(bytes),
+            body: Some(data),
+        })
+    };
+    assert_eq!(of("").unwrap(), None);
+    let status = Expect {
+        status: Some(404),
+        ..Expect::default()
+    };
+    assert_eq!(of("expect_status = 404\n").unwrap(), Some(status));
+    let page = Data::Bytes(b"<p>hello</p>".to_vec());
+    assert_eq!(of("expect_file = \"page.html\"\n").unwrap(), body(12, page));
+    let text = Data::Bytes(b"ok".to_vec());
+    assert_eq!(of("expect_text = \"ok\"\n").unwrap(), body(2, text));
+    let pattern = body(2_000, Data::Pattern(2_000));
+    assert_eq!(of("expect_pattern = true\n").unwrap(), pattern);
+    for (keys, said) in [
+        ("expect_status = 99\n", "a status from 200 to 599"),
+        (
+            "expect_text = \"a\"\nexpect_file = \"page.html\"\n",
+            "one body",
+        ),
+        (
+            "expect_file = \"page.html\"\nexpect_bytes = 9\n",
+            "another length",
+        ),
+        ("expect_file = \"none\"\n", "no such file"),
+    ] {
+        let error = of(keys).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}

@@ -94,6 +94,18 @@ impl ResponseReader {
         partial: &mut [u8],
         cache: &mut HeadCache,
     ) -> Result<Option<Answer>, Failure> {
+        self.feed_with(input, partial, cache, |_| {})
+    }
+
+    /// As [`ResponseReader::feed`]; `seen` is shown the content of the body, piece by piece.
+    #[inline]
+    pub fn feed_with(
+        &mut self,
+        input: &mut &[u8],
+        partial: &mut [u8],
+        cache: &mut HeadCache,
+        seen: impl FnMut(&[u8]),
+    ) -> Result<Option<Answer>, Failure> {
         loop {
             let (mut decoder, answer) = match self.0 {
                 State::Body(decoder, answer) => (decoder, answer),
@@ -109,7 +121,7 @@ impl ResponseReader {
                     Head::Final(framing, answer) => (BodyDecoder::new(framing), answer),
                 },
             };
-            let fed = decoder.feed(input).map_err(malformed)?;
+            let fed = decoder.feed_with(input, seen).map_err(malformed)?;
             *input = &input[fed.consumed..];
             if fed.done {
                 self.0 = State::Head(0);

@@ -43,6 +43,8 @@ pub(super) mod flag {
     pub const FIRST: u8 = 1 << 6;
     /// The server's last answer is given: after it the connection is closed.
     pub const LAST: u8 = 1 << 7;
+    /// Of a client of HTTP: the body that is coming is not the one that must come.
+    pub const WRONG: u8 = LAST;
 }
 
 /// What reads the peer's bytes.
@@ -96,7 +98,7 @@ pub(super) struct Busy {
     pub given: u64,
     /// Bytes of the stream that the peer has acknowledged.
     pub acked: u64,
-    /// Payload bytes received.
+    /// Payload bytes received. Client of HTTP: of the body that is coming, where one is expected.
     pub received: u64,
     /// HTTP's reader.
     pub reader: Reader,

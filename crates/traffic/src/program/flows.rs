@@ -763,7 +763,7 @@ impl Program {
         let given = self.busy(slot).given;
         let conn = &mut self.conns[slot as usize];
         self.tally[usize::from(conn.template)].sent_bytes += given - before;
-        if given == goal && conn.has(flag::LAST) {
+        if given == goal && conn.has(flag::LAST) && self.role == Role::Server {
             conn.phase = Phase::Closing;
             self.close(stack, slot, Close::Fin);
         }

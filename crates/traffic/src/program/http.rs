@@ -7,11 +7,38 @@
 use super::conn::{Busy, Conn, Phase, Reader, flag};
 use super::flows::Program;
 use super::requests::{Asked, NoRequest};
-use super::script::{HttpWork, Last, Role};
+use super::script::{Expected, HttpWork, Last, Role};
+use super::streams::WRONG_BYTES;
 use crate::load::response::Answer;
 use crate::load::tally::failure_of_status;
 use record::{Close, FailureKind, Nanos};
 use stack::tcp::Stack;
+
+/// A status other than the one that must come.
+pub(super) const WRONG_STATUS: &str = "wrong_status";
+/// A body of another length than the one that must come.
+pub(super) const WRONG_LENGTH: &str = "wrong_length";
+
+impl Expected {
+    /// What is wrong with a response of which so many bytes of the body came, `is_wrong` when one of them differs. A
+    /// response to HEAD has none.
+    fn failure(
+        &self,
+        status: u16,
+        received: u64,
+        is_wrong: bool,
+        is_head: bool,
+    ) -> Option<&'static str> {
+        let of_status = match self.status {
+            Some(expected) => (expected != status).then_some(WRONG_STATUS),
+            None => failure_of_status(status).map(FailureKind::name),
+        };
+        let has_length = self.bytes.is_none_or(|bytes| bytes == received) || is_head;
+        of_status
+            .or(is_wrong.then_some(WRONG_BYTES))
+            .or((!has_length).then_some(WRONG_LENGTH))
+    }
+}
 
 impl Program {
     /// See [`Program::give`].
@@ -61,7 +88,21 @@ impl Program {
             let (Reader::Response(reader), Some(cache)) = (&mut busy.reader, cache) else {
                 return;
             };
-            let fed = reader.feed(&mut rest, &mut buffer, cache);
+            let fed = match &work.expected {
+                None => reader.feed(&mut rest, &mut buffer, cache),
+                Some(expected) => {
+                    let (received, mut is_right) = (&mut busy.received, true);
+                    let fed = reader.feed_with(&mut rest, &mut buffer, cache, |content| {
+                        let body = expected.body.as_ref();
+                        is_right &= body.is_none_or(|body| body.matches(*received, content));
+                        *received += content.len() as u64;
+                    });
+                    if !is_right {
+                        self.conns[slot as usize].set(flag::WRONG);
+                    }
+                    fed
+                }
+            };
             let holds = reader.holds();
             self.give_head_buffer(slot, index, buffer, holds);
             match fed {
@@ -78,15 +119,26 @@ impl Program {
 
     fn answered(&mut self, stack: &mut Stack, slot: u32, work: &HttpWork, answer: Answer) {
         let conn = &mut self.conns[slot as usize];
-        let busy = &self.busies[conn.busy];
         conn.clear(flag::ASKED);
         conn.step += 1;
         let tally = &mut self.tally[usize::from(conn.template)];
         *tally.statuses.entry(answer.status).or_default() += 1;
         tally.exchanges += 1;
-        if let Some(kind) = failure_of_status(answer.status) {
-            return self.fail(stack, slot, kind.name());
+        let failure = match &work.expected {
+            None => failure_of_status(answer.status).map(FailureKind::name),
+            Some(expected) => {
+                let received = std::mem::take(&mut self.busies[conn.busy].received);
+                let is_wrong = conn.has(flag::WRONG);
+                conn.clear(flag::WRONG);
+                expected.failure(answer.status, received, is_wrong, work.is_head)
+            }
+        };
+        if let Some(kind) = failure {
+            return self.fail(stack, slot, kind);
         }
+        let conn = &mut self.conns[slot as usize];
+        let busy = &self.busies[conn.busy];
+        let tally = &mut self.tally[usize::from(conn.template)];
         let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
         tally.response.record(since(busy.due_at, self.now));
         tally.first_byte.record(since(busy.sent_at, busy.mark));

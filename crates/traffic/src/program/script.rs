@@ -4,7 +4,7 @@ use super::ProgramError;
 use super::content::Content;
 use super::tls::Tls;
 use crate::load::request;
-use record::traffic::{Http, Pace, Protocol, Step, Template};
+use record::traffic::{Data, Expect, Http, Pace, Protocol, Step, Template};
 use record::{Close, LoadSpec, TrafficSpec};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -75,10 +75,33 @@ pub(super) struct HttpWork {
     pub count: u64,
     pub think_ns: u64,
     pub is_head: bool,
+    /// What a response must be.
+    pub expected: Option<Expected>,
     /// What the server side answers while the connection stays.
     pub response: Content,
     /// And when it does not, and to HEAD, and to what is no request.
     pub last: [Content; 3],
+}
+
+/// What a response must be; what is `None` is not compared.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub status: Option<u16>,
+    pub bytes: Option<u64>,
+    pub body: Option<Content>,
+}
+
+impl Expected {
+    fn new(expect: &Expect) -> Self {
+        Expected {
+            status: expect.status,
+            bytes: expect.bytes,
+            body: expect.body.as_ref().map(|body| match body {
+                Data::Bytes(bytes) => Content::of(bytes, 0, 0),
+                Data::Pattern(bytes) => Content::body(*bytes),
+            }),
+        }
+    }
 }
 
 /// Which of [`HttpWork::last`].
@@ -329,11 +352,12 @@ impl HttpWork {
             count: http.requests.max(1),
             think_ns: http.think.0,
             is_head: http.method == "HEAD",
-            response: Content::of(head("200 OK", "", len).as_bytes(), len, 1),
+            expected: http.expect.as_ref().map(Expected::new),
+            response: Content::message(head("200 OK", "", len).as_bytes(), len),
             last: [
-                Content::of(last.as_bytes(), len, 1),
-                Content::of(last.as_bytes(), 0, 1),
-                Content::of(refusal.as_bytes(), 0, 1),
+                Content::message(last.as_bytes(), len),
+                Content::message(last.as_bytes(), 0),
+                Content::message(refusal.as_bytes(), 0),
             ],
         })
     }

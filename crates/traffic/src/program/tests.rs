@@ -68,6 +68,7 @@ fn http(requests: u64, response_bytes: u64) -> Protocol {
         requests,
         response_bytes,
         think: Nanos(0),
+        expect: None,
     })
 }
 
@@ -714,4 +715,63 @@ fn threads_that_cannot_have_their_part_are_refused() {
         "3 threads and 2 local ports",
         "widen `ports`",
     );
+}
+
+#[test]
+fn a_response_is_what_the_template_says_or_fails_by_its_kind() {
+    use record::traffic::Expect;
+    let with = |requests, expect: Expect| {
+        let mut spec = spec(http(requests, 40_000), Pace::Concurrent(4), 12);
+        let Protocol::Http(http) = &mut spec.templates[0].protocol else {
+            panic!("it is HTTP");
+        };
+        http.expect = Some(expect);
+        spec
+    };
+    let right = Expect {
+        status: Some(200),
+        bytes: Some(40_000),
+        body: Some(Data::Pattern(40_000)),
+    };
+    // One a connection, so that each head says `close`, and several, of which the last does.
+    for requests in [1, 3] {
+        all_completed(&with(requests, right.clone()), None);
+    }
+    all_completed(&with(2, right.clone()), Some(LOSSY));
+    for (expect, kind) in [
+        (
+            Expect {
+                status: Some(404),
+                ..right.clone()
+            },
+            "wrong_status",
+        ),
+        (
+            Expect {
+                body: Some(Data::Bytes(b"hello".to_vec())),
+                ..right.clone()
+            },
+            "wrong_bytes",
+        ),
+        (
+            Expect {
+                body: None,
+                bytes: Some(39_999),
+                ..right.clone()
+            },
+            "wrong_length",
+        ),
+        (
+            Expect {
+                body: Some(Data::Pattern(40_001)),
+                bytes: Some(40_001),
+                ..right
+            },
+            "wrong_length",
+        ),
+    ] {
+        let outcome = run_with(&with(2, expect), None);
+        let template = &outcome.templates[0];
+        assert_eq!((template.completed, template.failed[kind]), (0, 12));
+    }
 }
