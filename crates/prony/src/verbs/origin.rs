@@ -120,5 +120,6 @@ fn spec(args: &OriginArgs) -> Result<OriginSpec, Failure> {
             .transpose()?,
         close_after: args.close_after,
         attachment: attachment(args),
+        initial_window: None,
     })
 }

@@ -78,6 +78,8 @@ pub struct OriginSpec {
     pub close_after: Option<u64>,
     /// A TCP of our own answers on all of its addresses, at the port of `listen`; without, the kernel's does.
     pub attachment: Option<Attachment>,
+    /// Segments that a TCP of our own sends before the first acknowledgement; `None` is its default.
+    pub initial_window: Option<u32>,
 }
 
 impl OriginSpec {
@@ -93,6 +95,7 @@ impl OriginSpec {
             freeze: None,
             close_after: None,
             attachment: None,
+            initial_window: None,
         }
     }
 
@@ -326,6 +329,7 @@ impl Origin {
                 service: origin.service(spec, content, thread),
                 delay: spec.delay,
                 freeze: spec.freeze,
+                initial_window: spec.initial_window,
                 started,
             };
             let refused = attachment.clone();

@@ -6,11 +6,12 @@
 
 use super::conn::{Busy, Conn, Phase, Reader, flag};
 use super::flows::Program;
-use super::requests::{Asked, NoRequest};
+use super::requests::Asked;
 use super::script::{Expected, HttpWork, Last, Role};
 use super::streams::WRONG_BYTES;
 use crate::load::response::Answer;
 use crate::load::tally::failure_of_status;
+use crate::transport::Failure;
 use record::{Close, FailureKind, Nanos};
 use stack::tcp::Stack;
 
@@ -112,7 +113,7 @@ impl Program {
                     return self.fail(stack, slot, FailureKind::Malformed.name());
                 }
                 Ok(Some(answer)) => self.answered(stack, slot, work, answer),
-                Err(failure) => return self.fail(stack, slot, failure.kind.name()),
+                Err(bad) => return self.fail(stack, slot, Failure::from(bad).kind.name()),
             }
         }
     }
@@ -210,7 +211,7 @@ impl Program {
             match fed {
                 Ok(None) => {}
                 Ok(Some(asked)) => self.answer(slot, work, asked),
-                Err(NoRequest) => {
+                Err(_) => {
                     let template = self.conns[slot as usize].template;
                     self.conns[slot as usize].set(flag::COUNTED);
                     self.count_failure(template, FailureKind::Malformed.name());
