@@ -126,7 +126,8 @@ pub(super) struct Program {
     pub conns: Vec<Conn>,
     /// Of those with something on its way.
     pub busies: Busies,
-    free: Vec<u32>,
+    /// The first free place; each names the next one as its neighbour.
+    free: u32,
     conns_max: usize,
     lists: Vec<List>,
     next_expiry: u64,
@@ -193,7 +194,7 @@ impl Program {
             begin_ns: from.begin_ns,
             conns: Vec::with_capacity(conns_max as usize),
             busies: Busies::default(),
-            free: Vec::with_capacity(conns_max as usize),
+            free: NONE,
             conns_max: conns_max as usize,
             lists: vec![list; count],
             next_expiry: 0,
@@ -473,13 +474,16 @@ impl Program {
     // ---- Places ----
 
     fn take(&mut self, template: u16) -> Option<u32> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.conns.len() < self.conns_max => {
+        let slot = match self.free {
+            NONE if self.conns.len() < self.conns_max => {
                 self.conns.push(Conn::free());
                 self.conns.len() as u32 - 1
             }
-            None => return None,
+            NONE => return None,
+            slot => {
+                self.free = self.conns[slot as usize].next;
+                slot
+            }
         };
         let generation = self.conns[slot as usize].generation;
         self.conns[slot as usize] = Conn {
@@ -620,7 +624,7 @@ impl Program {
         if partial != NONE {
             self.free_heads.push(partial);
         }
-        self.free.push(slot);
+        self.conns[slot as usize].next = std::mem::replace(&mut self.free, slot);
         self.ended(template);
     }
 
@@ -1243,10 +1247,10 @@ impl Program {
         }
     }
 
-    /// Bytes of state of one connection here, on average over the most that there were: its own, those of the busy ones,
-    /// the places in the list of free ones and among those that pause; TLS has more.
+    /// Bytes of state of one connection here, on average over the most that there were: its own, those of the busy ones
+    /// and the places among those that pause; TLS has more.
     pub fn conn_bytes(&self) -> f64 {
-        let own = size_of::<Conn>() + size_of::<u32>();
+        let own = size_of::<Conn>();
         let beside = self.busies.bytes() + self.pauses_high * size_of::<Pause>();
         own as f64 + beside as f64 / self.conns.len().max(1) as f64
     }
