@@ -1,6 +1,6 @@
-//! `prony traffic` and `prony origin` by several threads, each on a queue of one interface: over memory, over a TAP with
-//! several queues, over a veth pair of two. Every connection, request and byte is counted at both ends, so that none was
-//! begun twice, lost between two threads or left out of the sums.
+//! `prony traffic` and `prony origin` by several threads, each on a queue of one interface: over memory, over a TAP
+//! with several queues, over a veth pair of two. Every connection, request and byte is counted at both ends, so that
+//! none was begun twice, lost between two threads or left out of the sums.
 //!
 //! Wires need root and `ip`; without, the tests say so and end.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]

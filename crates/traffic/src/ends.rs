@@ -244,8 +244,8 @@ fn everywhere() -> Vec<Network> {
     all.iter().filter_map(|ip| Network::new(*ip, 0)).collect()
 }
 
-/// Both directions of a wire have the same faults. Each thread's has faults of its own, drawn by the run's seed, and its
-/// part of the rate.
+/// Both directions of a wire have the same faults. Each thread's has faults of its own, drawn by the run's seed, and
+/// its part of the rate.
 fn faulty(devices: Vec<AnyDevice>, faults: Option<Faults>, seed: u64) -> Vec<AnyDevice> {
     let Some(faults) = faults else {
         return devices;

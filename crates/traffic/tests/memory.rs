@@ -1,5 +1,6 @@
 //! A million connections of a traffic program open and idle at once, on both sides: what each side takes for one, the
-//! stack's part and the program's, and what the process takes in all.
+//! stack's part and the program's, and what the process takes in all. It wants a core for each side (`make stack-long`):
+//! what waits for a core counts as on its way.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use record::traffic::{Http, Pace, Protocol, Side, TcpSettings, Template, TrafficSpec};
@@ -54,7 +55,7 @@ fn end(device: loopback::Loopback, addresses: &str) -> Option<End> {
 }
 
 #[test]
-#[ignore = "takes minutes, and a core for each side: what waits for a core counts as on its way"]
+#[ignore = "long: make stack-long"]
 fn a_million_idle_connections_take_less_than_200_megabytes_of_a_side() {
     let (client, server) = ("10.9.1.1-10.9.1.40", "10.9.2.1");
     // Each has had one response, and thinks for longer than the test lasts.

@@ -227,7 +227,8 @@ impl Draft {
     }
 }
 
-/// Over memory each thread of a side has a wire to one of the other: where one side says how many, the other has as many.
+/// Over memory each thread of a side has a wire to one of the other: where one side says how many, the other has as
+/// many.
 pub(super) fn share_threads(sides: &mut [Option<Draft>; 2]) -> Result<(), Found> {
     let [Some(client), Some(server)] = sides else {
         return Ok(());
