@@ -1,6 +1,6 @@
 //! A million connections of a traffic program open and idle at once, on both sides: what each side takes for one, the
-//! stack's part and the program's, and what the process takes in all. It wants a core for each side (`make stack-long`):
-//! what waits for a core counts as on its way.
+//! stack's part and the program's, and what the process takes in all. It wants a core for each side
+//! (`make stack-long`): what waits for a core counts as on its way.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use record::traffic::{Http, Pace, Protocol, Side, TcpSettings, Template, TrafficSpec};
