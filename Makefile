@@ -81,8 +81,9 @@ plans: ## hold the ledger against 60 random programs that account for themselves
 	truth/plans.py --plans $(or $(PLANS),60) --prony $(BUILD)/release/prony
 
 # Minutes each; what of them is bounded runs with all other tests. Root, for the kernel's TCP at the other end.
-stack-long: ## 20 GB through loss, ten million connections and a flood through prony's own TCP, every byte compared
+stack-long: ## 20 GB through loss, ten million connections, a flood and a million idle ones of a program through prony's own TCP
 	$(CARGO) test --release --locked -p stack --test long --test fuzz -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p traffic --test memory -- --ignored --nocapture
 
 bless: ## rewrite the golden files from the present output; read the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --locked

@@ -70,10 +70,27 @@ impl BodyDecoder {
     /// # Errors
     /// [`CodecError::Chunk`] and [`CodecError::ChunkTooLarge`] when a chunked body breaks its framing.
     pub fn feed(&mut self, input: &[u8]) -> Result<Fed, CodecError> {
+        self.feed_with(input, |_| {})
+    }
+
+    /// As [`BodyDecoder::feed`]; `seen` is shown the content, piece by piece, without the framing of chunks.
+    ///
+    /// # Errors
+    /// As [`BodyDecoder::feed`].
+    #[inline]
+    pub fn feed_with(
+        &mut self,
+        input: &[u8],
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<Fed, CodecError> {
         let mut consumed = 0;
         while consumed < input.len() && self.state != State::Done {
             consumed += match self.content_to_come() {
-                Some(left) => self.skip_content(left, input.len() - consumed),
+                Some(left) => {
+                    let taken = self.skip_content(left, input.len() - consumed);
+                    seen(&input[consumed..consumed + taken]);
+                    taken
+                }
                 None => {
                     self.state = step(self.state, input[consumed])?;
                     1

@@ -272,7 +272,7 @@ pub struct OriginArgs {
     /// Address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
     pub listen: SocketAddr,
-    /// Threads, each with a listening socket of its own (SO_REUSEPORT)
+    /// Threads, each with a listening socket of its own (SO_REUSEPORT), or a queue of the interface for prony's own TCP
     #[arg(short, long, default_value = "1", value_parser = count_u32)]
     pub threads: u32,
     /// Pin the threads to these CPUs, in turn: 0,2-4
@@ -324,6 +324,8 @@ Examples:
       counters under TRex's names
   prony traffic page.toml -d 30s --out results/page
       for 30 s, kept as a record with report.html
+  prony traffic page.toml -t 2
+      by two threads a side, a queue of the interface and local ports each
   prony traffic page.toml --dry-run
       what would run; what is wrong with the file is said with its line
   prony traffic page.toml --json
@@ -388,6 +390,9 @@ pub struct TrafficArgs {
     /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
     pub duration: Option<Nanos>,
+    /// Threads of each side, each with a queue of the interface, instead of the file's
+    #[arg(short, long, value_parser = count_u32, conflicts_with_all = ["lab", "lab_restore"])]
+    pub threads: Option<u32>,
     /// Instead of the file's seed of addresses, ports and gaps
     #[arg(long)]
     pub seed: Option<u64>,

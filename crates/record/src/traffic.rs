@@ -44,14 +44,43 @@ pub struct Side {
     pub gateways: Vec<std::net::IpAddr>,
     /// How long packets may gather before they are looked at; 0 looks without a pause.
     pub coalesce: Nanos,
-    /// The CPU of the side's thread.
+    /// How many threads drive it; each has a queue of the device, a part of the local ports and of the connections.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// The CPU of the side's first thread.
     pub cpu: Option<u32>,
+    /// Of several threads, their CPUs in turn; empty: `cpu` is all that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
     /// Of its TCP.
     pub tcp: TcpSettings,
     /// A file into which all frames of this side are written, at most so many bytes of each.
     pub capture: Option<Capture>,
     /// What is done to the frames on purpose.
     pub faults: Option<Faults>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Side {
+    /// The CPU of a thread, by its number from 0 on; `None` where it is the kernel's to choose.
+    pub fn cpu_of(&self, thread: usize) -> Option<u32> {
+        match self.cpus.as_slice() {
+            [] => self.cpu.filter(|_| thread == 0),
+            cpus => Some(cpus[thread % cpus.len()]),
+        }
+    }
+
+    /// All CPUs that its threads are pinned to, each once.
+    pub fn pinned(&self) -> Vec<u32> {
+        let threads = self.threads.max(1) as usize;
+        let mut all: Vec<u32> = (0..threads).filter_map(|n| self.cpu_of(n)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 /// In which order addresses and ports are used.
@@ -227,6 +256,20 @@ pub struct Http {
     pub response_bytes: u64,
     /// Pause of the client before the next request.
     pub think: Nanos,
+    /// What a response must be; the client side compares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+}
+
+/// What a response must be; what is `None` is not compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// Its status, whichever it is. Without, 400 and above are failures.
+    pub status: Option<u16>,
+    /// Bytes of its body, the framing of chunks left out.
+    pub bytes: Option<u64>,
+    /// Its body.
+    pub body: Option<Data>,
 }
 
 /// One step of a stream, seen by both sides.
@@ -294,19 +337,95 @@ pub struct SideOutcome {
     pub link: BTreeMap<String, u64>,
     /// The device's: frames, bytes, drops by ring.
     pub device: BTreeMap<String, u64>,
-    /// Open connections at the most.
+    /// Open connections at the most; of several threads the sum of what each had at the most.
     pub peak_flows: u64,
     /// Bytes of state of one connection, tables and timers included.
     pub flow_bytes: f64,
-    /// CPU time of its thread in user mode.
+    /// CPU time of its threads in user mode.
     pub cpu_user_ns: u64,
     /// And in the kernel; on a TAP or veth the peer's receive work is in it.
     pub cpu_system_ns: u64,
     /// Time in which it looked for packets without a pause and found none (coalescing 0); it is in the CPU time.
     #[serde(default)]
     pub spun_ns: u64,
-    /// The thread's CPU.
+    /// The first thread's CPU.
     pub cpu: Option<u32>,
+    /// Each of several threads; empty when there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<SideThread>,
+}
+
+/// One of several threads of a side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideThread {
+    /// The CPU that it was pinned to.
+    pub cpu: Option<u32>,
+    /// CPU time in user mode.
+    pub cpu_user_ns: u64,
+    /// And in the kernel.
+    pub cpu_system_ns: u64,
+    /// Of both, time in which it looked for packets without a pause and found none.
+    pub spun_ns: u64,
+    /// Open connections at the most.
+    pub peak_flows: u64,
+    /// Frames that it received.
+    pub rx_frames: u64,
+    /// Frames that it sent.
+    pub tx_frames: u64,
+    /// Of those that came in by its queue, frames of another thread's connections, which were handed over.
+    pub handed_over: u64,
+}
+
+impl SideOutcome {
+    /// The threads of one side as one, in their order; `None` without any. Counters and CPU times are sums.
+    pub fn of_threads(parts: Vec<SideOutcome>) -> Option<SideOutcome> {
+        let threads: Vec<SideThread> = match parts.len() {
+            0 | 1 => Vec::new(),
+            _ => parts.iter().map(SideThread::of).collect(),
+        };
+        let flows: u64 = parts.iter().map(|part| part.peak_flows).sum();
+        let bytes: f64 = (parts.iter())
+            .map(|part| part.flow_bytes * part.peak_flows as f64)
+            .sum();
+        let mut parts = parts.into_iter();
+        let mut sum = parts.next()?;
+        if flows > 0 {
+            sum.flow_bytes = bytes / flows as f64;
+        }
+        sum.threads = threads;
+        for part in parts {
+            for (into, from) in [
+                (&mut sum.tcp, part.tcp),
+                (&mut sum.link, part.link),
+                (&mut sum.device, part.device),
+            ] {
+                for (name, n) in from {
+                    *into.entry(name).or_default() += n;
+                }
+            }
+            sum.peak_flows += part.peak_flows;
+            sum.cpu_user_ns += part.cpu_user_ns;
+            sum.cpu_system_ns += part.cpu_system_ns;
+            sum.spun_ns += part.spun_ns;
+        }
+        Some(sum)
+    }
+}
+
+impl SideThread {
+    fn of(part: &SideOutcome) -> SideThread {
+        let device = |name: &str| part.device.get(name).copied().unwrap_or(0);
+        SideThread {
+            cpu: part.cpu,
+            cpu_user_ns: part.cpu_user_ns,
+            cpu_system_ns: part.cpu_system_ns,
+            spun_ns: part.spun_ns,
+            peak_flows: part.peak_flows,
+            rx_frames: device("rx_frames"),
+            tx_frames: device("tx_frames"),
+            handed_over: device("rx_handed_over"),
+        }
+    }
 }
 
 /// One template.
@@ -353,6 +472,41 @@ pub struct TemplateOutcome {
     pub accepted: u64,
 }
 
+impl TemplateOutcome {
+    /// Adds what another thread counted of the same template.
+    pub fn merge(&mut self, other: &TemplateOutcome) {
+        for (into, from) in [
+            (&mut self.scheduled, other.scheduled),
+            (&mut self.attempted, other.attempted),
+            (&mut self.connected, other.connected),
+            (&mut self.completed, other.completed),
+            (&mut self.ended_early, other.ended_early),
+            (&mut self.late, other.late),
+            (&mut self.dropped, other.dropped),
+            (&mut self.unfinished, other.unfinished),
+            (&mut self.exchanges, other.exchanges),
+            (&mut self.sent_bytes, other.sent_bytes),
+            (&mut self.received_bytes, other.received_bytes),
+            (&mut self.accepted, other.accepted),
+        ] {
+            *into += from;
+        }
+        for (kind, count) in &other.failed {
+            *self.failed.entry(kind.clone()).or_default() += count;
+        }
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        for (into, from) in [
+            (&mut self.connect, &other.connect),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.response, &other.response),
+        ] {
+            into.merge(from);
+        }
+    }
+}
+
 /// A slice of the run for series and live progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficInterval {
@@ -382,4 +536,101 @@ pub struct TrafficInterval {
     pub rx_bytes: u64,
     /// Segments sent again.
     pub retransmitted: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_add_up_to_their_side() {
+        let part = |n: u64| SideOutcome {
+            side: "client".to_owned(),
+            tcp: [("connects".to_owned(), n)].into(),
+            device: [("rx_handed_over".to_owned(), 10 * n)].into(),
+            peak_flows: n,
+            flow_bytes: 100.0 * n as f64,
+            cpu_user_ns: n,
+            cpu_system_ns: 2 * n,
+            spun_ns: 3 * n,
+            cpu: Some(n as u32),
+            ..SideOutcome::default()
+        };
+        assert_eq!(SideOutcome::of_threads(Vec::new()), None);
+        assert_eq!(SideOutcome::of_threads(vec![part(7)]), Some(part(7)));
+        let sum = SideOutcome::of_threads(vec![part(1), part(3)]).unwrap();
+        assert_eq!((sum.tcp["connects"], sum.peak_flows), (4, 4));
+        assert_eq!(
+            (sum.cpu_user_ns, sum.cpu_system_ns, sum.spun_ns),
+            (4, 8, 12)
+        );
+        // By the flows that each had: (1 x 100 + 3 x 300) / 4.
+        assert!((sum.flow_bytes - 250.0).abs() < 1e-9);
+        let threads: Vec<_> = (sum.threads.iter())
+            .map(|thread| (thread.cpu, thread.cpu_user_ns, thread.handed_over))
+            .collect();
+        assert_eq!(threads, [(Some(1), 1, 10), (Some(3), 3, 30)]);
+    }
+
+    #[test]
+    fn nothing_of_a_template_is_lost_between_two_threads() {
+        let part = |n: u64| {
+            let mut part = TemplateOutcome {
+                name: "page".to_owned(),
+                scheduled: n,
+                attempted: n,
+                connected: n,
+                completed: n,
+                ended_early: n,
+                late: n,
+                dropped: n,
+                failed: [("reset".to_owned(), n), (format!("kind{n}"), n)].into(),
+                unfinished: n,
+                statuses: [(200, n), (200 + n as u16, n)].into(),
+                exchanges: n,
+                sent_bytes: n,
+                received_bytes: n,
+                accepted: n,
+                ..TemplateOutcome::default()
+            };
+            for histogram in [&mut part.connect, &mut part.first_byte, &mut part.response] {
+                (0..n).for_each(|_| histogram.record(Nanos(n)));
+            }
+            part
+        };
+        let mut sum = part(2);
+        sum.merge(&part(5));
+        let value = serde_json::to_value(&sum).unwrap();
+        // Every number of a template is a count, so that a new field cannot be forgotten here.
+        for (name, value) in value.as_object().unwrap() {
+            assert!(value.as_u64().is_none_or(|n| n == 7), "{name} is {value}");
+        }
+        assert_eq!(
+            (
+                sum.failed["reset"],
+                sum.failed["kind2"],
+                sum.failed["kind5"]
+            ),
+            (7, 2, 5)
+        );
+        assert_eq!((sum.statuses[&200], sum.statuses[&205]), (7, 5));
+        assert_eq!(sum.connect.count() + sum.response.count(), 14);
+        assert_eq!(sum.first_byte.max(), Some(Nanos(5)));
+    }
+
+    #[test]
+    fn threads_take_the_cpus_in_turn() {
+        let text = r#"{"transport":"tap","interface":"tap0","addresses":[],"order":"sequential","ports":null,
+            "gateways":[],"coalesce":0,"cpu":3,"tcp":{},"capture":null,"faults":null}"#;
+        let mut side: Side = serde_json::from_str(text).unwrap();
+        assert_eq!(side.threads, 1, "a record of before has one");
+        assert_eq!((side.cpu_of(0), side.cpu_of(1)), (Some(3), None));
+        side.threads = 3;
+        side.cpus = vec![3, 5];
+        assert_eq!(
+            [0, 1, 2].map(|n| side.cpu_of(n)),
+            [Some(3), Some(5), Some(3)]
+        );
+        assert_eq!(side.pinned(), [3, 5]);
+    }
 }

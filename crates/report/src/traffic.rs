@@ -60,12 +60,19 @@ pub struct SideAsked {
     /// Empty over memory.
     pub interface: String,
     pub addresses: Vec<String>,
+    /// Threads, each with a queue of its own.
+    #[serde(default = "one")]
+    pub threads: u32,
     /// How long packets may gather, ns.
     pub coalesce_ns: u64,
     /// Settings of TCP that the file gives, by name; a flag is 0 or 1.
     pub tcp: BTreeMap<String, serde_json::Value>,
     /// Faults are made on purpose.
     pub has_faults: bool,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One template as asked for.
@@ -167,6 +174,7 @@ fn side_asked(side: &Side) -> SideAsked {
         transport: side.transport.name().to_owned(),
         interface: side.interface.clone(),
         addresses: side.addresses.clone(),
+        threads: side.threads,
         coalesce_ns: side.coalesce.0,
         tcp: given(&side.tcp),
         has_faults: side.faults.is_some(),
@@ -217,6 +225,7 @@ pub fn traffic_text(document: &TrafficDocument, style: Style) -> String {
         titled("templates", &template_rows(&document.figures), style),
         titled("latency", &latency_rows(&document.figures.templates), style),
         titled("sides", &side_rows(&document.figures.sides), style),
+        titled("threads", &thread_rows(&document.figures.sides), style),
         titled("ports", &port_rows(&document.figures), style),
         titled("cores", &core_rows(&document.cores), style),
         counters_text(&document.figures.counters, style),
@@ -290,6 +299,9 @@ fn side_words(side: &SideAsked) -> String {
         0 => ", packets are looked at at once".to_owned(),
         ns => format!(", packets gather for {}", Nanos(ns)),
     };
+    if side.threads > 1 {
+        words += &format!(", {} threads", side.threads);
+    }
     if !side.tcp.is_empty() {
         let given: Vec<String> = side
             .tcp
@@ -457,6 +469,37 @@ fn side_rows(sides: &[SideFigures]) -> Vec<Vec<String>> {
             format!("{:.0}", s.flow_bytes),
             Nanos(s.coalesce_ns).to_string(),
         ]);
+    }
+    rows
+}
+
+/// One row for each thread of the sides that have several.
+fn thread_rows(sides: &[SideFigures]) -> Vec<Vec<String>> {
+    let mut rows = vec![cells(&[
+        "",
+        "cpu",
+        "busy",
+        "user",
+        "system",
+        "flows at most",
+        "frames sent",
+        "received",
+        "handed over",
+    ])];
+    for side in sides {
+        for (number, t) in side.threads.iter().enumerate() {
+            rows.push(vec![
+                format!("{} {number}", side.side),
+                t.cpu.map_or_else(none, |cpu| cpu.to_string()),
+                percent(t.utilization),
+                format!("{:.2}s", t.cpu_user_s),
+                format!("{:.2}s", t.cpu_system_s),
+                count(t.peak_flows),
+                count(t.tx_frames),
+                count(t.rx_frames),
+                count(t.handed_over),
+            ]);
+        }
     }
     rows
 }

@@ -87,7 +87,9 @@ fn side(addresses: &str, asked: &Asked, cpu: Option<u32>) -> Side {
         ports: None,
         gateways: Vec::new(),
         coalesce: asked.coalesce,
+        threads: 1,
         cpu,
+        cpus: Vec::new(),
         tcp,
         capture: None,
         faults: None,
@@ -96,7 +98,7 @@ fn side(addresses: &str, asked: &Asked, cpu: Option<u32>) -> Side {
 
 fn end(device: loopback::Loopback, addresses: &str) -> Result<End, String> {
     Ok(End {
-        device: Box::new(device),
+        devices: vec![Box::new(device)],
         link: stack::link::Settings {
             interface: "wire".to_owned(),
             mac: [2, 0, 0, 0, 0, 1],
@@ -122,6 +124,7 @@ fn make(asked: &Asked) -> Result<(), String> {
             requests: asked.requests,
             response_bytes: asked.response_bytes,
             think: Nanos(0),
+            expect: None,
         }),
         _ => Protocol::Stream(vec![
             Step::ClientSends(Data::Pattern(100)),

@@ -4,21 +4,25 @@
 //! addresses, targets) is checked before the first device is opened. The surprise is the order of the decorators: a
 //! capture stands between the stack and the faults, so a file shows what the stack said and what it heard.
 
+use crate::arrival::Share;
 use crate::clock::now_ns;
-use crate::program::{End, Ends};
+use crate::program::{self, End, Ends};
 use crate::user_space::{AnyDevice, AttachError, Attachment, Words};
 use linux::namespace::Namespace;
 use record::traffic::{Faults, Side};
 use record::{Carrier, TrafficSpec};
 use stack::address::{AddressRange, Network};
+use stack::device::Device;
 use stack::device::capture::Capture;
 use stack::device::fault::{self, Fault};
 use stack::device::loopback;
+use stack::device::queues::{Owners, port_ranges};
 use stack::link;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Why an end cannot be had.
@@ -31,6 +35,26 @@ pub enum EndError {
         side: &'static str,
         /// Why not.
         cause: AttachError,
+    },
+    /// Ports that cannot be divided.
+    #[error(
+        "the client side has {threads} threads and {ports} local ports, and each thread needs ports of its own"
+    )]
+    FewPorts {
+        /// Threads asked for.
+        threads: u32,
+        /// Ports of the range.
+        ports: u32,
+    },
+    /// The sides of a wire in memory have different numbers of threads.
+    #[error(
+        "the client side has {client} threads and the server side {server}, and in memory each faces one of the other"
+    )]
+    UnlikeThreads {
+        /// Of the client side.
+        client: u32,
+        /// Of the server side.
+        server: u32,
     },
     /// The namespace of the side cannot be entered.
     #[error("the {side} side: {cause}")]
@@ -57,6 +81,10 @@ impl EndError {
     pub fn remedy(&self) -> String {
         match self {
             EndError::Attach { cause, .. } => cause.remedy(),
+            EndError::FewPorts { ports, .. } => {
+                format!("widen `ports` of [client], or use at most {ports} threads")
+            }
+            EndError::UnlikeThreads { .. } => "give both sides the same `threads`".to_owned(),
             EndError::Namespace { .. } => {
                 "run it again; a container may have to be privileged".to_owned()
             }
@@ -138,33 +166,65 @@ pub fn open(spec: &TrafficSpec, base: &Path, places: &Places) -> Result<Ends, En
         };
         checked.push((name, side, attachment, link));
     }
+    let threads = |side: &Option<Side>| side.as_ref().map_or(0, |side| side.threads.max(1));
+    let (client, server) = (threads(&spec.client), threads(&spec.server));
+    let is_in_memory = (checked.iter()).any(|(_, side, ..)| side.transport == Carrier::Loopback);
+    if is_in_memory && client != server {
+        return Err(EndError::UnlikeThreads { client, server });
+    }
     let damages = |side: &Side| side.faults.is_some_and(|f| f.corrupt > 0.0);
-    let mut wire = {
-        let whole = !checked.iter().any(|(_, side, ..)| damages(side));
-        let settings = loopback::Settings {
-            // What is summed by nobody cannot be found to be damaged.
-            checksums: whole,
-            is_lossless: true,
-            ..loopback::Settings::default()
-        };
-        let (one, two) = loopback::pair(&settings);
-        vec![two, one]
-    };
+    let whole = !checked.iter().any(|(_, side, ..)| damages(side));
+    let mut wires = in_memory_wires(if is_in_memory { client } else { 0 }, whole);
     let mut ends = Ends::default();
     for (name, side, attachment, link) in checked {
-        let device: AnyDevice = match (side.transport, wire.pop()) {
-            (Carrier::Loopback, Some(end)) => Box::new(end),
-            _ => places.within(name, || attachment.open())?,
+        let is_client = name == "client";
+        let devices = match side.transport {
+            Carrier::Loopback => std::mem::take(&mut wires[usize::from(!is_client)]),
+            _ => {
+                let count = side.threads.max(1) as usize;
+                let owners = match is_client {
+                    true => Owners::LocalPorts(port_ranges(ports(side)?, count)),
+                    false => Owners::Peers,
+                };
+                places.within(name, || attachment.open_queues(count, &owners))?
+            }
         };
-        let device = faulty(device, side.faults, spec.seed);
-        let device = captured(device, name, side, base)?;
-        let end = Some(End { device, link });
-        match name {
-            "client" => ends.client = end,
-            _ => ends.server = end,
+        let devices = faulty(devices, side.faults, spec.seed);
+        let devices = captured(devices, name, side, base)?;
+        let end = Some(End { devices, link });
+        match is_client {
+            true => ends.client = end,
+            false => ends.server = end,
         }
     }
     Ok(ends)
+}
+
+/// The local ports of a client side, of which each thread can have some.
+fn ports(side: &Side) -> Result<(u16, u16), EndError> {
+    let range = program::ports(side);
+    let ports = u32::from(range.1.saturating_sub(range.0)) + 1;
+    match side.threads {
+        threads if threads > ports => Err(EndError::FewPorts { threads, ports }),
+        _ => Ok(range),
+    }
+}
+
+/// So many wires in memory: the client side's ends, and the server side's.
+fn in_memory_wires(count: u32, checksums: bool) -> [Vec<AnyDevice>; 2] {
+    let settings = loopback::Settings {
+        // What is summed by nobody cannot be found to be damaged.
+        checksums,
+        is_lossless: true,
+        ..loopback::Settings::default()
+    };
+    let mut wires = [Vec::new(), Vec::new()];
+    for _ in 0..count {
+        let (one, two) = loopback::pair(&settings);
+        wires[0].push(Box::new(one) as AnyDevice);
+        wires[1].push(Box::new(two) as AnyDevice);
+    }
+    wires
 }
 
 /// Over memory everybody is a neighbour.
@@ -184,32 +244,64 @@ fn everywhere() -> Vec<Network> {
     all.iter().filter_map(|ip| Network::new(*ip, 0)).collect()
 }
 
-/// Both directions of the wire have the same faults.
-fn faulty(device: AnyDevice, faults: Option<Faults>, seed: u64) -> AnyDevice {
+/// Both directions of a wire have the same faults. Each thread's has faults of its own, drawn by the run's seed, and
+/// its part of the rate.
+fn faulty(devices: Vec<AnyDevice>, faults: Option<Faults>, seed: u64) -> Vec<AnyDevice> {
     let Some(faults) = faults else {
-        return device;
+        return devices;
     };
-    let of_wire = fault::Faults {
-        loss: faults.loss,
-        duplicate: faults.duplicate,
-        reorder: faults.reorder,
-        corrupt: faults.corrupt,
-        delay_ns: faults.delay.0,
-        jitter_ns: faults.jitter.0,
-        rate_bits_per_s: faults.rate_bits_per_s,
-        ..fault::Faults::default()
-    };
-    Box::new(Fault::new(device, of_wire, of_wire, seed, now_ns))
+    let of = devices.len() as u32;
+    let wrapped = devices.into_iter().enumerate().map(|(thread, device)| {
+        let share = Share {
+            index: thread as u32,
+            of,
+        };
+        let of_wire = fault::Faults {
+            loss: faults.loss,
+            duplicate: faults.duplicate,
+            reorder: faults.reorder,
+            corrupt: faults.corrupt,
+            delay_ns: faults.delay.0,
+            jitter_ns: faults.jitter.0,
+            // 0 is no limit, and a part is at least one bit.
+            rate_bits_per_s: match faults.rate_bits_per_s {
+                0 => 0,
+                all => share.of_count(all).max(1),
+            },
+            ..fault::Faults::default()
+        };
+        let seed = seed.wrapping_add(program::salt(thread));
+        Box::new(Fault::new(device, of_wire, of_wire, seed, now_ns)) as AnyDevice
+    });
+    wrapped.collect()
 }
 
+/// A file that several threads write to, whole packets at a time.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<File>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Whoever has panicked in it has left whole packets or the cause of an error.
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// All threads of a side write into one file.
 fn captured(
-    device: AnyDevice,
+    devices: Vec<AnyDevice>,
     name: &'static str,
     side: &Side,
     base: &Path,
-) -> Result<AnyDevice, EndError> {
+) -> Result<Vec<AnyDevice>, EndError> {
     let Some(capture) = &side.capture else {
-        return Ok(device);
+        return Ok(devices);
     };
     let path = base.join(&capture.path);
     let file = File::create(&path).map_err(|cause| EndError::Capture {
@@ -221,10 +313,64 @@ fn captured(
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX))
     };
-    Ok(Box::new(Capture::new(
-        device,
-        file,
-        capture.snap_bytes,
-        clock,
-    )))
+    let file = Shared(Arc::new(Mutex::new(file)));
+    let wrapped = devices.into_iter().enumerate().map(|(thread, device)| {
+        let (file, snap) = (file.clone(), capture.snap_bytes);
+        let mut capture = match thread {
+            0 => Capture::new(device, file, snap, clock),
+            _ => Capture::joining(device, file, snap, clock),
+        };
+        // The file's head comes before any other thread's packets.
+        capture.sync();
+        Box::new(capture) as AnyDevice
+    });
+    Ok(wrapped.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stack::frame::TxMeta;
+
+    #[test]
+    fn threads_write_whole_packets_into_one_file() {
+        let directory = std::env::temp_dir().join(format!("prony-ends-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let text = r#"{"transport":"loopback","interface":"","addresses":[],"order":"sequential","ports":null,
+            "gateways":[],"coalesce":0,"cpu":null,"tcp":{},
+            "capture":{"path":"frames.pcap","snap_bytes":2000},"faults":null}"#;
+        let side: Side = serde_json::from_str(text).unwrap();
+        let [clients, servers] = in_memory_wires(3, true);
+        let devices = captured(clients, "client", &side, &directory).unwrap();
+        std::thread::scope(|scope| {
+            for (number, mut device) in (1u8..).zip(devices) {
+                scope.spawn(move || {
+                    for _ in 0..1_000 {
+                        let mut fill = |room: &mut [u8]| {
+                            room.fill(number);
+                            Some((room.len(), TxMeta::default()))
+                        };
+                        // With nobody to take it a frame finds no room after a while; it is captured all the same.
+                        let _ = device.transmit(900 + usize::from(number), &mut fill);
+                        let _ = device.flush();
+                    }
+                });
+            }
+            drop(servers);
+        });
+        let bytes = std::fs::read(directory.join("frames.pcap")).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let (mut rest, mut counts) = (&bytes[24..], [0; 3]);
+        while let Some((head, more)) = rest.split_first_chunk::<16>() {
+            let len = u32::from_ne_bytes(head[8..12].try_into().unwrap()) as usize;
+            let (packet, more) = more.split_at(len);
+            let number = packet[0];
+            assert_eq!(len, 900 + usize::from(number));
+            assert!(packet.iter().all(|byte| *byte == number));
+            counts[usize::from(number) - 1] += 1;
+            rest = more;
+        }
+        assert!(rest.is_empty());
+        assert_eq!(counts, [1_000; 3]);
+    }
 }

@@ -134,6 +134,18 @@ impl<S: Copy> MessageReader<S> {
         partial: &mut [u8],
         cache: &mut HeadCache<K>,
     ) -> Result<Option<S>, BadMessage> {
+        self.feed_with(input, partial, cache, |_| {})
+    }
+
+    /// As [`MessageReader::feed`]; `seen` is shown the content of the body, piece by piece.
+    #[inline]
+    pub fn feed_with<K: Kind<Said = S>>(
+        &mut self,
+        input: &mut &[u8],
+        partial: &mut [u8],
+        cache: &mut HeadCache<K>,
+        seen: impl FnMut(&[u8]),
+    ) -> Result<Option<S>, BadMessage> {
         loop {
             let (mut decoder, said) = match self.state {
                 State::Body(decoder, said) => (decoder, said),
@@ -149,7 +161,9 @@ impl<S: Copy> MessageReader<S> {
                     Read::Whole(Some((framing, said))) => (BodyDecoder::new(framing), said),
                 },
             };
-            let fed = decoder.feed(input).map_err(BadMessage::Malformed)?;
+            let fed = decoder
+                .feed_with(input, seen)
+                .map_err(BadMessage::Malformed)?;
             *input = &input[fed.consumed..];
             if fed.done {
                 self.state = State::Head(0);

@@ -134,7 +134,9 @@ fn side(address: &str) -> Side {
         ports: None,
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
+        threads: 1,
         cpu: None,
+        cpus: Vec::new(),
         tcp: Default::default(),
         capture: None,
         faults: None,
@@ -143,7 +145,7 @@ fn side(address: &str) -> Side {
 
 fn end(device: loopback::Loopback, address: &str) -> End {
     End {
-        device: Box::new(device),
+        devices: vec![Box::new(device)],
         link: stack::link::Settings {
             interface: "wire".to_owned(),
             mac: [2, 0, 0, 0, 0, 1],
@@ -176,6 +178,7 @@ fn sides_allocate_nothing_for_connections() {
             requests,
             response_bytes: 5_000,
             think: Nanos(0),
+            expect: None,
         })
     };
     let stream = Protocol::Stream(vec![

@@ -65,7 +65,9 @@ fn side(addresses: &str) -> Side {
         ports: None,
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
+        threads: 1,
         cpu: None,
+        cpus: Vec::new(),
         tcp: TcpSettings::default(),
         capture: None,
         faults: None,
@@ -74,7 +76,7 @@ fn side(addresses: &str) -> Side {
 
 fn end(tap: Tap, addresses: &str) -> End {
     End {
-        device: Box::new(tap),
+        devices: vec![Box::new(tap)],
         link: link::Settings {
             interface: NAME.to_owned(),
             mac: [2, 0, 0, 0, 0, 1],
@@ -108,6 +110,7 @@ fn http(path: &str, requests: u64) -> Protocol {
         requests,
         response_bytes: 10_000,
         think: Nanos(0),
+        expect: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::counters::{self, CounterRow};
 use crate::LatencySummary;
-use record::traffic::{SideOutcome, TemplateOutcome};
+use record::traffic::{SideOutcome, SideThread, TemplateOutcome};
 use record::{Histogram, TrafficRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub struct SideFigures {
     pub cpu_system_s: f64,
     /// Of both, time in which it looked for packets and found none, s.
     pub spun_s: f64,
-    /// Share of the run's time that it worked, 0 to 1.
+    /// Share of the run's time that it worked, 0 to 1; of several threads that of the busiest.
     pub utilization: f64,
     /// CPU time per connection, spinning left out, us; `null` without a connection, or where it is not comparable.
     pub cpu_us_per_connection: Option<f64>,
@@ -107,6 +107,30 @@ pub struct SideFigures {
     /// Bytes of state of one connection, tables and timers included.
     pub flow_bytes: f64,
     pub ports: PortFigures,
+    /// Each of several threads; empty when there was one.
+    #[serde(default)]
+    pub threads: Vec<ThreadFigures>,
+}
+
+/// One of several threads of a side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadFigures {
+    /// The CPU that it was pinned to; `null` where it was not.
+    pub cpu: Option<u32>,
+    /// CPU time, s.
+    pub cpu_user_s: f64,
+    /// In the kernel.
+    pub cpu_system_s: f64,
+    /// Of both, time in which it looked for packets and found none, s.
+    pub spun_s: f64,
+    /// Share of the run's time that it worked, 0 to 1.
+    pub utilization: f64,
+    /// Connections open at the most.
+    pub peak_flows: u64,
+    pub tx_frames: u64,
+    pub rx_frames: u64,
+    /// Frames that came in by its queue and belonged to another thread.
+    pub handed_over: u64,
 }
 
 /// What the device carried.
@@ -210,9 +234,28 @@ pub(super) fn failures(t: &TemplateOutcome, is_client: bool) -> u64 {
     own.map(|(_, n)| n).sum()
 }
 
-/// Share of the run that a side's thread worked, spinning left out.
+/// Share of the run that a side's thread worked, the busiest of several; spinning left out.
 pub(super) fn utilization(side: &SideOutcome, wall_ns: u64) -> f64 {
-    busy_ns(side) as f64 / wall_ns.max(1) as f64
+    let busiest = side.threads.iter().map(thread_busy_ns).max();
+    busiest.unwrap_or_else(|| busy_ns(side)) as f64 / wall_ns.max(1) as f64
+}
+
+fn thread_busy_ns(thread: &SideThread) -> u64 {
+    (thread.cpu_user_ns + thread.cpu_system_ns).saturating_sub(thread.spun_ns)
+}
+
+fn thread(thread: &SideThread, wall_ns: u64) -> ThreadFigures {
+    ThreadFigures {
+        cpu: thread.cpu,
+        cpu_user_s: thread.cpu_user_ns as f64 / 1e9,
+        cpu_system_s: thread.cpu_system_ns as f64 / 1e9,
+        spun_s: thread.spun_ns as f64 / 1e9,
+        utilization: thread_busy_ns(thread) as f64 / wall_ns.max(1) as f64,
+        peak_flows: thread.peak_flows,
+        tx_frames: thread.tx_frames,
+        rx_frames: thread.rx_frames,
+        handed_over: thread.handed_over,
+    }
 }
 
 fn busy_ns(side: &SideOutcome) -> u64 {
@@ -257,6 +300,9 @@ fn side_figures(run: &TrafficRun, side: &SideOutcome) -> SideFigures {
         peak_flows: side.peak_flows,
         flow_bytes: side.flow_bytes,
         ports,
+        threads: (side.threads.iter())
+            .map(|it| thread(it, outcome.wall_ns))
+            .collect(),
     }
 }
 

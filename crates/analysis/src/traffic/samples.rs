@@ -12,7 +12,9 @@ fn side(transport: Carrier) -> Side {
         ports: None,
         gateways: Vec::new(),
         coalesce: Nanos(50_000),
+        threads: 1,
         cpu: Some(1),
+        cpus: Vec::new(),
         tcp: record::traffic::TcpSettings::default(),
         capture: None,
         faults: None,
@@ -45,6 +47,7 @@ fn of_side(name: &str) -> SideOutcome {
         cpu_system_ns: 300_000_000,
         spun_ns: 0,
         cpu: Some(1),
+        threads: Vec::new(),
     }
 }
 
@@ -86,6 +89,7 @@ pub fn run() -> TrafficRun {
                     requests: 1,
                     response_bytes: 1_024,
                     think: Nanos(0),
+                    expect: None,
                 }),
                 close: Close::Fin,
                 timeout: Nanos::from_secs(5),

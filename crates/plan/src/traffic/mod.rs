@@ -230,6 +230,7 @@ impl Typed {
             for draft in &mut sides {
                 draft.get_or_insert_default();
             }
+            side::share_threads(&mut sides)?;
         }
         if sides.iter().all(Option::is_none) {
             return Err(missing(

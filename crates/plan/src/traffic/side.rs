@@ -13,7 +13,7 @@ const COALESCE: Nanos = Nanos(50_000);
 /// Bytes kept of a frame: the largest one with segmentation offload.
 const SNAP_BYTES: u32 = 65_550;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "transport",
     "interface",
     "addresses",
@@ -21,6 +21,7 @@ const KEYS: [&str; 12] = [
     "ports",
     "gateway",
     "coalesce",
+    "threads",
     "cpu",
     "capture",
     "tcp",
@@ -66,7 +67,9 @@ pub(super) struct Draft {
     ports: Option<(u16, u16)>,
     gateways: Vec<IpAddr>,
     coalesce: Option<Nanos>,
-    cpu: Option<u32>,
+    /// How many, and where that stands.
+    pub threads: Option<(usize, u32)>,
+    cpus: Vec<u32>,
     tcp: TcpSettings,
     capture: Option<String>,
     snap_bytes: Option<u32>,
@@ -127,7 +130,8 @@ impl Draft {
             }
             "gateway" => self.gateways = gateways(field)?,
             "coalesce" => self.coalesce = Some(field.duration()?),
-            "cpu" => self.cpu = Some(field.count32(0)?),
+            "threads" => self.threads = Some((field.name_at, field.count32(1)?)),
+            "cpu" => self.cpus = field.typed_list(typed::cpus)?,
             "capture" => self.capture = Some(field.text()?.to_owned()),
             "snap" => self.snap_bytes = Some(small(field, field.bytes()?.0)?),
             "tcp" => self.tcp = each(field, TcpSettings::default(), set_tcp)?,
@@ -205,7 +209,13 @@ impl Draft {
                 coalesce: self
                     .coalesce
                     .unwrap_or(if loopback { Nanos(0) } else { COALESCE }),
-                cpu: self.cpu,
+                threads: self.threads.map_or(1, |(_, count)| count),
+                cpu: self.cpus.first().copied(),
+                cpus: if self.cpus.len() > 1 {
+                    self.cpus
+                } else {
+                    Vec::new()
+                },
                 tcp: self.tcp,
                 capture: self.capture.map(|path| Capture {
                     path,
@@ -214,6 +224,30 @@ impl Draft {
                 faults: self.faults,
             },
         })
+    }
+}
+
+/// Over memory each thread of a side has a wire to one of the other: where one side says how many, the other has as
+/// many.
+pub(super) fn share_threads(sides: &mut [Option<Draft>; 2]) -> Result<(), Found> {
+    let [Some(client), Some(server)] = sides else {
+        return Ok(());
+    };
+    match (client.threads, server.threads) {
+        (Some((_, one)), Some((at, other))) if one != other => {
+            let fault = Fault::Conflict {
+                first: format!("threads = {one} of [client]"),
+                second: format!("threads = {other} of [server]"),
+                inside: "one file over transport = \"loopback\"".to_owned(),
+                why: "in memory each thread of a side faces one thread of the other",
+            };
+            Err(Found::at(at, fault))
+        }
+        (one, other) => {
+            client.threads = one.or(other);
+            server.threads = other.or(one);
+            Ok(())
+        }
     }
 }
 

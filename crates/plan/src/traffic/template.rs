@@ -8,7 +8,7 @@ use super::{ReadBytes, arrival, missing, paced, pcap, rate_and_concurrent, repla
 use crate::error::{Fault, Found, Report};
 use crate::node::{Entry, Field};
 use crate::typed::{self, Process};
-use record::traffic::{Http, Pace, Protocol, Step, Template, TlsSettings};
+use record::traffic::{Data, Expect, Http, Pace, Protocol, Step, Template, TlsSettings};
 use record::{Close, Nanos};
 use std::net::SocketAddr;
 
@@ -29,7 +29,19 @@ const COMMON: [&str; 10] = [
     "close",
     "timeout",
 ];
-const HTTP: [&str; 6] = ["method", "headers", "body", "requests", "response", "think"];
+const HTTP: [&str; 11] = [
+    "method",
+    "headers",
+    "body",
+    "requests",
+    "response",
+    "think",
+    "expect_status",
+    "expect_bytes",
+    "expect_text",
+    "expect_file",
+    "expect_pattern",
+];
 const STREAM: [&str; 4] = ["steps", "pcap", "flow", "pauses"];
 const UDP: [&str; 4] = ["request", "response", "exchanges", "gap"];
 const TLS: [&str; 4] = ["server_name", "insecure", "certificate", "key"];
@@ -48,6 +60,14 @@ impl Paced {
             Paced::Concurrent(_) => "concurrent",
         }
     }
+}
+
+/// Where the body that must come is from.
+enum Body {
+    Text(String),
+    File(String),
+    /// What a server side of ours answers.
+    Pattern,
 }
 
 /// A template without its pace, which may depend on the others.
@@ -77,6 +97,9 @@ struct Keys {
     requests: Option<u64>,
     response_bytes: Option<u64>,
     think: Nanos,
+    expect: Expect,
+    /// A body that must come: how it is named, and where.
+    expect_body: Option<(usize, &'static str, Body)>,
     steps: Option<Vec<Step>>,
     capture: Option<(usize, String)>,
     flow: Option<replay::Choice>,
@@ -130,6 +153,13 @@ pub(super) fn check_names(drafts: &[Draft]) -> Result<(), Found> {
         }
     }
     Ok(())
+}
+
+fn status(field: Field<'_>) -> Result<u16, Found> {
+    match field.count(0)? {
+        code @ 200..=599 => Ok(code as u16),
+        _ => Err(field.must_be("a status from 200 to 599")),
+    }
 }
 
 /// Refuses a key of another scheme.
@@ -212,6 +242,20 @@ impl Keys {
             "requests" | "exchanges" => self.requests = Some(field.count(1)?),
             "response" => self.response_bytes = Some(field.bytes()?.0),
             "think" => self.think = field.duration()?,
+            "expect_status" => self.expect.status = Some(status(field)?),
+            "expect_bytes" => self.expect.bytes = Some(field.bytes()?.0),
+            "expect_text" => {
+                let text = field.text()?.to_owned();
+                self.set_expected(field, "expect_text", Body::Text(text))?;
+            }
+            "expect_file" => {
+                let path = field.text()?.to_owned();
+                self.set_expected(field, "expect_file", Body::File(path))?;
+            }
+            "expect_pattern" if field.boolean()? => {
+                self.set_expected(field, "expect_pattern", Body::Pattern)?;
+            }
+            "expect_pattern" => {}
             "steps" => self.steps = Some(steps::read(field)?),
             "pcap" => self.capture = Some((field.node.at, field.text()?.to_owned())),
             "flow" => self.flow = Some(flow(field)?),
@@ -250,7 +294,7 @@ impl Keys {
             false => None,
         };
         let protocol = match scheme {
-            Scheme::Http | Scheme::Https => self.http(&authority, path),
+            Scheme::Http | Scheme::Https => self.http(&authority, path, read)?,
             Scheme::Tcp | Scheme::Tls => Protocol::Stream(self.stream(at, &inside, read)?),
             Scheme::Udp => self.udp(at)?,
         };
@@ -273,7 +317,63 @@ impl Keys {
         })
     }
 
-    fn http(&mut self, authority: &str, path: String) -> Protocol {
+    fn set_expected(
+        &mut self,
+        field: Field<'_>,
+        key: &'static str,
+        body: Body,
+    ) -> Result<(), Found> {
+        if let Some((_, before, _)) = &self.expect_body {
+            let fault = Fault::Conflict {
+                first: (*before).to_owned(),
+                second: key.to_owned(),
+                inside: "one template".to_owned(),
+                why: "a response has one body",
+            };
+            return Err(Found::at(field.name_at, fault));
+        }
+        self.expect_body = Some((field.node.at, key, body));
+        Ok(())
+    }
+
+    /// What a response must be, when anything is said of it; a server side answers `response_bytes`.
+    fn expected(
+        &mut self,
+        response_bytes: u64,
+        read: ReadBytes<'_>,
+    ) -> Result<Option<Expect>, Found> {
+        let mut expect = std::mem::take(&mut self.expect);
+        if let Some((at, key, body)) = self.expect_body.take() {
+            let body = match body {
+                Body::Text(text) => Data::Bytes(text.into_bytes()),
+                Body::File(path) => Data::Bytes(contents(at, &path, read)?),
+                Body::Pattern => Data::Pattern(expect.bytes.unwrap_or(response_bytes)),
+            };
+            let len = match &body {
+                Data::Bytes(bytes) => bytes.len() as u64,
+                Data::Pattern(len) => *len,
+            };
+            if expect.bytes.is_some_and(|bytes| bytes != len) {
+                let fault = Fault::Conflict {
+                    first: "expect_bytes".to_owned(),
+                    second: key.to_owned(),
+                    inside: "one template".to_owned(),
+                    why: "the body that is named has another length",
+                };
+                return Err(Found::at(at, fault));
+            }
+            expect.bytes = Some(len);
+            expect.body = Some(body);
+        }
+        Ok((expect != Expect::default()).then_some(expect))
+    }
+
+    fn http(
+        &mut self,
+        authority: &str,
+        path: String,
+        read: ReadBytes<'_>,
+    ) -> Result<Protocol, Found> {
         let mut headers = std::mem::take(&mut self.headers);
         let has_host = headers
             .iter()
@@ -290,15 +390,18 @@ impl Keys {
         let of_path = of_path
             .and_then(|size| typed::bytes(size).ok())
             .map(|b| b.0);
-        Protocol::Http(Http {
-            response_bytes: self.response_bytes.or(of_path).unwrap_or(RESPONSE_BYTES),
+        let response_bytes = self.response_bytes.or(of_path).unwrap_or(RESPONSE_BYTES);
+        let expect = self.expected(response_bytes, read)?;
+        Ok(Protocol::Http(Http {
+            response_bytes,
             path,
             method: self.method.take().unwrap_or_else(|| "GET".to_owned()),
             headers,
             body_bytes: self.request_bytes.unwrap_or(0),
             requests: self.requests.unwrap_or(1),
             think: self.think,
-        })
+            expect,
+        }))
     }
 
     fn stream(&mut self, at: usize, inside: &str, read: ReadBytes<'_>) -> Result<Vec<Step>, Found> {

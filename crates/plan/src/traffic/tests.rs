@@ -81,6 +81,22 @@ fn memory_needs_no_side_at_all() {
 }
 
 #[test]
+fn in_memory_a_thread_faces_a_thread() {
+    const TEMPLATE: &str = "[[template]]\ntarget = \"http://10.9.0.1/\"\nconcurrent = 8\n";
+    let of = |sides: &str| {
+        let text = format!("transport = \"loopback\"\n{sides}{TEMPLATE}");
+        parse(&text).map(|spec| (spec.client.unwrap().threads, spec.server.unwrap().threads))
+    };
+    assert_eq!(of("").unwrap(), (1, 1));
+    assert_eq!(of("[client]\nthreads = 3\n").unwrap(), (3, 3));
+    assert_eq!(of("[server]\nthreads = 2\n").unwrap(), (2, 2));
+    let error = of("[client]\nthreads = 3\n[server]\nthreads = 2\n").unwrap_err();
+    let text = format!("{error:?}");
+    assert!(text.contains("faces one thread of the other"), "{text}");
+    assert!(of("[client]\nthreads = 0\n").is_err());
+}
+
+#[test]
 fn every_key_of_a_side() {
     let text = r#"
         question = "How many?"
@@ -94,7 +110,8 @@ fn every_key_of_a_side() {
         ports = "2000-60000"
         gateway = "10.9.0.254"
         coalesce = "20us"
-        cpu = 1
+        threads = 3
+        cpu = [1, 4]
         capture = "c.pcap"
         snap = 96
         [client.tcp]
@@ -134,6 +151,7 @@ fn every_key_of_a_side() {
         (client.order, client.ports, client.cpu),
         (Order::Random, Some((2_000, 60_000)), Some(1))
     );
+    assert_eq!((client.threads, client.cpus), (3, vec![1, 4]));
     let capture = client.capture.unwrap();
     assert_eq!((capture.path.as_str(), capture.snap_bytes), ("c.pcap", 96));
     let tcp = client.tcp;
@@ -501,4 +519,57 @@ fn every_problem_is_said_and_each_once() {
     let problems = parse(&text).unwrap_err().problems;
     let lines: Vec<usize> = problems.iter().map(|p| p.line).collect();
     assert_eq!(lines, [5, 8, 9]);
+}
+
+#[test]
+fn what_a_response_must_be() {
+    use record::traffic::{Data, Expect};
+    let of = |keys: &str| {
+        let text = format!(
+            "{CLIENT}[[template]]\ntarget = \"http://10.9.0.1/bytes/2000\"\nrate = 1\n{keys}"
+        );
+        let file = TrafficFile::parse(&text, "t.toml", &|path| match path {
+            "page.html" => Ok(b"<p>hello</p>".to_vec()),
+            _ => Err("no such file".to_owned()),
+        });
+        file.map(|file| match file.spec.templates[0].protocol.clone() {
+            Protocol::Http(http) => http.expect,
+            other => panic!("{other:?}"),
+        })
+        .map_err(|error| format!("{error:?}"))
+    };
+    let body = |bytes, data| {
+        Some(Expect {
+            status: None,
+            bytes: Some(bytes),
+            body: Some(data),
+        })
+    };
+    assert_eq!(of("").unwrap(), None);
+    let status = Expect {
+        status: Some(404),
+        ..Expect::default()
+    };
+    assert_eq!(of("expect_status = 404\n").unwrap(), Some(status));
+    let page = Data::Bytes(b"<p>hello</p>".to_vec());
+    assert_eq!(of("expect_file = \"page.html\"\n").unwrap(), body(12, page));
+    let text = Data::Bytes(b"ok".to_vec());
+    assert_eq!(of("expect_text = \"ok\"\n").unwrap(), body(2, text));
+    let pattern = body(2_000, Data::Pattern(2_000));
+    assert_eq!(of("expect_pattern = true\n").unwrap(), pattern);
+    for (keys, said) in [
+        ("expect_status = 99\n", "a status from 200 to 599"),
+        (
+            "expect_text = \"a\"\nexpect_file = \"page.html\"\n",
+            "one body",
+        ),
+        (
+            "expect_file = \"page.html\"\nexpect_bytes = 9\n",
+            "another length",
+        ),
+        ("expect_file = \"none\"\n", "no such file"),
+    ] {
+        let error = of(keys).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -21,9 +21,10 @@ pub fn run(args: &OriginArgs) -> Result<Exit, Failure> {
     terminal::note(&format!(
         "serving on http://{} with {}; Ctrl-C ends it",
         origin.address(),
-        spec.attachment
-            .as_ref()
-            .map_or_else(|| format!("{} thread(s)", spec.threads), whose_tcp),
+        spec.attachment.as_ref().map_or_else(
+            || format!("{} thread(s)", spec.threads),
+            |attachment| whose_tcp(attachment, spec.threads)
+        ),
     ));
     let gone = interrupt.wait_unless(|| origin.gone());
     let stats = origin.stop();
@@ -55,14 +56,18 @@ pub fn run(args: &OriginArgs) -> Result<Exit, Failure> {
 }
 
 /// Whose TCP, and where else it answers.
-fn whose_tcp(attachment: &Attachment) -> String {
+fn whose_tcp(attachment: &Attachment, threads: u32) -> String {
     let ranges: Vec<String> = attachment
         .addresses
         .iter()
         .map(ToString::to_string)
         .collect();
+    let threads = match threads {
+        1 => String::new(),
+        count => format!(" by {count} threads"),
+    };
     format!(
-        "a TCP of its own over {} on {}, for {}",
+        "a TCP of its own over {} on {}{threads}, for {}",
         attachment.transport.name(),
         attachment.interface,
         ranges.join(", ")

@@ -38,7 +38,11 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
         file.spec.duration = Some(duration);
     }
     file.spec.seed = args.seed.unwrap_or(file.spec.seed);
-    let cpus: Vec<u32> = sides(&file.spec).filter_map(|side| side.cpu).collect();
+    if let Some(threads) = args.threads {
+        let both = file.spec.client.iter_mut().chain(&mut file.spec.server);
+        both.for_each(|side| side.threads = threads);
+    }
+    let cpus: Vec<u32> = sides(&file.spec).flat_map(Side::pinned).collect();
     host::check_cpus(&cpus, "the sides' threads")?;
     if args.dry_run {
         return dry_run(args, &file);
@@ -55,13 +59,13 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
         sides.for_each(|side| side.coalesce = coalesce);
     }
     let spec = &file.spec;
-    let cpus: Vec<u32> = sides(spec).filter_map(|side| side.cpu).collect();
+    let cpus: Vec<u32> = sides(spec).flat_map(Side::pinned).collect();
     let base = path.parent().unwrap_or(Path::new(""));
     let places = lab
         .as_ref()
         .map_or_else(Places::default, |lab| lab.places.clone());
     let ends = ends::open(spec, base, &places)
-        .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
+        .map_err(|e| Failure::new(exit_of(&e), e.to_string(), e.remedy()))?;
     let started = host::timestamp();
     let (mut outcome, watched) = drive(spec, ends, &cpus, &interrupt)?;
     outcome.warnings.extend(match &lab {
@@ -177,10 +181,20 @@ fn drive(
     Ok((outcome.map_err(|e| failure(&e))?, watched))
 }
 
+/// What the file asks for cannot be, or the host lacks it.
+fn exit_of(error: &ends::EndError) -> Exit {
+    match error {
+        ends::EndError::FewPorts { .. } | ends::EndError::UnlikeThreads { .. } => Exit::Usage,
+        _ => Exit::Environment,
+    }
+}
+
 fn failure(error: &ProgramError) -> Failure {
     let exit = match error {
         ProgramError::NoSide
         | ProgramError::NoTemplate
+        | ProgramError::FewPorts { .. }
+        | ProgramError::IdleThreads { .. }
         | ProgramError::TooMany { .. }
         | ProgramError::Addresses { .. }
         | ProgramError::NoTarget { .. }

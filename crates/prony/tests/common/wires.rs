@@ -50,9 +50,16 @@ pub struct Wire {
 impl Wire {
     /// A TAP; `None`, with the reason said, where the host does not allow it.
     pub fn tap(tag: &str) -> Option<Wire> {
+        Wire::tap_with(tag, "")
+    }
+
+    /// A TAP that was made with `flags`.
+    pub fn tap_with(tag: &str, flags: &str) -> Option<Wire> {
         let wire = Wire::empty(tag, "tap", "tap0")?;
         let n = &wire.kernel;
-        if !ip(&format!("-n {n} tuntap add dev tap0 mode tap vnet_hdr")) {
+        if !ip(&format!(
+            "-n {n} tuntap add dev tap0 mode tap vnet_hdr {flags}"
+        )) {
             println!("skipped: this kernel has no TAP (/dev/net/tun)");
             return None;
         }
@@ -62,13 +69,19 @@ impl Wire {
 
     /// A veth pair between two namespaces.
     pub fn veth(tag: &str, transport: &'static str) -> Option<Wire> {
+        Wire::veth_of(tag, transport, 1)
+    }
+
+    /// A veth pair of so many queues.
+    pub fn veth_of(tag: &str, transport: &'static str, queues: u32) -> Option<Wire> {
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
         let mut wire = Wire::empty(tag, transport, "veth0")?;
         wire.stack = format!("{}s", wire.kernel);
         let (n, s) = (&wire.kernel, &wire.stack);
         assert!(ip(&format!("netns add {s}")));
         assert!(ip(&format!("-n {s} link set lo up")));
         assert!(ip(&format!(
-            "-n {n} link add veth1 type veth peer name veth0 netns {s}"
+            "-n {n} link add veth1 {queues} type veth peer name veth0 {queues} netns {s}"
         )));
         wire.up("veth1", n, "10.9.0.1/24");
         wire.up("veth0", s, "10.9.0.254/24");

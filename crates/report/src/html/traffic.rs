@@ -7,6 +7,18 @@ use crate::number::{Number, Source, Unit};
 use crate::traffic::{asked_rows, wrong_words};
 use serde::Serialize;
 
+/// What is said of each of several threads.
+const THREAD: [(&str, Unit); 8] = [
+    ("cpu", Unit::Count),
+    ("utilization", Unit::Share),
+    ("cpu_user_s", Unit::Seconds),
+    ("cpu_system_s", Unit::Seconds),
+    ("peak_flows", Unit::Count),
+    ("tx_frames", Unit::Count),
+    ("rx_frames", Unit::Count),
+    ("handed_over", Unit::Count),
+];
+
 /// What the page says of the traffic.
 #[derive(Debug, Serialize)]
 pub struct TrafficView {
@@ -22,6 +34,7 @@ pub struct TrafficView {
     latencies: Vec<LatencyView>,
     has_accepted: bool,
     sides: Vec<SideView>,
+    threads: Vec<ThreadView>,
     cores: Vec<CoreView>,
     counters: Vec<CounterView>,
     /// Counters that are zero on both sides.
@@ -68,6 +81,13 @@ struct SideView {
     rx_bytes: Option<Number>,
     rx_frames: Option<Number>,
     rx_dropped: Option<Number>,
+}
+
+/// A thread of a side that has several.
+#[derive(Debug, Serialize)]
+struct ThreadView {
+    name: String,
+    numbers: Vec<Option<Number>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -155,6 +175,15 @@ pub fn traffic(document: &RunDocument, source: &Source) -> Option<TrafficView> {
         has_accepted: run.figures.templates.iter().any(|t| t.accepted > 0),
         sides: (0..run.figures.sides.len())
             .map(|i| side(document, i, source))
+            .collect(),
+        threads: (run.figures.sides.iter().enumerate())
+            .flat_map(|(i, side)| (0..side.threads.len()).map(move |n| (i, side, n)))
+            .map(|(i, side, n)| ThreadView {
+                name: format!("{} {n}", side.side),
+                numbers: THREAD
+                    .map(|(field, unit)| number(format!("/sides/{i}/threads/{n}/{field}"), unit))
+                    .into(),
+            })
             .collect(),
         cores: run
             .cores

@@ -40,8 +40,10 @@ struct Pcap<W: Write> {
 }
 
 impl<W: Write> Pcap<W> {
+    /// A file with its head.
     fn new(into: W, snap_bytes: u32) -> Self {
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES + 2 * usize::from(u16::MAX));
+        let mut pcap = Pcap::joining(into, snap_bytes);
+        let buffer = &mut pcap.buffer;
         let (major, minor): (u16, u16) = (2, 4);
         buffer.extend(MAGIC.to_ne_bytes());
         buffer.extend(major.to_ne_bytes());
@@ -50,10 +52,15 @@ impl<W: Write> Pcap<W> {
         buffer.extend([0; 8]);
         buffer.extend(snap_bytes.to_ne_bytes());
         buffer.extend(ETHERNET.to_ne_bytes());
+        pcap
+    }
+
+    /// A file whose head somebody else writes.
+    fn joining(into: W, snap_bytes: u32) -> Self {
         Pcap {
             into,
             snap_bytes: snap_bytes as usize,
-            buffer,
+            buffer: Vec::with_capacity(BUFFER_BYTES + 2 * usize::from(u16::MAX)),
             counters: CaptureCounters::default(),
             buffered: 0,
             error: None,
@@ -139,9 +146,19 @@ impl<D: Device, W: Write, C: FnMut() -> u64> Capture<D, W, C> {
     /// Writes into `into` at most `snap_bytes` of each packet, with the time of `clock`: nanoseconds since 1970, as
     /// readers of such files show them.
     pub fn new(device: D, into: W, snap_bytes: u32, clock: C) -> Self {
+        Self::into_pcap(device, Pcap::new(into, snap_bytes), clock)
+    }
+
+    /// As [`Capture::new`], into a file that another one has begun: `into` takes whole packets with each write, and
+    /// packets of several devices stand in the file in the order in which they were written.
+    pub fn joining(device: D, into: W, snap_bytes: u32, clock: C) -> Self {
+        Self::into_pcap(device, Pcap::joining(into, snap_bytes), clock)
+    }
+
+    fn into_pcap(device: D, pcap: Pcap<W>, clock: C) -> Self {
         Capture {
             device,
-            pcap: Pcap::new(into, snap_bytes),
+            pcap,
             clock,
             joined: Vec::new(),
         }

@@ -59,6 +59,20 @@ const STRAYS_MAX: usize = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(u32);
 
+impl FlowId {
+    /// Below [`Settings::flows_max`]: for programs that keep it in as little room as it takes.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The flow of a number that [`FlowId::number`] has given.
+    #[inline]
+    pub fn of_number(number: u32) -> Self {
+        FlowId(number)
+    }
+}
+
 /// Why a connection is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {

@@ -155,21 +155,12 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
 
 /// The stacks of all threads as one side.
 fn stack(reports: &[Report]) -> Option<SideOutcome> {
-    let mut sides = reports.iter().filter_map(|report| report.stack.clone());
-    let first = sides.next()?;
-    Some(sides.fold(first, |mut sum, one| {
-        for (into, from) in [
-            (&mut sum.tcp, one.tcp),
-            (&mut sum.link, one.link),
-            (&mut sum.device, one.device),
-        ] {
-            for (name, n) in from {
-                *into.entry(name).or_default() += n;
-            }
-        }
-        sum.peak_flows += one.peak_flows;
-        sum
-    }))
+    let sides = reports.iter().filter_map(|report| report.stack.clone());
+    SideOutcome::of_threads(sides.collect()).map(|sum| SideOutcome {
+        // What each thread cost stands beside it.
+        threads: Vec::new(),
+        ..sum
+    })
 }
 
 /// Zero where `/proc` is not mounted, and nothing else of the host can be said either.

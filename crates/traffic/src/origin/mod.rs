@@ -9,7 +9,8 @@
 //! any given file        by its path below the directory
 //! ```
 //! Each thread is a server of its own, with its own `SO_REUSEPORT` socket: the kernel deals the
-//! connections out. Bytes flow `connection` -> `talk` -> `content`, `answer`, and nowhere are they waited
+//! connections out. Over a TCP of our own each has a queue of the interface, and peers are dealt out by address and
+//! port. Bytes flow `connection` -> `talk` -> `content`, `answer`, and nowhere are they waited
 //! for: `worker` comes back when the kernel or a timer says so.
 //!
 //! The surprise: every method is answered alike on every path, and a request's body is read and counted
@@ -41,6 +42,7 @@ use crate::user_space::{AttachError, Attachment};
 use content::Content;
 use record::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
+use stack::device::queues::Owners;
 use stack_worker::{StackSpec, StackWorker};
 use stats::Board;
 use std::io;
@@ -116,14 +118,6 @@ pub enum OriginError {
     /// There are no threads to serve.
     #[error("cannot serve with 0 threads")]
     NoThreads,
-    /// More threads than the device has queues.
-    #[error("cannot serve with {threads} threads: the transport `{transport}` has one queue")]
-    OneQueue {
-        /// Threads asked for.
-        threads: u32,
-        /// The transport's name.
-        transport: &'static str,
-    },
     /// There is no port to accept connections on.
     #[error("cannot accept connections on port 0: a TCP of our own has no kernel that chooses one")]
     NoPort,
@@ -192,7 +186,6 @@ impl OriginError {
         match self {
             OriginError::Listen { address, cause } => listen_remedy(*address, cause.kind()),
             OriginError::NoThreads => "ask for at least one thread".to_owned(),
-            OriginError::OneQueue { .. } => "ask for one thread".to_owned(),
             OriginError::NoPort => "give a port, for example 80".to_owned(),
             OriginError::Attach(cause) => cause.remedy(),
             OriginError::Thread { .. } => {
@@ -306,17 +299,14 @@ impl Origin {
         Ok(origin)
     }
 
-    /// One thread, since each needs a queue of its own.
+    /// Each thread with a queue of its own, and the connections of its own peers.
     fn on_stack(
         spec: &OriginSpec,
         attachment: &Attachment,
         content: &Arc<Content>,
     ) -> Result<Self, OriginError> {
-        let (threads, transport) = (spec.threads, attachment.transport.name());
-        match threads {
-            0 => return Err(OriginError::NoThreads),
-            1 => {}
-            _ => return Err(OriginError::OneQueue { threads, transport }),
+        if spec.threads == 0 {
+            return Err(OriginError::NoThreads);
         }
         let port = spec.listen.port();
         if port == 0 {
@@ -326,25 +316,29 @@ impl Origin {
         let locals = attachment.locals();
         let first = locals.first().map_or(spec.listen.ip(), |ip| *ip);
         let mut origin = Self::without_threads(spec, SocketAddr::new(first, port))?;
-        let worker = StackSpec {
-            device: attachment.open()?,
-            link,
-            locals,
-            port,
-            coalesce: attachment.coalesce,
-            stop: origin.stop.clone(),
-            service: origin.service(spec, content, 0),
-            delay: spec.delay,
-            freeze: spec.freeze,
-            initial_window: spec.initial_window,
-            started: sys::monotonic(),
-        };
-        let refused = attachment.clone();
-        let make = move |_| {
-            let worker = StackWorker::new(worker);
-            worker.map_err(|cause| refused.refused(cause).into())
-        };
-        origin.start_thread(0, spec.cpu_of(0), make, StackWorker::run)?;
+        let started = sys::monotonic();
+        let devices = attachment.open_queues(spec.threads as usize, &Owners::Peers)?;
+        for (thread, device) in devices.into_iter().enumerate() {
+            let worker = StackSpec {
+                device,
+                link: link.clone(),
+                locals: locals.clone(),
+                port,
+                coalesce: attachment.coalesce,
+                stop: origin.stop.clone(),
+                service: origin.service(spec, content, thread),
+                delay: spec.delay,
+                freeze: spec.freeze,
+                initial_window: spec.initial_window,
+                started,
+            };
+            let refused = attachment.clone();
+            let make = move |_| {
+                let worker = StackWorker::new(worker);
+                worker.map_err(|cause| refused.refused(cause).into())
+            };
+            origin.start_thread(thread, spec.cpu_of(thread), make, StackWorker::run)?;
+        }
         Ok(origin)
     }
 

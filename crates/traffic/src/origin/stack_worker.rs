@@ -1,4 +1,5 @@
-//! The serving thread on a TCP of our own: a device, the stack above it, and the same conversations as on sockets.
+//! A serving thread on a TCP of our own: a device, the stack above it, and the same conversations as on sockets. Of
+//! several each has a queue of the device and the connections of its own peers.
 //!
 //! Frames in, frames out, and what is due, in one loop; a conversation has its turn inside the call in which its bytes
 //! come. The surprise: a freeze stops the conversations only, as it does above a kernel's TCP, whose handshakes and
@@ -13,6 +14,7 @@ use super::stack_wire::{FlowWire, Held, Spare};
 use super::sys::{self, WakeFlag};
 use super::talk::Service;
 use crate::clock::now_ns;
+use crate::program::salt;
 use crate::side_report::{self, SideReport};
 use crate::user_space::AnyDevice;
 use record::Nanos;
@@ -105,6 +107,7 @@ impl StackWorker {
         };
         let window_bytes = settings.receive_window_bytes;
         let seed = now_ns() ^ u64::from(std::process::id()) << 32;
+        let seed = seed.wrapping_add(salt(spec.service.thread));
         let mut host = Host::new(
             spec.device,
             &spec.link,
@@ -145,7 +148,7 @@ impl StackWorker {
             transport: self.transport,
             ..self.report.finish(&self.host, &[SERVER])
         };
-        service.board.set_stack(outcome, gone);
+        service.board.set_stack(service.thread, outcome, gone);
     }
 
     fn serve(&mut self) -> io::Result<()> {

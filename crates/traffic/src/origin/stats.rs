@@ -179,11 +179,19 @@ pub struct OriginStats {
 /// The counters of all threads.
 #[derive(Debug)]
 pub struct Board {
-    threads: Vec<(Counters, Option<u32>)>,
+    threads: Vec<Place>,
+}
+
+/// What there is of one thread.
+#[derive(Debug)]
+struct Place {
+    counters: Counters,
+    /// The CPU that it is pinned to.
+    cpu: Option<u32>,
     stack: OnceLock<StackEnd>,
 }
 
-/// The end of a stack in user space.
+/// The end of a thread's stack in user space.
 #[derive(Debug)]
 struct StackEnd {
     outcome: SideOutcome,
@@ -196,26 +204,38 @@ impl Board {
         Self {
             threads: cpus
                 .into_iter()
-                .map(|cpu| (Counters::default(), cpu))
+                .map(|cpu| Place {
+                    counters: Counters::default(),
+                    cpu,
+                    stack: OnceLock::new(),
+                })
                 .collect(),
-            stack: OnceLock::new(),
         }
     }
 
-    /// A stack has ended; with the words of its device when that has gone.
-    pub fn set_stack(&self, outcome: SideOutcome, gone: Option<String>) {
+    /// A thread's stack has ended; with the words of its device when that has gone.
+    pub fn set_stack(&self, thread: usize, outcome: SideOutcome, gone: Option<String>) {
+        let place = &self.threads[thread];
+        let cpu = place.cpu;
         // Nobody else ends it.
-        let _ = self.stack.set(StackEnd { outcome, gone });
+        let _ = place.stack.set(StackEnd {
+            outcome: SideOutcome { cpu, ..outcome },
+            gone,
+        });
     }
 
-    /// Why serving has ended by itself.
+    fn stacks(&self) -> impl Iterator<Item = &StackEnd> {
+        self.threads.iter().filter_map(|place| place.stack.get())
+    }
+
+    /// Why serving has ended by itself, all of it or a thread's part.
     pub fn gone(&self) -> Option<String> {
-        self.stack.get()?.gone.clone()
+        self.stacks().find_map(|end| end.gone.clone())
     }
 
     /// Counters of a thread; only that thread may write them.
     pub fn counters(&self, thread: usize) -> &Counters {
-        &self.threads[thread].0
+        &self.threads[thread].counters
     }
 
     /// All counters now.
@@ -224,11 +244,11 @@ impl Board {
             .threads
             .iter()
             .zip(0..)
-            .map(|((counters, cpu), thread)| ThreadStats {
+            .map(|(place, thread)| ThreadStats {
                 thread,
-                tid: counters.tid.load(Relaxed),
-                cpu: *cpu,
-                counts: counters.counts(),
+                tid: place.counters.tid.load(Relaxed),
+                cpu: place.cpu,
+                counts: place.counters.counts(),
             })
             .collect();
         OriginStats {
@@ -236,7 +256,7 @@ impl Board {
                 .iter()
                 .fold(Counts::default(), |sum, t| sum.plus(&t.counts)),
             threads,
-            stack: self.stack.get().map(|end| end.outcome.clone()),
+            stack: SideOutcome::of_threads(self.stacks().map(|end| end.outcome.clone()).collect()),
         }
     }
 }
@@ -276,6 +296,24 @@ mod tests {
             .map(|t| (t.thread, t.tid, t.cpu))
             .collect();
         assert_eq!(ids, [(0, 70, Some(3)), (1, 71, None)]);
+    }
+
+    #[test]
+    fn stacks_of_the_threads_are_one_side() {
+        let board = Board::new([Some(3), Some(5)]);
+        let of = |connections| SideOutcome {
+            tcp: [("accepts".to_owned(), connections)].into(),
+            peak_flows: connections,
+            ..SideOutcome::default()
+        };
+        assert!(board.read().stack.is_none() && board.gone().is_none());
+        board.set_stack(1, of(30), Some("it has gone".to_owned()));
+        board.set_stack(0, of(4), None);
+        let stack = board.read().stack.unwrap();
+        assert_eq!((stack.tcp["accepts"], stack.peak_flows), (34, 34));
+        let cpus: Vec<_> = stack.threads.iter().map(|thread| thread.cpu).collect();
+        assert_eq!(cpus, [Some(3), Some(5)]);
+        assert_eq!(board.gone().as_deref(), Some("it has gone"));
     }
 
     #[test]

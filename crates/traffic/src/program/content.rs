@@ -10,6 +10,9 @@ use std::sync::OnceLock;
 /// Period of the pattern: the largest prime below 64 Ki.
 const PERIOD: usize = 65_521;
 
+/// Where in the pattern the body of a response begins.
+const BODY_SHIFT: u64 = 1;
+
 fn pattern() -> &'static [u8] {
     static BYTES: OnceLock<Box<[u8]>> = OnceLock::new();
     BYTES.get_or_init(|| {
@@ -69,6 +72,17 @@ impl Content {
         content.push(&Data::Bytes(head.to_vec()));
         content.push(&Data::Pattern(pattern_bytes));
         content
+    }
+
+    /// A head, and behind it so many bytes of the pattern, which are those of [`Content::body`] whatever the head is.
+    pub fn message(head: &[u8], body_bytes: u64) -> Self {
+        let beyond = (PERIOD - head.len() % PERIOD) as u64;
+        Content::of(head, body_bytes, BODY_SHIFT + beyond)
+    }
+
+    /// The body of a [`Content::message`], alone.
+    pub fn body(bytes: u64) -> Self {
+        Content::of(&[], bytes, BODY_SHIFT)
     }
 
     /// Adds a stretch; returns where it ends.
@@ -212,6 +226,18 @@ mod tests {
             "beyond the end"
         );
         assert!(content.matches(content.len(), b""));
+    }
+
+    #[test]
+    fn a_body_is_the_same_behind_any_head() {
+        let body = Content::body(150_000);
+        for head in ["", "HTTP/1.1 200 OK\r\n\r\n", "a longer one"] {
+            let message = Content::message(head.as_bytes(), 150_000);
+            let mut bytes = vec![0; message.len() as usize];
+            message.fill(0, &mut bytes);
+            assert!(bytes.starts_with(head.as_bytes()));
+            assert!(body.matches(0, &bytes[head.len()..]));
+        }
     }
 
     #[test]

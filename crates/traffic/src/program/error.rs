@@ -20,6 +20,26 @@ pub enum ProgramError {
         /// `client` or `server`.
         side: &'static str,
     },
+    /// A range of ports that cannot be divided.
+    #[error(
+        "the client side has {threads} threads and {ports} local ports, and each thread needs ports of its own"
+    )]
+    FewPorts {
+        /// Threads asked for.
+        threads: u32,
+        /// Ports of the range.
+        ports: u32,
+    },
+    /// Threads without a connection.
+    #[error(
+        "the client side has {threads} threads, and its templates have connections for {busy} at one time"
+    )]
+    IdleThreads {
+        /// Threads asked for.
+        threads: u32,
+        /// Those that would have something to do.
+        busy: u32,
+    },
     /// Nothing to carry.
     #[error("the traffic has no template")]
     NoTemplate,
@@ -155,6 +175,12 @@ impl ProgramError {
         match self {
             ProgramError::NoSide | ProgramError::NoDevice { .. } => {
                 "describe a client side, a server side or both".to_owned()
+            }
+            ProgramError::FewPorts { ports, .. } => {
+                format!("widen `ports` of [client], or use at most {ports} threads")
+            }
+            ProgramError::IdleThreads { busy, .. } => {
+                format!("use {busy} threads, or raise `concurrent` and `count`")
             }
             ProgramError::NoTemplate => "add a template: what a connection carries".to_owned(),
             ProgramError::TooMany { .. } => "name fewer, or several runs".to_owned(),

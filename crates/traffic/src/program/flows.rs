@@ -5,8 +5,9 @@
 //! `http`, `streams` and `exchanges`; here is what they have in common: places, timeouts, pauses, TLS, and what is
 //! counted. The surprise: [`App::pull`] makes bytes out of a template and an offset, and a connection holds none.
 
-use super::conn::{Conn, NONE, Phase, Reader, flag};
+use super::conn::{Busies, Busy, Conn, NONE, Pause, Phase, Reader, flag};
 use super::exchanges::Exchanges;
+use super::part::Threads;
 use super::requests::{RequestCache, RequestReader};
 use super::script::{Plan, Role, Script, Work};
 use super::tls::{PLAIN_BYTES, Session};
@@ -49,8 +50,10 @@ pub(super) struct Begins {
     pub open: Vec<u64>,
     /// A template rests until then.
     not_before: Vec<u64>,
+    /// This thread's part of each template; `None` when it has none.
+    shares: Vec<Option<Share>>,
     /// The target that is next.
-    next_target: Vec<u16>,
+    next_target: Vec<usize>,
     /// Numbers of the IPv4 and IPv6 addresses among the side's, and which is next.
     sources: [Vec<u32>; 2],
     next_source: [usize; 2],
@@ -79,20 +82,26 @@ impl Begins {
         Some(self.sources[family][at] as usize)
     }
 
-    fn target(&mut self, template: usize, script: &Script) -> u16 {
-        let count = script.targets.len() as u16;
+    /// The number of the next connection's target.
+    pub fn target(&mut self, template: usize, script: &Script) -> u16 {
+        let count = script.targets.len();
         match self.order {
             Order::Sequential => {
+                // The connections of all threads together have one target after the other.
                 let at = self.next_target[template];
-                self.next_target[template] = if at + 1 >= count { 0 } else { at + 1 };
-                at
+                let stride = self.shares[template].map_or(1, |share| share.of as usize);
+                self.next_target[template] = (at + stride) % count;
+                at as u16
             }
-            Order::Random => (self.random.bits() % u64::from(count)) as u16,
+            Order::Random => (self.random.bits() % count as u64) as u16,
         }
     }
 
-    /// How many of a template may be open at `now`: with a ramp a closed one grows to its number.
-    fn room(&self, template: usize, script: &Script, now: u64) -> u64 {
+    /// How many more of a template this thread may have open at `now`: with a ramp a closed one grows to its number.
+    pub fn room(&self, template: usize, script: &Script, now: u64) -> u64 {
+        let Some(share) = self.shares[template] else {
+            return 0;
+        };
         let most = match script.pace {
             Pace::Concurrent(n) if self.ramp_ns > 0 => {
                 let part = now.saturating_sub(self.begin_ns) as f64 / self.ramp_ns as f64;
@@ -101,7 +110,7 @@ impl Begins {
             }
             _ => script.concurrent_max,
         };
-        most.saturating_sub(self.open[template])
+        share.of_count(most).saturating_sub(self.open[template])
     }
 }
 
@@ -115,12 +124,17 @@ pub(super) struct Program {
     /// When the side began.
     begin_ns: u64,
     pub conns: Vec<Conn>,
-    free: Vec<u32>,
+    /// Of those with something on its way.
+    pub busies: Busies,
+    /// The first free place; each names the next one as its neighbour.
+    free: u32,
     conns_max: usize,
     lists: Vec<List>,
     next_expiry: u64,
-    /// When paused connections go on: time, place, generation.
-    pub pauses: BinaryHeap<Reverse<(u64, u32, u16)>>,
+    /// When paused connections go on.
+    pauses: BinaryHeap<Reverse<Pause>>,
+    /// The most of them.
+    pauses_high: usize,
     sessions: Vec<Option<Box<Session>>>,
     free_sessions: Vec<u32>,
     plain: Box<[u8]>,
@@ -150,6 +164,7 @@ pub(super) struct Beginning<'a> {
     pub order: Order,
     pub ports: (u16, u16),
     pub seed: u64,
+    pub threads: Threads,
     pub begin_ns: u64,
     pub until_ns: u64,
     pub ramp_ns: u64,
@@ -178,11 +193,13 @@ impl Program {
             clock: from.clock,
             begin_ns: from.begin_ns,
             conns: Vec::with_capacity(conns_max as usize),
-            free: Vec::with_capacity(conns_max as usize),
+            busies: Busies::default(),
+            free: NONE,
             conns_max: conns_max as usize,
             lists: vec![list; count],
             next_expiry: 0,
             pauses: BinaryHeap::with_capacity(1_024),
+            pauses_high: 0,
             sessions: Vec::new(),
             free_sessions: Vec::new(),
             plain: vec![0; PLAIN_ROOM].into_boxed_slice(),
@@ -208,15 +225,18 @@ impl Program {
         if may_begin {
             self.begin_due(stack);
         }
-        while let Some(&Reverse((at, slot, generation))) = self.pauses.peek() {
+        while let Some(&Reverse(pause)) = self.pauses.peek() {
+            let at = pause.at(self.begin_ns);
             if at > self.now {
                 break;
             }
             self.pauses.pop();
-            let conn = &mut self.conns[slot as usize];
-            if conn.generation == generation && conn.has(flag::PAUSED) {
-                conn.clear(flag::PAUSED);
-                self.goes_on(stack, slot, at);
+            let conn = &self.conns[pause.slot as usize];
+            if conn.generation == pause.generation && conn.has(flag::PAUSED) {
+                self.wake(pause.slot);
+                self.conns[pause.slot as usize].clear(flag::PAUSED);
+                self.goes_on(stack, pause.slot, at);
+                self.settle(pause.slot);
             }
         }
         self.udp_turn();
@@ -229,8 +249,8 @@ impl Program {
     /// When [`Program::turn`] has something to do at the latest.
     pub fn next_at(&mut self, may_begin: bool) -> u64 {
         let mut next = self.exchanges.next_at();
-        if let Some(&Reverse((at, ..))) = self.pauses.peek() {
-            next = next.min(at);
+        if let Some(Reverse(pause)) = self.pauses.peek() {
+            next = next.min(pause.at(self.begin_ns));
         }
         if self.open > 0 {
             next = next.min(self.next_expiry);
@@ -311,10 +331,11 @@ impl Program {
         };
         match stack.connect(self.now, source, to, slot) {
             Ok(flow) => {
-                let conn = &mut self.conns[slot as usize];
-                conn.flow = Some(flow);
+                let (conn, busy) = self.both(slot);
+                conn.set_flow(Some(flow));
                 conn.phase = Phase::Connecting;
-                (conn.due_at, conn.target) = (due, target);
+                conn.target = target;
+                busy.due_at = due;
                 self.touch(slot);
             }
             Err(error) => {
@@ -364,8 +385,9 @@ impl Program {
     }
 
     fn timed_out(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &self.conns[slot as usize];
-        let between = match (self.role, &conn.reader, conn.phase) {
+        self.wake(slot);
+        let (role, (conn, busy)) = (self.role, self.both(slot));
+        let between = match (role, &busy.reader, conn.phase) {
             // Nobody waits for anything.
             (Role::Server, Reader::Request(reader), Phase::Open) => !reader.is_mid_request(),
             _ => false,
@@ -431,7 +453,9 @@ impl Program {
         self.unlink(slot);
         let conn = &mut self.conns[slot as usize];
         conn.set(flag::PAUSED);
-        self.pauses.push(Reverse((at, slot, conn.generation)));
+        let pause = Pause::new(at, self.begin_ns, slot, conn.generation);
+        self.pauses.push(Reverse(pause));
+        self.pauses_high = self.pauses_high.max(self.pauses.len());
     }
 
     fn goes_on(&mut self, stack: &mut Stack, slot: u32, at: u64) {
@@ -450,27 +474,117 @@ impl Program {
     // ---- Places ----
 
     fn take(&mut self, template: u16) -> Option<u32> {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.conns.len() < self.conns_max => {
+        let slot = match self.free {
+            NONE if self.conns.len() < self.conns_max => {
                 self.conns.push(Conn::free());
                 self.conns.len() as u32 - 1
             }
-            None => return None,
+            NONE => return None,
+            slot => {
+                self.free = self.conns[slot as usize].next;
+                slot
+            }
         };
         let generation = self.conns[slot as usize].generation;
-        let is_http = matches!(self.plan.scripts[usize::from(template)].work, Work::Http(_));
         self.conns[slot as usize] = Conn {
             template,
             generation,
-            reader: match (self.role, is_http) {
-                (Role::Server, true) => Reader::Request(RequestReader::default()),
-                _ => Reader::Response(ResponseReader::default()),
-            },
             ..Conn::free()
         };
+        let busy = Busy::at(0, 0, self.reader(template));
+        self.conns[slot as usize].busy = self.busies.take(busy);
         self.opened(template);
         Some(slot)
+    }
+
+    /// What reads the peer's bytes, between two messages.
+    fn reader(&self, template: u16) -> Reader {
+        match (self.role, &self.plan.scripts[usize::from(template)].work) {
+            (Role::Server, Work::Http(_)) => Reader::Request(RequestReader::default()),
+            _ => Reader::Response(ResponseReader::default()),
+        }
+    }
+
+    /// Both parts of a connection that is awake.
+    #[inline]
+    pub fn both(&mut self, slot: u32) -> (&mut Conn, &mut Busy) {
+        let conn = &mut self.conns[slot as usize];
+        let busy = &mut self.busies[conn.busy];
+        (conn, busy)
+    }
+
+    /// What a connection that is awake has beside the rest.
+    #[inline]
+    pub fn busy(&self, slot: u32) -> &Busy {
+        &self.busies[self.conns[slot as usize].busy]
+    }
+
+    /// What an idle connection of this template and step has sent and received.
+    #[inline]
+    fn at_rest(&self, conn: &Conn) -> (u64, u64) {
+        match &self.plan.scripts[usize::from(conn.template)].work {
+            Work::Http(work) => (work.sent(self.role, conn.target, conn.step), 0),
+            Work::Stream(work) => work.done(self.role, conn.step),
+            Work::Udp(_) => (0, 0),
+        }
+    }
+
+    /// Before anything is done with a connection: an idle one is again what it was.
+    #[inline]
+    fn wake(&mut self, slot: u32) {
+        let conn = &self.conns[slot as usize];
+        if conn.busy == NONE && conn.phase != Phase::Free {
+            self.wake_idle(slot);
+        }
+    }
+
+    fn wake_idle(&mut self, slot: u32) {
+        let conn = &self.conns[slot as usize];
+        let (sent, received) = self.at_rest(conn);
+        let mut busy = Busy::at(sent, received, self.reader(conn.template));
+        let conn = &mut self.conns[slot as usize];
+        match (
+            self.role,
+            &self.plan.scripts[usize::from(conn.template)].work,
+        ) {
+            (Role::Server, Work::Http(_)) => busy.mark = u64::MAX,
+            (Role::Client, Work::Stream(_)) => busy.due_at = conn.take_due(),
+            _ => {}
+        }
+        conn.busy = self.busies.take(busy);
+    }
+
+    /// After something was done: a connection of which nothing is on its way needs its busy part no more.
+    #[inline]
+    fn settle(&mut self, slot: u32) {
+        const AT_WORK: u8 = flag::CLOSED | flag::RESET_DUE | flag::ASKED | flag::LAST;
+        let conn = &self.conns[slot as usize];
+        if conn.phase != Phase::Open || conn.busy == NONE || conn.flags & AT_WORK != 0 {
+            return;
+        }
+        // A client that does not pause will go on at once, or is timed by its busy part.
+        if self.role == Role::Client && !conn.has(flag::PAUSED) {
+            return;
+        }
+        let (sent, received) = self.at_rest(conn);
+        let busy = &self.busies[conn.busy];
+        if !busy.is_at(sent, received) {
+            return;
+        }
+        let is_stream = matches!(
+            self.plan.scripts[usize::from(conn.template)].work,
+            Work::Stream(_)
+        );
+        let due_at = busy.due_at;
+        if self.role == Role::Client && is_stream {
+            if busy.sent_at > 0 && !conn.has(flag::FIRST) {
+                // The first byte of the peer is timed from it.
+                return;
+            }
+            self.conns[slot as usize].keep_due(due_at);
+        }
+        let conn = &mut self.conns[slot as usize];
+        self.busies.give(std::mem::replace(&mut conn.busy, NONE));
     }
 
     /// One more is open.
@@ -496,12 +610,13 @@ impl Program {
         self.unlink(slot);
         let conn = &mut self.conns[slot as usize];
         conn.phase = Phase::Free;
-        conn.flow = None;
+        conn.set_flow(None);
         conn.flags = 0;
         conn.generation = conn.generation.wrapping_add(1);
         let template = conn.template;
-        let tls = std::mem::replace(&mut conn.tls, NONE);
-        let partial = std::mem::replace(&mut conn.partial, NONE);
+        let place = std::mem::replace(&mut conn.busy, NONE);
+        let Busy { tls, partial, .. } = self.busies[place];
+        self.busies.give(place);
         if tls != NONE {
             self.sessions[tls as usize] = None;
             self.free_sessions.push(tls);
@@ -509,13 +624,13 @@ impl Program {
         if partial != NONE {
             self.free_heads.push(partial);
         }
-        self.free.push(slot);
+        self.conns[slot as usize].next = std::mem::replace(&mut self.free, slot);
         self.ended(template);
     }
 
     /// The buffer of a connection for the beginning of a head, or one that it may have.
     pub fn head_buffer(&mut self, slot: u32) -> (u32, Box<[u8]>) {
-        let held = self.conns[slot as usize].partial;
+        let held = self.busy(slot).partial;
         let index = match held {
             NONE => self.free_heads.pop().unwrap_or_else(|| {
                 self.heads.push(vec![0; HEAD_BYTES].into_boxed_slice());
@@ -529,11 +644,11 @@ impl Program {
     /// Gives the buffer back; it stays the connection's when it `holds` something.
     pub fn give_head_buffer(&mut self, slot: u32, index: u32, buffer: Box<[u8]>, holds: bool) {
         self.heads[index as usize] = buffer;
-        let conn = &mut self.conns[slot as usize];
+        let (_, busy) = self.both(slot);
         if holds {
-            conn.partial = index;
+            busy.partial = index;
         } else {
-            conn.partial = NONE;
+            busy.partial = NONE;
             self.free_heads.push(index);
         }
     }
@@ -566,7 +681,7 @@ impl Program {
 
     /// Resets and forgets.
     fn abort(&mut self, stack: &mut Stack, slot: u32) {
-        if let Some(flow) = self.conns[slot as usize].flow.take() {
+        if let Some(flow) = self.conns[slot as usize].flow() {
             stack.abort(flow);
         }
         self.release(slot);
@@ -583,14 +698,14 @@ impl Program {
 
     /// Ends our side as `how` says, when all that was given has arrived for a reset.
     pub fn close(&mut self, stack: &mut Stack, slot: u32, how: Close) {
-        let conn = &mut self.conns[slot as usize];
+        let (conn, busy) = self.both(slot);
         if conn.has(flag::CLOSED) {
             return;
         }
         match how {
             Close::Fin => {
                 conn.set(flag::CLOSED);
-                let (flow, tls) = (conn.flow, conn.tls);
+                let (flow, tls) = (conn.flow(), busy.tls);
                 if tls != NONE
                     && let Some(session) = &mut self.sessions[tls as usize]
                 {
@@ -617,13 +732,13 @@ impl Program {
 
     /// All that was given has been acknowledged.
     pub fn has_arrived(&self, slot: u32) -> bool {
-        let conn = &self.conns[slot as usize];
-        conn.acked >= self.stream_end(conn)
+        let busy = self.busy(slot);
+        busy.acked >= self.stream_end(busy)
     }
 
-    fn stream_end(&self, conn: &Conn) -> u64 {
-        match conn.tls {
-            NONE => conn.given,
+    fn stream_end(&self, busy: &Busy) -> u64 {
+        match busy.tls {
+            NONE => busy.given,
             tls => self.sessions[tls as usize]
                 .as_ref()
                 .map_or(0, |session| session.end()),
@@ -635,14 +750,14 @@ impl Program {
     /// Gives the stack what may be sent by now, and closes behind the server's last answer.
     pub fn give(&mut self, stack: &mut Stack, slot: u32) {
         let goal = self.goal(slot);
-        let conn = &mut self.conns[slot as usize];
-        let Some(flow) = conn.flow else { return };
-        let before = conn.given;
-        if conn.tls == NONE {
-            while conn.given < goal {
-                let ask = usize::try_from(goal - conn.given).unwrap_or(usize::MAX);
+        let (conn, busy) = self.both(slot);
+        let Some(flow) = conn.flow() else { return };
+        let before = busy.given;
+        if busy.tls == NONE {
+            while busy.given < goal {
+                let ask = usize::try_from(goal - busy.given).unwrap_or(usize::MAX);
                 let taken = stack.send(flow, ask.min(1 << 30)) as u64;
-                conn.given += taken;
+                busy.given += taken;
                 if taken == 0 {
                     break;
                 }
@@ -650,10 +765,10 @@ impl Program {
         } else {
             self.give_tls(stack, slot, goal);
         }
+        let given = self.busy(slot).given;
         let conn = &mut self.conns[slot as usize];
-        let template = usize::from(conn.template);
-        self.tally[template].sent_bytes += conn.given - before;
-        if conn.given == goal && conn.has(flag::LAST) {
+        self.tally[usize::from(conn.template)].sent_bytes += given - before;
+        if given == goal && conn.has(flag::LAST) && self.role == Role::Server {
             conn.phase = Phase::Closing;
             self.close(stack, slot, Close::Fin);
         }
@@ -661,9 +776,9 @@ impl Program {
 
     fn give_tls(&mut self, stack: &mut Stack, slot: u32, goal: u64) {
         let mut plain = std::mem::take(&mut self.record);
-        let tls = self.conns[slot as usize].tls as usize;
+        let tls = self.busy(slot).tls as usize;
         loop {
-            let given = self.conns[slot as usize].given;
+            let given = self.busy(slot).given;
             let has_room = self.sessions[tls].as_ref().is_some_and(|s| s.has_room());
             if given >= goal || !has_room {
                 break;
@@ -673,7 +788,7 @@ impl Program {
             if let Some(session) = &mut self.sessions[tls] {
                 session.send(&plain[..len]);
             }
-            self.conns[slot as usize].given += len as u64;
+            self.both(slot).1.given += len as u64;
         }
         self.record = plain;
         self.promise(stack, slot);
@@ -681,9 +796,11 @@ impl Program {
 
     /// Promises the stack the records that TLS has made.
     fn promise(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &self.conns[slot as usize];
-        let Some(flow) = conn.flow else { return };
-        if let Some(session) = &mut self.sessions[conn.tls as usize] {
+        let (conn, busy) = self.both(slot);
+        let (Some(flow), tls) = (conn.flow(), busy.tls) else {
+            return;
+        };
+        if let Some(session) = &mut self.sessions[tls as usize] {
             let more = session.end() - session.promised;
             session.promised += stack.send(flow, more as usize) as u64;
         }
@@ -692,9 +809,10 @@ impl Program {
     /// Where what may be sent by now ends.
     fn goal(&self, slot: u32) -> u64 {
         let conn = &self.conns[slot as usize];
+        let busy = &self.busies[conn.busy];
         match &self.plan.scripts[usize::from(conn.template)].work {
-            Work::Http(work) => self.http_goal(conn, work),
-            Work::Stream(work) => self.stream_goal(conn, work),
+            Work::Http(work) => self.http_goal(conn, busy, work),
+            Work::Stream(work) => self.stream_goal(conn, busy, work),
             Work::Udp(_) => 0,
         }
     }
@@ -702,28 +820,29 @@ impl Program {
     /// Makes the payload at `offset` of a connection, and notes when a request's first byte leaves.
     #[inline]
     fn plaintext(&mut self, slot: u32, offset: u64, into: &mut [u8]) {
-        let conn = &mut self.conns[slot as usize];
+        let conn = &self.conns[slot as usize];
+        let busy = &mut self.busies[conn.busy];
         match &self.plan.scripts[usize::from(conn.template)].work {
             Work::Http(work) if self.role == Role::Client => {
                 let request = work.request(conn.target);
                 let begin = u64::from(conn.step) * request.len();
-                if conn.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
-                    conn.sent_at = (self.clock)();
+                if busy.sent_at == 0 && offset <= begin && begin < offset + into.len() as u64 {
+                    busy.sent_at = (self.clock)();
                 }
                 request.fill_round(offset, into);
             }
             Work::Http(work) => {
-                let before = conn.mark.saturating_sub(offset).min(into.len() as u64) as usize;
+                let before = busy.mark.saturating_sub(offset).min(into.len() as u64) as usize;
                 let (round, last) = into.split_at_mut(before);
                 work.response.fill_round(offset, round);
                 if !last.is_empty() {
-                    let from = offset.saturating_sub(conn.mark);
+                    let from = offset.saturating_sub(busy.mark);
                     work.last[usize::from(conn.target.min(2))].fill(from, last);
                 }
             }
             Work::Stream(work) => {
-                if conn.sent_at == 0 && offset == 0 {
-                    conn.sent_at = (self.clock)();
+                if busy.sent_at == 0 && offset == 0 {
+                    busy.sent_at = (self.clock)();
                 }
                 work.sent_by(self.role).fill(offset, into);
             }
@@ -750,7 +869,7 @@ impl Program {
 
     fn tls_received(&mut self, stack: &mut Stack, slot: u32, mut bytes: &[u8]) {
         let generation = self.conns[slot as usize].generation;
-        let index = self.conns[slot as usize].tls as usize;
+        let index = self.busy(slot).tls as usize;
         let mut plain = std::mem::take(&mut self.plain);
         while let Some(session) = &mut self.sessions[index] {
             let before = bytes.len();
@@ -804,28 +923,27 @@ impl Program {
             self.sessions.len() as u32 - 1
         });
         self.sessions[index as usize] = Some(Box::new(session));
-        let conn = &mut self.conns[slot as usize];
-        conn.tls = index;
+        let (conn, busy) = self.both(slot);
+        busy.tls = index;
         conn.phase = Phase::Shaking;
         self.promise(stack, slot);
     }
 
     /// The connection can carry payload.
     fn established(&mut self, stack: &mut Stack, slot: u32) {
-        let conn = &mut self.conns[slot as usize];
+        let (conn, busy) = self.both(slot);
         conn.phase = Phase::Open;
-        let tally = &mut self.tally[usize::from(conn.template)];
+        let (template, due) = (usize::from(conn.template), busy.due_at);
+        let tally = &mut self.tally[template];
         tally.connected += 1;
         if self.role == Role::Client {
-            let took = self.now.saturating_sub(conn.due_at);
+            let took = self.now.saturating_sub(due);
             tally.connect.record(Nanos(took));
         }
-        let due = conn.due_at;
         self.touch(slot);
-        let template = usize::from(self.conns[slot as usize].template);
         match self.plan.scripts[template].work {
             Work::Http(_) if self.role == Role::Client => self.ask(stack, slot, due),
-            Work::Http(_) => self.conns[slot as usize].mark = u64::MAX,
+            Work::Http(_) => self.both(slot).1.mark = u64::MAX,
             Work::Stream(_) => self.advance(stack, slot),
             Work::Udp(_) => {}
         }
@@ -842,11 +960,13 @@ impl Program {
             return stack.abort(flow);
         };
         stack.set_user(flow, slot);
-        let conn = &mut self.conns[slot as usize];
-        conn.flow = Some(flow);
-        conn.due_at = self.now;
+        let now = self.now;
+        let (conn, busy) = self.both(slot);
+        conn.set_flow(Some(flow));
+        busy.due_at = now;
         self.touch(slot);
         self.connected(stack, slot);
+        self.settle(slot);
     }
 
     fn peer_closed(&mut self, stack: &mut Stack, slot: u32) {
@@ -875,16 +995,16 @@ impl Program {
 
     /// The peer's bytes have ended as they should, as far as TLS can tell.
     pub fn is_orderly(&self, slot: u32) -> bool {
-        match self.conns[slot as usize].tls {
+        match self.busy(slot).tls {
             NONE => true,
             tls => (self.sessions[tls as usize].as_ref()).is_some_and(|session| session.has_ended),
         }
     }
 
     fn acknowledged(&mut self, stack: &mut Stack, slot: u32, offset: u64) {
-        let conn = &mut self.conns[slot as usize];
-        conn.acked = offset;
-        let (tls, phase, given) = (conn.tls, conn.phase, conn.given);
+        let (conn, busy) = self.both(slot);
+        busy.acked = offset;
+        let (tls, phase, given) = (busy.tls, conn.phase, busy.given);
         if tls != NONE
             && let Some(session) = &mut self.sessions[tls as usize]
         {
@@ -910,7 +1030,7 @@ impl Program {
 
     fn flow_ended(&mut self, stack: &mut Stack, slot: u32, why: Ended) {
         let conn = &mut self.conns[slot as usize];
-        conn.flow = None;
+        conn.set_flow(None);
         let (template, phase) = (usize::from(conn.template), conn.phase);
         if conn.has(flag::COUNTED) {
             return self.release(slot);
@@ -969,26 +1089,32 @@ fn begins_freed(begins: &mut Option<Begins>, template: usize) {
     }
 }
 
-fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
+/// What a thread begins, and when.
+pub(super) fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
     let count = plan.scripts.len();
-    let arrivals = plan.scripts.iter().zip(0u64..).map(|(script, number)| {
+    let numbered = || plan.scripts.iter().enumerate();
+    let share = |(number, script): (usize, &Script)| from.threads.share(number, script);
+    let shares: Vec<Option<Share>> = numbered().map(share).collect();
+    let arrivals = numbered().map(|(number, script)| {
+        let Some(share) = shares[number] else {
+            return Arrivals::none();
+        };
         let limits = Limits {
             measured_from: 0,
             until: from.until_ns,
-            budget: script.count,
+            budget: share.of_count(script.count),
         };
-        let whole = Share { index: 0, of: 1 };
-        let seed = from.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9));
+        let seed = (from.seed).wrapping_add((number as u64).wrapping_mul(0x9e37_79b9));
         match script.pace {
             Pace::Constant(per_s) => {
-                let pacer = Pacer::constant(per_s, whole, from.begin_ns);
+                let pacer = Pacer::constant(per_s, share, from.begin_ns);
                 Arrivals::ramped(pacer, from.ramp_ns, limits)
             }
             Pace::Poisson(per_s) => {
-                let pacer = Pacer::poisson(per_s, seed, whole, from.begin_ns);
+                let pacer = Pacer::poisson(per_s, seed, share, from.begin_ns);
                 Arrivals::ramped(pacer, from.ramp_ns, limits)
             }
-            Pace::Concurrent(n) => Arrivals::clients(u64::from(n), limits),
+            Pace::Concurrent(n) => Arrivals::clients(share.of_count(u64::from(n)), limits),
         }
     });
     let of_family = |is_ipv4: bool| {
@@ -996,15 +1122,25 @@ fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
         let family = numbered.filter(|(_, ip)| ip.is_ipv4() == is_ipv4);
         family.map(|(number, _)| number).collect()
     };
+    let sources: [Vec<u32>; 2] = [of_family(true), of_family(false)];
+    let Threads { thread, count: of } = from.threads;
+    let first_target = |(script, share): (&Script, &Option<Share>)| {
+        let index = share.map_or(0, |share| share.index as usize);
+        index % script.targets.len()
+    };
     Begins {
         arrivals: arrivals.collect(),
         open: vec![0; count],
         not_before: vec![0; count],
-        next_target: vec![0; count],
-        sources: [of_family(true), of_family(false)],
-        next_source: [0; 2],
+        next_target: (plan.scripts.iter().zip(&shares))
+            .map(first_target)
+            .collect(),
+        shares,
+        // Each has ports of its own, so that two may use one address; they begin apart.
+        next_source: [0, 1].map(|family| sources[family].len() * thread / of),
+        sources,
         order: from.order,
-        random: Random::seeded(from.seed),
+        random: Random::seeded(from.seed.wrapping_add(from.threads.salt())),
         begin_ns: from.begin_ns,
         ramp_ns: from.ramp_ns,
     }
@@ -1013,42 +1149,48 @@ fn begins(plan: &Plan, from: &Beginning<'_>) -> Begins {
 impl App for Program {
     #[inline]
     fn pull(&mut self, _: FlowId, slot: u32, offset: u64, into: &mut [u8]) {
-        let Some(conn) = self.conns.get(slot as usize) else {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
-        };
-        if conn.tls == NONE {
+        }
+        self.wake(slot);
+        let tls = self.busy(slot).tls;
+        if tls == NONE {
             return self.plaintext(slot, offset, into);
         }
-        if let Some(session) = &self.sessions[conn.tls as usize] {
+        if let Some(session) = &self.sessions[tls as usize] {
             session.fill(offset, into);
         }
         // TLS says of which request a record is; what leaves after it was made is at most a turn later.
-        let conn = &mut self.conns[slot as usize];
-        if conn.sent_at == 0 && conn.phase == Phase::Open {
-            conn.sent_at = self.now;
+        let now = self.now;
+        let (conn, busy) = self.both(slot);
+        if busy.sent_at == 0 && conn.phase == Phase::Open {
+            busy.sent_at = now;
         }
     }
 
     #[inline]
     fn received(&mut self, stack: &mut Stack, _: FlowId, slot: u32, bytes: &[u8]) {
         self.look_at_clock();
-        let Some(conn) = self.conns.get(slot as usize) else {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
-        };
-        if conn.tls == NONE {
+        }
+        self.wake(slot);
+        if self.busy(slot).tls == NONE {
             self.plain_received(stack, slot, bytes);
         } else {
             self.tls_received(stack, slot, bytes);
         }
+        self.settle(slot);
     }
 
     fn event(&mut self, stack: &mut Stack, flow: FlowId, slot: u32, event: Event) {
         if event == Event::Accepted {
             return self.accepted(stack, flow);
         }
-        if slot as usize >= self.conns.len() {
+        if slot as usize >= self.conns.len() || self.conns[slot as usize].phase == Phase::Free {
             return;
         }
+        self.wake(slot);
         match event {
             Event::Connected => {
                 self.look_at_clock();
@@ -1063,6 +1205,7 @@ impl App for Program {
             Event::Ended(why) => self.flow_ended(stack, slot, why),
             Event::Accepted => {}
         }
+        self.settle(slot);
     }
 
     fn datagram(&mut self, datagram: Datagram<'_>) {
@@ -1104,9 +1247,12 @@ impl Program {
         }
     }
 
-    /// Bytes of state of one connection here, its place in the list of free ones with it; TLS has more.
+    /// Bytes of state of one connection here, on average over the most that there were: its own, those of the busy ones
+    /// and the places among those that pause; TLS has more.
     pub fn conn_bytes(&self) -> f64 {
-        (size_of::<Conn>() + size_of::<u32>()) as f64
+        let own = size_of::<Conn>();
+        let beside = self.busies.bytes() + self.pauses_high * size_of::<Pause>();
+        own as f64 + beside as f64 / self.conns.len().max(1) as f64
     }
 
     /// Datagrams that wait to be sent.

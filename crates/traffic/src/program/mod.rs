@@ -1,11 +1,12 @@
 //! Traffic programs: a [`TrafficSpec`] run over one or two devices by a TCP of prony's own, to a [`TrafficOutcome`].
 //!
 //! ```text
-//! TrafficSpec + Ends -> run: script (templates, compiled) -> one thread a side: host + program -> TrafficOutcome
+//! TrafficSpec + Ends -> run: script (templates, compiled) -> threads of a side: host + program each -> TrafficOutcome
 //! ```
 //!
-//! A *side* is one thread with one device, one [`stack::host::Host`] and one program above it. The surprise: nothing
-//! that is sent is kept anywhere. What a connection sends at an offset of its stream follows from its template, so
+//! Each thread of a *side* has one device, one [`stack::host::Host`] and one program above it, and shares nothing with
+//! the others but the templates: `part` divides connections and counts among them. The surprise: nothing that is sent
+//! is kept anywhere. What a connection sends at an offset of its stream follows from its template, so
 //! lost bytes are made again, and received ones compared, without a buffer.
 
 mod conn;
@@ -14,6 +15,7 @@ mod error;
 mod exchanges;
 mod flows;
 mod http;
+mod part;
 mod requests;
 mod script;
 mod settings;
@@ -25,8 +27,11 @@ mod tls;
 mod tests;
 
 pub use error::ProgramError;
+pub(crate) use part::salt;
+pub(crate) use settings::ports;
 
 use crate::clock::now_ns;
+use part::Threads;
 use record::traffic::{Side, TemplateOutcome, TrafficInterval};
 use record::{Nanos, TrafficOutcome, TrafficSpec};
 use script::{Plan, Role, Work};
@@ -38,11 +43,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// The device of a side, and the link settings that the caller has made for it: its own addresses, the networks
+/// The devices of a side, and the link settings that the caller has made for it: its own addresses, the networks
 /// around it and the routers. The link address is the device's.
 pub struct End {
-    /// What carries its frames, decorated with capture and faults where the spec asks for them.
-    pub device: Box<dyn Device + Send>,
+    /// What carries its frames, decorated with capture and faults where the spec asks for them: one for each thread,
+    /// in their order. Frames get to the thread that has their connection; see [`stack::device::queues`].
+    pub devices: Vec<Box<dyn Device + Send>>,
     /// Addresses, networks, routers.
     pub link: link::Settings,
 }
@@ -90,34 +96,53 @@ pub fn run(
     if sides.is_empty() {
         return Err(ProgramError::NoSide);
     }
-    let control = Control::new(sides.len() as u32);
-    let progress: Vec<Mutex<Progress>> = sides.iter().map(|_| Mutex::default()).collect();
-    // Two sides that looked without a pause on one CPU would each wait for the other's turn to be over.
-    let cpus: Vec<Option<u32>> = sides.iter().map(|(_, side, _)| side.cpu).collect();
+    let threads = |of: Role| {
+        let sides = sides.iter().filter(|(role, ..)| *role == of);
+        sides.map(|(_, _, end)| end.devices.len() as u32).sum()
+    };
+    let (clients, servers) = (threads(Role::Client), threads(Role::Server));
+    let control = Control::new(clients, servers);
+    let progress: Vec<Mutex<Progress>> = (0..clients + servers).map(|_| Mutex::default()).collect();
+    // Two threads that looked without a pause on one CPU would each wait for the other's turn to be over.
+    let each = sides.iter().flat_map(|(_, side, end)| {
+        let threads = 0..end.devices.len();
+        threads.map(|thread| side.cpu_of(thread))
+    });
+    let cpus: Vec<Option<u32>> = each.collect();
     let has_own_cpu =
         |cpu: Option<u32>| cpu.is_some() && cpus.iter().filter(|c| **c == cpu).count() == 1;
     thread::scope(|scope| {
-        let mut running = Vec::new();
-        for ((role, side, end), progress) in sides.into_iter().zip(&progress) {
-            let task = Task {
-                role,
-                spec,
-                side,
-                plan: Arc::clone(&plan),
-                link: end.link,
-                device: end.device,
-                polls: side.coalesce.0 == 0 && has_own_cpu(side.cpu),
-                control: &control,
-                progress,
-            };
-            let builder = thread::Builder::new().name(format!("traffic-{}", role.name()));
-            let spawned = builder.spawn_scoped(scope, || side::drive(task));
-            match spawned {
-                Ok(handle) => running.push(Running { role, handle }),
-                Err(cause) => {
-                    control.is_off.store(true, SeqCst);
-                    let side = role.name();
-                    return Err(ProgramError::Thread { side, cause });
+        let mut running: Vec<Running<'_>> = Vec::new();
+        for (role, side, end) in sides {
+            let count = end.devices.len();
+            for (thread, device) in end.devices.into_iter().enumerate() {
+                let cpu = side.cpu_of(thread);
+                let task = Task {
+                    role,
+                    spec,
+                    side,
+                    threads: Threads { thread, count },
+                    cpu,
+                    plan: Arc::clone(&plan),
+                    link: end.link.clone(),
+                    device,
+                    polls: side.coalesce.0 == 0 && has_own_cpu(cpu),
+                    control: &control,
+                    progress: &progress[running.len()],
+                };
+                let name = match count {
+                    1 => format!("traffic-{}", role.name()),
+                    _ => format!("traffic-{}{thread}", role.name()),
+                };
+                let builder = thread::Builder::new().name(name);
+                let spawned = builder.spawn_scoped(scope, || side::drive(task));
+                match spawned {
+                    Ok(handle) => running.push(Running { role, handle }),
+                    Err(cause) => {
+                        control.is_off.store(true, SeqCst);
+                        let side = role.name();
+                        return Err(ProgramError::Thread { side, cause });
+                    }
                 }
             }
         }
@@ -144,7 +169,25 @@ fn check(role: Role, side: &Side, end: &End, plan: &Plan) -> Result<(), ProgramE
     };
     let mut link = Link::new(end.link.clone()).map_err(refused)?;
     settings::addresses(side, role)?;
-    let mtu_bytes = end.device.capabilities().mtu_bytes;
+    let threads = end.devices.len() as u32;
+    let Some(device) = end.devices.first() else {
+        return Err(ProgramError::NoDevice { side: role.name() });
+    };
+    if role == Role::Client {
+        let ports = settings::ports(side);
+        let count = u32::from(ports.1.saturating_sub(ports.0)) + 1;
+        if count < threads {
+            return Err(ProgramError::FewPorts {
+                threads,
+                ports: count,
+            });
+        }
+        let busy = part::busy(plan, threads);
+        if busy < threads {
+            return Err(ProgramError::IdleThreads { threads, busy });
+        }
+    }
+    let mtu_bytes = device.capabilities().mtu_bytes;
     for script in &plan.scripts {
         for target in script.targets.iter().filter(|_| role == Role::Client) {
             // Outside the interface's networks, or what no host may have.
@@ -168,7 +211,7 @@ fn check(role: Role, side: &Side, end: &End, plan: &Plan) -> Result<(), ProgramE
 
 type Outcome = Result<Option<Finished>, ProgramError>;
 
-/// A side on its way.
+/// A thread of a side on its way.
 struct Running<'scope> {
     role: Role,
     handle: ScopedJoinHandle<'scope, Outcome>,
@@ -202,7 +245,7 @@ impl Watcher<'_> {
                 self.control.stop(now);
             }
             if running.iter().any(|it| it.handle.is_finished()) {
-                // The server side ends with the client side, and neither begins without the other.
+                // The server side ends with the client side, whose threads end together, and nobody begins alone.
                 self.control.client_gone.store(true, SeqCst);
                 self.control.stop(now);
                 if self.control.begin_at().is_none() {
@@ -236,18 +279,24 @@ impl Watcher<'_> {
         watch(&interval, &self.last.templates);
     }
 
-    /// The figures of the templates: the client side's, with what the server side alone knows; or the server side's.
-    fn templates(&self, sides: &[Progress]) -> Vec<TemplateOutcome> {
+    /// The figures of the templates, of all threads: the client side's, with what the server side alone knows; or the
+    /// server side's.
+    fn templates(&self, threads: &[Progress]) -> Vec<TemplateOutcome> {
         let of = |role| {
-            let mut both = self.roles.iter().zip(sides);
-            let found = both.find(|(it, side)| **it == role && !side.templates.is_empty());
-            found.map(|(_, side)| side.templates.as_slice())
+            let all = self.roles.iter().zip(threads);
+            let own = all.filter(|(it, thread)| **it == role && !thread.templates.is_empty());
+            own.map(|(_, thread)| thread.templates.clone())
+                .reduce(|mut sums, more| {
+                    let both = sums.iter_mut().zip(&more);
+                    both.for_each(|(sum, more)| sum.merge(more));
+                    sums
+                })
         };
         match (of(Role::Client), of(Role::Server)) {
-            (Some(client), None) => client.to_vec(),
-            (None, Some(server)) => server.to_vec(),
+            (Some(client), None) => client,
+            (None, Some(server)) => server,
             (Some(client), Some(server)) => {
-                let both = client.iter().zip(server);
+                let both = client.iter().zip(&server);
                 both.map(|(client, server)| merged(client, server))
                     .collect()
             }
@@ -270,11 +319,15 @@ impl Watcher<'_> {
         now: u64,
     ) -> TrafficInterval {
         let sum = |of: fn(&Progress) -> u64| sides.iter().map(of).sum::<u64>();
-        let client = self.roles.iter().position(|role| *role == Role::Client);
+        // Connections are counted where they are begun.
+        let has_client = self.roles.contains(&Role::Client);
+        let begins = |role: Role| role == Role::Client || !has_client;
+        let open = self.roles.iter().zip(sides);
+        let open = open.filter(|(role, _)| begins(**role));
         let next = Progress {
             tick: 0,
             at: now,
-            open: sides.get(client.unwrap_or(0)).map_or(0, |side| side.open),
+            open: open.map(|(_, thread)| thread.open).sum(),
             tx_frames: sum(|side| side.tx_frames),
             rx_frames: sum(|side| side.rx_frames),
             tx_bytes: sum(|side| side.tx_bytes),
@@ -309,13 +362,13 @@ impl Watcher<'_> {
     }
 
     fn outcome(mut self, running: Vec<Running<'_>>) -> Result<TrafficOutcome, ProgramError> {
-        let mut sides = Vec::new();
+        let mut threads = Vec::new();
         let mut first = None;
         for Running { role, handle } in running {
             let side = role.name();
             match handle.join().map_err(|_| ProgramError::Panicked { side }) {
-                Ok(Ok(Some(finished))) => sides.push(finished),
-                // It did not begin since the other one could not.
+                Ok(Ok(Some(finished))) => threads.push((role, finished)),
+                // It did not begin since another one could not.
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) | Err(error) => first = first.or(Some(error)),
             }
@@ -324,11 +377,14 @@ impl Watcher<'_> {
             return Err(error);
         }
         let begin = self.control.begin_at().unwrap_or(0);
-        let ended_at = sides.iter().zip(&self.roles);
-        let ended_at = ended_at
-            .max_by_key(|(_, role)| **role == Role::Client)
-            .map_or(begin, |(side, _)| side.progress.at);
-        let progress: Vec<Progress> = sides.iter().map(|side| side.progress.clone()).collect();
+        // The client side's end, when there is one: a server side lingers.
+        let latest = threads
+            .iter()
+            .map(|(role, thread)| (*role == Role::Client, thread.progress.at));
+        let ended_at = latest.max().map_or(begin, |(_, at)| at);
+        let progress: Vec<Progress> = (threads.iter())
+            .map(|(_, thread)| thread.progress.clone())
+            .collect();
         let templates = self.templates(&progress);
         let so_far = self.intervals.last().map_or(0, |it| it.to.0);
         // A short rest belongs to the interval before it, and so does what a side did not say in time.
@@ -337,17 +393,24 @@ impl Watcher<'_> {
             self.last = std::mem::take(&mut self.before);
         }
         self.push(&progress, templates, begin, ended_at);
+        let (mut sides, mut warnings) = (Vec::new(), Vec::new());
+        let (clients, servers) = (threads.into_iter()).partition(|(role, _)| *role == Role::Client);
+        let both: [(Role, Vec<(Role, Finished)>); 2] =
+            [(Role::Client, clients), (Role::Server, servers)];
+        for (role, threads) in both {
+            let threads = threads.into_iter().map(|(_, thread)| thread).collect();
+            if let Some((outcome, more)) = side::finished(role, threads) {
+                sides.push(outcome);
+                warnings.extend(more);
+            }
+        }
         Ok(TrafficOutcome {
             templates: self.last.templates,
             intervals: self.intervals,
             wall_ns: ended_at.saturating_sub(begin),
             interrupted: self.interrupted,
-            warnings: sides
-                .iter()
-                .flat_map(|side| side.warnings.clone())
-                .collect(),
-            // The client side comes first.
-            sides: sides.into_iter().rev().map(|side| side.outcome).collect(),
+            warnings,
+            sides,
         })
     }
 }

@@ -4,7 +4,7 @@ use super::ProgramError;
 use super::content::Content;
 use super::tls::Tls;
 use crate::load::request;
-use record::traffic::{Http, Pace, Protocol, Step, Template};
+use record::traffic::{Data, Expect, Http, Pace, Protocol, Step, Template};
 use record::{Close, LoadSpec, TrafficSpec};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -75,10 +75,33 @@ pub(super) struct HttpWork {
     pub count: u64,
     pub think_ns: u64,
     pub is_head: bool,
+    /// What a response must be.
+    pub expected: Option<Expected>,
     /// What the server side answers while the connection stays.
     pub response: Content,
     /// And when it does not, and to HEAD, and to what is no request.
     pub last: [Content; 3],
+}
+
+/// What a response must be; what is `None` is not compared.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub status: Option<u16>,
+    pub bytes: Option<u64>,
+    pub body: Option<Content>,
+}
+
+impl Expected {
+    fn new(expect: &Expect) -> Self {
+        Expected {
+            status: expect.status,
+            bytes: expect.bytes,
+            body: expect.body.as_ref().map(|body| match body {
+                Data::Bytes(bytes) => Content::of(bytes, 0, 0),
+                Data::Pattern(bytes) => Content::body(*bytes),
+            }),
+        }
+    }
 }
 
 /// Which of [`HttpWork::last`].
@@ -96,6 +119,8 @@ pub(super) enum Last {
 #[derive(Debug)]
 pub(super) struct StreamWork {
     pub turns: Vec<Turn>,
+    /// How much client and server have sent before each turn, and at the end.
+    before: Vec<[u64; 2]>,
     /// From client to server.
     pub up: Content,
     /// From server to client.
@@ -327,13 +352,24 @@ impl HttpWork {
             count: http.requests.max(1),
             think_ns: http.think.0,
             is_head: http.method == "HEAD",
-            response: Content::of(head("200 OK", "", len).as_bytes(), len, 1),
+            expected: http.expect.as_ref().map(Expected::new),
+            response: Content::message(head("200 OK", "", len).as_bytes(), len),
             last: [
-                Content::of(last.as_bytes(), len, 1),
-                Content::of(last.as_bytes(), 0, 1),
-                Content::of(refusal.as_bytes(), 0, 1),
+                Content::message(last.as_bytes(), len),
+                Content::message(last.as_bytes(), 0),
+                Content::message(refusal.as_bytes(), 0),
             ],
         })
+    }
+
+    /// What a side has sent when so many exchanges are done and nothing more was asked.
+    #[inline]
+    pub fn sent(&self, role: Role, target: u16, step: u32) -> u64 {
+        let each = match role {
+            Role::Client => self.request(target).len(),
+            Role::Server => self.response.len(),
+        };
+        u64::from(step) * each
     }
 
     /// The request to a target.
@@ -350,6 +386,7 @@ impl StreamWork {
     fn new(steps: &[Step]) -> Result<Self, &'static str> {
         let (mut up, mut down) = (Content::new(0), Content::new(32_749));
         let mut turns = Vec::new();
+        let mut before = vec![[0; 2]];
         let (mut open, mut is_reset) = ([true; 2], false);
         for (at, step) in steps.iter().enumerate() {
             if is_reset {
@@ -391,8 +428,25 @@ impl StreamWork {
                 }
             }
             turns.push(turn);
+            before.push([up.len(), down.len()]);
         }
-        Ok(StreamWork { turns, up, down })
+        Ok(StreamWork {
+            turns,
+            before,
+            up,
+            down,
+        })
+    }
+
+    /// What a side has sent and received when so many turns are done.
+    #[inline]
+    pub fn done(&self, role: Role, step: u32) -> (u64, u64) {
+        let last = self.before.len() - 1;
+        let [up, down] = self.before[last.min(step as usize)];
+        match role {
+            Role::Client => (up, down),
+            Role::Server => (down, up),
+        }
     }
 
     /// What a side sends.

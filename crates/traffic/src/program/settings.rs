@@ -1,10 +1,12 @@
 //! A side of the spec as the stack wants it: settings of TCP, and the addresses one by one.
 
 use super::ProgramError;
+use super::part::Threads;
 use super::script::Role;
 use crate::user_space::{ADDRESSES_MAX, count, each, ranges_of};
 use record::TrafficSpec;
 use record::traffic::{Congestion, Order, Pace, Side};
+use stack::device::queues::port_ranges;
 use stack::tcp::{CongestionControl, PortOrder, Settings};
 use std::net::IpAddr;
 
@@ -26,8 +28,13 @@ pub(super) fn addresses(side: &Side, role: Role) -> Result<Vec<IpAddr>, ProgramE
     Ok(each(&ranges).collect())
 }
 
-/// The settings of a side's TCP.
-pub(super) fn tcp(side: &Side, spec: &TrafficSpec) -> Settings {
+/// First and last local port of a side.
+pub(crate) fn ports(side: &Side) -> (u16, u16) {
+    side.ports.unwrap_or(Settings::default().ports)
+}
+
+/// The settings of the TCP of one of a side's threads: it has ports of its own, and a part of the room for connections.
+pub(super) fn tcp(side: &Side, role: Role, spec: &TrafficSpec, threads: Threads) -> Settings {
     let asked = &side.tcp;
     let mut settings = Settings::default();
     set(&mut settings.mss_bytes, asked.mss_bytes);
@@ -47,7 +54,7 @@ pub(super) fn tcp(side: &Side, spec: &TrafficSpec) -> Settings {
     set(&mut settings.keep_alive_idle_ms, asked.keep_alive_ms);
     set(&mut settings.hop_limit, asked.hop_limit);
     set(&mut settings.traffic_class, asked.traffic_class);
-    set(&mut settings.ports, side.ports);
+    settings.ports = port_ranges(ports(side), threads.count)[threads.thread];
     if let Some(congestion) = asked.congestion {
         settings.congestion_control = match congestion {
             Congestion::Cubic => CongestionControl::Cubic,
@@ -58,7 +65,13 @@ pub(super) fn tcp(side: &Side, spec: &TrafficSpec) -> Settings {
         Order::Sequential => PortOrder::Sequential,
         Order::Random => PortOrder::Random,
     };
-    settings.flows_max = asked.flows_max.unwrap_or_else(|| flows_max(spec));
+    let count = threads.count as u32;
+    settings.flows_max = match (asked.flows_max, role) {
+        (Some(asked), _) => asked.div_ceil(count),
+        (None, Role::Client) => flows_max(spec).div_ceil(count),
+        // Peers choose which thread has their connections.
+        (None, Role::Server) => flows_max(spec),
+    };
     settings.syn_received_max = settings.flows_max;
     settings
 }

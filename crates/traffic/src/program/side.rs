@@ -1,4 +1,4 @@
-//! One side: a thread that drives a host and the program above it, and says about once a second how far it is.
+//! A thread of a side: it drives a host and the program above it, and says about once a second how far it is.
 //!
 //! A turn is: begin what is due, send, let packets gather, receive; when nothing came, wait. With a coalescing of 0
 //! nothing gathers, and on a CPU of its own the thread does not wait either but looks again and again: then a packet's
@@ -6,6 +6,7 @@
 
 use super::ProgramError;
 use super::flows::{Beginning, Program};
+use super::part::Threads;
 use super::script::{Plan, Role, Work};
 use super::settings;
 use crate::clock::now_ns;
@@ -17,7 +18,9 @@ use stack::device::Device;
 use stack::host::Host;
 use stack::link;
 use stack::tcp::{CLIENT, SERVER};
+use stack::wire::ethernet::MacAddress;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,29 +34,33 @@ const LINGER_NS: u64 = 1_000_000_000;
 /// From the last side's readiness to the beginning.
 const AHEAD_NS: u64 = 2_000_000;
 
-/// What the sides and whoever waits for them share.
+/// What the threads of all sides and whoever waits for them share.
 #[derive(Debug)]
 pub(super) struct Control {
-    sides: u32,
+    threads: u32,
     ready: AtomicU32,
+    /// Threads of the client side that have something to do: they end together, since packets for one may come in by
+    /// the queue of another.
+    clients_left: AtomicU32,
     /// When the run begins; 0 before that is known.
     begin_at: AtomicU64,
     /// When it ends at the latest.
     stop_at: AtomicU64,
     /// Raised when a figure is wanted.
     pub tick: AtomicU64,
-    /// The client side has come to its end.
+    /// The client side has come to its end, or a thread has failed.
     pub client_gone: AtomicBool,
-    /// A side cannot begin: nobody does.
+    /// A thread cannot begin: nobody does.
     pub is_off: AtomicBool,
 }
 
 impl Control {
-    /// For so many sides.
-    pub fn new(sides: u32) -> Self {
+    /// For so many threads of the client side and of the server side.
+    pub fn new(clients: u32, servers: u32) -> Self {
         Control {
-            sides,
+            threads: clients + servers,
             ready: AtomicU32::new(0),
+            clients_left: AtomicU32::new(clients),
             begin_at: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             tick: AtomicU64::new(0),
@@ -62,7 +69,7 @@ impl Control {
         }
     }
 
-    /// When the run begins, or began; `None` while a side is not ready.
+    /// When the run begins, or began; `None` while a thread is not ready.
     pub fn begin_at(&self) -> Option<u64> {
         Some(self.begin_at.load(SeqCst)).filter(|at| *at > 0)
     }
@@ -73,7 +80,7 @@ impl Control {
     }
 
     fn is_ready(&self) -> Option<u64> {
-        if self.ready.fetch_add(1, SeqCst) + 1 == self.sides {
+        if self.ready.fetch_add(1, SeqCst) + 1 == self.threads {
             self.begin_at.store(now_ns() + AHEAD_NS, SeqCst);
         }
         loop {
@@ -88,7 +95,7 @@ impl Control {
     }
 }
 
-/// How far a side is.
+/// How far a thread is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     /// Which wish for figures this answers.
@@ -103,18 +110,25 @@ pub(super) struct Progress {
     pub templates: Vec<TemplateOutcome>,
 }
 
-/// What a side ends with.
+/// What a thread ends with.
 pub(super) struct Finished {
     pub outcome: SideOutcome,
     pub progress: Progress,
-    pub warnings: Vec<Warning>,
+    /// Somebody else has an address of ours.
+    conflict: Option<(IpAddr, MacAddress)>,
+    /// A target that could not be reached.
+    unanswered: Option<SocketAddr>,
+    /// What went wrong at the device beside the traffic.
+    trouble: Option<String>,
 }
 
-/// What a side's thread is given.
+/// What a thread is given.
 pub(super) struct Task<'a> {
     pub role: Role,
     pub spec: &'a TrafficSpec,
     pub side: &'a Side,
+    pub threads: Threads,
+    pub cpu: Option<u32>,
     pub plan: Arc<Plan>,
     pub link: link::Settings,
     pub device: Box<dyn Device + Send>,
@@ -126,7 +140,7 @@ pub(super) struct Task<'a> {
 
 type AnyHost = Host<Box<dyn Device + Send>>;
 
-/// A side in its thread.
+/// A thread at work.
 struct Driver<'a> {
     host: AnyHost,
     program: Program,
@@ -138,6 +152,8 @@ struct Driver<'a> {
     /// When the last look was over, and the segments that were sent by then.
     looked: (u64, u64),
     pauses: Pauses,
+    /// It has nothing to do any more.
+    is_done: bool,
 }
 
 /// What of the task is still needed.
@@ -145,15 +161,16 @@ struct Driven<'a> {
     role: Role,
     spec: &'a TrafficSpec,
     side: &'a Side,
+    cpu: Option<u32>,
     polls: bool,
     control: &'a Control,
     progress: &'a Mutex<Progress>,
 }
 
-/// Drives a side to its end. `None` when the other one could not begin.
+/// Drives a thread's part of a side to its end. `None` when another one could not begin.
 pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
     let side_name = task.role.name();
-    if let Some(cpu) = task.side.cpu {
+    if let Some(cpu) = task.cpu {
         linux::affinity::pin_to(cpu).map_err(|cause| ProgramError::Pin {
             side: side_name,
             cpu,
@@ -162,9 +179,10 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
     }
     sys::set_precise_timers();
     let locals = settings::addresses(task.side, task.role)?;
-    let tcp = settings::tcp(task.side, task.spec);
+    let tcp = settings::tcp(task.side, task.role, task.spec, task.threads);
     let (flows_max, ports) = (tcp.flows_max, tcp.ports);
-    let seed = task.spec.seed ^ (task.role as u64) << 32;
+    let seed = task.spec.seed.wrapping_add(task.threads.salt());
+    let seed = seed ^ (task.role as u64) << 32;
     let host = Host::new(task.device, &task.link, tcp, &locals, seed, now_ns());
     let mut host = host.map_err(|cause| ProgramError::Stack {
         side: side_name,
@@ -189,6 +207,7 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
         order: task.side.order,
         ports,
         seed: spec.seed,
+        threads: task.threads,
         begin_ns: begin_at,
         until_ns: until,
         ramp_ns: spec.ramp.0,
@@ -203,10 +222,12 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
         spun_ns: 0,
         looked: (begin_at, 0),
         pauses: Pauses::default(),
+        is_done: false,
         task: Driven {
             role: task.role,
             spec,
             side: task.side,
+            cpu: task.cpu,
             polls: task.polls,
             control: task.control,
             progress: task.progress,
@@ -319,13 +340,23 @@ impl Driver<'_> {
         }
     }
 
-    fn is_over(&self, now: u64, end_at: u64) -> bool {
+    fn is_over(&mut self, now: u64, end_at: u64) -> bool {
         let drain = self.task.spec.drain.0;
         let open = self.program.open;
         let control = self.task.control;
         match self.task.role {
-            Role::Client if now >= end_at => open == 0 || now >= end_at.saturating_add(drain),
-            Role::Client => open == 0 && self.program.has_begun_all(),
+            Role::Client => {
+                let is_done = match now >= end_at {
+                    true => open == 0 || now >= end_at.saturating_add(drain),
+                    false => open == 0 && self.program.has_begun_all(),
+                };
+                if is_done && !self.is_done {
+                    self.is_done = true;
+                    control.clients_left.fetch_sub(1, SeqCst);
+                }
+                let is_last = || control.clients_left.load(Relaxed) == 0;
+                is_done && (is_last() || control.client_gone.load(Relaxed))
+            }
             Role::Server if self.task.spec.client.is_some() => {
                 if !control.client_gone.load(Relaxed) {
                     return false;
@@ -372,35 +403,46 @@ impl Driver<'_> {
             side: self.task.role.name().to_owned(),
             transport: side_report::transport(host, self.task.side.coalesce, self.task.polls),
             peak_flows: self.program.peak,
-            cpu: self.task.side.cpu,
+            cpu: self.task.cpu,
             ..side_report::with_cost(host, &[CLIENT, SERVER], &cost)
         };
         outcome.flow_bytes += self.program.conn_bytes();
         let udp = host.udp.counters().named();
         (outcome.link).extend(udp.map(|(name, n)| (name.to_owned(), n)));
-        let warnings = self.warnings(&outcome);
         Finished {
             outcome,
             progress,
-            warnings,
+            conflict: self.host.link.conflict(),
+            unanswered: self.program.unanswered,
+            trouble: self.host.device.trouble(),
         }
     }
+}
 
-    fn warnings(&self, outcome: &SideOutcome) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        let side = self.task.role.name();
-        if let Some((ip, mac)) = self.host.link.conflict() {
-            warnings.push(Warning::new(
-                "address_conflict",
-                format!(
-                    "{} says to have {ip}, which is an address of the {side} side",
-                    stack::wire::ethernet::shown(mac)
-                ),
-                "use addresses that nobody has",
-            ));
-        }
-        if let Some(target) = self.program.unanswered {
-            warnings.push(Warning::new(
+/// The threads of a side as one, and what a reader must know of it; `None` when none has begun.
+pub(super) fn finished(role: Role, threads: Vec<Finished>) -> Option<(SideOutcome, Vec<Warning>)> {
+    let conflict = threads.iter().find_map(|thread| thread.conflict);
+    let unanswered = threads.iter().find_map(|thread| thread.unanswered);
+    let trouble = threads.iter().find_map(|thread| thread.trouble.clone());
+    let tallies = || threads.iter().flat_map(|thread| &thread.progress.templates);
+    let late: u64 = tallies().map(|tally| tally.late).sum();
+    let attempted: u64 = tallies().map(|tally| tally.attempted).sum();
+    let parts = threads.into_iter().map(|thread| thread.outcome);
+    let outcome = SideOutcome::of_threads(parts.collect())?;
+    let mut warnings = Vec::new();
+    let side = role.name();
+    if let Some((ip, mac)) = conflict {
+        warnings.push(Warning::new(
+            "address_conflict",
+            format!(
+                "{} says to have {ip}, which is an address of the {side} side",
+                stack::wire::ethernet::shown(mac)
+            ),
+            "use addresses that nobody has",
+        ));
+    }
+    if let Some(target) = unanswered {
+        warnings.push(Warning::new(
                 "target_unanswered",
                 format!(
                     "connections to {target} failed because its host, or the router to it, answered no ARP or \
@@ -408,17 +450,17 @@ impl Driver<'_> {
                 ),
                 "see whether the host is up and the addresses of the client side are in its network",
             ));
-        }
-        if let Some(trouble) = self.host.device.trouble() {
-            warnings.push(Warning::new(
-                "device_trouble",
-                format!("the {side} side: {trouble}"),
-                "make room where `capture` is written, or keep fewer bytes of each packet with `snap`",
-            ));
-        }
-        let dropped = outcome.device.get("rx_dropped").copied().unwrap_or(0);
-        if dropped > 0 {
-            warnings.push(Warning::new(
+    }
+    if let Some(trouble) = trouble {
+        warnings.push(Warning::new(
+            "device_trouble",
+            format!("the {side} side: {trouble}"),
+            "make room where `capture` is written, or keep fewer bytes of each packet with `snap`",
+        ));
+    }
+    let dropped = outcome.device.get("rx_dropped").copied().unwrap_or(0);
+    if dropped > 0 {
+        warnings.push(Warning::new(
                 "device_drops",
                 format!(
                     "the device of the {side} side lost {dropped} frames before they were taken: the side did not \
@@ -426,11 +468,9 @@ impl Driver<'_> {
                 ),
                 "offer less, let packets gather for a shorter time, or give the side a CPU of its own",
             ));
-        }
-        let (late, attempted) =
-            (self.program.tally.iter()).fold((0, 0), |(l, a), t| (l + t.late, a + t.attempted));
-        if late * 100 > attempted {
-            warnings.push(Warning::new(
+    }
+    if late * 100 > attempted {
+        warnings.push(Warning::new(
                 "connections_late",
                 format!(
                     "{late} of {attempted} connections began more than 1 ms after they were due: a cap held them \
@@ -438,7 +478,6 @@ impl Driver<'_> {
                 ),
                 "offer less, raise the cap, or give the client side a CPU of its own",
             ));
-        }
-        warnings
     }
+    Some((outcome, warnings))
 }

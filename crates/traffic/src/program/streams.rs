@@ -3,7 +3,7 @@
 //! A sender is done with a step when the stack has been given its bytes, a receiver when they have come; so the turn
 //! passes without a word beside the stream.
 
-use super::conn::{Conn, Phase, flag};
+use super::conn::{Busy, Conn, Phase, flag};
 use super::flows::Program;
 use super::script::{Role, StreamWork, Turn};
 use record::{Close, FailureKind, Nanos};
@@ -15,10 +15,10 @@ pub(super) const WRONG_BYTES: &str = "wrong_bytes";
 
 impl Program {
     /// See [`Program::give`]: the end of the step that is being sent.
-    pub fn stream_goal(&self, conn: &Conn, work: &StreamWork) -> u64 {
+    pub fn stream_goal(&self, conn: &Conn, busy: &Busy, work: &StreamWork) -> u64 {
         match work.turns.get(conn.step as usize) {
             Some(Turn::Send { by, end }) if *by == self.role => *end,
-            _ => conn.given,
+            _ => busy.given,
         }
     }
 
@@ -29,8 +29,9 @@ impl Program {
         let super::script::Work::Stream(work) = &plan.scripts[template].work else {
             return;
         };
+        let role = self.role;
         loop {
-            let conn = &mut self.conns[slot as usize];
+            let (conn, busy) = self.both(slot);
             if conn.phase != Phase::Open || conn.flags & (flag::PAUSED | flag::RESET_DUE) != 0 {
                 return;
             }
@@ -38,20 +39,20 @@ impl Program {
                 return self.stream_done(stack, slot);
             };
             match turn {
-                Turn::Send { by, end } if by == self.role => {
+                Turn::Send { by, end } if by == role => {
                     self.give(stack, slot);
-                    if self.conns[slot as usize].given < end {
+                    if self.busy(slot).given < end {
                         return;
                     }
                     self.step_done(slot);
                 }
-                Turn::Send { end, .. } if conn.received < end => return,
+                Turn::Send { end, .. } if busy.received < end => return,
                 Turn::Send { .. } => self.step_done(slot),
-                Turn::Pause { by, ns } if by == self.role => {
+                Turn::Pause { by, ns } if by == role => {
                     return self.pause(slot, self.now.saturating_add(ns));
                 }
                 Turn::Pause { .. } => conn.step += 1,
-                Turn::Close { by, how } if by == self.role => {
+                Turn::Close { by, how } if by == role => {
                     conn.step += 1;
                     self.close(stack, slot, how);
                     if how == Close::Rst {
@@ -78,11 +79,12 @@ impl Program {
         if !self.has_arrived(slot) {
             return;
         }
+        let due_at = self.busy(slot).due_at;
         let conn = &mut self.conns[slot as usize];
         let template = usize::from(conn.template);
         conn.phase = Phase::Closing;
         if self.role == Role::Client {
-            let took = Nanos(self.now.saturating_sub(conn.due_at));
+            let took = Nanos(self.now.saturating_sub(due_at));
             self.tally[template].response.record(took);
         }
         let peer_closed = conn.has(flag::PEER_CLOSED);
@@ -98,18 +100,19 @@ impl Program {
     /// Takes bytes of the peer, and compares them.
     pub fn on_stream(&mut self, stack: &mut Stack, slot: u32, work: &StreamWork, bytes: &[u8]) {
         let conn = &mut self.conns[slot as usize];
+        let busy = &mut self.busies[conn.busy];
         if conn.phase == Phase::Closing {
             // Beyond the last step.
             return;
         }
-        if !work.received_by(self.role).matches(conn.received, bytes) {
+        if !work.received_by(self.role).matches(busy.received, bytes) {
             return self.fail(stack, slot, WRONG_BYTES);
         }
-        conn.received += bytes.len() as u64;
+        busy.received += bytes.len() as u64;
         if self.role == Role::Client && !conn.has(flag::FIRST) {
             conn.set(flag::FIRST);
-            if conn.sent_at > 0 {
-                let took = Nanos(self.now.saturating_sub(conn.sent_at));
+            if busy.sent_at > 0 {
+                let took = Nanos(self.now.saturating_sub(busy.sent_at));
                 self.tally[usize::from(conn.template)]
                     .first_byte
                     .record(took);
@@ -123,9 +126,9 @@ impl Program {
 
     /// The peer sends no more.
     pub fn on_end_of_stream(&mut self, stack: &mut Stack, slot: u32, work: &StreamWork) {
-        let conn = &self.conns[slot as usize];
-        if conn.received < work.received_by(self.role).len() {
-            let kind = match conn.received {
+        let received = self.busy(slot).received;
+        if received < work.received_by(self.role).len() {
+            let kind = match received {
                 0 => FailureKind::ClosedEarly,
                 _ => FailureKind::Truncated,
             };

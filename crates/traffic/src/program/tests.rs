@@ -22,7 +22,9 @@ fn spec(protocol: Protocol, pace: Pace, count: u64) -> TrafficSpec {
         ports: None,
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
+        threads: 1,
         cpu: None,
+        cpus: Vec::new(),
         tcp: TcpSettings {
             flows_max: Some(4_096),
             // A test has no time for the clocks of kernels.
@@ -66,6 +68,7 @@ fn http(requests: u64, response_bytes: u64) -> Protocol {
         requests,
         response_bytes,
         think: Nanos(0),
+        expect: None,
     })
 }
 
@@ -94,11 +97,11 @@ fn ends(faults: Option<Faults>) -> Ends {
     };
     Ends {
         client: Some(End {
-            device: client,
+            devices: vec![client],
             link: link("10.9.1.0/24"),
         }),
         server: Some(End {
-            device: Box::new(server),
+            devices: vec![Box::new(server)],
             link: link("10.9.2.1"),
         }),
     }
@@ -609,4 +612,166 @@ fn what_cannot_run_is_refused_with_the_remedy() {
         run(&spec, ends(None), &mut || false, &mut |_, _| {}),
         Err(ProgramError::Template { .. })
     ));
+}
+
+/// Both sides with so many threads, each with a wire of its own.
+fn threaded(mut spec: TrafficSpec, count: u32) -> (TrafficSpec, Ends) {
+    let mut all = Ends::default();
+    for side in [&mut spec.client, &mut spec.server].into_iter().flatten() {
+        side.threads = count;
+    }
+    for _ in 0..count {
+        let one = ends(None);
+        for (into, from) in [(&mut all.client, one.client), (&mut all.server, one.server)] {
+            match (into, from) {
+                (Some(into), Some(from)) => into.devices.extend(from.devices),
+                (into, from) => *into = from,
+            }
+        }
+    }
+    (spec, all)
+}
+
+#[test]
+fn threads_of_a_side_count_exactly_together() {
+    let mut asked = spec(http(3, 5_000), Pace::Concurrent(10), 101);
+    asked.templates.extend([
+        template("two", 81, conversation(), Pace::Concurrent(2), Some(7)),
+        template(
+            "three",
+            53,
+            datagrams(2, Nanos(0)),
+            Pace::Concurrent(5),
+            Some(33),
+        ),
+        template("four", 82, http(1, 100), Pace::Poisson(2_000.0), Some(200)),
+    ]);
+    let (asked, ends) = threaded(asked, 3);
+    let outcome = run(&asked, ends, &mut || false, &mut |_, _| {}).unwrap();
+    for (template, (count, exchanges)) in
+        (outcome.templates.iter()).zip([(101, 303), (7, 42), (33, 66), (200, 200)])
+    {
+        assert_eq!(template.failed, Default::default());
+        let counts = [
+            template.scheduled,
+            template.attempted,
+            template.connected,
+            template.completed,
+        ];
+        assert_eq!(counts, [count; 4], "{}", template.name);
+        assert_eq!(template.exchanges, exchanges, "{}", template.name);
+    }
+    // UDP has no handshake that could be accepted.
+    assert_eq!(outcome.templates[0].accepted, 101);
+    assert_eq!(outcome.templates[0].response.count(), 303);
+    let [client, server] = outcome.sides.as_slice() else {
+        panic!("two sides");
+    };
+    assert_eq!(client.tcp["connattempt"], 308);
+    assert_eq!(server.tcp["accepts"], 308);
+    assert_eq!((client.threads.len(), server.threads.len()), (3, 3));
+    for side in [client, server] {
+        let of = |part: fn(&record::traffic::SideThread) -> u64| -> u64 {
+            side.threads.iter().map(part).sum()
+        };
+        assert_eq!(of(|t| t.cpu_user_ns), side.cpu_user_ns);
+        assert_eq!(of(|t| t.rx_frames), side.device["rx_frames"]);
+        assert!(side.threads.iter().all(|t| t.rx_frames > 0));
+    }
+    let attempted: u64 = outcome.intervals.iter().map(|it| it.attempted).sum();
+    assert_eq!(attempted, 341, "the intervals add up");
+}
+
+#[test]
+fn a_stop_is_heard_by_all_threads() {
+    let mut asked = spec(http(1, 100), Pace::Concurrent(8), 1);
+    asked.templates[0].count = None;
+    let (asked, ends) = threaded(asked, 2);
+    let began = now_ns();
+    let mut stop = || now_ns() > began + SECOND / 2;
+    let outcome = run(&asked, ends, &mut stop, &mut |_, _| {}).unwrap();
+    let template = &outcome.templates[0];
+    assert!(outcome.interrupted && template.completed > 0);
+    assert_eq!(template.attempted, template.completed + template.unfinished);
+    assert_eq!(template.completed, template.accepted);
+}
+
+#[test]
+fn threads_that_cannot_have_their_part_are_refused() {
+    let refused = |change: fn(&mut TrafficSpec), text: &str, remedy: &str| {
+        let (mut asked, ends) = threaded(spec(http(1, 100), Pace::Concurrent(4), 9), 3);
+        change(&mut asked);
+        let error = run(&asked, ends, &mut || false, &mut |_, _| {}).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(error.remedy().contains(remedy), "{}", error.remedy());
+    };
+    refused(
+        |spec| spec.templates[0].pace = Pace::Concurrent(2),
+        "3 threads, and its templates have connections for 2",
+        "use 2 threads",
+    );
+    refused(
+        |spec| spec.client.as_mut().unwrap().ports = Some((7_000, 7_001)),
+        "3 threads and 2 local ports",
+        "widen `ports`",
+    );
+}
+
+#[test]
+fn a_response_is_what_the_template_says_or_fails_by_its_kind() {
+    use record::traffic::Expect;
+    let with = |requests, expect: Expect| {
+        let mut spec = spec(http(requests, 40_000), Pace::Concurrent(4), 12);
+        let Protocol::Http(http) = &mut spec.templates[0].protocol else {
+            panic!("it is HTTP");
+        };
+        http.expect = Some(expect);
+        spec
+    };
+    let right = Expect {
+        status: Some(200),
+        bytes: Some(40_000),
+        body: Some(Data::Pattern(40_000)),
+    };
+    // One a connection, so that each head says `close`, and several, of which the last does.
+    for requests in [1, 3] {
+        all_completed(&with(requests, right.clone()), None);
+    }
+    all_completed(&with(2, right.clone()), Some(LOSSY));
+    for (expect, kind) in [
+        (
+            Expect {
+                status: Some(404),
+                ..right.clone()
+            },
+            "wrong_status",
+        ),
+        (
+            Expect {
+                body: Some(Data::Bytes(b"hello".to_vec())),
+                ..right.clone()
+            },
+            "wrong_bytes",
+        ),
+        (
+            Expect {
+                body: None,
+                bytes: Some(39_999),
+                ..right.clone()
+            },
+            "wrong_length",
+        ),
+        (
+            Expect {
+                body: Some(Data::Pattern(40_001)),
+                bytes: Some(40_001),
+                ..right
+            },
+            "wrong_length",
+        ),
+    ] {
+        let outcome = run_with(&with(2, expect), None);
+        let template = &outcome.templates[0];
+        assert_eq!((template.completed, template.failed[kind]), (0, 12));
+    }
 }
