@@ -185,6 +185,11 @@ const OTHERS: [(&str, &str, &str); 20] = [
         "checksums received that hold only the pseudo header",
     ),
     (
+        "spurious_rtos",
+        "spurious_rtos",
+        "retransmission timeouts that were undone, since nothing was lost",
+    ),
+    (
         "path_mtu_lowered",
         "path_mtu_lowered",
         "path MTU lowered by ICMP",
