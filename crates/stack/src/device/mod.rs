@@ -1,11 +1,13 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
-//! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
+//! through a TAP, an AF_XDP socket, a packet ring, DPDK, a simulated wire or a decorator around any of them.
 
 pub mod af_packet;
 pub mod af_xdp;
 mod batch;
 mod bpf;
 pub mod capture;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod fault;
 pub mod interface;
 pub mod loopback;
@@ -108,6 +110,11 @@ pub trait Device {
     /// device in memory has none.
     fn descriptors(&self, _add: &mut dyn FnMut(RawFd)) {}
 
+    /// There is nothing to sleep on: [`Device::wait`] looks again and again.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
     /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.counters();
@@ -169,6 +176,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn trouble(&self) -> Option<String> {
         (**self).trouble()
+    }
+
+    fn is_polled(&self) -> bool {
+        (**self).is_polled()
     }
 
     fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {

@@ -306,6 +306,13 @@ impl<D: Device> Device for Queue<D> {
         if has_news || self.next < self.reading.len() {
             return Ok(());
         }
+        if self.devices.iter().any(Device::is_polled) {
+            // Nothing to sleep on: looks for a moment, and then at what the others hand over.
+            const MOMENT_NS: u64 = 5_000;
+            drop(waiting);
+            let mut devices = self.devices.iter_mut();
+            return devices.try_for_each(|device| device.wait(timeout_ns.min(MOMENT_NS)));
+        }
         waiting.is_awaited = true;
         drop(waiting);
         let polled = |fd| libc::pollfd {
