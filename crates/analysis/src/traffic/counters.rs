@@ -178,7 +178,7 @@ const TCP: [Known; 77] = [
 ];
 
 /// Of the TCP that TRex has not, of the link and of UDP: name in the stack, name in a table, meaning.
-const OTHERS: [(&str, &str, &str); 20] = [
+const OTHERS: [(&str, &str, &str); 21] = [
     (
         "csum_partial",
         "csum_partial",
