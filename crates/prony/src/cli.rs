@@ -378,7 +378,7 @@ pub struct TrafficArgs {
     /// What a connection is for in the laboratory without a file; both unless one is named
     #[arg(long, value_name = "WORK", requires = "lab", conflicts_with = "file")]
     pub lab_work: Option<Work>,
-    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet. Without a file af_xdp and tap
+    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet; tap and af_xdp without a file
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = lab_device, requires = "lab")]
     pub lab_over: Vec<Carrier>,
     /// Segments that a server in the laboratory sends before the first acknowledgement, the kernel's as well

@@ -178,11 +178,16 @@ const TCP: [Known; 77] = [
 ];
 
 /// Of the TCP that TRex has not, of the link and of UDP: name in the stack, name in a table, meaning.
-const OTHERS: [(&str, &str, &str); 20] = [
+const OTHERS: [(&str, &str, &str); 21] = [
     (
         "csum_partial",
         "csum_partial",
         "checksums received that hold only the pseudo header",
+    ),
+    (
+        "spurious_rtos",
+        "spurious_rtos",
+        "retransmission timeouts that were undone, since nothing was lost",
     ),
     (
         "path_mtu_lowered",

@@ -1,10 +1,23 @@
 //! What an acknowledgement tells: bytes that arrived, a round trip, room in the peer's window, holes.
 
 use super::flow::{NONE, State, bit};
-use super::seq::{before, distance, later, until};
+use super::seq::{before, distance, earlier, later, until};
 use super::timers::is_shut_out;
 use super::{App, Ended, Event, Stack, congestion};
 use crate::wire::tcp::{Segment, flag};
+
+/// What an acknowledgement says of the timeout before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing is in doubt.
+    Open,
+    /// Nothing was lost.
+    Spurious,
+    /// Something was lost.
+    Needed,
+    /// Payload that was never out will tell.
+    Ask,
+}
 
 impl Stack {
     /// Takes the acknowledgement of a segment; false when the flow is no more or the segment is not to be looked at
@@ -143,6 +156,7 @@ impl Stack {
         app: &mut A,
     ) -> bool {
         self.sample_round_trip(id, segment);
+        let verdict = self.judge_timeout(id, segment);
         let now_us = self.now_us();
         let control = self.settings.congestion_control;
         let flow = &mut self.flows[id];
@@ -200,6 +214,7 @@ impl Stack {
                 flow.cwnd = congestion::on_acked(flow, bytes, now_us, cubic).min(1 << 30);
             }
         }
+        self.settle_timeout(id, verdict);
         self.enter_recovery_if_lost(id);
         let flow = &self.flows[id];
         let offset = flow.snd_off;
@@ -220,6 +235,87 @@ impl Stack {
             return false;
         }
         true
+    }
+
+    /// Was the last timeout needed? By timestamps: not when what arrived was sent before it (RFC 3522 3.2). Without
+    /// them: not when something arrived that was not sent again (RFC 5682 2.1 and 3.1); to find that out, payload is
+    /// sent that was never out.
+    fn judge_timeout(&self, id: u32, segment: &Segment) -> Verdict {
+        let flow = &self.flows[id];
+        if flow.loss == NONE {
+            return Verdict::Open;
+        }
+        let loss = &self.losses[flow.loss];
+        let Some(doubt) = &loss.doubt else {
+            return Verdict::Open;
+        };
+        if let Some((_, echo)) = segment.timestamps
+            && flow.has(bit::TIMESTAMPS)
+        {
+            return match echo != 0 && before(echo, doubt.at_ms) {
+                true => Verdict::Spurious,
+                false => Verdict::Needed,
+            };
+        }
+        let again_until = doubt.again_until.unwrap_or(flow.snd_nxt);
+        let to = earlier(segment.ack, doubt.high);
+        let from = later(again_until, flow.snd_una);
+        let arrived = distance(from, to) > loss.sacked.within(from, to);
+        let is_all = !before(segment.ack, doubt.high);
+        if doubt.again_until.is_some() {
+            return if arrived {
+                Verdict::Spurious
+            } else {
+                Verdict::Needed
+            };
+        }
+        // Without SACK it could have arrived before the timeout, and nobody would have heard.
+        if arrived && !is_all && flow.has(bit::SACK) {
+            return Verdict::Spurious;
+        }
+        let edge = segment.ack.wrapping_add(flow.snd_wnd);
+        let room = distance(flow.snd_max, earlier(edge, flow.snd_end));
+        let is_worth = room >= u32::from(flow.mss) || (room > 0 && !before(edge, flow.snd_end));
+        match !is_all && is_worth {
+            true => Verdict::Ask,
+            false => Verdict::Needed,
+        }
+    }
+
+    fn settle_timeout(&mut self, id: u32, verdict: Verdict) {
+        let flow = &mut self.flows[id];
+        if verdict == Verdict::Open {
+            return;
+        }
+        let mss = u32::from(flow.mss);
+        let loss = &mut self.losses[flow.loss];
+        let Some(mut doubt) = loss.doubt.take() else {
+            return;
+        };
+        match verdict {
+            Verdict::Spurious => {
+                flow.cwnd = doubt.cwnd;
+                flow.ssthresh = doubt.ssthresh;
+                loss.cubic = doubt.cubic;
+                loss.recover = flow.snd_una;
+                flow.snd_nxt = flow.snd_max;
+                self.counters[flow.side()].spurious_rtos += 1;
+            }
+            Verdict::Ask => {
+                doubt.again_until = Some(flow.snd_nxt);
+                loss.doubt = Some(doubt);
+                let sacked = loss.sacked.within(flow.snd_una, flow.snd_max);
+                // Two segments, whatever the window says; what it was is known.
+                flow.cwnd = flow.outstanding() - sacked + 2 * mss;
+                flow.snd_nxt = flow.snd_max;
+            }
+            Verdict::Needed if doubt.again_until.is_some() => {
+                flow.snd_nxt = flow.snd_una;
+                flow.cwnd = 3 * mss;
+                loss.recover = flow.snd_max;
+            }
+            Verdict::Needed | Verdict::Open => {}
+        }
     }
 
     fn fin_acknowledged(&mut self, id: u32) {
@@ -287,6 +383,13 @@ impl Stack {
         let flow = &mut self.flows[id];
         self.counters[flow.side()].rcvdupack += 1;
         flow.dupacks = flow.dupacks.saturating_add(1);
+        if flow.loss != NONE
+            && let Some(doubt) = &self.losses[flow.loss].doubt
+            && doubt.again_until.is_some()
+        {
+            // RFC 5682 2.1 step 3a: what was sent beyond the losses arrives without them.
+            self.settle_timeout(id, Verdict::Needed);
+        }
         self.enter_recovery_if_lost(id);
         self.enqueue(id);
     }

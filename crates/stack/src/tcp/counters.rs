@@ -63,6 +63,8 @@ counters! {
     rexmttimeo,
     /// Of them, of a SYN or SYN-ACK.
     rexmttimeo_syn,
+    /// Timeouts that were undone, since nothing was lost (TCPSpuriousRTOs).
+    spurious_rtos,
     /// Persist timeouts.
     persisttimeo,
     /// Connections given up because the window stayed closed.

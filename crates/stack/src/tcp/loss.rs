@@ -30,6 +30,25 @@ pub struct Loss {
     pub fin_at: Option<u32>,
     /// See [`super::congestion`].
     pub cubic: Cubic,
+    /// A timeout of which it is not known yet whether it was needed.
+    pub doubt: Option<Doubt>,
+}
+
+/// What a timeout has taken away, until it is known whether anything was lost (RFC 5682, F-RTO; RFC 3522, Eifel).
+#[derive(Clone, Copy, Debug)]
+pub struct Doubt {
+    /// When, in the clock of timestamps.
+    pub at_ms: u32,
+    /// One after the highest number that was out.
+    pub high: u32,
+    /// One after what was sent again; known once payload beyond `high` was sent to find out (RFC 5682 2.1 step 2b).
+    pub again_until: Option<u32>,
+    /// Congestion window before it.
+    pub cwnd: u32,
+    /// End of slow start before it.
+    pub ssthresh: u32,
+    /// CUBIC before it.
+    pub cubic: Cubic,
 }
 
 /// What CUBIC remembers from one loss to the next (RFC 9438 4.1). Windows in segments.
@@ -60,6 +79,7 @@ impl Default for Loss {
             chunks_last: NONE,
             fin_at: None,
             cubic: Cubic::default(),
+            doubt: None,
         }
     }
 }
@@ -145,6 +165,7 @@ impl Loss {
         self.sacked.is_empty()
             && self.out_of_order.is_empty()
             && self.fin_at.is_none()
+            && self.doubt.is_none()
             && !flow.has(bit::RECOVERY)
             && !before(flow.snd_una, self.recover)
             && !keeps_cubic

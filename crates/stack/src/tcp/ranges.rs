@@ -34,6 +34,12 @@ impl Ranges {
         self.count == 0
     }
 
+    /// Numbers in all ranges between two.
+    pub fn within(&self, from: u32, to: u32) -> u32 {
+        let of = |(a, b): &Edges| super::seq::distance(later(*a, from), earlier(*b, to));
+        self.all().iter().map(of).sum()
+    }
+
     /// Numbers in all ranges.
     #[cfg(test)]
     pub fn total(&self) -> u32 {
@@ -128,6 +134,10 @@ mod tests {
                     let seq = base.wrapping_add(at as u32);
                     assert_eq!(ranges.holding(seq).is_some(), *has, "round {round}");
                 }
+                let (a, b) = (random.below(100), 100 + random.below(100));
+                let inside = set[a as usize..b as usize].iter().filter(|has| **has);
+                let within = ranges.within(base.wrapping_add(a), base.wrapping_add(b));
+                assert_eq!(within as usize, inside.count(), "round {round}");
                 let apart = ranges.all().windows(2).all(|w| before(w[0].1, w[1].0));
                 assert!(apart, "round {round}: {:?}", ranges.all());
             }

@@ -5,6 +5,7 @@
 //! follows from the state when it fires, so nothing has to be kept in step.
 
 use super::flow::{Flow, NONE, State, bit};
+use super::loss::Doubt;
 use super::seq::before;
 use super::wheel::{ticks_of_ms, ticks_of_us};
 use super::{App, Ended, Stack, congestion};
@@ -204,12 +205,24 @@ impl Stack {
         let flow = &mut self.flows[id];
         let control = self.settings.congestion_control;
         let (out, mss) = (flow.outstanding(), u32::from(flow.mss));
+        let now_ms = (self.now_ns / 1_000_000) as u32;
         if index == NONE {
             flow.ssthresh = congestion::after_loss(flow, out, control, None);
             flow.cwnd = mss;
             return;
         }
         let loss = &mut self.losses[index];
+        // Not in a recovery, whose own losses are no question, and not twice for what is out (RFC 5682 2.1 step 1).
+        let is_first = flow.backoff == 0 && loss.doubt.is_none();
+        let in_recovery = flow.has(bit::RECOVERY) || before(flow.snd_una, loss.recover);
+        loss.doubt = (is_first && !in_recovery).then_some(Doubt {
+            at_ms: now_ms,
+            high: flow.snd_max,
+            again_until: None,
+            cwnd: flow.cwnd,
+            ssthresh: flow.ssthresh,
+            cubic: loss.cubic,
+        });
         if flow.backoff == 0 {
             flow.ssthresh = congestion::after_loss(flow, out, control, Some(&mut loss.cubic));
         } else {
