@@ -5,6 +5,8 @@
 #   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
 #   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and fixed
 #   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
+#   scripts/setup.sh dpdk        that of evaluate, and libdpdk with its drivers, for the feature of that name
+#   scripts/setup.sh fuzz        that of evaluate, and a C++ compiler, for libFuzzer
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
 # network. As root it uses apt directly, otherwise through sudo; with neither it says what is missing and
@@ -126,6 +128,17 @@ nginx                                     nginx
 TABLE
 }
 
+# Packages for the feature `dpdk`, one a line, when the library is missing.
+missing_for_dpdk() {
+    has pkg-config && pkg-config --exists 'libdpdk >= 22.11' || printf '%s\n' pkg-config libdpdk-dev dpdk-dev
+    has ip || echo iproute2
+}
+
+# Packages for `make fuzz`, one a line.
+missing_for_fuzz() {
+    has c++ || echo g++
+}
+
 remove_policy() {
     [ -z "$policy_is_ours" ] || rm -f "$policy"
 }
@@ -233,6 +246,12 @@ install_study_servers() {
         || echo "setup: going on; levels whose server or library is missing are skipped and say so" >&2
 }
 
+require_packages() {
+    if ! install_or_explain "$@"; then
+        exit "$exit_environment"
+    fi
+}
+
 install_cargo_deny() {
     cargo deny --version >/dev/null 2>&1 && return
     echo "setup: building cargo-deny $deny_version (a few minutes, once)"
@@ -241,7 +260,7 @@ install_cargo_deny() {
 }
 
 main() {
-    local what=${1:-evaluate}
+    local what=${1:-evaluate} packages
     [ $# -eq 0 ] || shift
     case $what in
     evaluate)
@@ -264,9 +283,15 @@ main() {
         require_compiler
         install_study_servers
         ;;
+    dpdk | fuzz)
+        require_cargo
+        require_compiler
+        mapfile -t packages < <("missing_for_$what")
+        require_packages "${packages[@]}"
+        ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth and studies" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies, dpdk and fuzz" >&2
         exit "$exit_usage"
         ;;
     esac

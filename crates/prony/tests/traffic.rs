@@ -288,6 +288,41 @@ fn a_flow_that_was_captured_is_replayed_byte_for_byte() {
     assert_eq!(n(one, "/received_bytes"), 40_000);
 }
 
+#[test]
+fn a_capture_that_finds_no_room_is_told_and_stops_no_traffic() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let text = "transport = \"loopback\"\n[client]\ncapture = \"/dev/full\"\n[[template]]\n\
+        target = \"http://10.9.0.1/bytes/3000\"\ncount = 50\nconcurrent = 5\n";
+    let path = file(dir.path(), text);
+    let ran = traffic(&path, &["--out", out.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stderr, ran.json);
+    assert_eq!(n(&ran.json, "/templates/0/completed"), 50);
+    let record = std::fs::read_to_string(out.join("traffic.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    for warnings in [&ran.json["warnings"], &record["outcome"]["warnings"]] {
+        let mut all = warnings.as_array().unwrap().iter();
+        let told = all.find(|w| w["name"] == "device_trouble").unwrap();
+        let message = told["seen"].as_str().unwrap();
+        assert!(
+            message.contains("the client side: the capture ends early"),
+            "{message}"
+        );
+        assert!(message.contains("No space left on device"), "{message}");
+    }
+    // Each connection is a handshake, a request, a response in three segments at least, and an end.
+    let client = &record["outcome"]["sides"][0];
+    let missing = n(client, "/device/capture_missing");
+    assert!(missing > 50 * 8, "{client}");
+    assert_eq!(n(client, "/device/capture_packets"), 0);
+    let shown = Command::new(PRONY)
+        .args(["traffic", &path])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("the capture ends early"), "{shown}");
+}
+
 /// A namespace with a TAP and `prony origin` in it; all of it goes with this value.
 struct Lab {
     name: String,

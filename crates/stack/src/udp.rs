@@ -7,8 +7,8 @@ use crate::device::Device;
 use crate::frame::{Checksum, Frame, PartialChecksum, TxMeta};
 use crate::link::{Link, Resolution};
 use crate::tcp::App;
-use crate::wire::checksum::{self, Sum};
-use crate::wire::{ethernet, ipv4, ipv6, udp};
+use crate::wire::checksum;
+use crate::wire::{ethernet, ip, ipv4, ipv6, udp};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -184,11 +184,7 @@ impl Udp {
             let link = ethernet::Header {
                 destination: mac,
                 source: own,
-                ether_type: if is_ipv6 {
-                    ethernet::IPV6
-                } else {
-                    ethernet::IPV4
-                },
+                ether_type: ethernet::ip_type(is_ipv6),
             };
             frame[..ethernet::HEADER_BYTES].copy_from_slice(&link.bytes());
             let ip = &mut frame[ethernet::HEADER_BYTES..];
@@ -245,31 +241,24 @@ impl Udp {
         is_ipv6: bool,
         app: &mut A,
     ) -> bool {
-        let ip = &frame.head[ethernet::HEADER_BYTES.min(frame.head.len())..];
-        let Some(packet) = Packet::read(ip, is_ipv6) else {
+        let bytes = &frame.head[ethernet::HEADER_BYTES.min(frame.head.len())..];
+        let header = ip::read(ethernet::ip_type(is_ipv6), bytes);
+        let Some(ip) = header.filter(|ip| ip.protocol == udp::PROTOCOL) else {
             return false;
         };
-        if packet.protocol != udp::PROTOCOL {
-            return false;
-        }
-        let Packet {
-            at,
-            total,
-            from,
-            to,
-            ..
-        } = packet;
+        let (from, to) = (ip.source, ip.destination);
         let gathered: &[u8] = if frame.rest.is_empty() {
-            ip
+            bytes
         } else {
             self.gathered.clear();
-            self.gathered.extend_from_slice(ip);
+            self.gathered.extend_from_slice(bytes);
             for piece in frame.rest {
                 self.gathered.extend_from_slice(piece);
             }
             &self.gathered
         };
-        let whole = gathered.get(at..total).filter(|_| !packet.is_fragment);
+        let whole = gathered.get(ip.header_bytes..ip.total_bytes);
+        let whole = whole.filter(|_| !ip.is_fragment);
         let header = whole.and_then(udp::read);
         let (Some(bytes), Some(header)) = (whole, header) else {
             self.counters.malformed += 1;
@@ -281,7 +270,7 @@ impl Udp {
         };
         let has_none = header.checksum == 0 && !is_ipv6;
         if frame.meta.checksum == Checksum::Unknown && !has_none {
-            let pseudo = packet.pseudo(header.len);
+            let pseudo = ip::pseudo(from, to, udp::PROTOCOL, header.len);
             // Kernels on this host leave the sum of the pseudo header to a device that is none.
             if pseudo.bytes(bytes).finish() != 0 && header.checksum != pseudo.partial() {
                 self.counters.bad_checksums += 1;
@@ -302,50 +291,5 @@ impl Udp {
     pub(crate) fn refused<A: App>(&mut self, from: SocketAddr, to: SocketAddr, app: &mut A) {
         self.counters.port_unreachable += 1;
         app.undelivered(from, to);
-    }
-}
-
-struct Packet {
-    at: usize,
-    total: usize,
-    protocol: u8,
-    is_fragment: bool,
-    from: IpAddr,
-    to: IpAddr,
-}
-
-impl Packet {
-    fn read(ip: &[u8], is_ipv6: bool) -> Option<Packet> {
-        Some(if is_ipv6 {
-            let header = ipv6::read(ip)?;
-            Packet {
-                at: header.header_bytes,
-                total: header.total_bytes,
-                protocol: header.protocol,
-                is_fragment: header.is_fragment,
-                from: header.source.into(),
-                to: header.destination.into(),
-            }
-        } else {
-            let header = ipv4::read(ip)?;
-            Packet {
-                at: header.header_bytes,
-                total: header.total_bytes,
-                protocol: header.protocol,
-                is_fragment: header.is_fragment,
-                from: header.source.into(),
-                to: header.destination.into(),
-            }
-        })
-    }
-
-    fn pseudo(&self, len: usize) -> Sum {
-        match (self.from, self.to) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => checksum::pseudo_v4(from, to, udp::PROTOCOL, len),
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                checksum::pseudo_v6(&from, &to, udp::PROTOCOL, len)
-            }
-            _ => Sum::ZERO,
-        }
     }
 }

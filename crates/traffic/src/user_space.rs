@@ -4,9 +4,8 @@
 //! In the flow: whoever runs a stack (a load, an origin, a traffic program) says an [`Attachment`], checks it before
 //! anything is opened, and opens the device on the thread that drives it. Nothing is sent here.
 
-use crate::sys::{Usage, thread_usage};
 use linux::routes;
-use record::traffic::{Side, SideOutcome};
+use record::traffic::Side;
 use record::{Carrier, Nanos};
 pub use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
@@ -16,7 +15,6 @@ use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
 use stack::device::queues::{self, Owners};
 use stack::device::tap::{self, Tap};
 use stack::error::Error;
-use stack::host::Host;
 use stack::link::{self, Link};
 use std::net::IpAddr;
 use std::path::Path;
@@ -175,11 +173,10 @@ impl Attachment {
     /// # Errors
     /// [`AttachError::BadRange`].
     pub fn of_side(side: &Side, targets: Vec<IpAddr>, words: Words) -> Result<Self, AttachError> {
-        let ranges = side.addresses.iter().map(|text| text.parse());
         Ok(Attachment {
             transport: side.transport,
             interface: side.interface.clone(),
-            addresses: ranges.collect::<Result<_, BadRange>>()?,
+            addresses: ranges_of(side)?,
             networks: Vec::new(),
             gateways: side.gateways.clone(),
             targets,
@@ -267,14 +264,10 @@ impl Attachment {
                 return Err(AttachError::Overlap { one, other });
             }
         }
-        let lens = self.addresses.iter().map(AddressRange::len);
-        let count = lens.fold(0, u64::saturating_add);
-        if count > ADDRESSES_MAX {
-            return Err(AttachError::TooMany {
-                count,
-                words: self.words,
-            });
-        }
+        count(&self.addresses).map_err(|count| AttachError::TooMany {
+            count,
+            words: self.words,
+        })?;
         if networks.is_empty() {
             return Err(AttachError::NoNetwork {
                 interface: self.interface.clone(),
@@ -286,11 +279,7 @@ impl Attachment {
 
     /// Our addresses one by one, in the order named; at most [`ADDRESSES_MAX`] after [`Attachment::check`].
     pub fn locals(&self) -> Vec<IpAddr> {
-        let each = |range: &AddressRange| {
-            let range = *range;
-            (0..range.len()).map(move |index| range.nth(index))
-        };
-        self.addresses.iter().flat_map(each).collect()
+        each(&self.addresses).collect()
     }
 
     /// Opens the device. What the process may not do is found here.
@@ -391,6 +380,30 @@ fn is_known(transport: Carrier) -> bool {
     }
 }
 
+/// The addresses of a side as its spec has them.
+pub(crate) fn ranges_of(side: &Side) -> Result<Vec<AddressRange>, BadRange> {
+    side.addresses.iter().map(|text| text.parse()).collect()
+}
+
+/// How many addresses ranges have; an error with that number when a stack does not hold so many.
+pub(crate) fn count(ranges: &[AddressRange]) -> Result<u64, u64> {
+    let lens = ranges.iter().map(AddressRange::len);
+    let count = lens.fold(0, u64::saturating_add);
+    match count <= ADDRESSES_MAX {
+        true => Ok(count),
+        false => Err(count),
+    }
+}
+
+/// Addresses one by one, in the order of their ranges.
+pub(crate) fn each(ranges: &[AddressRange]) -> impl Iterator<Item = IpAddr> {
+    let each = |range: &AddressRange| {
+        let range = *range;
+        (0..range.len()).map(move |index| range.nth(index))
+    };
+    ranges.iter().flat_map(each)
+}
+
 /// Addresses that follow each other, as ranges.
 pub fn ranges(addresses: &[IpAddr]) -> Vec<AddressRange> {
     let number = |ip: IpAddr| match ip {
@@ -402,88 +415,6 @@ pub fn ranges(addresses: &[IpAddr]) -> Vec<AddressRange> {
     let runs = sorted.chunk_by(|a, b| a.is_ipv4() == b.is_ipv4() && number(*b) - number(*a) <= 1);
     runs.filter_map(|run| AddressRange::new(*run.first()?, *run.last()?))
         .collect()
-}
-
-/// What a side cost and counted, between two calls on the thread that drives it.
-#[derive(Debug)]
-pub struct SideReport {
-    transport: String,
-    usage: Usage,
-    peak_flows: u32,
-}
-
-impl SideReport {
-    /// Begins to count, on the thread itself.
-    pub fn begin<D: Device>(host: &Host<D>, coalesce: Nanos) -> Self {
-        let name = &host.device.capabilities().name;
-        Self {
-            transport: match coalesce.0 {
-                0 => format!("stack over {name}"),
-                ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
-            },
-            usage: Usage::default(),
-            peak_flows: 0,
-        }
-    }
-
-    /// The thread has begun: what it used before is not counted.
-    pub fn begin_thread(&mut self) {
-        self.usage = thread_usage();
-    }
-
-    /// So many flows exist now.
-    pub fn note_flows(&mut self, flows: u32) {
-        self.peak_flows = self.peak_flows.max(flows);
-    }
-
-    /// The end, on the same thread: `half` is [`stack::tcp::CLIENT`] or [`stack::tcp::SERVER`].
-    pub fn finish<D: Device>(&self, side: &str, host: &Host<D>, half: usize) -> SideOutcome {
-        let usage = thread_usage();
-        SideOutcome {
-            side: side.to_owned(),
-            transport: self.transport.clone(),
-            peak_flows: u64::from(self.peak_flows),
-            flow_bytes: host.stack.flow_bytes(),
-            cpu_user_ns: usage.user_ns.saturating_sub(self.usage.user_ns),
-            cpu_system_ns: usage.system_ns.saturating_sub(self.usage.system_ns),
-            ..counted(host, half)
-        }
-    }
-}
-
-/// What a host counted, in the names of a record; `half` as of [`SideReport::finish`].
-pub(crate) fn counted<D: Device>(host: &Host<D>, half: usize) -> SideOutcome {
-    let named = |pairs: &[(&str, u64)]| {
-        let owned = pairs.iter().map(|(name, n)| ((*name).to_owned(), *n));
-        owned.collect()
-    };
-    let tcp = host.stack.counters(half).named();
-    let (link, device) = (host.link.counters(), host.device.counters());
-    SideOutcome {
-        tcp: tcp.map(|(name, n)| (name.to_owned(), n)).collect(),
-        link: named(&[
-            ("foreign_frames", link.foreign_frames),
-            ("unknown_frames", link.unknown_frames),
-            ("malformed_frames", link.malformed_frames),
-            ("asked", link.asked),
-            ("answered", link.answered),
-            ("echoes", link.echoes),
-            ("icmp_errors", link.icmp_errors),
-            ("answers_dropped", link.answers_dropped),
-            ("conflicts", link.conflicts),
-        ]),
-        device: named(&[
-            ("rx_frames", device.rx_frames),
-            ("rx_bytes", device.rx_bytes),
-            ("rx_dropped", device.rx_dropped),
-            ("tx_frames", device.tx_frames),
-            ("tx_bytes", device.tx_bytes),
-            ("tx_dropped", device.tx_dropped),
-            ("tx_full", device.tx_full),
-            ("syscalls", device.syscalls),
-        ]),
-        ..SideOutcome::default()
-    }
 }
 
 #[cfg(test)]

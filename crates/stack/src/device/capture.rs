@@ -151,11 +151,6 @@ impl<D: Device, W: Write, C: FnMut() -> u64> Capture<D, W, C> {
     pub fn captured(&self) -> CaptureCounters {
         self.pcap.counters()
     }
-
-    /// Writes out what was gathered. Without it that is done when there is much, and at the end.
-    pub fn sync(&mut self) {
-        self.pcap.write();
-    }
 }
 
 impl<D: Device, W: Write, C: FnMut() -> u64> Device for Capture<D, W, C> {
@@ -215,6 +210,12 @@ impl<D: Device, W: Write, C: FnMut() -> u64> Device for Capture<D, W, C> {
 
     fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {
         self.device.descriptors(add);
+    }
+
+    /// What was gathered is written when there is much, here, and at the end.
+    fn sync(&mut self) {
+        self.pcap.write();
+        self.device.sync();
     }
 
     fn trouble(&self) -> Option<String> {

@@ -513,6 +513,10 @@ impl<D: Device, C: FnMut() -> u64> Device for Fault<D, C> {
         self.device.descriptors(add);
     }
 
+    fn sync(&mut self) {
+        self.device.sync();
+    }
+
     fn trouble(&self) -> Option<String> {
         self.device.trouble()
     }

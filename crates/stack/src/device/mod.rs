@@ -1,15 +1,18 @@
 //! Devices: where frames come from and where they go. One trait, so that the stack does not know whether it speaks
-//! through a TAP, an AF_XDP socket, a packet ring, a simulated wire or a decorator around any of them.
+//! through a TAP, an AF_XDP socket, a packet ring, DPDK, a simulated wire or a decorator around any of them.
 
 pub mod af_packet;
 pub mod af_xdp;
 mod batch;
 mod bpf;
 pub mod capture;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 pub mod fault;
 pub mod interface;
 pub mod loopback;
 mod mapping;
+mod option;
 mod packets;
 pub mod queues;
 pub mod tap;
@@ -107,6 +110,11 @@ pub trait Device {
     /// device in memory has none.
     fn descriptors(&self, _add: &mut dyn FnMut(RawFd)) {}
 
+    /// There is nothing to sleep on: [`Device::wait`] looks again and again.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
     /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.counters();
@@ -119,6 +127,9 @@ pub trait Device {
         tell("tx_full", counters.tx_full);
         tell("syscalls", counters.syscalls);
     }
+
+    /// Writes out what it keeps beside the traffic, so that [`Device::trouble`] knows all of it.
+    fn sync(&mut self) {}
 
     /// What a reader of the results must know: something went wrong that did not stop the traffic.
     fn trouble(&self) -> Option<String> {
@@ -159,8 +170,16 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).named(tell);
     }
 
+    fn sync(&mut self) {
+        (**self).sync();
+    }
+
     fn trouble(&self) -> Option<String> {
         (**self).trouble()
+    }
+
+    fn is_polled(&self) -> bool {
+        (**self).is_polled()
     }
 
     fn descriptors(&self, add: &mut dyn FnMut(RawFd)) {

@@ -4,10 +4,10 @@
 //! only where a packet must be looked at alone, so nothing is fast, and all is what a receiver would see.
 
 use crate::frame::{Checksum, RxMeta, TxMeta};
-use crate::wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use crate::wire::checksum::Sum;
 use crate::wire::ethernet::{self, HEADER_BYTES};
 use crate::wire::tcp::{CHECKSUM_AT, flag};
-use crate::wire::{ipv4, ipv6, tcp};
+use crate::wire::{ip, ipv6, tcp};
 
 const UDP: u8 = 17;
 
@@ -80,22 +80,12 @@ struct Layers {
 
 fn layers(frame: &[u8]) -> Option<Layers> {
     let (header, rest) = ethernet::Header::parse(frame)?;
-    let (protocol, header_bytes, total, is_ipv6) = match header.ether_type {
-        ethernet::IPV4 => {
-            let ip = ipv4::read(rest).filter(|ip| !ip.is_fragment)?;
-            (ip.protocol, ip.header_bytes, ip.total_bytes, false)
-        }
-        ethernet::IPV6 => {
-            let ip = ipv6::read(rest).filter(|ip| !ip.is_fragment)?;
-            (ip.protocol, ip.header_bytes, ip.total_bytes, true)
-        }
-        _ => return None,
-    };
+    let ip = ip::read(header.ether_type, rest).filter(|ip| !ip.is_fragment)?;
     let layers = Layers {
-        protocol,
-        at: HEADER_BYTES + header_bytes,
-        end: HEADER_BYTES + total,
-        is_ipv6,
+        protocol: ip.protocol,
+        at: HEADER_BYTES + ip.header_bytes,
+        end: HEADER_BYTES + ip.total_bytes,
+        is_ipv6: ip.source.is_ipv6(),
     };
     (layers.end <= frame.len()).then_some(layers)
 }
@@ -202,11 +192,8 @@ fn set_sum(frame: &mut [u8], is_partial: bool) {
     let at = layers.at + place;
     let len = layers.end - layers.at;
     let ip = &frame[HEADER_BYTES..];
-    let pseudo = if layers.is_ipv6 {
-        ipv6::read(ip).map(|ip| pseudo_v6(&ip.source, &ip.destination, layers.protocol, len))
-    } else {
-        ipv4::read(ip).map(|ip| pseudo_v4(ip.source, ip.destination, layers.protocol, len))
-    };
+    let pseudo = ip::read(ethernet::ip_type(layers.is_ipv6), ip)
+        .map(|ip| ip::pseudo(ip.source, ip.destination, layers.protocol, len));
     let Some(pseudo) = pseudo.filter(|_| at + 2 <= layers.end) else {
         return;
     };
@@ -227,6 +214,7 @@ fn set_sum(frame: &mut [u8], is_partial: bool) {
 pub(super) mod tests {
     use super::*;
     use crate::frame::PartialChecksum;
+    use crate::wire::ipv4;
     use crate::wire::tcp::{Segment, read, write};
     use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -11,7 +11,7 @@ use super::interface::{checked, owned, wait_any};
 use super::{Capabilities, Device, DeviceCounters};
 use crate::frame::{Frame, TxMeta};
 use crate::wire::ethernet::{self, HEADER_BYTES};
-use crate::wire::{icmp, ipv4, ipv6, ndp, tcp, udp};
+use crate::wire::{icmp, ip, ipv4, ipv6, ndp, tcp, udp};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -76,21 +76,12 @@ impl Owners {
 /// The peer's address and port, and our port, of a TCP or UDP packet.
 fn tuple(frame: &[u8]) -> Option<(IpAddr, u16, u16)> {
     let kind = frame.get(12..HEADER_BYTES)?;
-    let ip = &frame[HEADER_BYTES..];
-    let (protocol, at, peer) = match u16::from_be_bytes([kind[0], kind[1]]) {
-        ethernet::IPV4 => {
-            let ip = ipv4::read(ip).filter(|ip| !ip.is_fragment)?;
-            (ip.protocol, ip.header_bytes, IpAddr::V4(ip.source))
-        }
-        ethernet::IPV6 => {
-            let ip = ipv6::read(ip).filter(|ip| !ip.is_fragment)?;
-            (ip.protocol, ip.header_bytes, IpAddr::V6(ip.source))
-        }
-        _ => return None,
-    };
-    let ports = ip.get(at..at + 4)?;
+    let packet = &frame[HEADER_BYTES..];
+    let ip = ip::read(u16::from_be_bytes([kind[0], kind[1]]), packet);
+    let ip = ip.filter(|ip| !ip.is_fragment)?;
+    let ports = packet.get(ip.header_bytes..ip.header_bytes + 4)?;
     let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
-    matches!(protocol, tcp::PROTOCOL | udp::PROTOCOL).then(|| (peer, port(0), port(2)))
+    matches!(ip.protocol, tcp::PROTOCOL | udp::PROTOCOL).then(|| (ip.source, port(0), port(2)))
 }
 
 /// It is an ARP request, a neighbour solicitation or an echo request.
@@ -315,6 +306,13 @@ impl<D: Device> Device for Queue<D> {
         if has_news || self.next < self.reading.len() {
             return Ok(());
         }
+        if self.devices.iter().any(Device::is_polled) {
+            // Nothing to sleep on: looks for a moment, and then at what the others hand over.
+            const MOMENT_NS: u64 = 5_000;
+            drop(waiting);
+            let mut devices = self.devices.iter_mut();
+            return devices.try_for_each(|device| device.wait(timeout_ns.min(MOMENT_NS)));
+        }
         waiting.is_awaited = true;
         drop(waiting);
         let polled = |fd| libc::pollfd {
@@ -357,6 +355,10 @@ impl<D: Device> Device for Queue<D> {
             _ => tell(name, value),
         });
         tell("rx_handed_over", self.handed_over);
+    }
+
+    fn sync(&mut self) {
+        self.devices[0].sync();
     }
 
     fn trouble(&self) -> Option<String> {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::frame::{Frame, TxMeta};
 use crate::wire::ethernet::{self, BROADCAST, MacAddress};
 use crate::wire::icmp::{self, Flow, Problem};
-use crate::wire::{arp, ipv4, ipv6, ndp};
+use crate::wire::{arp, ip, ipv4, ipv6, ndp};
 use neighbours::{Ask, Lookup, Neighbours, TRIES};
 use std::collections::VecDeque;
 use std::io;
@@ -61,6 +61,23 @@ pub struct LinkCounters {
     pub answers_dropped: u64,
     /// Times that somebody else said to have an address of ours.
     pub conflicts: u64,
+}
+
+impl LinkCounters {
+    /// Names and values.
+    pub fn named(&self) -> [(&'static str, u64); 9] {
+        [
+            ("foreign_frames", self.foreign_frames),
+            ("unknown_frames", self.unknown_frames),
+            ("malformed_frames", self.malformed_frames),
+            ("asked", self.asked),
+            ("answered", self.answered),
+            ("echoes", self.echoes),
+            ("icmp_errors", self.icmp_errors),
+            ("answers_dropped", self.answers_dropped),
+            ("conflicts", self.conflicts),
+        ]
+    }
 }
 
 /// What a received frame is.
@@ -290,7 +307,8 @@ impl Link {
         now_ns: u64,
     ) -> Received {
         let packet_bytes = frame.len() - ethernet::HEADER_BYTES;
-        let Some(header) = Header::read(rest, packet_bytes, is_ipv6) else {
+        let header = ip::read(ethernet::ip_type(is_ipv6), rest);
+        let Some(header) = header.filter(|ip| ip.total_bytes <= packet_bytes) else {
             self.counters.malformed_frames += 1;
             return Received::Done;
         };
@@ -360,7 +378,7 @@ impl Link {
         &mut self,
         frame: &Frame<'_>,
         rest: &[u8],
-        header: &Header,
+        header: &ip::Header,
         now_ns: u64,
     ) -> bool {
         let (IpAddr::V6(source), IpAddr::V6(destination)) = (header.source, header.destination)
@@ -437,7 +455,7 @@ impl Link {
         self.queue(mac, ethernet::IPV6, &[&said.packet(target, to)]);
     }
 
-    fn receive_icmp(&mut self, frame: &Frame<'_>, rest: &[u8], header: &Header) -> Received {
+    fn receive_icmp(&mut self, frame: &Frame<'_>, rest: &[u8], header: &ip::Header) -> Received {
         if header.is_fragment {
             return self.foreign();
         }
@@ -468,7 +486,7 @@ impl Link {
     }
 
     /// The reply goes back to the station that the request came from: it needs no neighbour.
-    fn answer_echo(&mut self, frame: &Frame<'_>, header: &Header, bytes: &[u8]) -> Received {
+    fn answer_echo(&mut self, frame: &Frame<'_>, header: &ip::Header, bytes: &[u8]) -> Received {
         let station = ethernet::Header::parse(frame.head).map(|(ethernet, _)| ethernet.source);
         let Some(station) = station.filter(|mac| !ethernet::is_group(*mac)) else {
             return self.foreign();
@@ -557,49 +575,6 @@ fn is_host(address: IpAddr) -> bool {
 fn shown(networks: &[Network]) -> String {
     let shown: Vec<String> = networks.iter().map(Network::to_string).collect();
     shown.join(", ")
-}
-
-/// What a packet's header says to the link.
-struct Header {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    hops_left: u8,
-    header_bytes: usize,
-    /// Header and payload; what the link has padded lies behind.
-    total_bytes: usize,
-    is_fragment: bool,
-}
-
-impl Header {
-    /// Reads the header of a packet of `packet_bytes`, of which `head` is the first piece; `None` when the packet is
-    /// not whole.
-    fn read(head: &[u8], packet_bytes: usize, is_ipv6: bool) -> Option<Header> {
-        let header = if is_ipv6 {
-            let read = ipv6::read(head)?;
-            Header {
-                source: read.source.into(),
-                destination: read.destination.into(),
-                protocol: read.protocol,
-                hops_left: read.hop_limit,
-                header_bytes: read.header_bytes,
-                total_bytes: read.total_bytes,
-                is_fragment: read.is_fragment,
-            }
-        } else {
-            let read = ipv4::read(head)?;
-            Header {
-                source: read.source.into(),
-                destination: read.destination.into(),
-                protocol: read.protocol,
-                hops_left: read.ttl,
-                header_bytes: read.header_bytes,
-                total_bytes: read.total_bytes,
-                is_fragment: read.is_fragment,
-            }
-        };
-        (header.total_bytes <= packet_bytes).then_some(header)
-    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use super::{
     App, CLIENT, Ended, Event, Input, SERVER, STRAYS_MAX, Stack, Way, begin_at, congestion,
 };
 use crate::frame::{Checksum, Frame};
-use crate::wire::checksum::{self, Sum};
+use crate::wire::checksum::Sum;
 use crate::wire::tcp::{self, Segment, flag};
-use crate::wire::{ipv4, ipv6};
+use crate::wire::{ethernet, ip, ipv4};
 use std::net::{IpAddr, SocketAddr};
 
 /// A segment's way here.
@@ -30,7 +30,14 @@ struct Packet {
     arrival: Arrival,
     tcp_at: usize,
     tcp_bytes: usize,
-    pseudo: Sum,
+}
+
+impl Packet {
+    /// The sum of the pseudo header.
+    fn pseudo(&self) -> Sum {
+        let Arrival { local, remote, .. } = self.arrival;
+        ip::pseudo(remote, local, tcp::PROTOCOL, self.tcp_bytes)
+    }
 }
 
 impl Stack {
@@ -66,7 +73,7 @@ impl Stack {
                     u16::from_be_bytes([bytes[tcp::CHECKSUM_AT], bytes[tcp::CHECKSUM_AT + 1]]);
                 if sum_of(&frame, &packet).finish() != 0 {
                     // Kernels on this host leave the sum of the pseudo header to a device that is none.
-                    if field != packet.pseudo.partial() {
+                    if field != packet.pseudo().partial() {
                         counters.rcvbadsum += 1;
                         return Input::Taken;
                     }
@@ -86,70 +93,32 @@ impl Stack {
     /// `None`: not for us or not TCP. `Some(None)`: for us, and nothing to be done with.
     fn read_packet(&mut self, frame: &Frame<'_>) -> Option<Option<Packet>> {
         let bytes = frame.head;
-        let ethernet: &[u8; ETHERNET_BYTES] = bytes.first_chunk()?;
-        if ethernet[..6] != self.link.mac {
+        let link: &[u8; ETHERNET_BYTES] = bytes.first_chunk()?;
+        if link[..6] != self.link.mac {
             return None;
         }
         let mut mac = [0; 6];
-        mac.copy_from_slice(&ethernet[6..12]);
-        let ip = &bytes[ETHERNET_BYTES..];
+        mac.copy_from_slice(&link[6..12]);
+        let bytes = &bytes[ETHERNET_BYTES..];
         let unverified = frame.meta.checksum == Checksum::Unknown;
-        let (at, total, is_fragment, class, local, remote, pseudo) =
-            match [ethernet[12], ethernet[13]] {
-                [0x08, 0x00] => {
-                    let header =
-                        ipv4::read(ip).filter(|header| header.protocol == tcp::PROTOCOL)?;
-                    if unverified && !ipv4::is_sum_right(ip, &header) {
-                        self.counters[CLIENT].err_l3_cs += 1;
-                        return Some(None);
-                    }
-                    let len = header.total_bytes - header.header_bytes;
-                    let pseudo =
-                        checksum::pseudo_v4(header.source, header.destination, tcp::PROTOCOL, len);
-                    let (local, remote) =
-                        (IpAddr::V4(header.destination), IpAddr::V4(header.source));
-                    let class = header.traffic_class;
-                    (
-                        header.header_bytes,
-                        header.total_bytes,
-                        header.is_fragment,
-                        class,
-                        local,
-                        remote,
-                        pseudo,
-                    )
+        let header: ip::Header = match u16::from_be_bytes([link[12], link[13]]) {
+            ethernet::IPV4 => {
+                let header = ipv4::read(bytes).filter(|ip| ip.protocol == tcp::PROTOCOL)?;
+                if unverified && !ipv4::is_sum_right(bytes, &header) {
+                    self.counters[CLIENT].err_l3_cs += 1;
+                    return Some(None);
                 }
-                [0x86, 0xdd] => {
-                    let header =
-                        ipv6::read(ip).filter(|header| header.protocol == tcp::PROTOCOL)?;
-                    let len = header.total_bytes - header.header_bytes;
-                    let pseudo = checksum::pseudo_v6(
-                        &header.source,
-                        &header.destination,
-                        tcp::PROTOCOL,
-                        len,
-                    );
-                    let (local, remote) =
-                        (IpAddr::V6(header.destination), IpAddr::V6(header.source));
-                    let class = header.traffic_class;
-                    (
-                        header.header_bytes,
-                        header.total_bytes,
-                        header.is_fragment,
-                        class,
-                        local,
-                        remote,
-                        pseudo,
-                    )
-                }
-                _ => return None,
-            };
+                header.into()
+            }
+            ether_type => ip::read(ether_type, bytes).filter(|ip| ip.protocol == tcp::PROTOCOL)?,
+        };
+        let (local, remote, at) = (header.destination, header.source, header.header_bytes);
         self.addresses.local(&local)?;
-        if is_fragment {
+        if header.is_fragment {
             self.counters[CLIENT].err_fragments_drop += 1;
             return Some(None);
         }
-        if ETHERNET_BYTES + at > bytes.len() {
+        if at > bytes.len() {
             self.counters[CLIENT].rcvshort += 1;
             return Some(None);
         }
@@ -158,11 +127,10 @@ impl Stack {
                 local,
                 remote,
                 mac,
-                ecn: class & 3,
+                ecn: header.traffic_class & 3,
             },
             tcp_at: ETHERNET_BYTES + at,
-            tcp_bytes: total - at,
-            pseudo,
+            tcp_bytes: header.total_bytes - at,
         }))
     }
 
@@ -664,7 +632,7 @@ impl Stack {
 fn sum_of(frame: &Frame<'_>, packet: &Packet) -> Sum {
     let end = frame.head.len().min(packet.tcp_at + packet.tcp_bytes);
     let head = &frame.head[packet.tcp_at..end];
-    let mut sum = packet.pseudo.bytes(head);
+    let mut sum = packet.pseudo().bytes(head);
     let mut done = head.len();
     for piece in frame.rest {
         let len = piece.len().min(packet.tcp_bytes - done);

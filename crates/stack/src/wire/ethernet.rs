@@ -17,6 +17,11 @@ pub const ARP: u16 = 0x0806;
 /// The next protocol is IPv6.
 pub const IPV6: u16 = 0x86dd;
 
+/// The type of a packet of IP.
+pub fn ip_type(is_ipv6: bool) -> u16 {
+    if is_ipv6 { IPV6 } else { IPV4 }
+}
+
 /// What stands before every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -5,7 +5,7 @@
 
 use super::checksum::{self, Sum};
 use super::ndp::ICMPV6;
-use super::{ipv4, ipv6};
+use super::{ethernet, ip};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Protocol number of ICMP.
@@ -87,7 +87,7 @@ pub fn parse_v4(bytes: &[u8]) -> Option<Message> {
         (12, _) => Problem::BadHeader,
         _ => return None,
     };
-    let flow = quoted_v4(quoted)?;
+    let flow = flow_of(ethernet::IPV4, quoted)?;
     Some(Message::Error { flow, problem })
 }
 
@@ -109,7 +109,7 @@ pub fn parse_v6(source: Ipv6Addr, destination: Ipv6Addr, bytes: &[u8]) -> Option
         (4, _) => Problem::BadHeader,
         _ => return None,
     };
-    let flow = quoted_v6(quoted)?;
+    let flow = flow_of(ethernet::IPV6, quoted)?;
     Some(Message::Error { flow, problem })
 }
 
@@ -132,31 +132,23 @@ pub fn answer_echo(message: &mut [u8]) {
     *kind = reply;
 }
 
-fn quoted_v4(packet: &[u8]) -> Option<Flow> {
-    let header = ipv4::read(packet).filter(|header| !header.is_fragment)?;
-    let ports = &packet[header.header_bytes..];
-    let (source, destination) = (header.source.into(), header.destination.into());
-    quoted_ports(source, destination, header.protocol, ports)
-}
-
-fn quoted_v6(packet: &[u8]) -> Option<Flow> {
-    let header = ipv6::read(packet).filter(|header| !header.is_fragment)?;
-    let ports = &packet[header.header_bytes..];
-    let (source, destination) = (header.source.into(), header.destination.into());
-    quoted_ports(source, destination, header.protocol, ports)
+/// The flow of a packet that an error quotes.
+fn flow_of(ether_type: u16, packet: &[u8]) -> Option<Flow> {
+    let header = ip::read(ether_type, packet).filter(|header| !header.is_fragment)?;
+    quoted_ports(&header, &packet[header.header_bytes..])
 }
 
 /// At least 8 bytes behind the header are quoted (RFC 792), which hold the ports and TCP's sequence number.
-fn quoted_ports(source: IpAddr, destination: IpAddr, protocol: u8, bytes: &[u8]) -> Option<Flow> {
+fn quoted_ports(header: &ip::Header, bytes: &[u8]) -> Option<Flow> {
     const TCP: u8 = 6;
     let &[s0, s1, d0, d1, q0, q1, q2, q3] = bytes.first_chunk::<8>()?;
     Some(Flow {
-        source,
-        destination,
-        protocol,
+        source: header.source,
+        destination: header.destination,
+        protocol: header.protocol,
         source_port: u16::from_be_bytes([s0, s1]),
         destination_port: u16::from_be_bytes([d0, d1]),
-        sequence: (protocol == TCP).then(|| u32::from_be_bytes([q0, q1, q2, q3])),
+        sequence: (header.protocol == TCP).then(|| u32::from_be_bytes([q0, q1, q2, q3])),
     })
 }
 

@@ -6,6 +6,7 @@ pub mod arp;
 pub mod checksum;
 pub mod ethernet;
 pub mod icmp;
+pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod ndp;

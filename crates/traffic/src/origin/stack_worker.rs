@@ -13,8 +13,10 @@ use super::stack_wire::{FlowWire, Held, Spare};
 use super::sys::{self, WakeFlag};
 use super::talk::Service;
 use crate::clock::now_ns;
-use crate::user_space::{AnyDevice, SideReport};
+use crate::side_report::{self, SideReport};
+use crate::user_space::AnyDevice;
 use record::Nanos;
+use record::traffic::SideOutcome;
 use stack::error::Error;
 use stack::host::Host;
 use stack::link;
@@ -52,6 +54,8 @@ pub struct StackSpec {
     pub delay: Option<Delay>,
     /// Pause of the whole server.
     pub freeze: Option<Freeze>,
+    /// Segments before the first acknowledgement, where it is not the stack's default.
+    pub initial_window: Option<u32>,
     /// The origin's start.
     pub started: Nanos,
 }
@@ -81,6 +85,7 @@ pub struct StackWorker {
     desk: Desk,
     coalesce_ns: u64,
     stop: Arc<WakeFlag>,
+    transport: String,
     report: SideReport,
 }
 
@@ -90,9 +95,13 @@ impl StackWorker {
     /// # Errors
     /// The addresses do not fit the link.
     pub fn new(spec: StackSpec) -> Result<Self, Error> {
+        let default = Settings::default();
         let settings = Settings {
             flows_max: FLOWS_MAX,
-            ..Settings::default()
+            initial_window_segments: spec
+                .initial_window
+                .unwrap_or(default.initial_window_segments),
+            ..default
         };
         let window_bytes = settings.receive_window_bytes;
         let seed = now_ns() ^ u64::from(std::process::id()) << 32;
@@ -107,7 +116,8 @@ impl StackWorker {
         host.stack.listen(spec.port);
         let seed = spec.service.thread as u64;
         Ok(Self {
-            report: SideReport::begin(&host, spec.coalesce),
+            transport: side_report::transport(&host, spec.coalesce, false),
+            report: SideReport::default(),
             host,
             desk: Desk {
                 lines: Slots::new(),
@@ -124,13 +134,17 @@ impl StackWorker {
 
     /// Serves until the stop flag is up or the device has gone, then resets what is open.
     pub fn run(mut self) {
-        self.report.begin_thread();
+        self.report = SideReport::begin();
         let gone = self.serve().err().map(|e| e.to_string());
         self.host.end(now_ns(), &mut self.desk);
         let refused = self.host.stack.counters(SERVER).err_flow_overflow;
         let service = &self.desk.tools.service;
         service.counters().accept_errors.add(refused);
-        let outcome = self.report.finish("server", &self.host, SERVER);
+        let outcome = SideOutcome {
+            side: "server".to_owned(),
+            transport: self.transport,
+            ..self.report.finish(&self.host, &[SERVER])
+        };
         service.board.set_stack(outcome, gone);
     }
 

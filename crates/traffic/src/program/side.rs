@@ -10,7 +10,7 @@ use super::script::{Plan, Role, Work};
 use super::settings;
 use crate::clock::now_ns;
 use crate::load::cost::{Cost, Snapshot};
-use crate::sys;
+use crate::{side_report, sys};
 use record::traffic::{Side, SideOutcome, TemplateOutcome};
 use record::{Nanos, Pauses, TrafficSpec, Warning};
 use stack::device::Device;
@@ -221,6 +221,7 @@ pub(super) fn drive(task: Task<'_>) -> Result<Option<Finished>, ProgramError> {
     let cost = Cost::between(&from, &to);
     // The other side of a pair may have gone with its device.
     driver.host.end(ended_at, &mut driver.program);
+    driver.host.device.sync();
     driven.map_err(|cause| ProgramError::Device {
         side: side_name,
         after: Nanos(ended_at.saturating_sub(begin_at)),
@@ -366,59 +367,23 @@ impl Driver<'_> {
 
     fn finished(self, cost: Cost) -> Finished {
         let progress = self.progress(self.program.now);
-        let name = &self.host.device.capabilities().name;
-        let coalesce = match (self.task.side.coalesce.0, self.task.polls) {
-            (0, true) => "polled".to_owned(),
-            (0, false) => "looked at at once".to_owned(),
-            (ns, _) => format!("coalesce {} us", ns / 1_000),
-        };
-        let outcome = SideOutcome {
+        let host = &self.host;
+        let mut outcome = SideOutcome {
             side: self.task.role.name().to_owned(),
-            transport: format!("stack over {name}, {coalesce}"),
-            tcp: self.tcp(),
-            link: self.link(),
-            device: device_counters(&self.host),
+            transport: side_report::transport(host, self.task.side.coalesce, self.task.polls),
             peak_flows: self.program.peak,
-            flow_bytes: self.host.stack.flow_bytes() + self.program.conn_bytes(),
-            cpu_user_ns: cost.user_ns,
-            cpu_system_ns: cost.system_ns,
-            spun_ns: cost.spin_ns,
             cpu: self.task.side.cpu,
+            ..side_report::with_cost(host, &[CLIENT, SERVER], &cost)
         };
+        outcome.flow_bytes += self.program.conn_bytes();
+        let udp = host.udp.counters().named();
+        (outcome.link).extend(udp.map(|(name, n)| (name.to_owned(), n)));
         let warnings = self.warnings(&outcome);
         Finished {
             outcome,
             progress,
             warnings,
         }
-    }
-
-    /// The counters of this side's half; what belongs to no connection is counted with a client's.
-    fn tcp(&self) -> std::collections::BTreeMap<String, u64> {
-        let both = [CLIENT, SERVER].map(|side| self.host.stack.counters(side));
-        let mut sums = std::collections::BTreeMap::new();
-        for (name, count) in both.iter().flat_map(|counters| counters.named()) {
-            *sums.entry(name.to_owned()).or_default() += count;
-        }
-        sums
-    }
-
-    fn link(&self) -> std::collections::BTreeMap<String, u64> {
-        let link = self.host.link.counters();
-        let named = [
-            ("foreign_frames", link.foreign_frames),
-            ("unknown_frames", link.unknown_frames),
-            ("malformed_frames", link.malformed_frames),
-            ("asked", link.asked),
-            ("answered", link.answered),
-            ("echoes", link.echoes),
-            ("icmp_errors", link.icmp_errors),
-            ("answers_dropped", link.answers_dropped),
-            ("conflicts", link.conflicts),
-        ];
-        let udp = self.host.udp.counters().named();
-        let all = named.into_iter().chain(udp);
-        all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
     fn warnings(&self, outcome: &SideOutcome) -> Vec<Warning> {
@@ -442,6 +407,13 @@ impl Driver<'_> {
                      neighbour solicitation or said that it cannot be reached"
                 ),
                 "see whether the host is up and the addresses of the client side are in its network",
+            ));
+        }
+        if let Some(trouble) = self.host.device.trouble() {
+            warnings.push(Warning::new(
+                "device_trouble",
+                format!("the {side} side: {trouble}"),
+                "make room where `capture` is written, or keep fewer bytes of each packet with `snap`",
             ));
         }
         let dropped = outcome.device.get("rx_dropped").copied().unwrap_or(0);
@@ -469,19 +441,4 @@ impl Driver<'_> {
         }
         warnings
     }
-}
-
-fn device_counters(host: &AnyHost) -> std::collections::BTreeMap<String, u64> {
-    let counters = host.device.counters();
-    let named = [
-        ("rx_frames", counters.rx_frames),
-        ("rx_bytes", counters.rx_bytes),
-        ("rx_dropped", counters.rx_dropped),
-        ("tx_frames", counters.tx_frames),
-        ("tx_bytes", counters.tx_bytes),
-        ("tx_dropped", counters.tx_dropped),
-        ("tx_full", counters.tx_full),
-        ("syscalls", counters.syscalls),
-    ];
-    named.map(|(name, count)| (name.to_owned(), count)).into()
 }

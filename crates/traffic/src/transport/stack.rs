@@ -7,13 +7,14 @@
 
 use super::{Event, Failure, Generation, OpenCount, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
+use crate::side_report;
 use crate::sys::{self, Errno};
 use ::stack::device::Device;
 use ::stack::error::Error;
 use ::stack::host::Host;
 use ::stack::link;
 use ::stack::tcp::{App, ConnectError, Ended, Event as Happened, FlowId, Settings, Stack};
-use record::{Close, FailureKind};
+use record::{Close, FailureKind, Nanos};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -617,21 +618,15 @@ impl<D: Device> Transport for UserSpace<D> {
     }
 
     fn counted(&self) -> Option<record::traffic::SideOutcome> {
-        let side = crate::user_space::counted(&self.host, ::stack::tcp::CLIENT);
         Some(record::traffic::SideOutcome {
             side: "client".to_owned(),
             transport: self.name(),
-            ..side
+            ..side_report::counted(&self.host, &[::stack::tcp::CLIENT])
         })
     }
 
     fn name(&self) -> String {
-        let name = &self.host.device.capabilities().name;
-        match self.coalesce_ns {
-            0 if self.spins => format!("stack over {name}, spinning"),
-            0 => format!("stack over {name}"),
-            ns => format!("stack over {name}, coalesce {} us", ns / 1_000),
-        }
+        side_report::transport(&self.host, Nanos(self.coalesce_ns), self.spins)
     }
 }
 

@@ -14,7 +14,7 @@ use super::interface::{
 };
 use super::mapping::Mapping;
 use super::queues::Owners;
-use super::{Capabilities, Device, DeviceCounters, vnet};
+use super::{Capabilities, Device, DeviceCounters, option, vnet};
 use crate::address::AddressRange;
 use crate::error::Error;
 use crate::frame::{Frame, TxMeta};
@@ -157,13 +157,19 @@ impl AfPacket {
         let yes: libc::c_int = 1;
         let options = failed("setting up a packet socket for");
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
-        packet_option(&socket, libc::PACKET_VERSION, &version).map_err(options)?;
-        packet_option(&socket, libc::PACKET_VNET_HDR, &yes).map_err(options)?;
-        packet_option(&socket, libc::PACKET_IGNORE_OUTGOING, &yes).map_err(options)?;
-        packet_option(&socket, libc::PACKET_QDISC_BYPASS, &yes).map_err(options)?;
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(options)?;
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &yes).map_err(options)?;
+        option::set(
+            &socket,
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            &yes,
+        )
+        .map_err(options)?;
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &yes).map_err(options)?;
         // More than a socket may have is refused, and less serves too.
         let bytes = SEND_BUFFER_BYTES;
-        let _ = option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
+        let _ = option::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
         if !filter.is_empty() {
             attach(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, filter).map_err(options)?;
         }
@@ -173,7 +179,7 @@ impl AfPacket {
             tp_frame_size: SLOT_BYTES as u32,
             tp_frame_nr: SLOTS as u32,
         };
-        packet_option(&socket, libc::PACKET_RX_RING, &ring).map_err(|cause| {
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &ring).map_err(|cause| {
             match cause.raw_os_error() {
                 Some(libc::ENOMEM) => unsupported(
                     name,
@@ -206,7 +212,8 @@ impl AfPacket {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        packet_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &all).map_err(options)?;
+        option::set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)
+            .map_err(options)?;
         Ok(Self {
             socket,
             ring,
@@ -318,24 +325,6 @@ fn refuse_forwarding(interface: &str, own: &[AddressRange]) -> Result<(), Error>
     Ok(())
 }
 
-fn option<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the value lives through the call and has the size that is said.
-    checked(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    })?;
-    Ok(())
-}
-
-fn packet_option<T>(socket: &OwnedFd, name: libc::c_int, value: &T) -> io::Result<()> {
-    option(socket, libc::SOL_PACKET, name, value)
-}
-
 /// Gives a socket a program, which the kernel copies.
 fn attach(
     socket: &OwnedFd,
@@ -347,7 +336,7 @@ fn attach(
         len: code.len() as libc::c_ushort,
         filter: code.as_ptr().cast_mut(),
     };
-    option(socket, level, name, &program)
+    option::set(socket, level, name, &program)
 }
 
 /// Makes the sockets a group of which each packet goes to one.
@@ -363,9 +352,15 @@ fn share(devices: &[AfPacket], owners: &Owners) -> io::Result<()> {
         // The first makes a group with a number that nobody has, the others join it.
         let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID;
         let flags = if number == 0 { kind | unique } else { kind };
-        packet_option(&device.socket, libc::PACKET_FANOUT, &(group | flags << 16))?;
+        option::set(
+            &device.socket,
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            &(group | flags << 16),
+        )?;
         if number == 0 {
-            group = packet_value::<u32>(&device.socket, libc::PACKET_FANOUT)? & 0xffff;
+            group =
+                option::get::<u32>(&device.socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? & 0xffff;
             if !by_program.is_empty() {
                 let data = libc::PACKET_FANOUT_DATA;
                 attach(&device.socket, libc::SOL_PACKET, data, &by_program)?;
@@ -373,22 +368,6 @@ fn share(devices: &[AfPacket], owners: &Owners) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn packet_value<T: Default>(socket: &OwnedFd, name: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, into integers.
-    checked(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            name,
-            std::ptr::from_mut(&mut value).cast(),
-            &mut len,
-        )
-    })?;
-    Ok(value)
 }
 
 impl Device for AfPacket {
@@ -475,7 +454,8 @@ impl Device for AfPacket {
     fn counters(&self) -> DeviceCounters {
         // Packets, then those of them for which the ring was full.
         let statistics: [u32; 2] =
-            packet_value(&self.socket, libc::PACKET_STATISTICS).unwrap_or_default();
+            option::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+                .unwrap_or_default();
         self.dropped
             .set(self.dropped.get() + u64::from(statistics[1]));
         DeviceCounters {

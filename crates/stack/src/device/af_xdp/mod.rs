@@ -9,7 +9,7 @@ mod ring;
 
 use super::interface::{Interface, checked, owned, refuse_host_addresses, refuse_small, wait_any};
 use super::mapping::Mapping;
-use super::{Capabilities, Device, DeviceCounters};
+use super::{Capabilities, Device, DeviceCounters, option};
 use crate::address::AddressRange;
 use crate::error::Error;
 use crate::frame::{Frame, RxMeta, TxMeta};
@@ -236,7 +236,6 @@ fn unsupported(interface: &str, cause: &str, remedy: &str) -> Error {
     }
 }
 
-/// RFC 8200 5 and RFC 791: what every link must carry.
 /// Attaches the program, or says what is in its way.
 fn attach(name: &str, index: u32, program: &OwnedFd, how: Attach) -> Result<OwnedFd, Error> {
     program::attach(program, index, how).map_err(|cause| match cause.raw_os_error() {
@@ -301,36 +300,6 @@ struct Address {
 /// `struct xdp_mmap_offsets`: receiving, sending, filling, completion.
 type AllOffsets = [Offsets; 4];
 
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the value lives through the call and has the size that is said.
-    checked(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    })?;
-    Ok(())
-}
-
-fn get<T: Default>(socket: &OwnedFd, option: libc::c_int) -> io::Result<T> {
-    let mut value = T::default();
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, into integers.
-    checked(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_mut(&mut value).cast(),
-            &mut len,
-        )
-    })?;
-    Ok(value)
-}
-
 impl Queue {
     /// The socket of a queue and whether frames are copied; none when the interface has no such queue.
     fn open(
@@ -367,22 +336,25 @@ impl Queue {
             flags: 0,
             tx_metadata_bytes: 0,
         };
-        set(&socket, UMEM_REG, &register).map_err(|cause| match cause.raw_os_error() {
-            Some(libc::ENOBUFS | libc::ENOMEM) => unsupported(
-                name,
-                &format!(
-                    "the locked-memory limit leaves no {} MiB for a queue",
-                    len >> 20
+        option::set(&socket, libc::SOL_XDP, UMEM_REG, &register).map_err(|cause| {
+            match cause.raw_os_error() {
+                Some(libc::ENOBUFS | libc::ENOMEM) => unsupported(
+                    name,
+                    &format!(
+                        "the locked-memory limit leaves no {} MiB for a queue",
+                        len >> 20
+                    ),
+                    "raise it: `ulimit -l unlimited`, or LimitMEMLOCK=infinity of a unit",
                 ),
-                "raise it: `ulimit -l unlimited`, or LimitMEMLOCK=infinity of a unit",
-            ),
-            _ => Error::device("registering memory for", name, cause),
+                _ => Error::device("registering memory for", name, cause),
+            }
         })?;
         let rings = failed("making the rings of");
-        for option in [RX_RING, TX_RING, FILL_RING, COMPLETION_RING] {
-            set(&socket, option, &ENTRIES).map_err(rings)?;
+        for ring in [RX_RING, TX_RING, FILL_RING, COMPLETION_RING] {
+            option::set(&socket, libc::SOL_XDP, ring, &ENTRIES).map_err(rings)?;
         }
-        let [rx, tx, fill, completion] = get::<AllOffsets>(&socket, MMAP_OFFSETS).map_err(rings)?;
+        let [rx, tx, fill, completion] =
+            option::get::<AllOffsets>(&socket, libc::SOL_XDP, MMAP_OFFSETS).map_err(rings)?;
         let mut queue = Self {
             rx: Ring::map(&socket, rx, ENTRIES, 0).map_err(rings)?,
             tx: Ring::map(&socket, tx, ENTRIES, 0x8000_0000).map_err(rings)?,
@@ -577,7 +549,8 @@ impl Queue {
     /// What the kernel counted of what it could not hand over (`struct xdp_statistics`): dropped packets, then
     /// packets for which the ring was full.
     fn dropped(&self) -> u64 {
-        let statistics: [u64; 6] = get(&self.socket, STATISTICS).unwrap_or_default();
+        let statistics: [u64; 6] =
+            option::get(&self.socket, libc::SOL_XDP, STATISTICS).unwrap_or_default();
         statistics[0] + statistics[3]
     }
 }

@@ -1,6 +1,7 @@
 //! A ring that a socket shares with the kernel: one side produces, the other consumes, each moves its own counter.
 
 use crate::device::mapping::Mapping;
+use crate::device::option::Plain;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -24,6 +25,9 @@ pub struct Offsets {
     entries: u64,
     flags: u64,
 }
+
+// SAFETY: it is four integers.
+unsafe impl Plain for Offsets {}
 
 /// A ring of `T`.
 #[derive(Debug)]
