@@ -21,6 +21,8 @@ typedef __s64 s64;
 
 #define NAME 96
 #define HEAD 512
+#define PIECE 64 // of a buffer that follows the first
+#define PIECES 24
 #define IOVS 128
 #define NO_CALL (-1)
 
@@ -110,6 +112,8 @@ struct thread {
 	u8 state;   // enum wait
 	u8 seeded;  // put in by user space: the call began before the window
 	u8 asked_known;
+	u64 vec;    // user address of the vector whose first buffer that is, 0 for none
+	u64 vecs;
 };
 
 struct call_key { u32 target; u16 nr; u16 class; };
@@ -143,7 +147,8 @@ struct sock_entry {
 struct sock_stats { u64 established, closed_by_us, closed_by_peer, resets_sent, resets_received, retransmits; };
 struct class_key { u32 target; u32 class; };
 struct process_counts { u64 forks, execs; };
-struct head { u32 target; u16 class; u16 dir; u32 len; u8 bytes[HEAD]; };
+// One piece more than is read, so that the verifier sees the last one's end.
+struct head { u32 target; u16 class; u16 dir; u32 len; u8 bytes[HEAD + PIECE]; };
 struct text { u64 from, to; };
 struct alloc_key { u32 target; u32 site; };
 
@@ -180,7 +185,7 @@ MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 1 << 21);
 } HEADS SEC(".maps");
 
 // ---- Small tools.
@@ -402,6 +407,8 @@ static __always_inline void ask(struct thread *t, const struct call *call, void 
 	}
 	u64 sum = 0;
 	struct vec first = {};
+	t->vec = address;
+	t->vecs = entries;
 	if (sum_vec(address, entries, &sum, &first)) {
 		t->asked = sum;
 		t->asked_known = 1;
@@ -656,6 +663,29 @@ static __always_inline int begins_a_head(const u8 *b)
 	return 0;
 }
 
+// A head that is put together from small buffers, as caches do it: word after word, line after line.
+static __always_inline void more_of_head(struct thread *t, struct head *head)
+{
+	struct vec v;
+#pragma clang loop unroll(disable)
+	for (u32 i = 1; i < PIECES; i++) {
+		u32 at = head->len;
+		if (i >= t->vecs || at >= HEAD)
+			return;
+		if (bpf_probe_read_user(&v, sizeof(v), (void *)(t->vec + i * sizeof(v))))
+			return;
+		u32 n = v.len > PIECE ? PIECE : v.len;
+		asm volatile("" : "+r"(n), "+r"(at)); // As above.
+		if (n > PIECE || at >= HEAD)
+			return;
+		if (bpf_probe_read_user(head->bytes + at, n, (void *)v.base))
+			return;
+		head->len = at + n;
+		if (v.len > PIECE)
+			return;
+	}
+}
+
 static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
 {
 	u8 first[4];
@@ -673,7 +703,8 @@ static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
 	}
 	u64 n = *seen;
 	add(seen, 1);
-	if (n >= 64 * 64 || (n >= 4 && n % 64))
+	// The first ones all, so that few requests tell their share of errors too; then some of the later ones.
+	if (n >= 64 * 64 || (n >= 256 && n % 64))
 		return;
 	struct head *head = bpf_ringbuf_reserve(&HEADS, sizeof(*head), 0);
 	if (!head)
@@ -681,7 +712,6 @@ static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
 	head->target = t->target;
 	head->class = t->class;
 	head->dir = dir;
-	// Only the first buffer of a vector is looked at.
 	u64 len = bytes < t->user_len ? bytes : t->user_len;
 	if (len > HEAD)
 		len = HEAD;
@@ -693,6 +723,8 @@ static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
 		bpf_ringbuf_discard(head, 0);
 		return;
 	}
+	if (t->vec && len == t->user_len)
+		more_of_head(t, head);
 	bpf_ringbuf_submit(head, 0);
 }
 
@@ -721,6 +753,7 @@ int enter_call(u64 *ctx)
 	t->fd = -1;
 	t->class = CLASS_NONE;
 	t->asked_known = 0;
+	t->vec = 0;
 	if (call->fd) {
 		u64 sk;
 		t->fd = argument(regs, call->fd - 1);

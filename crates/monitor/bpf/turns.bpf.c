@@ -264,6 +264,12 @@ static __always_inline int moved(u64 *ctx, u8 kind)
 	u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
 	u8 class = known ? *known : class_of_sock(sk);
 	u16 port = 0, peer_port = 0;
+	// Nothing tells of the end of a Unix socket, and the next one at its address may be the other end.
+	if (class == CLASS_UNIX_CLIENT || class == CLASS_UNIX_UPSTREAM || class == CLASS_OTHER) {
+		class = class_of_sock(sk);
+		if (known && *known != class)
+			known = 0;
+	}
 	if (class == CLASS_OTHER)
 		return 0;
 	if (class == CLASS_CLIENT) {
@@ -327,10 +333,11 @@ int arrived(u64 *ctx)
 		return 0;
 	}
 	u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
-	if (known)
-		class = *known;
-	else if (family == 1 && BPF_CORE_READ((struct unix_sock *)sk, addr))
+	// As above: what was known of a Unix socket may be of the one before.
+	if (family == 1 && BPF_CORE_READ((struct unix_sock *)sk, addr))
 		class = CLASS_UNIX_CLIENT;
+	else if (known && (family != 1 || *known == CLASS_UNIX_UPSTREAM))
+		class = *known;
 	else
 		return 0;
 tell:;

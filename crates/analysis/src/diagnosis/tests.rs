@@ -1136,7 +1136,7 @@ fn what_only_a_client_knows_is_never_a_number() {
     for name in [
         "client.fairness",
         "client.unanswered_share",
-        "client.queueing_ratio",
+        "client.connect_p50_ms",
     ] {
         match facts.view("").reading(name) {
             Reading::Known(value) => panic!("{name}: {value}"),

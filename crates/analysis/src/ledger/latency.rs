@@ -51,6 +51,37 @@ pub(super) enum Which {
     Tail,
 }
 
+/// The time of a target's requests by whom they wait for, ns over all turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Service {
+    pub turns: f64,
+    /// Work, and waits that a request has when it is the only one there.
+    pub alone_ns: f64,
+    /// Of that, what follows the first part of the response.
+    pub sending_ns: f64,
+    /// Waiting for others: for a thread, a core, a lock, in a queue.
+    pub queued_ns: f64,
+    /// The client had not sent all of the request.
+    pub client_ns: f64,
+    /// Neither can be told.
+    pub hidden_ns: f64,
+}
+
+impl Service {
+    /// A wait of `ns` for a server whose own time is so divided.
+    fn add_behind(&mut self, ns: f64, theirs: &Self) {
+        let alone = theirs.alone_ns + theirs.sending_ns + theirs.client_ns;
+        let whole = alone + theirs.queued_ns + theirs.hidden_ns;
+        if whole <= 0.0 {
+            self.alone_ns += ns;
+            return;
+        }
+        self.alone_ns += ns * alone / whole;
+        self.queued_ns += ns * theirs.queued_ns / whole;
+        self.hidden_ns += ns * theirs.hidden_ns / whole;
+    }
+}
+
 fn total_ns(parts: &[Part]) -> f64 {
     parts.iter().map(|p| p.ns).sum()
 }
@@ -120,6 +151,12 @@ impl LatencyCase<'_> {
         }
         let n = account.turns as f64;
         let mut parts = self.parts(turns, account, which, 0);
+        let by_chance = self.queues_by_chance(turns);
+        let queue = |p: &&mut Part| p.kind == "listen_queue" && p.server.is_empty();
+        for part in parts.iter_mut().filter(queue).filter(|_| by_chance) {
+            part.own = true;
+            part.label = "waiting to be accepted, as long as others are served".to_owned();
+        }
         let server_ns = total_ns(&parts);
         let client = self
             .turns
@@ -225,6 +262,27 @@ impl LatencyCase<'_> {
         })
     }
 
+    /// Requests that come by chance wait for those before them, however well they are served. On average no longer than
+    /// busy / (1 - busy) times as long as one takes (M/M/1; Kleinrock 1975): a longer queue has a reason of its own.
+    fn queues_by_chance(&self, turns: &TargetTurns) -> bool {
+        let Some(threads) = &turns.threads else {
+            return false;
+        };
+        let of = |places: &[PlaceTime], place: Place| -> f64 {
+            let found = places.iter().filter(|p| p.place == place);
+            found.map(|p| p.total_ns as f64).sum()
+        };
+        let total = threads.account.total_ns as f64;
+        let idle = of(&threads.account.places, Place::Idle);
+        let turned = turns.account.turns as f64 * f64::from(self.turns.sampled_one_in.max(1));
+        if idle < MOSTLY_BUSY * total || turned == 0.0 {
+            return false;
+        }
+        let served = (total - idle) / turned;
+        let waited = of(&turns.account.places, Place::ListenQueue) / turns.account.turns as f64;
+        waited <= (total - idle) / idle * served
+    }
+
     fn turns_of(&self, target: &str) -> Option<&TargetTurns> {
         self.turns.targets.iter().find(|t| t.target == target)
     }
@@ -303,6 +361,59 @@ impl LatencyCase<'_> {
             *shares.entry(part.kind).or_default() += part.ns / total_ns;
         }
         Some(shares)
+    }
+
+    /// Of the time of a target's requests, what would be there for one that came alone, and what is waiting for
+    /// others. Waits for a server that was traced too are divided as that server's own time is.
+    pub(super) fn service(&self, target: &str) -> Option<Service> {
+        let turns = self.turns_of(target)?;
+        (turns.account.turns >= FEWEST).then(|| self.service_of(turns, 0))
+    }
+
+    fn service_of(&self, turns: &TargetTurns, depth: usize) -> Service {
+        let mut service = Service {
+            turns: turns.account.turns as f64,
+            ..Service::default()
+        };
+        let told = self.of_tasks(turns, &turns.account);
+        for part in told.iter().flatten() {
+            match part.kind.as_str() {
+                "lock" | "run_queue" => service.queued_ns += part.ns,
+                "sending" => service.sending_ns += part.ns,
+                "hidden" | "channel" | "condition" => service.hidden_ns += part.ns,
+                _ => service.alone_ns += part.ns,
+            }
+        }
+        for place in &turns.account.places {
+            let ns = place.total_ns as f64;
+            match place.place {
+                _ if told.is_some() && (is_hidden(place) || place.place == Place::Sending) => {}
+                Place::Hidden if place.detail == REST_OF_REQUEST => service.client_ns += ns,
+                Place::Hidden if is_hidden(place) && place.waker != "timer" => {
+                    service.hidden_ns += ns;
+                }
+                Place::Hidden if place.detail == NOT_READ => service.queued_ns += ns,
+                Place::ListenQueue
+                | Place::RunQueue
+                | Place::OtherTurns
+                | Place::OthersBlocked
+                | Place::NoFreeThread
+                | Place::UpstreamUnread
+                | Place::Loop => service.queued_ns += ns,
+                Place::Blocked if self.wait(place).0 == "lock" => service.queued_ns += ns,
+                Place::Upstream => match self.traced_at(turns, &place.detail) {
+                    Some((_, theirs)) if depth < DEEPEST => {
+                        service.add_behind(ns, &self.service_of(theirs, depth + 1));
+                    }
+                    _ => service.alone_ns += ns,
+                },
+                Place::Sending => service.sending_ns += ns,
+                Place::WakeUp | Place::OnCpu | Place::Blocked | Place::Hidden | Place::Idle => {
+                    service.alone_ns += ns;
+                }
+            }
+        }
+        service
     }
 
     /// Hidden time by what the tasks of the runtime were seen to do.

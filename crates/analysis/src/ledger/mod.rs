@@ -20,6 +20,7 @@ mod types;
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use label::{bound, deciding, label, open_unjudged};
+pub(crate) use latency::Service;
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;
@@ -110,6 +111,12 @@ pub(crate) fn task_shares(
 ) -> Option<BTreeMap<String, f64>> {
     let turns = examination.turns.as_ref()?;
     LatencyCase { turns, examination }.task_shares(target)
+}
+
+/// The time of a target's requests by whom they wait for; `None` where too few turns were traced.
+pub(crate) fn service(examination: &Examination, target: &str) -> Option<Service> {
+    let turns = examination.turns.as_ref()?;
+    LatencyCase { turns, examination }.service(target)
 }
 
 /// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
@@ -226,6 +233,13 @@ impl LedgerCase<'_> {
                     ("hidden", "go") => {
                         gaps.extend(self.unread_tasks(&account.target));
                         "/debug/pprof/mutex and /debug/pprof/block of the program (runtime.SetBlockProfileRate)"
+                    }
+                    ("hidden", "ruby") => {
+                        "rbspy dump -p PID while it is loaded, or puma's own statistics (`activate_control_app`: backlog, \
+                         pool_capacity)"
+                    }
+                    ("hidden", "node") => {
+                        "node started with --cpu-prof, or async_hooks in the program"
                     }
                     ("hidden", "java" | "tomcat") => "jcmd PID Thread.print while it is loaded",
                     ("hidden", _) => "the runtime's own profile of what its tasks wait for",

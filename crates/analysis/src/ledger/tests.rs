@@ -422,6 +422,71 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
 }
 
+#[test]
+fn a_queue_that_chance_makes_is_no_loss_and_a_longer_one_is() {
+    let (examination, mut turns) = chain();
+    // A worker that is busy half of the time: arrivals by chance wait as long as one takes.
+    for (waits, own) in [(90_000, true), (150_000, false)] {
+        turns.targets[0] = target(
+            "proxy",
+            vec![
+                place(Place::OnCpu, "", 100_000),
+                place(Place::ListenQueue, "", waits),
+            ],
+        );
+        let halves = vec![
+            place(Place::OnCpu, "", 100_000),
+            place(Place::Idle, "", 100_000),
+        ];
+        turns.targets[0].threads = Some(ThreadTime {
+            threads: 1,
+            account: target("", halves).account,
+            ..ThreadTime::default()
+        });
+        let case = LatencyCase {
+            turns: &turns,
+            examination: &examination,
+        };
+        let account = case.account("proxy", true, Which::All).unwrap();
+        let queue = account.rows.iter().find(|r| r.kind == "listen_queue");
+        assert_eq!(queue.unwrap().own_work, own, "{account:#?}");
+    }
+}
+
+#[test]
+fn a_request_alone_takes_its_time_less_its_waits_for_others() {
+    let (examination, mut turns) = chain();
+    // Of the database's time a half is a queue for its core, and the proxy has one for its worker.
+    turns.targets[2] = target(
+        "db",
+        vec![
+            place(Place::RunQueue, "process other", 400_000),
+            place(Place::Blocked, "disk", 400_000),
+        ],
+    );
+    turns.targets[0].account.places.extend([
+        place(Place::OtherTurns, "", 300_000),
+        place(Place::Blocked, "flock", 100_000),
+        place(Place::Hidden, "rest of the request", 50_000),
+        place(Place::Hidden, "", 20_000),
+        place(Place::Sending, "", 30_000),
+    ]);
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let service = case.service("proxy").unwrap();
+    // 990 us at the application, of which 4/9 are the database's queue.
+    let queued_behind = 990_000.0 * 4.0 / 9.0;
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1.0, "{a} against {b}: {service:?}");
+    near(service.queued_ns, 400_000.0 + queued_behind);
+    near(service.alone_ns, 10_000.0 + 990_000.0 - queued_behind);
+    near(service.sending_ns, 30_000.0);
+    near(service.client_ns, 50_000.0);
+    near(service.hidden_ns, 20_000.0);
+    assert!(case.service("nobody").is_none());
+}
+
 /// The rows of one server whose waits in futexes were told, as label and place.
 fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     let places = (0..all.len()).map(|told| PlaceTime {

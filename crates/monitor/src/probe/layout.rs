@@ -78,6 +78,8 @@ pub(crate) struct Thread {
     pub state: u8,
     pub seeded: u8,
     pub asked_known: u8,
+    pub vec: u64,
+    pub vecs: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,7 +231,7 @@ macro_rules! pod {
 
 pod!(
     Call = 8,
-    Thread = 64,
+    Thread = 80,
     CallKey = 8,
     CallCounts = 312,
     CountKey = 16,

@@ -74,6 +74,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let locked = blocked.iter().filter(|wait| is_file_lock(&wait.call));
     let file_locks_ns: f64 = locked.map(|wait| wait.total_ns as f64).sum();
     let whole = whole_ns(material, &sheet.target, requests, waits_ns);
+    let alone = alone_ns(material, &sheet.target, requests).or(whole);
     // A part of the time in locks, and so in none of the sums.
     waited_ns.insert(FILE_LOCK, file_locks_ns);
     for (name, ns) in &waited_ns {
@@ -90,6 +91,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         let us = ns / 1e3 / requests;
         sheet.known(&format!("blocked.{name}_us_per_request"), us, SOURCE);
+        // Who waits for a lock waits for others: that is a part of the whole time.
+        let whole = match *name {
+            "lock" | FILE_LOCK => whole,
+            _ => alone,
+        };
         let part = Some(ns.min(whole.unwrap_or(*ns)));
         let reason = "there is no response time to hold it against";
         sheet.divided(
@@ -153,6 +159,15 @@ fn whole_ns(material: &Material<'_>, target: &str, requests: f64, waits_ns: f64)
     let single_client = material.single_client_mean_ns().map(|ns| ns * requests);
     let known = single_client.or_else(watched).or_else(window);
     known.filter(|ns| *ns > 0.0)
+}
+
+/// Of watched traffic: what all requests of the pass would have taken alone, which is what a single client's load tells
+/// otherwise.
+fn alone_ns(material: &Material<'_>, target: &str, requests: f64) -> Option<f64> {
+    material.watching()?;
+    let service = crate::ledger::service(material.examination()?, target)?;
+    let alone = service.alone_ns + service.sending_ns + service.hidden_ns;
+    (alone > 0.0).then_some(alone / service.turns * requests)
 }
 
 /// `None` for a futex, whose reason the call does not tell.

@@ -8,6 +8,7 @@
 
 use super::{Material, Sheet, flag};
 use crate::diagnosis::fact::Reading;
+use crate::ledger::Service;
 use crate::observed::{Window, named};
 use crate::stats::share;
 use record::{CallStats, FdClass, HeadSeen, TargetSignature, TargetTurns, Watching};
@@ -17,10 +18,13 @@ const COUNTED_ALONE: &str = "requests that the probes counted, in the time in wh
 const HEADS: &str = "heads of responses, as the server wrote them";
 const CALLS: &str = "signature: calls and TCP events of its clients' connections";
 const TURNS: &str = "turns: from a request's first byte to the last write of its response";
+const SERVED: &str = "turns: mean time of a request less its waits for others (Little's law)";
 const LITTLE: &str =
     "open requests by sock_diag / rate (Little's law); shorter times than 4 ms do not show";
 /// Fewer heads than this say nothing about shares; the probes look at the first four and then at every 64th.
 const FEWEST_HEADS: u64 = 16;
+/// With more of the time of requests than this where no thread shows it, what one alone would take cannot be told.
+const MOST_HIDDEN: f64 = 0.3;
 /// From so many on they say what requests mostly are.
 const FEWEST_ALIKE: u64 = 4;
 /// A worker that runs or wants to run for this share of the time is slower with probes.
@@ -29,6 +33,9 @@ const FULL: f64 = 0.85;
 const SLICES: u64 = 20;
 /// The kernel keeps the times of a connection in ticks: a shorter turn begins and ends in one.
 const RESOLUTION_MS: f64 = 4.0;
+
+/// Of the 4xx, those with which a server's own limits answer: a time, a size or a rate was exceeded.
+const LIMITS: [u16; 4] = [408, 413, 429, 431];
 
 const OURS: &str = "no load of ours was made";
 const CLIENTS: &str = "only the clients know it, and no load of ours was made";
@@ -262,8 +269,11 @@ fn statuses(seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
                 .is_ok_and(|s| (from..=to).contains(&s))
         })
     };
+    // What people ask for that is not there is their affair; what a limit of the server refuses is not.
+    let refused = |status: u16| status >= 500 || LIMITS.contains(&status);
+    let failed = seen.head_share("response", |h| h.what.parse::<u16>().is_ok_and(refused));
+    sheet.maybe("client.errors_share", failed, HEADS, none);
     for (name, from, to) in [
-        ("errors", 400, 599),
         ("status_4xx", 400, 499),
         ("status_5xx", 500, 599),
         ("status_413", 413, 413),
@@ -416,13 +426,59 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let source = if traced.is_some() { TURNS } else { LITTLE };
     let untold = "neither turns were traced nor requests counted";
     sheet.maybe("traffic.turn_mean_ms", turn, source, untold);
-    explained(&front, turn, traced.is_some(), sheet);
+    let examination = material.examination();
+    let service = examination.and_then(|e| crate::ledger::service(e, &front));
+    explained(&front, turn, traced.is_some(), service.as_ref(), sheet);
+    served(service.as_ref(), sheet);
+}
+
+/// What a load of a single client would have shown, and how many requests are served at a time: by Little's law from
+/// where the requests stand that were traced.
+fn served(service: Option<&Service>, sheet: &mut Sheet<'_>) {
+    let few = "too few turns were traced, or most of their time is on no thread that was seen";
+    let known = service.filter(|s| {
+        let whole = s.alone_ns + s.sending_ns + s.queued_ns + s.hidden_ns;
+        whole > 0.0 && s.hidden_ns <= MOST_HIDDEN * whole
+    });
+    let first = known.map(|s| s.alone_ns / s.turns / 1e6);
+    let last = known.map(|s| s.sending_ns / s.turns / 1e6);
+    let alone = first.zip(last).map(|(a, b)| a + b);
+    for (name, value) in [
+        ("single_client_mean_ms", alone),
+        ("single_client_p50_ms", alone),
+        ("single_client_first_byte_p50_ms", first),
+    ] {
+        sheet.maybe(&format!("client.{name}"), value, SERVED, few);
+    }
+    let rate = sheet.value("client.rate_per_s");
+    let parallel = rate.zip(alone).map(|(rate, ms)| rate * ms / 1e3);
+    sheet.maybe("client.effective_parallelism", parallel, SERVED, few);
+    let both = known.map(|s| (s.alone_ns + s.sending_ns, s.queued_ns));
+    let share = both.map(|(alone, queued)| alone / (alone + queued));
+    sheet.maybe("client.parallel_share", share, SERVED, few);
+    let ratio = share.filter(|s| *s > 0.0).map(|s| 1.0 / s);
+    sheet.maybe("client.queueing_ratio", ratio, SERVED, few);
 }
 
 /// What of a turn is the server's own work or a wait that was seen. A turn that is too short for the clock is taken to
 /// be explained.
-fn explained(front: &str, turn: Option<f64>, traced: bool, sheet: &mut Sheet<'_>) {
+fn explained(
+    front: &str,
+    turn: Option<f64>,
+    traced: bool,
+    service: Option<&Service>,
+    sheet: &mut Sheet<'_>,
+) {
     let name = "traffic.explained_share";
+    // A queue for a thread or a place in the process does not explain itself.
+    let view = sheet.set.view(front);
+    let queues = ["listen_queue", "no_free_thread", "others_blocked"];
+    let queues = queues.map(|place| view.value(&format!("turn.{place}_share")).unwrap_or(0.0));
+    let seen = service.and_then(|s| {
+        let whole = s.alone_ns + s.sending_ns + s.queued_ns + s.client_ns + s.hidden_ns;
+        let hidden = share(s.hidden_ns, whole)?;
+        Some(1.0 - hidden - queues.iter().sum::<f64>())
+    });
     let own = own_ms(front, sheet);
     let (Some(turn), Some(own)) = (turn, own) else {
         sheet.unknown(name, "the time of a turn, or the work in it, is not known");
@@ -434,7 +490,14 @@ fn explained(front: &str, turn: Option<f64>, traced: bool, sheet: &mut Sheet<'_>
     } else {
         (own / turn).min(1.0)
     };
-    sheet.known(name, share, "CPU time, waits and upstreams / mean turn");
+    match seen.filter(|seen| *seen > share) {
+        Some(seen) => sheet.known(
+            name,
+            seen,
+            "turns: what they did and waited for / mean turn",
+        ),
+        None => sheet.known(name, share, "CPU time, waits and upstreams / mean turn"),
+    }
 }
 
 /// Time of a request that the server's side accounts for, ms: CPU, named waits, upstreams.

@@ -9,8 +9,9 @@ const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
 const FEWEST: u64 = 20;
 /// Places with their names in facts.
-const PLACES: [(&str, Place); 8] = [
+const PLACES: [(&str, Place); 9] = [
     ("listen_queue", Place::ListenQueue),
+    ("run_queue", Place::RunQueue),
     ("other_turns", Place::OtherTurns),
     ("others_blocked", Place::OthersBlocked),
     ("no_free_thread", Place::NoFreeThread),
