@@ -158,10 +158,10 @@ pub struct LoadFlags {
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
     /// Whose TCP carries the load: the kernel's, or prony's own over this kind of device
-    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet|dpdk", default_value = "kernel",
           value_parser = typed::transport)]
     pub transport: Carrier,
-    /// The interface for a TCP of prony's own
+    /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
     /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
@@ -170,6 +170,9 @@ pub struct LoadFlags {
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,
+    /// A network behind the interface beside its own, for a TCP of prony's own
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',', value_parser = network)]
+    pub network: Vec<Network>,
     /// The router through which a TCP of prony's own reaches a server outside the interface's networks
     #[arg(long, value_name = "ADDRESS", value_parser = gateways)]
     pub gateway: Option<Sources>,
@@ -238,6 +241,7 @@ impl LoadFlags {
             interface: self.interface.clone(),
             coalesce: self.coalesce,
             source: self.source.clone().map(|s| s.0).unwrap_or_default(),
+            network: self.network.iter().map(ToString::to_string).collect(),
             gateway: self.gateway.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             warmup: self.warmup,
@@ -293,10 +297,10 @@ pub struct OriginArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub close_after: Option<u64>,
     /// Whose TCP answers: the kernel's, or prony's own over this kind of device
-    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet|dpdk", default_value = "kernel",
           value_parser = typed::transport)]
     pub transport: Carrier,
-    /// The interface for a TCP of prony's own
+    /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
     /// Addresses that a TCP of prony's own answers on, at the port of --listen: 10.9.0.2-10.9.0.9 or 10.9.0.0/24
@@ -335,7 +339,7 @@ Examples:
 
 A short file, for a server of this host behind a TAP (needs root):
   [client]
-  transport = \"tap\"      # or af_xdp, af_packet; loopback needs no side
+  transport = \"tap\"      # or af_xdp, af_packet, dpdk; loopback needs no side
   interface = \"tap0\"
   addresses = \"10.9.0.2-10.9.0.250\"
   [[template]]

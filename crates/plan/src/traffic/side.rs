@@ -13,12 +13,13 @@ const COALESCE: Nanos = Nanos(50_000);
 /// Bytes kept of a frame: the largest one with segmentation offload.
 const SNAP_BYTES: u32 = 65_550;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "transport",
     "interface",
     "addresses",
     "order",
     "ports",
+    "network",
     "gateway",
     "coalesce",
     "cpu",
@@ -64,6 +65,7 @@ pub(super) struct Draft {
     addresses: Option<(usize, Vec<String>)>,
     order: Order,
     ports: Option<(u16, u16)>,
+    networks: Vec<String>,
     gateways: Vec<IpAddr>,
     coalesce: Option<Nanos>,
     cpu: Option<u32>,
@@ -85,6 +87,7 @@ pub(super) fn carrier(field: Field<'_>) -> Result<Carrier, Found> {
         Carrier::Tap,
         Carrier::AfXdp,
         Carrier::AfPacket,
+        Carrier::Dpdk,
         Carrier::Loopback,
     ];
     field.choice(&all.map(|it| (it.name(), it)))
@@ -125,6 +128,7 @@ impl Draft {
                     "the port of `target`, which may be a range",
                 ));
             }
+            "network" => self.networks = field.typed_list(typed::networks)?,
             "gateway" => self.gateways = gateways(field)?,
             "coalesce" => self.coalesce = Some(field.duration()?),
             "cpu" => self.cpu = Some(field.count32(0)?),
@@ -200,6 +204,7 @@ impl Draft {
                 addresses,
                 order: self.order,
                 ports: self.ports,
+                networks: self.networks,
                 gateways: self.gateways,
                 // Nothing gathers in memory: the other side has been looked at by then.
                 coalesce: self
