@@ -24,6 +24,11 @@ NEEDS = {
     "uvicorn": ("uvicorn", "uvicorn"),
     "waitress": ("waitress-serve", "python3-waitress"),
     "tornado": ("/usr/lib/python3/dist-packages/tornado/web.py", "python3-tornado"),
+    "starman": ("starman", "starman"),
+    "yaws": ("/usr/lib/yaws/ebin/yaws.beam", "yaws"),
+    "nghttpx": ("nghttpx", "nghttp2-proxy"),
+    "thin": ("thin", "thin"),
+    "aiohttp": ("/usr/lib/python3/dist-packages/aiohttp/web.py", "python3-aiohttp"),
 }
 
 
@@ -131,7 +136,41 @@ def tornado(lab, settings, own):
     return ["python3", str(lab.dir / "apps/tornado_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def starman(lab, settings, own):
+    return ["starman", "--listen", f"127.0.0.1:{settings['port']}", *extra(lab, settings),
+            str(lab.dir / "apps/work.psgi")], {}, False
+
+
+def yaws(lab, settings, own):
+    """One scheduler for one core; pages are the applications' .yaws files."""
+    text = lab.fill("logdir = {{own}}\nkeepalive_timeout = 30000\nkeepalive_maxuses = {{maxuses=nolimit}}\n"
+                    "<server localhost>\n  port = {{port}}\n  listen = 127.0.0.1\n  docroot = {{dir}}/apps\n"
+                    "  access_log = {{log=true}}\n</server>\n", settings)
+    return ["erl", "-noshell", "-noinput", "+S", "1:1", "-pa", "/usr/lib/yaws/ebin", "-yaws", "id", '"truth"', "-conf",
+            write(own / "yaws.conf", text), "-run", "yaws"], {"HOME": str(own)}, False
+
+
+def nghttpx(lab, settings, own):
+    """In front of the server that was started before it."""
+    backend = list(lab.servers.values())[-2]["port"]
+    pem = lab.key(settings.get("key", "ec"))
+    files = [pem, pem] if settings.get("tls") else []
+    front = f"--frontend=127.0.0.1,{settings['port']}" + ("" if files else ";no-tls")
+    return ["nghttpx", f"--backend=127.0.0.1,{backend}", front, "--no-ocsp", "--conf=/dev/null",
+            f"--errorlog-file={own}/error.log", *extra(lab, settings), *files], {}, False
+
+
+def thin(lab, settings, own):
+    return ["thin", "start", "-a", "127.0.0.1", "-p", str(settings["port"]), "-e", "production", "-R",
+            str(lab.dir / "apps/work.ru"), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
+def aiohttp(lab, settings, own):
+    return ["python3", str(lab.dir / "apps/aiohttp_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
+    "starman": starman, "yaws": yaws, "nghttpx": nghttpx, "thin": thin, "aiohttp": aiohttp,
 }

@@ -1,6 +1,7 @@
 //! The command line: flags first, their meaning later (in `verbs/`).
 
 use crate::executor::runtimes::Consent;
+use crate::lab::Work;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
 use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
@@ -334,6 +335,10 @@ Examples:
   prony traffic --lab
       two hosts and wires of its own (needs root): nginx and an emulated server,
       by the kernel's TCP and by prony's own
+  prony traffic --lab page.toml
+      the file's sides on these wires; nginx answers a file without [server]
+  prony traffic --lab --lab-body 32KiB --lab-initial-window 2 --lab-rounds 3
+      larger responses, sent as study 004 did; medians of three rounds
   prony traffic --lab-restore
       takes away what a killed laboratory left, as the next start does
 
@@ -356,19 +361,34 @@ pub struct TrafficArgs {
     /// Traffic file; docs/traffic.md lists its keys
     #[arg(required_unless_present_any = ["lab", "lab_restore"])]
     pub file: Option<PathBuf>,
-    /// Make namespaces and wires of prony's own, load nginx and an emulated server by the kernel's TCP and by
-    /// prony's, and take it all away
-    #[arg(long, conflicts_with = "file")]
+    /// Make namespaces and wires of prony's own, run the file's sides there, and take it all away; without a file, load
+    /// nginx and an emulated server by the kernel's TCP and by prony's
+    #[arg(long)]
     pub lab: bool,
     /// Take away what a killed laboratory left
     #[arg(long, conflicts_with_all = ["lab", "file"])]
     pub lab_restore: bool,
-    /// Connections at one time in the laboratory
-    #[arg(short, long, default_value = "256", value_parser = count_u32, requires = "lab")]
+    /// Connections at one time in the laboratory without a file
+    #[arg(short, long, default_value = "256", value_parser = count_u32, requires = "lab", conflicts_with = "file")]
     pub connections: u32,
-    /// How long packets may gather at a TCP of prony's own in the laboratory; 0s looks at once
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, requires = "lab")]
-    pub coalesce: Nanos,
+    /// How long packets may gather at a TCP of prony's own in the laboratory, 50us unless a file says; 0s looks at once
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "lab")]
+    pub coalesce: Option<Nanos>,
+    /// Size of a response in the laboratory without a file: 100, 32KiB
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes, requires = "lab", conflicts_with = "file")]
+    pub lab_body: record::Bytes,
+    /// What a connection is for in the laboratory without a file; both unless one is named
+    #[arg(long, value_name = "WORK", requires = "lab", conflicts_with = "file")]
+    pub lab_work: Option<Work>,
+    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet. Without a file af_xdp and tap
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = lab_device, requires = "lab")]
+    pub lab_over: Vec<Carrier>,
+    /// Segments that a server in the laboratory sends before the first acknowledgement, the kernel's as well
+    #[arg(long, value_name = "SEGMENTS", value_parser = count_u32, requires = "lab")]
+    pub lab_initial_window: Option<u32>,
+    /// How often the laboratory without a file runs everything, in turns: medians, and the least and the most
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32, requires = "lab", conflicts_with = "file")]
+    pub lab_rounds: u32,
     /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
     pub duration: Option<Nanos>,
@@ -873,6 +893,14 @@ fn count(text: &str) -> Result<u64, Misfit> {
 
 fn count_u32(text: &str) -> Result<u32, Misfit> {
     typed::count32(text, 1)
+}
+
+/// A device of the laboratory.
+fn lab_device(text: &str) -> Result<Carrier, String> {
+    match typed::transport(text) {
+        Ok(device @ (Carrier::Tap | Carrier::AfXdp | Carrier::AfPacket)) => Ok(device),
+        _ => Err("must be tap, af_xdp or af_packet".to_owned()),
+    }
 }
 
 /// A share needs stages that measure what it is a share of.

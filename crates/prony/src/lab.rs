@@ -6,16 +6,18 @@
 //! emulated server. The surprise: everything that runs here ends with the thread that started it, and what is on the
 //! host is in the journal before it is made.
 
+mod kernels;
+pub mod program;
+
 use crate::exit::{Exit, Failure};
+use kernels::{Kernels, Pages};
 use linux::namespace::Namespace;
-use plan::{FileContent, Limits, TargetKind, TargetSpec};
 use record::{Bytes, Carrier, LoadOutcome, LoadSpec, Nanos};
 use report::lab::{LabDocument, LabRow, LabWarning};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use sut::{Lab, LabSide, Launcher, RunningTarget};
+use sut::{Lab, Launcher};
 use traffic::Load;
 use traffic::origin::{Origin, OriginSpec};
 use traffic::user_space::{AddressRange, Attachment, Words};
@@ -24,29 +26,8 @@ use traffic::user_space::{AddressRange, Attachment, Words};
 const PORT: u16 = 8080;
 /// Where the emulated server does.
 const EMULATED_PORT: u16 = 80;
-/// What is asked for: small enough for one segment.
-const BODY_BYTES: u64 = 1_024;
-/// Where the body is, at either kind of server.
-const PATH: &str = "/bytes/1024";
-/// How long the kernel's server may take to get ready.
-const READY: Nanos = Nanos(20 * Nanos::SECOND.0);
-
-/// One worker, every connection it is given, no log.
-const NGINX: &str = "worker_processes 1;
-worker_rlimit_nofile 65536;
-events { worker_connections 65000; }
-http {
-    default_type application/octet-stream;
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_requests 1000000000;
-    server { listen {{listen}} backlog=65000; root {{root}}/html; }
-}
-";
-
-/// How large the runs are.
-#[derive(Clone, Copy, Debug)]
+/// What is run, and how large.
+#[derive(Clone, Debug)]
 pub struct Size {
     /// Connections at one time.
     pub connections: u32,
@@ -54,6 +35,34 @@ pub struct Size {
     pub duration: Nanos,
     /// How long packets may gather at a TCP of prony's own.
     pub coalesce: Nanos,
+    /// Bytes of a response's body.
+    pub body: Bytes,
+    /// The works, in their order.
+    pub works: Vec<Work>,
+    /// Segments that a server sends before the first acknowledgement; `None` is each TCP's default.
+    pub initial_window: Option<u32>,
+    /// What a TCP of prony's own is attached to, in this order.
+    pub devices: Vec<Carrier>,
+    /// How often everything is run, in turns.
+    pub rounds: u32,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Work {
+    /// A new connection for each request
+    ConnectionEach,
+    /// Connections that stay open for one request after the other
+    KeepAlive,
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Work::ConnectionEach => "connection each",
+            Work::KeepAlive => "keep-alive",
+        }
+    }
 }
 
 /// Runs all of it; `progress` is told what comes next.
@@ -62,20 +71,21 @@ pub struct Size {
 /// [`Failure`] when the laboratory cannot be made, or a server or a load cannot start. Everything is taken away then.
 pub fn run(
     launcher: &Launcher,
-    size: Size,
+    size: &Size,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<LabDocument, Failure> {
-    let allowed = linux::affinity::allowed();
-    let (server, client) = match allowed.as_slice() {
-        [] => (0, 0),
-        [only] => (*only, *only),
-        [first, .., last] => (*first, *last),
-    };
+    let (client, server) = cores();
     progress("making the laboratory");
     let lab = Lab::create(&launcher.journal, client, server).map_err(|e| of_target(&e))?;
+    if let Some(segments) = size.initial_window {
+        lab.set_initial_window(segments)
+            .map_err(|e| of_target(&e))?;
+    }
     let mut document = LabDocument::new(size.connections, size.duration.0, size.coalesce.0);
     (document.client_cpu, document.server_cpu) = (client, server);
+    (document.body_bytes, document.rounds) = (size.body.0, size.rounds);
+    document.initial_window = size.initial_window;
     match &lab.charging {
         Ok(how) => document.charging = Some(how.clone()),
         Err(cause) => document.warnings.push(LabWarning {
@@ -84,7 +94,9 @@ pub fn run(
                 .to_owned(),
         }),
     }
-    let kernels = Kernels::start(launcher, &lab.server, interrupted)?;
+    let path = format!("/bytes/{}", size.body.0);
+    let pages = Pages::one(PORT, &path, size.body);
+    let kernels = Kernels::start(launcher, &lab.server, &pages, interrupted)?;
     if kernels.name != "nginx" {
         document.warnings.push(LabWarning {
             seen: "nginx is not installed, so that prony's own server answers on the kernel's TCP"
@@ -96,31 +108,48 @@ pub fn run(
     let bench = Bench {
         lab: &lab,
         size,
+        path,
         kernels: &kernels,
     };
-    for each in [true, false] {
-        for run in bench.runs(with_wrk) {
-            if interrupted() {
-                document.interrupted = true;
-                return Ok(document);
+    let runs = bench.runs(with_wrk);
+    let mut rounds: Vec<Vec<LabRow>> = Vec::new();
+    'all: for round in 1..=size.rounds {
+        rounds.push(Vec::new());
+        for work in &size.works {
+            for run in &runs {
+                if interrupted() {
+                    document.interrupted = true;
+                    break 'all;
+                }
+                let Run {
+                    client,
+                    server,
+                    over,
+                } = run;
+                let mut what = format!("{}: {client} against {server} over {over}", work.name());
+                if size.rounds > 1 {
+                    what += &format!(", round {round} of {}", size.rounds);
+                }
+                progress(&what);
+                let row = bench.row(*run, *work, document.charging.is_some())?;
+                rounds.last_mut().expect("just pushed").push(row);
             }
-            let work = if each {
-                "connection each"
-            } else {
-                "keep-alive"
-            };
-            progress(&format!(
-                "{work}: {} against {} over {}",
-                run.client, run.server, run.over
-            ));
-            let row = bench.row(run, work, each, document.charging.is_some())?;
-            document.rows.push(row);
         }
     }
+    document.rows = LabRow::medians(&rounds, size.coalesce.0);
     Ok(document)
 }
 
-fn of_target(error: &sut::TargetError) -> Failure {
+/// The cores of the client's and of the server's side.
+fn cores() -> (u32, u32) {
+    match linux::affinity::allowed().as_slice() {
+        [] => (0, 0),
+        [only] => (*only, *only),
+        [first, .., last] => (*last, *first),
+    }
+}
+
+pub(crate) fn of_target(error: &sut::TargetError) -> Failure {
     Failure::new(Exit::Environment, error.to_string(), error.remedy())
 }
 
@@ -136,64 +165,6 @@ fn inside<T>(namespace: &Namespace, work: impl FnOnce() -> T) -> Result<T, Failu
     })
 }
 
-/// A server on the kernel's TCP, on all addresses of its side.
-struct Kernels {
-    name: &'static str,
-    _running: RunningTarget,
-}
-
-impl Kernels {
-    fn start(
-        launcher: &Launcher,
-        side: &LabSide,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, Failure> {
-        let adapter = TargetKind::Adapter {
-            adapter: "nginx".to_owned(),
-            template_name: "lab".to_owned(),
-            template: NGINX.to_owned(),
-        };
-        let spec = TargetSpec {
-            name: "lab".to_owned(),
-            kind: adapter,
-            listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)),
-            host: None,
-            cpus: vec![side.cpu],
-            numa: None,
-            limits: Limits::default(),
-            env: BTreeMap::new(),
-            wrap: Vec::new(),
-            ready_path: Some(PATH.to_owned()),
-            ready_timeout: READY,
-            status_path: None,
-            files: BTreeMap::from([(format!("html{PATH}"), FileContent::Size(Bytes(BODY_BYTES)))]),
-            values: BTreeMap::new(),
-        };
-        let (name, spec) = match sut::lacks(&spec) {
-            None => ("nginx", spec),
-            Some(_) => (
-                "origin",
-                TargetSpec {
-                    kind: TargetKind::Origin {
-                        threads: 1,
-                        delay: None,
-                        freeze: None,
-                        body: Bytes(BODY_BYTES),
-                    },
-                    files: BTreeMap::new(),
-                    ..spec
-                },
-            ),
-        };
-        let start = || launcher.start(&spec, &BTreeMap::new(), interrupted);
-        let running = inside(&side.namespace, start)?.map_err(|e| of_target(&e))?;
-        Ok(Self {
-            name,
-            _running: running,
-        })
-    }
-}
-
 /// Who loads whom over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
@@ -204,7 +175,8 @@ struct Run {
 
 struct Bench<'a> {
     lab: &'a Lab,
-    size: Size,
+    size: &'a Size,
+    path: String,
     kernels: &'a Kernels,
 }
 
@@ -229,23 +201,21 @@ impl Bench<'_> {
         if with_wrk {
             runs.push(run("wrk", server, "veth"));
         }
-        runs.extend([
-            run("sockets", server, "veth"),
-            run("stack", server, "tap"),
-            run("stack", server, "af_xdp"),
-        ]);
+        runs.push(run("sockets", server, "veth"));
+        let devices = || self.size.devices.iter().map(|device| device.name());
+        runs.extend(devices().map(|over| run("stack", server, over)));
         if with_wrk {
-            runs.push(run("wrk", "emulated", "tap"));
+            runs.extend(devices().take(1).map(|over| run("wrk", "emulated", over)));
         }
-        runs.extend([
-            run("sockets", "emulated", "tap"),
-            run("sockets", "emulated", "af_xdp"),
-            run("stack", "emulated", "af_xdp"),
-        ]);
+        runs.extend(devices().map(|over| run("sockets", "emulated", over)));
+        // A TAP's other end is a kernel, so that it joins no two stacks.
+        let joins = devices().filter(|over| *over != Carrier::Tap.name());
+        runs.extend(joins.map(|over| run("stack", "emulated", over)));
         runs
     }
 
-    fn row(&self, run: Run, work: &str, each: bool, is_charged: bool) -> Result<LabRow, Failure> {
+    fn row(&self, run: Run, work: Work, is_charged: bool) -> Result<LabRow, Failure> {
+        let each = work == Work::ConnectionEach;
         let emulated = match run.server {
             "emulated" => Some(self.emulated(run.over)?),
             _ => None,
@@ -256,7 +226,7 @@ impl Bench<'_> {
             (None, "tap") => SocketAddr::from((server.tap_address, PORT)),
             (None, _) => SocketAddr::from((server.veth_address, PORT)),
         };
-        let url = format!("http://{target}{PATH}");
+        let url = format!("http://{target}{}", self.path);
         let before = [client.cpu, server.cpu].map(busy_s);
         let began = Instant::now();
         let counted = match run.client {
@@ -270,8 +240,8 @@ impl Bench<'_> {
         let of_request = |s: f64| {
             (is_charged && counted.succeeded > 0).then(|| s * 1e6 / counted.succeeded as f64)
         };
-        let mut row = LabRow {
-            work: work.to_owned(),
+        Ok(LabRow {
+            work: work.name().to_owned(),
             client: run.client.to_owned(),
             server: run.server.to_owned(),
             over: run.over.to_owned(),
@@ -284,18 +254,25 @@ impl Bench<'_> {
             server_busy: (took[1] / wall_s).min(1.0),
             p50_ns: counted.p50.map(|t| t.0),
             p99_ns: counted.p99.map(|t| t.0),
-            remarks: Vec::new(),
-        };
-        row.remarks = row.remarks(self.size.coalesce.0);
-        Ok(row)
+            ..LabRow::default()
+        })
+    }
+
+    /// The device of that name.
+    fn carrier(&self, over: &str) -> Carrier {
+        let mut devices = self.size.devices.iter().copied();
+        devices
+            .find(|device| device.name() == over)
+            .unwrap_or(Carrier::AfXdp)
     }
 
     /// The emulated server, on the server's core. Over a TAP its kernel is the client's, so it is in that namespace.
     fn emulated(&self, over: &str) -> Result<Origin, Failure> {
         let (client, server) = (&self.lab.client, &self.lab.server);
-        let (transport, side, interface, network) = match over {
-            "tap" => (Carrier::Tap, client, &client.tap, client.tap_address),
-            _ => (Carrier::AfXdp, server, &server.veth, server.veth_address),
+        let transport = self.carrier(over);
+        let (side, interface, network) = match transport {
+            Carrier::Tap => (client, &client.tap, client.tap_address),
+            _ => (server, &server.veth, server.veth_address),
         };
         let address = with_last(network, 100);
         let spec = OriginSpec {
@@ -310,6 +287,7 @@ impl Bench<'_> {
                 coalesce: self.size.coalesce,
                 words: WORDS,
             }),
+            initial_window: self.size.initial_window,
             ..OriginSpec::new(SocketAddr::new(address, EMULATED_PORT))
         };
         let origin = inside(&side.namespace, || Origin::start(&spec))?;
@@ -328,10 +306,11 @@ impl Bench<'_> {
         spec.coalesce = self.size.coalesce;
         let mut side = client;
         if run.client == "stack" {
-            let (transport, interface, network) = match run.over {
+            let transport = self.carrier(run.over);
+            let (interface, network) = match transport {
                 // A TAP's other end is the server's kernel.
-                "tap" => (Carrier::Tap, &server.tap, server.tap_address),
-                _ => (Carrier::AfXdp, &client.veth, client.veth_address),
+                Carrier::Tap => (&server.tap, server.tap_address),
+                _ => (&client.veth, client.veth_address),
             };
             if transport == Carrier::Tap {
                 side = server;

@@ -14,6 +14,7 @@ mod wires;
 
 use common::{finish, prony};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
     }
     let state = tempfile::tempdir().unwrap();
     let child = prony(state.path())
-        .args("traffic --lab -d 150ms -c 16 --json".split(' '))
+        .args("traffic --lab -d 150ms -c 16 --lab-rounds 2 --lab-body 3000 --lab-initial-window 2 --json".split(' '))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -86,8 +87,170 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
     }
     let is_said = !document["warnings"].as_array().unwrap().is_empty();
     assert!(document["charging"].is_string() || is_said);
+    assert_eq!(
+        (&document["rounds"], &document["body_bytes"]),
+        (&2.into(), &3000.into())
+    );
     assert_eq!(namespaces(pid), Vec::<String>::new());
     assert_eq!(fs::read_dir(state.path().join("prony")).unwrap().count(), 0);
+}
+
+/// A traffic file in the laboratory, which must leave nothing; the document.
+fn placed(dir: &Path, text: &str, flags: &str) -> serde_json::Value {
+    let file = dir.join("lab.toml");
+    fs::write(&file, text).unwrap();
+    let child = prony(dir)
+        .args("traffic --lab --json".split(' '))
+        .args(flags.split_whitespace())
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let done = common::finish_child(child);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert_eq!(namespaces(pid), Vec::<String>::new());
+    assert_eq!(fs::read_dir(dir.join("prony")).unwrap().count(), 0);
+    done.json()
+}
+
+#[test]
+fn a_traffic_file_has_the_kernel_or_a_stack_at_its_other_end_in_the_laboratory() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let client = r#"
+[client]
+transport = "tap"
+interface = "tap0"
+addresses = "10.9.0.2-10.9.0.40"
+[[template]]
+target = "http://10.9.0.1-10.9.0.1:8080/bytes/20000"
+concurrent = 16
+count = 300
+"#;
+    let both = r#"
+transport = "loopback"
+[client]
+addresses = ["16.0.0.1-16.0.0.20", "fd16::2"]
+[[template]]
+target = "http://48.0.0.1/bytes/32k"
+concurrent = 8
+count = 150
+[[template]]
+target = "tcp://[fd48::1]:5001"
+concurrent = 8
+count = 150
+steps = ["client 1000", "server 70000", "client closes"]
+"#;
+    for (text, flags, device) in [
+        (client, "", "tap"),
+        (client, "--lab-over af_xdp", "af_xdp"),
+        (
+            client,
+            "--lab-over af_packet --lab-initial-window 2",
+            "af_packet",
+        ),
+        (both, "", "af_xdp"),
+        (both, "--lab-over af_packet --coalesce 0s", "af_packet"),
+    ] {
+        let document = placed(dir.path(), text, flags);
+        let rows = document["templates"].as_array().unwrap();
+        let completed: u64 = rows.iter().map(|t| t["completed"].as_u64().unwrap()).sum();
+        assert_eq!(completed, 300, "{flags}: {document:#}");
+        assert_eq!(document["asked"]["client"]["transport"], device, "{flags}");
+    }
+}
+
+#[test]
+fn a_server_alone_is_reached_from_the_laboratorys_other_side() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("server.toml");
+    let text = "duration = \"60s\"\n[server]\ntransport = \"af_xdp\"\ninterface = \"veth0\"\n\
+        [[template]]\ntarget = \"http://10.8.0.1-10.8.0.60:80/bytes/32KiB\"\nconcurrent = 1\n";
+    for device in ["tap", "af_xdp"] {
+        fs::write(&file, text).unwrap();
+        let mut child = prony(dir.path())
+            .args(format!("traffic --lab --lab-over {device} --json").split(' '))
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        while !said.contains("curl http://10.8.0.1:80/") {
+            said.clear();
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "no note");
+        }
+        let client = namespaces(pid);
+        let client = client
+            .iter()
+            .find(|name| name.ends_with("-client"))
+            .unwrap();
+        assert!(said.contains(client.as_str()), "{said}");
+        let curl = "-s --retry 20 --retry-connrefused --retry-delay 1 --connect-timeout 2 -o /dev/null -w %{size_download}";
+        let output = Command::new("ip")
+            .args(["netns", "exec", client, "curl"])
+            .args(curl.split(' '))
+            .arg("http://10.8.0.7/bytes/32KiB")
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "32768", "{device}");
+        end(&mut child, "-INT");
+        assert_eq!(namespaces(pid), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_the_laboratory_cannot_be_for_a_file_is_refused_before_it_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("refused.toml");
+    let client =
+        "[client]\ntransport = \"af_xdp\"\ninterface = \"veth0\"\naddresses = \"10.8.0.2\"\n";
+    let template = "[[template]]\nconcurrent = 1\ntarget = ";
+    let stream = format!("{client}{template}\"tcp://10.8.0.1:9\"\nsteps = [\"client 10\"]\n");
+    let memory = format!("transport = \"loopback\"\n{template}\"http://10.8.0.1/\"\n");
+    for (text, flags, says, remedy) in [
+        (
+            &stream,
+            "",
+            "nobody in the laboratory answers [[template]] `template1`",
+            "add [server]",
+        ),
+        (
+            &memory,
+            "--lab-over tap",
+            "leads to a kernel",
+            "--lab-over af_xdp",
+        ),
+        (
+            &memory,
+            "--lab-over af_xdp,tap",
+            "over one device",
+            "--lab-over",
+        ),
+        (
+            &memory,
+            "--lab-over kernel",
+            "must be tap, af_xdp or af_packet",
+            "",
+        ),
+        (&memory, "--lab-body 5", "cannot be used with", ""),
+    ] {
+        fs::write(&file, text).unwrap();
+        let args = format!("traffic --lab {flags}");
+        let done = finish(prony(dir.path()).args(args.split_whitespace()).arg(&file));
+        assert_eq!(done.code, Some(2), "{flags}: {}", done.stderr);
+        assert!(done.stderr.contains(says), "{flags}: {}", done.stderr);
+        assert!(done.stderr.contains(remedy), "{flags}: {}", done.stderr);
+    }
 }
 
 /// Starts a laboratory and kills it in the middle of its loads.

@@ -24,6 +24,15 @@ pub struct LabDocument {
     pub duration_ns: u64,
     /// Coalescing of the sides that run prony's own TCP, ns; 0 looks without a pause.
     pub coalesce_ns: u64,
+    /// Bytes of a response's body.
+    #[serde(default)]
+    pub body_bytes: u64,
+    /// Segments that a server sent before the first acknowledgement; `null` is each TCP's default.
+    #[serde(default)]
+    pub initial_window: Option<u32>,
+    /// How often everything was run, in turns; a row holds medians.
+    #[serde(default)]
+    pub rounds: u32,
     /// The client side's core.
     pub client_cpu: u32,
     /// The server side's core.
@@ -39,7 +48,7 @@ pub struct LabDocument {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LabRow {
     /// `connection each` or `keep-alive`.
     pub work: String,
@@ -49,12 +58,18 @@ pub struct LabRow {
     pub server: String,
     /// What is between them: `veth`, `tap` or `af_xdp`.
     pub over: String,
-    /// Requests that were answered well.
+    /// Requests that were answered well, in all rounds.
     pub requests: u64,
-    /// Requests that were not.
+    /// Requests that were not, in all rounds.
     pub failed: u64,
     /// Of the good ones.
     pub requests_per_s: f64,
+    /// Least of a round.
+    #[serde(default)]
+    pub requests_per_s_least: f64,
+    /// Most of a round.
+    #[serde(default)]
+    pub requests_per_s_most: f64,
     /// Time of the client side's core for a request, softirq included; `null` when it is not to be compared.
     pub client_cpu_us: Option<f64>,
     /// The same of the server side's core.
@@ -88,6 +103,9 @@ impl LabDocument {
             connections,
             duration_ns,
             coalesce_ns,
+            body_bytes: 0,
+            initial_window: None,
+            rounds: 1,
             client_cpu: 0,
             server_cpu: 0,
             charging: None,
@@ -99,6 +117,13 @@ impl LabDocument {
 }
 
 impl LabRow {
+    /// The rows of several rounds, of which the last may have been stopped: medians, each with its remarks.
+    pub fn medians(rounds: &[Vec<LabRow>], coalesce_ns: u64) -> Vec<LabRow> {
+        let rows = rounds.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |at: usize| -> Vec<&LabRow> { rounds.iter().filter_map(|r| r.get(at)).collect() };
+        (0..rows).map(|at| median(&of(at), coalesce_ns)).collect()
+    }
+
     /// What the figures do not show by themselves.
     pub fn remarks(&self, coalesce_ns: u64) -> Vec<String> {
         /// A core with less time off than that decides the rate.
@@ -123,6 +148,43 @@ impl LabRow {
     }
 }
 
+/// One row of the same run in several rounds.
+fn median(rows: &[&LabRow], coalesce_ns: u64) -> LabRow {
+    let of = |get: fn(&LabRow) -> f64| middle(rows.iter().map(|row| get(row)).collect());
+    let known = |get: fn(&LabRow) -> Option<f64>| {
+        let values: Vec<f64> = rows.iter().filter_map(|row| get(row)).collect();
+        (!values.is_empty()).then(|| middle(values))
+    };
+    let rates = || rows.iter().map(|row| row.requests_per_s);
+    let first = rows[0].clone();
+    let mut row = LabRow {
+        requests: rows.iter().map(|row| row.requests).sum(),
+        failed: rows.iter().map(|row| row.failed).sum(),
+        requests_per_s: of(|row| row.requests_per_s),
+        requests_per_s_least: rates().fold(f64::INFINITY, f64::min),
+        requests_per_s_most: rates().fold(0.0, f64::max),
+        client_cpu_us: known(|row| row.client_cpu_us),
+        server_cpu_us: known(|row| row.server_cpu_us),
+        client_busy: of(|row| row.client_busy),
+        server_busy: of(|row| row.server_busy),
+        p50_ns: known(|row| row.p50_ns.map(|ns| ns as f64)).map(|ns| ns as u64),
+        p99_ns: known(|row| row.p99_ns.map(|ns| ns as f64)).map(|ns| ns as u64),
+        ..first
+    };
+    row.remarks = row.remarks(coalesce_ns);
+    row
+}
+
+/// The median; of an even number the mean of the two in the middle.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() % 2 {
+        1 => values[half],
+        _ => f64::midpoint(values[half - 1], values[half]),
+    }
+}
+
 /// The published schema of [`LabDocument`].
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(LabDocument).to_value()
@@ -132,10 +194,19 @@ pub fn schema() -> serde_json::Value {
 pub fn text(document: &LabDocument, style: Style) -> String {
     let nanos = |ns: u64| number(ns as f64, Unit::Nanos);
     let mut text = format!(
-        "{} connections at a time, {} each, coalesced by {}; client on core {}, server on core {}\n",
+        "bodies of {}, {} connections at a time, {} each, coalesced by {}{}{}; client on core {}, server on core {}\n",
+        number(document.body_bytes as f64, Unit::Bytes),
         document.connections,
         nanos(document.duration_ns),
         nanos(document.coalesce_ns),
+        match document.initial_window {
+            Some(segments) => format!(", initial window {segments}"),
+            None => String::new(),
+        },
+        match document.rounds {
+            0 | 1 => String::new(),
+            rounds => format!(", medians of {rounds} rounds with the least and the most"),
+        },
         document.client_cpu,
         document.server_cpu
     );
@@ -184,7 +255,7 @@ fn rows(document: &LabDocument) -> Vec<Vec<String>> {
             row.client.clone(),
             row.server.clone(),
             row.over.clone(),
-            number(row.requests_per_s, Unit::PerSecond),
+            rate(row, document.rounds),
             cpu(row.client_cpu_us),
             cpu(row.server_cpu_us),
             busy.join(" / "),
@@ -194,6 +265,20 @@ fn rows(document: &LabDocument) -> Vec<Vec<String>> {
         ]);
     }
     rows
+}
+
+/// Requests a second, and between which of the rounds they lie.
+fn rate(row: &LabRow, rounds: u32) -> String {
+    let per_s = |rate: f64| number(rate, Unit::PerSecond);
+    match rounds {
+        0 | 1 => per_s(row.requests_per_s),
+        _ => format!(
+            "{} ({} to {})",
+            per_s(row.requests_per_s),
+            per_s(row.requests_per_s_least),
+            per_s(row.requests_per_s_most)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -215,7 +300,7 @@ mod tests {
             server_busy: busy.1,
             p50_ns: Some(1_500_000),
             p99_ns: None,
-            remarks: Vec::new(),
+            ..LabRow::default()
         }
     }
 
@@ -234,6 +319,32 @@ mod tests {
             ..row((0.1, 0.1), "af_xdp")
         };
         assert_eq!(failed.remarks(0), ["3 failed"]);
+    }
+
+    #[test]
+    fn rounds_give_medians_with_the_least_and_the_most_and_a_stopped_one_counts() {
+        let of_rate = |requests_per_s: f64, p50_ns| LabRow {
+            requests_per_s,
+            p50_ns,
+            failed: 1,
+            ..row((0.4, 0.99), "tap")
+        };
+        let rounds = [
+            vec![of_rate(50.0, Some(9)), of_rate(7.0, None)],
+            vec![of_rate(70.0, Some(5)), of_rate(9.0, None)],
+            vec![of_rate(60.0, Some(6))],
+        ];
+        let rows = LabRow::medians(&rounds, 0);
+        assert_eq!(rows.len(), 2);
+        let of = |row: &LabRow| {
+            let (least, most) = (row.requests_per_s_least, row.requests_per_s_most);
+            (row.requests_per_s, least, most)
+        };
+        assert_eq!(of(&rows[0]), (60.0, 50.0, 70.0));
+        assert_eq!((rows[0].p50_ns, rows[0].failed), (Some(6), 3));
+        assert_eq!(of(&rows[1]), (8.0, 7.0, 9.0));
+        assert_eq!(rows[1].remarks, ["server core full", "2 failed"]);
+        assert!(LabRow::medians(&[], 0).is_empty());
     }
 
     #[test]

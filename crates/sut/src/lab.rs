@@ -14,7 +14,7 @@ use linux::ethtool::Device;
 use linux::namespace::Namespace;
 use linux::procfs::{self, PROC};
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::Command;
 
@@ -38,6 +38,25 @@ pub struct LabSide {
     pub tap_address: Ipv4Addr,
 }
 
+/// What the kernel of a side is, when everybody else is a peer.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// Its own addresses.
+    pub own: Vec<IpAddr>,
+    /// Segments that it sends before the first acknowledgement; `None` is the kernel's default.
+    pub initial_window: Option<u32>,
+}
+
+impl Peers {
+    /// A kernel with these addresses.
+    pub fn new(own: impl IntoIterator<Item = IpAddr>) -> Self {
+        Peers {
+            own: own.into_iter().collect(),
+            initial_window: None,
+        }
+    }
+}
+
 /// The laboratory; dropping it takes everything away.
 #[derive(Debug)]
 pub struct Lab {
@@ -57,6 +76,22 @@ impl Lab {
     /// # Errors
     /// [`TargetError::NoTopology`] without root or `ip`, or in the words of `ip`; nothing is left then.
     pub fn create(journal: &Journal, client: u32, server: u32) -> Result<Self, TargetError> {
+        let lab = Self::create_bare(journal, client, server)?;
+        for side in [&lab.client, &lab.server] {
+            let (veth, tap) = (&side.veth, &side.tap);
+            let (on_veth, on_tap) = (side.veth_address, side.tap_address);
+            let lines =
+                format!("addr add {on_veth}/24 dev {veth}\naddr add {on_tap}/24 dev {tap}\n");
+            run("ip", Some(&side.namespace), &lines)?;
+        }
+        Ok(lab)
+    }
+
+    /// [`Lab::create`] without any address: the kernels of both sides know nobody yet.
+    ///
+    /// # Errors
+    /// As [`Lab::create`].
+    pub fn create_bare(journal: &Journal, client: u32, server: u32) -> Result<Self, TargetError> {
         // SAFETY: the call takes nothing and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
             return Err(TargetError::NoTopology {
@@ -111,10 +146,8 @@ impl Lab {
         run("ip", None, &pair)?;
         for side in [c, s] {
             let (veth, tap) = (&side.veth, &side.tap);
-            let (on_veth, on_tap) = (side.veth_address, side.tap_address);
             let lines = format!(
-                "link set lo up\ntuntap add dev {tap} mode tap vnet_hdr\naddr add {on_veth}/24 dev {veth}\n\
-                 addr add {on_tap}/24 dev {tap}\nlink set {veth} up\nlink set {tap} up\n"
+                "link set lo up\ntuntap add dev {tap} mode tap vnet_hdr\nlink set {veth} up\nlink set {tap} up\n"
             );
             run("ip", Some(&side.namespace), &lines)?;
             // A client of the kernel's needs a port for each connection.
@@ -131,6 +164,61 @@ impl Lab {
                 .map_err(|e| failed(format!("setting the local ports: {e}")))?;
         }
         Ok(())
+    }
+
+    /// Lets the kernels of both sides send so many segments before the first acknowledgement of a connection.
+    ///
+    /// # Errors
+    /// [`TargetError::NoTopology`] in the words of `ip`.
+    pub fn set_initial_window(&self, segments: u32) -> Result<(), TargetError> {
+        for side in [&self.client, &self.server] {
+            let wires = [
+                (&side.veth, side.veth_address),
+                (&side.tap, side.tap_address),
+            ];
+            let route = |(interface, address): (&String, Ipv4Addr)| {
+                let [a, b, c, _] = address.octets();
+                format!(
+                    "route change {a}.{b}.{c}.0/24 dev {interface} proto kernel scope link src {address} initcwnd {segments}\n"
+                )
+            };
+            let lines: String = wires.into_iter().map(route).collect();
+            run("ip", Some(&side.namespace), &lines)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the kernel of a side addresses on an interface, and everybody else to reach by it.
+    ///
+    /// # Errors
+    /// [`TargetError::NoTopology`] in the words of `ip`.
+    pub fn everybody_behind(
+        &self,
+        side: &LabSide,
+        interface: &str,
+        peers: &Peers,
+    ) -> Result<(), TargetError> {
+        let window = peers.initial_window;
+        let window = window.map_or_else(String::new, |n| format!(" initcwnd {n}"));
+        let mut lines = String::new();
+        for (is_v6, all, bits, flags) in [
+            (false, "0.0.0.0/0", 32, ""),
+            // An address that is being looked for elsewhere does not answer yet (RFC 4862 5.4).
+            (true, "::/0", 128, " nodad"),
+        ] {
+            let own: Vec<_> = peers
+                .own
+                .iter()
+                .filter(|ip| ip.is_ipv6() == is_v6)
+                .collect();
+            for ip in &own {
+                let _ = writeln!(lines, "addr add {ip}/{bits} dev {interface}{flags}");
+            }
+            if !own.is_empty() {
+                let _ = writeln!(lines, "route add {all} dev {interface}{window}");
+            }
+        }
+        run("ip", Some(&side.namespace), &lines)
     }
 
     /// Leads each side's packets to its core, and looks whether that holds.

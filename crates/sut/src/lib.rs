@@ -35,7 +35,7 @@ pub use error::{Holder, TargetError};
 pub use installed::lacks;
 pub use irq::PinnedIrqs;
 pub use journal::{Change, ChangeId, Journal, Kept, Pending, Recovered, state_dir};
-pub use lab::{Lab, LabSide};
+pub use lab::{Lab, LabSide, Peers};
 pub use launcher::Launcher;
 pub use listen::holder_of;
 pub use network::Network;

@@ -7,6 +7,7 @@
 use crate::clock::now_ns;
 use crate::program::{End, Ends};
 use crate::user_space::{AnyDevice, AttachError, Attachment, Words};
+use linux::namespace::Namespace;
 use record::traffic::{Faults, Side};
 use record::{Carrier, TrafficSpec};
 use stack::address::{AddressRange, Network};
@@ -31,6 +32,14 @@ pub enum EndError {
         /// Why not.
         cause: AttachError,
     },
+    /// The namespace of the side cannot be entered.
+    #[error("the {side} side: {cause}")]
+    Namespace {
+        /// `client` or `server`.
+        side: &'static str,
+        /// Why not.
+        cause: linux::Error,
+    },
     /// The file that the frames are to be written to cannot be made.
     #[error("the {side} side: writing frames to `{}`: {cause}", path.display())]
     Capture {
@@ -48,6 +57,9 @@ impl EndError {
     pub fn remedy(&self) -> String {
         match self {
             EndError::Attach { cause, .. } => cause.remedy(),
+            EndError::Namespace { .. } => {
+                "run it again; a container may have to be privileged".to_owned()
+            }
             EndError::Capture { .. } => {
                 "name a file in a directory that exists with `capture`".to_owned()
             }
@@ -62,11 +74,45 @@ const WORDS: Words = Words {
     transport: "`transport`:",
 };
 
+/// Namespaces of the sides, where these are not the process's own. On a wire of such a namespace everybody is a
+/// neighbour.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Of the client side's interface.
+    pub client: Option<Namespace>,
+    /// Of the server side's.
+    pub server: Option<Namespace>,
+}
+
+impl Places {
+    fn of(&self, side: &str) -> Option<&Namespace> {
+        match side {
+            "client" => self.client.as_ref(),
+            _ => self.server.as_ref(),
+        }
+    }
+
+    /// Does `work` where the side is.
+    fn within<T>(
+        &self,
+        side: &'static str,
+        work: impl FnOnce() -> Result<T, AttachError>,
+    ) -> Result<T, EndError> {
+        let done = match self.of(side) {
+            Some(namespace) => namespace
+                .within(work)
+                .map_err(|cause| EndError::Namespace { side, cause })?,
+            None => work(),
+        };
+        done.map_err(|cause| EndError::Attach { side, cause })
+    }
+}
+
 /// Opens what `spec` needs; names of captures are relative to `base`.
 ///
 /// # Errors
 /// [`EndError`], before anything has been sent.
-pub fn open(spec: &TrafficSpec, base: &Path) -> Result<Ends, EndError> {
+pub fn open(spec: &TrafficSpec, base: &Path, places: &Places) -> Result<Ends, EndError> {
     let targets = spec.templates.iter().flat_map(|t| &t.targets);
     let mut targets: Vec<IpAddr> = targets.map(std::net::SocketAddr::ip).collect();
     targets.sort_unstable();
@@ -82,10 +128,13 @@ pub fn open(spec: &TrafficSpec, base: &Path) -> Result<Ends, EndError> {
             Vec::new()
         };
         let failed = |cause| EndError::Attach { side: name, cause };
-        let attachment = Attachment::of_side(side, targets, WORDS).map_err(failed)?;
+        let mut attachment = Attachment::of_side(side, targets, WORDS).map_err(failed)?;
+        if places.of(name).is_some() {
+            attachment.networks = everywhere();
+        }
         let link = match side.transport {
             Carrier::Loopback => in_memory(&attachment.addresses),
-            _ => attachment.check().map_err(failed)?,
+            _ => places.within(name, || attachment.check())?,
         };
         checked.push((name, side, attachment, link));
     }
@@ -105,9 +154,7 @@ pub fn open(spec: &TrafficSpec, base: &Path) -> Result<Ends, EndError> {
     for (name, side, attachment, link) in checked {
         let device: AnyDevice = match (side.transport, wire.pop()) {
             (Carrier::Loopback, Some(end)) => Box::new(end),
-            _ => attachment
-                .open()
-                .map_err(|cause| EndError::Attach { side: name, cause })?,
+            _ => places.within(name, || attachment.open())?,
         };
         let device = faulty(device, side.faults, spec.seed);
         let device = captured(device, name, side, base)?;
@@ -122,17 +169,19 @@ pub fn open(spec: &TrafficSpec, base: &Path) -> Result<Ends, EndError> {
 
 /// Over memory everybody is a neighbour.
 fn in_memory(own: &[AddressRange]) -> link::Settings {
-    let everywhere: [IpAddr; 2] = [[0; 4].into(), [0_u16; 8].into()];
     link::Settings {
         interface: "memory".to_owned(),
         mac: [2, 0, 0, 0, 0, 1],
         own: own.to_vec(),
-        networks: everywhere
-            .iter()
-            .filter_map(|ip| Network::new(*ip, 0))
-            .collect(),
+        networks: everywhere(),
         gateways: Vec::new(),
     }
+}
+
+/// Every address of both families.
+fn everywhere() -> Vec<Network> {
+    let all: [IpAddr; 2] = [[0; 4].into(), [0_u16; 8].into()];
+    all.iter().filter_map(|ip| Network::new(*ip, 0)).collect()
 }
 
 /// Both directions of the wire have the same faults.

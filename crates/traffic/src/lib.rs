@@ -16,6 +16,7 @@ pub mod clock;
 pub mod ends;
 mod fetch;
 pub mod load;
+mod messages;
 pub mod origin;
 pub mod program;
 mod random;

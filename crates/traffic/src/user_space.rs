@@ -201,11 +201,10 @@ impl Attachment {
     /// # Errors
     /// [`AttachError::BadRange`].
     pub fn of_side(side: &Side, targets: Vec<IpAddr>, words: Words) -> Result<Self, AttachError> {
-        let ranges = side.addresses.iter().map(|text| text.parse());
         Ok(Attachment {
             transport: side.transport,
             interface: side.interface.clone(),
-            addresses: ranges.collect::<Result<_, BadRange>>()?,
+            addresses: ranges_of(side)?,
             networks: side
                 .networks
                 .iter()
@@ -308,14 +307,10 @@ impl Attachment {
                 return Err(AttachError::Overlap { one, other });
             }
         }
-        let lens = self.addresses.iter().map(AddressRange::len);
-        let count = lens.fold(0, u64::saturating_add);
-        if count > ADDRESSES_MAX {
-            return Err(AttachError::TooMany {
-                count,
-                words: self.words,
-            });
-        }
+        count(&self.addresses).map_err(|count| AttachError::TooMany {
+            count,
+            words: self.words,
+        })?;
         if networks.is_empty() {
             return Err(AttachError::NoNetwork {
                 interface: self.interface.clone(),
@@ -329,11 +324,7 @@ impl Attachment {
 
     /// Our addresses one by one, in the order named; at most [`ADDRESSES_MAX`] after [`Attachment::check`].
     pub fn locals(&self) -> Vec<IpAddr> {
-        let each = |range: &AddressRange| {
-            let range = *range;
-            (0..range.len()).map(move |index| range.nth(index))
-        };
-        self.addresses.iter().flat_map(each).collect()
+        each(&self.addresses).collect()
     }
 
     /// Opens the device. What the process may not do is found here.
@@ -441,6 +432,30 @@ fn is_known(transport: Carrier) -> bool {
         Carrier::Dpdk => cfg!(feature = "dpdk"),
         Carrier::Kernel | Carrier::Loopback => false,
     }
+}
+
+/// The addresses of a side as its spec has them.
+pub(crate) fn ranges_of(side: &Side) -> Result<Vec<AddressRange>, BadRange> {
+    side.addresses.iter().map(|text| text.parse()).collect()
+}
+
+/// How many addresses ranges have; an error with that number when a stack does not hold so many.
+pub(crate) fn count(ranges: &[AddressRange]) -> Result<u64, u64> {
+    let lens = ranges.iter().map(AddressRange::len);
+    let count = lens.fold(0, u64::saturating_add);
+    match count <= ADDRESSES_MAX {
+        true => Ok(count),
+        false => Err(count),
+    }
+}
+
+/// Addresses one by one, in the order of their ranges.
+pub(crate) fn each(ranges: &[AddressRange]) -> impl Iterator<Item = IpAddr> {
+    let each = |range: &AddressRange| {
+        let range = *range;
+        (0..range.len()).map(move |index| range.nth(index))
+    };
+    ranges.iter().flat_map(each)
 }
 
 /// Addresses that follow each other, as ranges.

@@ -115,5 +115,6 @@ fn spec(args: &OriginArgs) -> Result<OriginSpec, Failure> {
             .transpose()?,
         close_after: args.close_after,
         attachment: attachment(args),
+        initial_window: None,
     })
 }

@@ -19,6 +19,7 @@ use record::traffic::Side;
 use record::{Clock, Manifest, Nanos, RunRecord, TrafficOutcome, TrafficRun, TrafficSpec, Warning};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use traffic::ends::Places;
 use traffic::{MonotonicClock, ProgramError, ends, program};
 
 /// Largest file that a traffic file may name: a capture is read whole.
@@ -37,8 +38,7 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
         file.spec.duration = Some(duration);
     }
     file.spec.seed = args.seed.unwrap_or(file.spec.seed);
-    let spec = &file.spec;
-    let cpus: Vec<u32> = sides(spec).filter_map(|side| side.cpu).collect();
+    let cpus: Vec<u32> = sides(&file.spec).filter_map(|side| side.cpu).collect();
     host::check_cpus(&cpus, "the sides' threads")?;
     if args.dry_run {
         return dry_run(args, &file);
@@ -46,12 +46,29 @@ pub fn run(args: &TrafficArgs) -> Result<Exit, Failure> {
     let out = args.out.as_deref();
     refuse_record(out)?;
     let interrupt = Interrupt::install()?;
+    let lab = match args.lab {
+        true => Some(super::traffic_lab::place(args, &mut file.spec, &interrupt)?),
+        false => None,
+    };
+    if let Some(coalesce) = args.coalesce {
+        let sides = file.spec.client.iter_mut().chain(&mut file.spec.server);
+        sides.for_each(|side| side.coalesce = coalesce);
+    }
+    let spec = &file.spec;
+    let cpus: Vec<u32> = sides(spec).filter_map(|side| side.cpu).collect();
     let base = path.parent().unwrap_or(Path::new(""));
-    let ends = ends::open(spec, base)
+    let places = lab
+        .as_ref()
+        .map_or_else(Places::default, |lab| lab.places.clone());
+    let ends = ends::open(spec, base, &places)
         .map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
     let started = host::timestamp();
     let (mut outcome, watched) = drive(spec, ends, &cpus, &interrupt)?;
-    outcome.warnings.extend(cpu_warning(spec));
+    outcome.warnings.extend(match &lab {
+        Some(lab) => lab.uncharged.as_deref().map(uncharged),
+        None => cpu_warning(spec),
+    });
+    drop(lab);
     let run = TrafficRun {
         spec: file.spec.clone(),
         outcome,
@@ -195,6 +212,15 @@ fn cpu_warning(spec: &TrafficSpec) -> Option<Warning> {
             "give the work a place at both ends: `echo 1 > /sys/class/net/{interface}/threaded` and pin the threads napi/{interface}-*, or set queues/rx-*/rps_cpus"
         ),
     ))
+}
+
+/// The laboratory could not keep the sides' work apart.
+fn uncharged(cause: &str) -> Warning {
+    Warning::new(
+        CPU_NOT_COMPARABLE,
+        format!("CPU per connection and per Gb/s are left out: {cause}"),
+        "use a host with two cores or more, and a kernel with RPS and threaded NAPI".to_owned(),
+    )
 }
 
 /// Writes the record and its page.

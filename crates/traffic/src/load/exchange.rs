@@ -7,10 +7,11 @@
 
 use super::coalesce::Coalesce;
 use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal};
-use super::response::{Answer, HEAD_BYTES, HeadCache};
+use super::response::{Answer, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
 use crate::arrival::Arrivals;
+use crate::messages::HEAD_BYTES;
 use crate::transport::{Event, Failure, Generation, Slot, Want};
 use record::{FailureKind, Nanos};
 use std::collections::VecDeque;
@@ -382,7 +383,7 @@ impl Exchange {
                         return Some(ending);
                     }
                 }
-                Err(failure) => return Some(Ending::Failed(failure)),
+                Err(bad) => return Some(Ending::Failed(bad.into())),
             }
         }
         None

@@ -1,62 +1,46 @@
-//! Reads the responses of one connection, at any split of the bytes; sans-IO.
-//!
-//! Two shortcuts make it cheap. A server's heads repeat byte for byte (but for the second in `Date`),
-//! so a thread remembers the last head with its meaning: equal bytes mean the same, exactly. And a head
-//! that arrives whole, which is nearly always, is never copied.
+//! Responses as messages: what a head says to a load, bodies that are thrown away unseen, and what the end of the
+//! stream means.
 
+use crate::messages::{self, Head, Kind, MessageReader, State};
 use crate::transport::{Detail, Failure};
-use http1::{BodyDecoder, CodecError, Framing, ResponseHead, parse_response};
+use http1::{CodecError, parse_response};
 use record::FailureKind;
 
-/// Largest head that is understood.
-pub(crate) const HEAD_BYTES: usize = 16 * 1024;
+const SWITCHING_PROTOCOLS: u16 = 101;
 
-/// The last head of this thread, with what it means.
-pub(crate) struct HeadCache {
-    bytes: Vec<u8>,
-    meaning: Option<ResponseHead>,
+/// Responses to requests of one method.
+pub(crate) struct Responses {
     /// The request's method was HEAD: no response has a body.
     for_head_request: bool,
 }
 
+/// The last head of this thread, with what it means.
+pub(crate) type HeadCache = messages::HeadCache<Responses>;
+
 impl HeadCache {
     /// An empty cache.
     pub fn new(for_head_request: bool) -> Self {
-        HeadCache {
-            bytes: Vec::with_capacity(HEAD_BYTES),
-            meaning: None,
-            for_head_request,
-        }
+        HeadCache::of(Responses { for_head_request })
     }
+}
 
-    #[inline]
-    fn parse(&mut self, input: &[u8]) -> Result<Option<ResponseHead>, CodecError> {
-        if let Some(meaning) = self.meaning
-            && input.starts_with(&self.bytes)
-        {
-            return Ok(Some(meaning));
-        }
-        self.parse_anew(input)
-    }
+impl Kind for Responses {
+    type Said = Answer;
 
-    fn parse_anew(&mut self, input: &[u8]) -> Result<Option<ResponseHead>, CodecError> {
-        let parsed = parse_response(input, self.for_head_request)?;
-        if let Some(head) = parsed
-            && head.head_len <= HEAD_BYTES
-        {
-            self.bytes.clear();
-            self.bytes.extend_from_slice(&input[..head.head_len]);
-            self.meaning = parsed;
-        }
-        Ok(parsed)
-    }
-
-    /// Length of the last body, where its head told: the next response is probably alike.
-    pub fn expected_body(&self) -> u64 {
-        match self.meaning.map(|head| head.framing) {
-            Some(Framing::Length(bytes)) => bytes,
-            _ => 0,
-        }
+    fn parse(&self, bytes: &[u8]) -> Result<Option<Head<Answer>>, CodecError> {
+        let head = parse_response(bytes, self.for_head_request)?;
+        Ok(head.map(|head| {
+            let is_interim =
+                (100..200).contains(&head.status) && head.status != SWITCHING_PROTOCOLS;
+            let answer = Answer {
+                status: head.status,
+                keep_alive: head.keep_alive,
+            };
+            Head {
+                len: head.head_len,
+                meaning: (!is_interim).then_some((head.framing, answer)),
+            }
+        }))
     }
 }
 
@@ -68,62 +52,14 @@ pub(crate) struct Answer {
     pub keep_alive: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Before or in a head, of which so many bytes lie in the partial buffer.
-    Head(usize),
-    Body(BodyDecoder, Answer),
-}
-
 /// Where one connection stands in its responses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResponseReader(State);
-
-impl Default for ResponseReader {
-    fn default() -> Self {
-        ResponseReader(State::Head(0))
-    }
-}
+pub(crate) type ResponseReader = MessageReader<Answer>;
 
 impl ResponseReader {
-    /// Takes bytes off the front of `input`, up to the end of one response; the answer when that end was
-    /// reached. `partial` holds this connection's incomplete head between calls.
-    pub fn feed(
-        &mut self,
-        input: &mut &[u8],
-        partial: &mut [u8],
-        cache: &mut HeadCache,
-    ) -> Result<Option<Answer>, Failure> {
-        loop {
-            let (mut decoder, answer) = match self.0 {
-                State::Body(decoder, answer) => (decoder, answer),
-                State::Head(held) => match read_head(held, input, partial, cache)? {
-                    Head::Partial(held) => {
-                        self.0 = State::Head(held);
-                        return Ok(None);
-                    }
-                    Head::Interim => {
-                        self.0 = State::Head(0);
-                        continue;
-                    }
-                    Head::Final(framing, answer) => (BodyDecoder::new(framing), answer),
-                },
-            };
-            let fed = decoder.feed(input).map_err(malformed)?;
-            *input = &input[fed.consumed..];
-            if fed.done {
-                self.0 = State::Head(0);
-                return Ok(Some(answer));
-            }
-            self.0 = State::Body(decoder, answer);
-            return Ok(None);
-        }
-    }
-
     /// Bytes that may be thrown away unseen.
     #[inline]
     pub fn discardable(&self) -> u64 {
-        match &self.0 {
+        match &self.state {
             State::Body(decoder, _) => decoder.remaining_length().unwrap_or(0),
             State::Head(_) => 0,
         }
@@ -131,26 +67,20 @@ impl ResponseReader {
 
     /// Counts bytes that were thrown away; the answer when they were the last.
     pub fn discarded(&mut self, len: u64) -> Option<Answer> {
-        let State::Body(decoder, answer) = &mut self.0 else {
+        let State::Body(decoder, answer) = &mut self.state else {
             return None;
         };
         let answer = *answer;
         decoder.discard(len);
         decoder.is_done().then(|| {
-            self.0 = State::Head(0);
+            self.state = State::Head(0);
             answer
         })
     }
 
-    /// Part of a head lies in the partial buffer.
-    #[inline]
-    pub fn holds(&self) -> bool {
-        matches!(self.0, State::Head(1..))
-    }
-
     /// In the middle of a response.
     pub fn is_mid_response(&self) -> bool {
-        !matches!(self.0, State::Head(0))
+        self.is_mid_message()
     }
 
     /// The stream has ended: the answer, when that was its proper end.
@@ -158,7 +88,7 @@ impl ResponseReader {
     /// # Errors
     /// `closed_early` before the first byte of a response, `truncated` after it.
     pub fn end(&mut self, orderly: bool) -> Result<Answer, Failure> {
-        match &mut self.0 {
+        match &mut self.state {
             State::Head(0) => Err(Failure::text(
                 FailureKind::ClosedEarly,
                 "the server closed the connection before the first byte of a response",
@@ -183,72 +113,10 @@ impl ResponseReader {
     }
 }
 
-enum Head {
-    /// Not whole; so many bytes are in the partial buffer.
-    Partial(usize),
-    /// A 1xx answer: the real one follows.
-    Interim,
-    Final(Framing, Answer),
-}
-
-const SWITCHING_PROTOCOLS: u16 = 101;
-
-fn read_head(
-    held: usize,
-    input: &mut &[u8],
-    partial: &mut [u8],
-    cache: &mut HeadCache,
-) -> Result<Head, Failure> {
-    let taken = input.len().min(partial.len() - held);
-    let parsed = if held == 0 {
-        cache.parse(input)
-    } else {
-        partial[held..held + taken].copy_from_slice(&input[..taken]);
-        cache.parse(&partial[..held + taken])
-    };
-    match parsed.map_err(malformed)? {
-        Some(head) if head.head_len > HEAD_BYTES => Err(too_large()),
-        Some(head) => {
-            *input = &input[head.head_len - held..];
-            Ok(understood(head))
-        }
-        None if held + input.len() >= partial.len() => Err(too_large()),
-        None => {
-            partial[held..held + taken].copy_from_slice(&input[..taken]);
-            *input = &input[taken..];
-            Ok(Head::Partial(held + taken))
-        }
-    }
-}
-
-fn understood(head: ResponseHead) -> Head {
-    if (100..200).contains(&head.status) && head.status != SWITCHING_PROTOCOLS {
-        return Head::Interim;
-    }
-    let answer = Answer {
-        status: head.status,
-        keep_alive: head.keep_alive,
-    };
-    Head::Final(head.framing, answer)
-}
-
-fn malformed(error: CodecError) -> Failure {
-    Failure {
-        kind: FailureKind::Malformed,
-        detail: Detail::Codec(error),
-    }
-}
-
-fn too_large() -> Failure {
-    Failure::text(
-        FailureKind::HeadTooLarge,
-        "the response head is larger than 16 KiB",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::HEAD_BYTES;
 
     const OK: Answer = Answer {
         status: 200,
@@ -279,7 +147,7 @@ mod tests {
                     let fed = self
                         .reader
                         .feed(&mut rest, &mut self.partial, &mut self.cache);
-                    answers.extend(fed.map_err(|failure| failure.kind)?);
+                    answers.extend(fed.map_err(|bad| Failure::from(bad).kind)?);
                 }
             }
             Ok(answers)

@@ -76,6 +76,8 @@ pub struct OriginSpec {
     pub close_after: Option<u64>,
     /// A TCP of our own answers on all of its addresses, at the port of `listen`; without, the kernel's does.
     pub attachment: Option<Attachment>,
+    /// Segments that a TCP of our own sends before the first acknowledgement; `None` is its default.
+    pub initial_window: Option<u32>,
 }
 
 impl OriginSpec {
@@ -91,6 +93,7 @@ impl OriginSpec {
             freeze: None,
             close_after: None,
             attachment: None,
+            initial_window: None,
         }
     }
 
@@ -333,6 +336,7 @@ impl Origin {
             service: origin.service(spec, content, 0),
             delay: spec.delay,
             freeze: spec.freeze,
+            initial_window: spec.initial_window,
             started: sys::monotonic(),
         };
         let refused = attachment.clone();

@@ -54,6 +54,8 @@ pub struct StackSpec {
     pub delay: Option<Delay>,
     /// Pause of the whole server.
     pub freeze: Option<Freeze>,
+    /// Segments before the first acknowledgement, where it is not the stack's default.
+    pub initial_window: Option<u32>,
     /// The origin's start.
     pub started: Nanos,
 }
@@ -93,9 +95,13 @@ impl StackWorker {
     /// # Errors
     /// The addresses do not fit the link.
     pub fn new(spec: StackSpec) -> Result<Self, Error> {
+        let default = Settings::default();
         let settings = Settings {
             flows_max: FLOWS_MAX,
-            ..Settings::default()
+            initial_window_segments: spec
+                .initial_window
+                .unwrap_or(default.initial_window_segments),
+            ..default
         };
         let window_bytes = settings.receive_window_bytes;
         let seed = now_ns() ^ u64::from(std::process::id()) << 32;

@@ -6,10 +6,11 @@
 
 use super::conn::{Conn, Phase, Reader, flag};
 use super::flows::Program;
-use super::requests::{Asked, NoRequest};
+use super::requests::Asked;
 use super::script::{HttpWork, Last, Role};
 use crate::load::response::Answer;
 use crate::load::tally::failure_of_status;
+use crate::transport::Failure;
 use record::{Close, FailureKind, Nanos};
 use stack::tcp::Stack;
 
@@ -70,7 +71,7 @@ impl Program {
                     return self.fail(stack, slot, FailureKind::Malformed.name());
                 }
                 Ok(Some(answer)) => self.answered(stack, slot, work, answer),
-                Err(failure) => return self.fail(stack, slot, failure.kind.name()),
+                Err(bad) => return self.fail(stack, slot, Failure::from(bad).kind.name()),
             }
         }
     }
@@ -155,7 +156,7 @@ impl Program {
             match fed {
                 Ok(None) => {}
                 Ok(Some(asked)) => self.answer(slot, work, asked),
-                Err(NoRequest) => {
+                Err(_) => {
                     let template = self.conns[slot as usize].template;
                     self.conns[slot as usize].set(flag::COUNTED);
                     self.count_failure(template, FailureKind::Malformed.name());

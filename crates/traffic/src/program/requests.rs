@@ -1,11 +1,7 @@
-//! Reads the requests of one connection of a server side, at any split of the bytes; the mirror of
-//! [`crate::load::response`], with the same two shortcuts: the last head is remembered with its meaning, and a head
-//! that comes whole is never copied.
+//! Requests as messages: what a head says to a server side.
 
-use http1::{BodyDecoder, CodecError, Framing, parse_request};
-
-/// Largest head that is understood.
-pub(super) const HEAD_BYTES: usize = crate::load::response::HEAD_BYTES;
+use crate::messages::{self, Head, Kind, MessageReader};
+use http1::{CodecError, parse_request};
 
 /// What a head says to the server side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,139 +12,64 @@ pub(super) struct Asked {
     pub is_head: bool,
 }
 
-/// The last head, with what it means.
-pub(super) struct RequestCache {
-    bytes: Vec<u8>,
-    meaning: Option<(Asked, Framing)>,
-}
+/// Requests of any method.
+pub(super) struct Requests;
+
+/// The last head of this thread, with what it means.
+pub(super) type RequestCache = messages::HeadCache<Requests>;
 
 impl RequestCache {
     /// Nothing remembered.
     pub fn new() -> Self {
-        RequestCache {
-            bytes: Vec::with_capacity(HEAD_BYTES),
-            meaning: None,
-        }
-    }
-
-    /// Length and meaning of the head at the front of `input`; `None` when it is not whole.
-    #[inline]
-    fn parse(&mut self, input: &[u8]) -> Result<Option<(usize, Asked, Framing)>, CodecError> {
-        if let Some((asked, framing)) = self.meaning
-            && input.starts_with(&self.bytes)
-        {
-            return Ok(Some((self.bytes.len(), asked, framing)));
-        }
-        let Some(head) = parse_request(input)? else {
-            return Ok(None);
-        };
-        let asked = Asked {
-            keep_alive: head.keep_alive,
-            is_head: head.method == "HEAD",
-        };
-        if head.head_len <= HEAD_BYTES {
-            self.bytes.clear();
-            self.bytes.extend_from_slice(&input[..head.head_len]);
-            self.meaning = Some((asked, head.framing));
-        }
-        Ok(Some((head.head_len, asked, head.framing)))
+        RequestCache::of(Requests)
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Before or in a head, of which so many bytes lie in the partial buffer.
-    Head(usize),
-    Body(BodyDecoder, Asked),
-}
+impl Kind for Requests {
+    type Said = Asked;
 
-/// The bytes are no request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoRequest;
+    fn parse(&self, bytes: &[u8]) -> Result<Option<Head<Asked>>, CodecError> {
+        let head = parse_request(bytes)?;
+        Ok(head.map(|head| {
+            let asked = Asked {
+                keep_alive: head.keep_alive,
+                is_head: head.method == "HEAD",
+            };
+            Head {
+                len: head.head_len,
+                meaning: Some((head.framing, asked)),
+            }
+        }))
+    }
+}
 
 /// Where one connection stands in its requests.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RequestReader(State);
-
-impl Default for RequestReader {
-    fn default() -> Self {
-        RequestReader(State::Head(0))
-    }
-}
+pub(super) type RequestReader = MessageReader<Asked>;
 
 impl RequestReader {
-    /// Takes bytes off the front of `input`, up to the end of one request; what it asks when that end was reached.
-    /// `partial` holds this connection's incomplete head between calls.
-    pub fn feed(
-        &mut self,
-        input: &mut &[u8],
-        partial: &mut [u8],
-        cache: &mut RequestCache,
-    ) -> Result<Option<Asked>, NoRequest> {
-        let (mut decoder, asked) = match self.0 {
-            State::Body(decoder, asked) => (decoder, asked),
-            State::Head(held) => {
-                let taken = input.len().min(partial.len() - held);
-                let parsed = if held == 0 {
-                    cache.parse(input)
-                } else {
-                    partial[held..held + taken].copy_from_slice(&input[..taken]);
-                    cache.parse(&partial[..held + taken])
-                };
-                match parsed.map_err(|_| NoRequest)? {
-                    Some((len, ..)) if len > HEAD_BYTES => return Err(NoRequest),
-                    Some((len, asked, framing)) => {
-                        *input = &input[len - held..];
-                        (BodyDecoder::new(framing), asked)
-                    }
-                    None if held + input.len() >= partial.len() => return Err(NoRequest),
-                    None => {
-                        partial[held..held + taken].copy_from_slice(&input[..taken]);
-                        *input = &input[taken..];
-                        self.0 = State::Head(held + taken);
-                        return Ok(None);
-                    }
-                }
-            }
-        };
-        let fed = decoder.feed(input).map_err(|_| NoRequest)?;
-        *input = &input[fed.consumed..];
-        if fed.done {
-            self.0 = State::Head(0);
-            return Ok(Some(asked));
-        }
-        self.0 = State::Body(decoder, asked);
-        Ok(None)
-    }
-
-    /// Part of a head lies in the partial buffer.
-    #[inline]
-    pub fn holds(&self) -> bool {
-        matches!(self.0, State::Head(1..))
-    }
-
     /// In the middle of a request.
     pub fn is_mid_request(&self) -> bool {
-        !matches!(self.0, State::Head(0))
+        self.is_mid_message()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::HEAD_BYTES;
 
-    fn feed(pieces: &[&[u8]]) -> Result<Vec<Asked>, NoRequest> {
+    fn feed(pieces: &[&[u8]]) -> Option<Vec<Asked>> {
         let (mut reader, mut cache) = (RequestReader::default(), RequestCache::new());
         let mut partial = vec![0; HEAD_BYTES];
         let mut all = Vec::new();
         for piece in pieces {
             let mut rest = *piece;
             while !rest.is_empty() {
-                all.extend(reader.feed(&mut rest, &mut partial, &mut cache)?);
+                all.extend(reader.feed(&mut rest, &mut partial, &mut cache).ok()?);
             }
         }
         assert!(!reader.is_mid_request());
-        Ok(all)
+        Some(all)
     }
 
     #[test]
@@ -167,18 +88,18 @@ mod tests {
         let expected = vec![get, get, get, last];
         for cut in 0..=stream.len() {
             let (a, b) = stream.split_at(cut);
-            assert_eq!(feed(&[a, b]).as_ref(), Ok(&expected), "cut at {cut}");
+            assert_eq!(feed(&[a, b]).as_ref(), Some(&expected), "cut at {cut}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(feed(&bytes), Ok(expected));
+        assert_eq!(feed(&bytes), Some(expected));
     }
 
     #[test]
     fn what_is_no_request_is_refused() {
-        assert_eq!(feed(&[b"SSH-2.0-OpenSSH\r\n"]), Err(NoRequest));
+        assert_eq!(feed(&[b"SSH-2.0-OpenSSH\r\n"]), None);
         let endless = [b"GET / HTTP/1.1\r\nX: ".to_vec(), vec![b'a'; HEAD_BYTES]].concat();
-        assert_eq!(feed(&[&endless]), Err(NoRequest));
+        assert_eq!(feed(&[&endless]), None);
         let pieces: Vec<&[u8]> = endless.chunks(999).collect();
-        assert_eq!(feed(&pieces), Err(NoRequest));
+        assert_eq!(feed(&pieces), None);
     }
 }

@@ -2,44 +2,28 @@
 
 use super::ProgramError;
 use super::script::Role;
+use crate::user_space::{ADDRESSES_MAX, count, each, ranges_of};
 use record::TrafficSpec;
 use record::traffic::{Congestion, Order, Pace, Side};
-use stack::address::AddressRange;
 use stack::tcp::{CongestionControl, PortOrder, Settings};
 use std::net::IpAddr;
 
-/// Addresses of a side.
-const ADDRESSES_MAX: u64 = 1 << 20;
 /// Connections for which there is room where the spec does not say how many there will be.
 const FLOWS: u64 = 1 << 18;
 
 /// The addresses of a side, in the order of its ranges.
 pub(super) fn addresses(side: &Side, role: Role) -> Result<Vec<IpAddr>, ProgramError> {
     let side_name = role.name();
-    let ranges = side.addresses.iter().map(|text| text.parse());
-    let ranges: Vec<AddressRange> =
-        ranges
-            .collect::<Result<_, _>>()
-            .map_err(|cause| ProgramError::Addresses {
-                side: side_name,
-                cause,
-            })?;
-    let count = ranges
-        .iter()
-        .map(AddressRange::len)
-        .fold(0, u64::saturating_add);
-    if count > ADDRESSES_MAX {
-        return Err(ProgramError::TooMany {
-            what: format!("addresses of the {side_name} side"),
-            count,
-            most: ADDRESSES_MAX,
-        });
-    }
-    let each = |range: &AddressRange| {
-        let range = *range;
-        (0..range.len()).map(move |index| range.nth(index))
-    };
-    Ok(ranges.iter().flat_map(each).collect())
+    let ranges = ranges_of(side).map_err(|cause| ProgramError::Addresses {
+        side: side_name,
+        cause,
+    })?;
+    count(&ranges).map_err(|count| ProgramError::TooMany {
+        what: format!("addresses of the {side_name} side"),
+        count,
+        most: ADDRESSES_MAX,
+    })?;
+    Ok(each(&ranges).collect())
 }
 
 /// The settings of a side's TCP.
