@@ -375,19 +375,21 @@ pub struct TrafficArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "lab")]
     pub coalesce: Option<Nanos>,
     /// Size of a response in the laboratory without a file: 100, 32KiB
-    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes, requires = "lab", conflicts_with = "file")]
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes, requires = "lab",
+          conflicts_with = "file")]
     pub lab_body: record::Bytes,
     /// What a connection is for in the laboratory without a file; both unless one is named
     #[arg(long, value_name = "WORK", requires = "lab", conflicts_with = "file")]
     pub lab_work: Option<Work>,
-    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet. Without a file af_xdp and tap
+    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet; without a file the first two
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = lab_device, requires = "lab")]
     pub lab_over: Vec<Carrier>,
     /// Segments that a server in the laboratory sends before the first acknowledgement, the kernel's as well
     #[arg(long, value_name = "SEGMENTS", value_parser = count_u32, requires = "lab")]
     pub lab_initial_window: Option<u32>,
     /// How often the laboratory without a file runs everything, in turns: medians, and the least and the most
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32, requires = "lab", conflicts_with = "file")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32, requires = "lab",
+          conflicts_with = "file")]
     pub lab_rounds: u32,
     /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
