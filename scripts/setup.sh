@@ -6,7 +6,6 @@
 #   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and fixed
 #   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
 #   scripts/setup.sh dpdk        that of evaluate, and libdpdk with its drivers, for the feature of that name
-#   scripts/setup.sh fuzz        that of evaluate, and a C++ compiler, for libFuzzer
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
 # network. As root it uses apt directly, otherwise through sudo; with neither it says what is missing and
@@ -132,11 +131,6 @@ TABLE
 missing_for_dpdk() {
     has pkg-config && pkg-config --exists 'libdpdk >= 22.11' || printf '%s\n' pkg-config libdpdk-dev dpdk-dev
     has ip || echo iproute2
-}
-
-# Packages for `make fuzz`, one a line.
-missing_for_fuzz() {
-    has c++ || echo g++
 }
 
 remove_policy() {
@@ -283,15 +277,15 @@ main() {
         require_compiler
         install_study_servers
         ;;
-    dpdk | fuzz)
+    dpdk)
         require_cargo
         require_compiler
-        mapfile -t packages < <("missing_for_$what")
+        mapfile -t packages < <(missing_for_dpdk)
         require_packages "${packages[@]}"
         ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies, dpdk and fuzz" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies and dpdk" >&2
         exit "$exit_usage"
         ;;
     esac

@@ -21,9 +21,7 @@ mod dpdk {
         shim.file(SHIM).includes(&found.include_paths);
         // Flags of libdpdk's own pkg-config file, which the crate does not hand on.
         shim.flag("-include").flag("rte_config.h");
-        if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
-            shim.flag("-march=corei7");
-        }
+        shim.flag_if_supported("-march=corei7");
         shim.compile("prony_dpdk");
     }
 }

@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 21] = [
+pub const FIELDS: [&str; 22] = [
     "url",
     "connections",
     "threads",
@@ -26,6 +26,7 @@ pub const FIELDS: [&str; 21] = [
     "interface",
     "coalesce",
     "source",
+    "network",
     "gateway",
     "cpus",
     "timeout",
@@ -86,6 +87,7 @@ impl Draft {
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
             "coalesce" => spec.coalesce = field.duration()?,
             "source" => spec.source = field.typed_list(typed::sources)?,
+            "network" => spec.network = field.typed_list(typed::networks)?,
             "gateway" => spec.gateway = field.typed_list(typed::gateways)?,
             "cpus" => spec.cpus = field.typed_list(typed::cpus)?,
             "timeout" => spec.timeout = field.duration_above_zero()?,
@@ -219,6 +221,7 @@ mod tests {
             "\"tap0\"",
             "\"20us\"",
             "\"127.0.0.2-127.0.0.4\"",
+            "\"10.9.0.0/24\"",
             "\"10.9.0.1\"",
             "\"0-1\"",
             "\"500ms\"",

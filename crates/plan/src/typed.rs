@@ -155,17 +155,27 @@ pub fn transport(text: &str) -> Result<Carrier, Misfit> {
         Carrier::Tap,
         Carrier::AfXdp,
         Carrier::AfPacket,
+        Carrier::Dpdk,
     ];
     choice("transport", text, &all.map(|it| (it.name(), it)))
 }
 
-/// The name of an interface, as the kernel takes it: 1 to 15 bytes (`IFNAMSIZ`) without blanks and slashes.
+/// The name of an interface, as the kernel takes it: 1 to 15 bytes (`IFNAMSIZ`) without blanks and slashes. Or a device
+/// as DPDK takes it: a PCI address, or a virtual device of a driver, with its arguments.
 pub fn interface(text: &str) -> Result<String, Misfit> {
     let is_name = !text.contains(|c: char| c.is_whitespace() || c == '/' || c == ':');
-    match is_name && (1..=15).contains(&text.len()) {
+    let of_dpdk = text.starts_with("net_") || text.split([' ', ',']).next().is_some_and(is_pci);
+    match of_dpdk || is_name && (1..=15).contains(&text.len()) {
         true => Ok(text.to_owned()),
         false => must_be("the name of an interface such as \"tap0\""),
     }
+}
+
+/// `0000:01:00.0`, or without the domain.
+fn is_pci(text: &str) -> bool {
+    let is_hex = |part: &str| part.len() >= 2 && part.chars().all(|c| c.is_ascii_hexdigit());
+    let (bus, function) = text.split_once('.').unwrap_or((text, ""));
+    function.len() == 1 && (2..=3).contains(&bus.split(':').count()) && bus.split(':').all(is_hex)
 }
 
 /// A method is a token of RFC 9110 5.6.2; only the letters and the hyphen of real methods are taken.
@@ -235,6 +245,21 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
         cpus.extend(first..=last);
     }
     Some(cpus)
+}
+
+/// Networks, with commas between them: `10.9.0.0/24,fd00::/64`.
+pub fn networks(text: &str) -> Result<Vec<String>, Misfit> {
+    let is_network = |part: &str| {
+        let (address, bits) = part.split_once('/')?;
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        bits.parse::<u8>().ok().filter(|bits| *bits <= most)
+    };
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    match parts.iter().all(|part| is_network(part).is_some()) {
+        true => Ok(parts.into_iter().map(str::to_owned).collect()),
+        false => must_be("networks such as \"10.9.0.0/24\" or \"fd00::/64\""),
+    }
 }
 
 /// Addresses of routers, with commas between them.

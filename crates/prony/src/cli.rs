@@ -159,10 +159,10 @@ pub struct LoadFlags {
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
     /// Whose TCP carries the load: the kernel's, or prony's own over this kind of device
-    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet|dpdk", default_value = "kernel",
           value_parser = typed::transport)]
     pub transport: Carrier,
-    /// The interface for a TCP of prony's own
+    /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
     /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
@@ -171,6 +171,9 @@ pub struct LoadFlags {
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,
+    /// A network behind the interface beside its own, for a TCP of prony's own
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',', value_parser = network)]
+    pub network: Vec<Network>,
     /// The router through which a TCP of prony's own reaches a server outside the interface's networks
     #[arg(long, value_name = "ADDRESS", value_parser = gateways)]
     pub gateway: Option<Sources>,
@@ -239,6 +242,7 @@ impl LoadFlags {
             interface: self.interface.clone(),
             coalesce: self.coalesce,
             source: self.source.clone().map(|s| s.0).unwrap_or_default(),
+            network: self.network.iter().map(ToString::to_string).collect(),
             gateway: self.gateway.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             warmup: self.warmup,
@@ -294,10 +298,10 @@ pub struct OriginArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub close_after: Option<u64>,
     /// Whose TCP answers: the kernel's, or prony's own over this kind of device
-    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet", default_value = "kernel",
+    #[arg(long, value_name = "kernel|tap|af_xdp|af_packet|dpdk", default_value = "kernel",
           value_parser = typed::transport)]
     pub transport: Carrier,
-    /// The interface for a TCP of prony's own
+    /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
     /// Addresses that a TCP of prony's own answers on, at the port of --listen: 10.9.0.2-10.9.0.9 or 10.9.0.0/24
@@ -342,7 +346,7 @@ Examples:
 
 A short file, for a server of this host behind a TAP (needs root):
   [client]
-  transport = \"tap\"      # or af_xdp, af_packet; loopback needs no side
+  transport = \"tap\"      # or af_xdp, af_packet, dpdk; loopback needs no side
   interface = \"tap0\"
   addresses = \"10.9.0.2-10.9.0.250\"
   [[template]]
@@ -373,19 +377,21 @@ pub struct TrafficArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "lab")]
     pub coalesce: Option<Nanos>,
     /// Size of a response in the laboratory without a file: 100, 32KiB
-    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes, requires = "lab", conflicts_with = "file")]
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = typed::bytes, requires = "lab",
+          conflicts_with = "file")]
     pub lab_body: record::Bytes,
     /// What a connection is for in the laboratory without a file; both unless one is named
     #[arg(long, value_name = "WORK", requires = "lab", conflicts_with = "file")]
     pub lab_work: Option<Work>,
-    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet; tap and af_xdp without a file
+    /// What a TCP of prony's own is attached to in the laboratory: tap, af_xdp, af_packet; without a file the first two
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = lab_device, requires = "lab")]
     pub lab_over: Vec<Carrier>,
     /// Segments that a server in the laboratory sends before the first acknowledgement, the kernel's as well
     #[arg(long, value_name = "SEGMENTS", value_parser = count_u32, requires = "lab")]
     pub lab_initial_window: Option<u32>,
     /// How often the laboratory without a file runs everything, in turns: medians, and the least and the most
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32, requires = "lab", conflicts_with = "file")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32, requires = "lab",
+          conflicts_with = "file")]
     pub lab_rounds: u32,
     /// Instead of the file's duration, or of 2s for each load of the laboratory: 10s, 2m
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]

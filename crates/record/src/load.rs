@@ -77,6 +77,8 @@ pub enum Carrier {
     AfXdp,
     /// The same over a packet ring.
     AfPacket,
+    /// The same over a port of DPDK's.
+    Dpdk,
     /// The same over memory, between two sides of one process.
     Loopback,
 }
@@ -89,6 +91,7 @@ impl Carrier {
             Carrier::Tap => "tap",
             Carrier::AfXdp => "af_xdp",
             Carrier::AfPacket => "af_packet",
+            Carrier::Dpdk => "dpdk",
             Carrier::Loopback => "loopback",
         }
     }
@@ -140,6 +143,9 @@ pub struct LoadSpec {
     pub coalesce: Nanos,
     /// Local addresses to connect from, used in turn; empty leaves it to the kernel.
     pub source: Vec<std::net::IpAddr>,
+    /// Networks behind the interface beside its own, as typed: a port of DPDK's has none that the kernel knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
     /// Routers through which a stack in user space reaches a server outside the interface's networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateway: Vec<std::net::IpAddr>,
@@ -177,6 +183,7 @@ impl LoadSpec {
             interface: None,
             coalesce: Nanos(50_000),
             source: Vec::new(),
+            network: Vec::new(),
             gateway: Vec::new(),
             cpus: Vec::new(),
             warmup: Nanos(0),

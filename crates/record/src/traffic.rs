@@ -40,6 +40,9 @@ pub struct Side {
     pub order: Order,
     /// First and last local port of the client side.
     pub ports: Option<(u16, u16)>,
+    /// Networks behind the interface beside its own, as typed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<String>,
     /// Routers, for targets outside the interface's network.
     pub gateways: Vec<std::net::IpAddr>,
     /// How long packets may gather before they are looked at; 0 looks without a pause.

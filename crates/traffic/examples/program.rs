@@ -85,6 +85,7 @@ fn side(addresses: &str, asked: &Asked, cpu: Option<u32>) -> Side {
         addresses: vec![addresses.to_owned()],
         order: Default::default(),
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: asked.coalesce,
         threads: 1,

@@ -11,6 +11,8 @@ pub use stack::address::{AddressRange, BadRange, Network};
 use stack::device::Device;
 use stack::device::af_packet::{self, AfPacket};
 use stack::device::af_xdp::{self, AfXdp};
+#[cfg(feature = "dpdk")]
+use stack::device::dpdk::{self, Dpdk};
 use stack::device::interface::{Interface, refuse_host_addresses, refuse_small};
 use stack::device::queues::{self, Owners};
 use stack::device::tap::{self, Tap};
@@ -34,6 +36,16 @@ pub struct Words {
     pub addresses: &'static str,
     /// Of the transport: `--transport`.
     pub transport: &'static str,
+}
+
+impl Words {
+    /// Of a network behind the interface, which is called alike everywhere.
+    fn network(self) -> &'static str {
+        match self.interface.starts_with("--") {
+            true => "--network",
+            false => "network",
+        }
+    }
 }
 
 /// The device, interface and addresses of a stack in user space.
@@ -106,6 +118,10 @@ pub enum AttachError {
         interface: String,
         /// The first of our addresses.
         address: IpAddr,
+        /// Its transport.
+        transport: Carrier,
+        /// For the remedy.
+        words: Words,
     },
     /// A target of another family than all our addresses.
     #[error("the source address {address} cannot reach {target}: one is IPv4 and the other IPv6")]
@@ -153,12 +169,24 @@ impl AttachError {
                 format!("name fewer with {}", words.addresses)
             }
             AttachError::Overlap { .. } => "name each address once".to_owned(),
-            AttachError::NoNetwork { interface, address } => format!(
+            AttachError::NoNetwork {
+                transport: Carrier::Dpdk,
+                words,
+                ..
+            } => format!("name the network that lies behind it with {}", words.network()),
+            AttachError::NoNetwork {
+                interface, address, ..
+            } => format!(
                 "give it an address of the host's own in the network of {address}: `ip address add ADDRESS/BITS dev {interface}`"
             ),
             AttachError::Family { .. } => {
                 "use addresses of ours and a target of one family".to_owned()
             }
+            AttachError::NoDevice {
+                transport: "dpdk", ..
+            } => "build prony with it: `make dpdk-build` (cargo build --release --features dpdk, with libdpdk 22.11 or \
+                  later installed: scripts/setup.sh dpdk)"
+                .to_owned(),
             AttachError::NoDevice { words, .. } => {
                 format!("use {0} tap, {0} af_xdp or {0} af_packet", words.transport)
             }
@@ -177,7 +205,11 @@ impl Attachment {
             transport: side.transport,
             interface: side.interface.clone(),
             addresses: ranges_of(side)?,
-            networks: Vec::new(),
+            networks: side
+                .networks
+                .iter()
+                .map(|text| text.parse())
+                .collect::<Result<_, BadRange>>()?,
             gateways: side.gateways.clone(),
             targets,
             coalesce: side.coalesce,
@@ -205,26 +237,30 @@ impl Attachment {
             });
         }
         // A TAP that does not exist would be made, with no address for the other side to be at.
-        let interface = Interface::named(&self.interface).map_err(|e| self.refused(e))?;
+        let interface = match self.transport {
+            // The kernel knows it when a virtual device is attached to it.
+            Carrier::Dpdk => self.kernels_end(),
+            _ => Some(Interface::named(&self.interface).map_err(|e| self.refused(e))?),
+        };
+        let name = interface.as_ref().map_or("", Interface::name);
         // Without a link there are no networks either.
-        if matches!(interface.is_up(), Ok(false)) {
+        let is_down = |it: &Interface| matches!(it.is_up(), Ok(false));
+        if interface.as_ref().is_some_and(is_down) {
             return Err(self.refused(Error::Unsupported {
                 device: transport,
                 interface: self.interface.clone(),
                 cause: "it is down".to_owned(),
-                remedy: format!("switch it on: `ip link set {} up`", self.interface),
+                remedy: format!("switch it on: `ip link set {name} up`"),
             }));
         }
-        let attached = routes::attached(proc_root, &self.interface);
-        let own = attached
+        let own = routes::attached(proc_root, name)
             .into_iter()
             .filter_map(|it| Network::new(it.address, it.prefix_bits));
         let networks: Vec<Network> = own.chain(self.networks.iter().copied()).collect();
         self.check_addresses(&networks)?;
         refuse_host_addresses(&self.addresses).map_err(|e| self.refused(e))?;
-        if let Ok(mtu) = interface.mtu_bytes() {
-            refuse_small(transport, &self.interface, mtu, &self.addresses)
-                .map_err(|e| self.refused(e))?;
+        if let Some(Ok(mtu)) = interface.as_ref().map(Interface::mtu_bytes) {
+            refuse_small(transport, name, mtu, &self.addresses).map_err(|e| self.refused(e))?;
         }
         let link = link::Settings {
             interface: self.interface.clone(),
@@ -239,6 +275,13 @@ impl Attachment {
             probe.resolve(*target, 0).map_err(|e| self.refused(e))?;
         }
         Ok(link)
+    }
+
+    /// The interface of this host that a virtual device of DPDK's is attached to, when it is there already.
+    fn kernels_end(&self) -> Option<Interface> {
+        let mut arguments = self.interface.split([',', ' ']);
+        let name = arguments.find_map(|it| it.strip_prefix("iface="))?;
+        Interface::named(name).ok()
     }
 
     fn check_addresses(&self, networks: &[Network]) -> Result<(), AttachError> {
@@ -272,6 +315,8 @@ impl Attachment {
             return Err(AttachError::NoNetwork {
                 interface: self.interface.clone(),
                 address,
+                transport: self.transport,
+                words: self.words,
             });
         }
         Ok(())
@@ -329,7 +374,15 @@ impl Attachment {
                 let sockets = AfPacket::open_queues(&settings, count, owners);
                 self.joined(sockets, owners)
             }
-            Carrier::Kernel | Carrier::Loopback => Err(self.no_device()),
+            #[cfg(feature = "dpdk")]
+            Carrier::Dpdk => {
+                let settings = dpdk::Settings {
+                    device: name,
+                    own: self.addresses.clone(),
+                };
+                self.joined(Dpdk::open_queues(&settings, count), owners)
+            }
+            _ => Err(self.no_device()),
         }
     }
 
@@ -376,6 +429,7 @@ fn boxed<D: Device + Send + 'static>(device: D) -> AnyDevice {
 fn is_known(transport: Carrier) -> bool {
     match transport {
         Carrier::Tap | Carrier::AfXdp | Carrier::AfPacket => true,
+        Carrier::Dpdk => cfg!(feature = "dpdk"),
         Carrier::Kernel | Carrier::Loopback => false,
     }
 }

@@ -132,6 +132,7 @@ fn side(address: &str) -> Side {
         addresses: vec![address.to_owned()],
         order: Default::default(),
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
         threads: 1,

@@ -63,6 +63,7 @@ fn side(addresses: &str) -> Side {
         addresses: vec![addresses.to_owned()],
         order: Order::Random,
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
         threads: 1,

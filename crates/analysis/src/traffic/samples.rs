@@ -10,6 +10,7 @@ fn side(transport: Carrier) -> Side {
         addresses: vec!["10.9.0.2-10.9.0.250".to_owned()],
         order: record::traffic::Order::Sequential,
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: Nanos(50_000),
         threads: 1,

@@ -19,6 +19,7 @@ const KEYS: [&str; 13] = [
     "addresses",
     "order",
     "ports",
+    "network",
     "gateway",
     "coalesce",
     "threads",
@@ -65,6 +66,7 @@ pub(super) struct Draft {
     addresses: Option<(usize, Vec<String>)>,
     order: Order,
     ports: Option<(u16, u16)>,
+    networks: Vec<String>,
     gateways: Vec<IpAddr>,
     coalesce: Option<Nanos>,
     /// How many, and where that stands.
@@ -88,6 +90,7 @@ pub(super) fn carrier(field: Field<'_>) -> Result<Carrier, Found> {
         Carrier::Tap,
         Carrier::AfXdp,
         Carrier::AfPacket,
+        Carrier::Dpdk,
         Carrier::Loopback,
     ];
     field.choice(&all.map(|it| (it.name(), it)))
@@ -128,6 +131,7 @@ impl Draft {
                     "the port of `target`, which may be a range",
                 ));
             }
+            "network" => self.networks = field.typed_list(typed::networks)?,
             "gateway" => self.gateways = gateways(field)?,
             "coalesce" => self.coalesce = Some(field.duration()?),
             "threads" => self.threads = Some((field.name_at, field.count32(1)?)),
@@ -204,6 +208,7 @@ impl Draft {
                 addresses,
                 order: self.order,
                 ports: self.ports,
+                networks: self.networks,
                 gateways: self.gateways,
                 // Nothing gathers in memory: the other side has been looked at by then.
                 coalesce: self

@@ -50,7 +50,8 @@ pub(super) fn attachment(spec: &LoadSpec, server: SocketAddr) -> Attachment {
         transport: spec.transport,
         interface: spec.interface.clone().unwrap_or_default(),
         addresses: ranges(&spec.source),
-        networks: Vec::new(),
+        // Checked where it was typed.
+        networks: spec.network.iter().flat_map(|it| it.parse()).collect(),
         gateways: spec.gateway.clone(),
         targets: vec![server.ip()],
         coalesce: spec.coalesce,

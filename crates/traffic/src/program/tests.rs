@@ -20,6 +20,7 @@ fn spec(protocol: Protocol, pace: Pace, count: u64) -> TrafficSpec {
         addresses: vec![addresses.to_owned()],
         order: Order::Sequential,
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: Nanos(20_000),
         threads: 1,

@@ -1,9 +1,9 @@
 //! DPDK's own runtime (EAL), which a process starts once, and what stands in its way.
 //!
 //! EAL makes no threads for packets here: ours call it. It shares nothing with other processes and leaves no file
-//! behind (`--in-memory`, or `--no-shconf` without huge pages), and its words are kept for messages. A device is probed when it is opened, not by a list at the
-//! start, and let go when it is closed. The surprise: EAL moves the thread that starts it to the CPUs of its list, so
-//! that list is all that this thread may use.
+//! behind (`--in-memory`, or `--no-shconf` without huge pages), and its words are kept for messages. A device is probed
+//! when it is opened, not by a list at the start, and let go when it is closed. The surprise: EAL moves the thread that
+//! starts it to the CPUs of its list, so that list is all that this thread may use.
 
 use super::ffi;
 use crate::error::Error;
@@ -38,12 +38,6 @@ impl Named {
     /// The device's name without arguments.
     pub fn name(&self) -> &str {
         self.device.split(',').next().unwrap_or_default()
-    }
-
-    /// An argument of the device.
-    pub fn argument(&self, key: &str) -> Option<&str> {
-        let mut pairs = self.device.split(',').filter_map(|it| it.split_once('='));
-        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
     /// It sits on the PCI bus.
@@ -295,11 +289,6 @@ mod tests {
         check("net_tap0,iface=tap9", false, "net_tap0", 0);
         check("eth0", false, "eth0", 0);
         check("", false, "", 0);
-        let tap = Named::parse("net_tap0,iface=tap9,mac=fixed");
-        assert_eq!(
-            (tap.argument("iface"), tap.argument("face")),
-            (Some("tap9"), None)
-        );
         assert_eq!(Named::parse("01:00.0").pci_address(), "0000:01:00.0");
     }
 

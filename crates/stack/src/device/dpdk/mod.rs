@@ -42,11 +42,6 @@ pub struct Settings {
     pub own: Vec<AddressRange>,
 }
 
-/// The interface of this host that a virtual device is attached to, by its argument `iface`.
-pub fn kernel_interface(device: &str) -> Option<String> {
-    Named::parse(device).argument("iface").map(str::to_owned)
-}
-
 /// A started port, stopped when nobody uses it any more.
 #[derive(Debug)]
 struct Port {
