@@ -349,7 +349,7 @@ fn template_words(t: &TemplateAsked) -> String {
 }
 
 fn template_rows(figures: &TrafficFigures) -> Vec<Vec<String>> {
-    let both = figures.templates.iter().any(|t| t.accepted > 0);
+    let both = figures.templates.iter().any(|t| t.accepted.is_some());
     let mut rows = vec![cells(&[
         "",
         "due",
@@ -364,16 +364,9 @@ fn template_rows(figures: &TrafficFigures) -> Vec<Vec<String>> {
     ])];
     for t in &figures.templates {
         let mut row = vec![t.name.clone()];
-        row.extend(
-            [
-                t.scheduled,
-                t.attempted,
-                t.connected,
-                t.accepted,
-                t.completed,
-            ]
-            .map(count),
-        );
+        row.extend([t.scheduled, t.attempted, t.connected].map(count));
+        row.push(t.accepted.map_or_else(none, count));
+        row.push(count(t.completed));
         row.push(t.completed_per_s.map_or_else(none, rate));
         row.push(t.exchanges_per_s.map_or_else(none, rate));
         row.push(Bytes(t.received_bytes).to_string());

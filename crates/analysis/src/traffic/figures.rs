@@ -2,7 +2,7 @@
 
 use super::counters::{self, CounterRow};
 use crate::LatencySummary;
-use record::traffic::{SideOutcome, SideThread, TemplateOutcome};
+use record::traffic::{Protocol, SideOutcome, SideThread, TemplateOutcome};
 use record::{Histogram, TrafficRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ pub struct TemplateFigures {
     pub late: u64,
     /// Never begun.
     pub dropped: u64,
-    /// Accepted by the server side; 0 where that was not ours.
-    pub accepted: u64,
+    /// Accepted by the server side; `null` where that was not ours, and for UDP, which has nothing to accept.
+    pub accepted: Option<u64>,
     /// Connections by the kind of their failure; kinds that did not occur are left out.
     pub failed: BTreeMap<String, u64>,
     /// HTTP responses by status.
@@ -169,7 +169,8 @@ pub fn figures(run: &TrafficRun) -> TrafficFigures {
         templates: outcome
             .templates
             .iter()
-            .map(|t| template(t, outcome.wall_ns))
+            .enumerate()
+            .map(|(i, t)| template(t, accepts(run, i), outcome.wall_ns))
             .collect(),
         sides: ["client", "server"]
             .into_iter()
@@ -194,7 +195,14 @@ fn per_s(n: u64, wall_ns: u64) -> Option<f64> {
     (n > 0 && wall_ns > 0).then(|| n as f64 * 1e9 / wall_ns as f64)
 }
 
-fn template(t: &TemplateOutcome, wall_ns: u64) -> TemplateFigures {
+/// The server side is ours, and has connections of the template to accept.
+fn accepts(run: &TrafficRun, template: usize) -> bool {
+    let asked = run.spec.templates.get(template);
+    let is_udp = asked.is_some_and(|t| matches!(t.protocol, Protocol::Udp { .. }));
+    !is_udp && run.outcome.sides.iter().any(|s| s.side == "server")
+}
+
+fn template(t: &TemplateOutcome, accepts: bool, wall_ns: u64) -> TemplateFigures {
     let happened = t.failed.iter().filter(|(_, n)| **n > 0);
     let summary = |histogram: &Histogram| LatencySummary::of(histogram);
     TemplateFigures {
@@ -206,7 +214,7 @@ fn template(t: &TemplateOutcome, wall_ns: u64) -> TemplateFigures {
         unfinished: t.unfinished,
         late: t.late,
         dropped: t.dropped,
-        accepted: t.accepted,
+        accepted: accepts.then_some(t.accepted),
         failed: happened.map(|(kind, n)| (kind.clone(), *n)).collect(),
         statuses: t
             .statuses

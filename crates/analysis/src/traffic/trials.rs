@@ -171,7 +171,7 @@ fn whole(all: &TrafficFigures) -> Vec<ReportedFigure> {
     put(
         "opened_flows",
         "1",
-        Some(sum(|t| t.connected.max(t.accepted))),
+        Some(sum(|t| t.connected.max(t.accepted.unwrap_or(0)))),
     );
     let bytes = |part: fn(&SideFigures) -> u64| all.sides.first().map(part).unwrap_or(0) as f64;
     put(

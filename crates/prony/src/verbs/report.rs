@@ -147,9 +147,13 @@ pub fn document(
     directory: &str,
     diagnoses: &Diagnoses,
 ) -> Result<RunDocument, Failure> {
-    let mut document = report::json::run_document(record, analysis, directory, diagnoses);
-    document.against = against(store)?;
-    Ok(document)
+    let judged = Judged {
+        record,
+        analysis,
+        diagnoses,
+        against: against(store)?,
+    };
+    Ok(judged.document(directory))
 }
 
 /// The contrast with an earlier record, which may be gone by now.

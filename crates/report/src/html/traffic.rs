@@ -172,7 +172,7 @@ pub fn traffic(document: &RunDocument, source: &Source) -> Option<TrafficView> {
             .map(template)
             .collect(),
         latencies: latencies.collect(),
-        has_accepted: run.figures.templates.iter().any(|t| t.accepted > 0),
+        has_accepted: run.figures.templates.iter().any(|t| t.accepted.is_some()),
         sides: (0..run.figures.sides.len())
             .map(|i| side(document, i, source))
             .collect(),
