@@ -27,6 +27,7 @@ fn side(addresses: &str) -> Side {
         addresses: vec![addresses.to_owned()],
         order: Default::default(),
         ports: None,
+        networks: Vec::new(),
         gateways: Vec::new(),
         coalesce: Nanos(0),
         threads: 1,

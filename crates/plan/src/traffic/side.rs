@@ -13,7 +13,7 @@ const COALESCE: Nanos = Nanos(50_000);
 /// Bytes kept of a frame: the largest one with segmentation offload.
 const SNAP_BYTES: u32 = 65_550;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "transport",
     "interface",
     "addresses",
