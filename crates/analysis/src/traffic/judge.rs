@@ -7,7 +7,7 @@ use super::figures::{failures, offered_per_s, utilization};
 use crate::limit::GENERATOR_BUSY;
 use crate::words::{count, percent, plural, rate};
 use crate::{Evidence, Limit, Verdict};
-use record::traffic::{Pace, SideOutcome, TemplateOutcome};
+use record::traffic::{Pace, Protocol, SideOutcome, TemplateOutcome};
 use record::{TrafficRun, Warning};
 
 /// Failed connections, as a share of those that ended, above which the figures are not used.
@@ -33,6 +33,22 @@ fn sum(run: &TrafficRun, part: impl Fn(&TemplateOutcome) -> u64) -> u64 {
     run.outcome.templates.iter().map(part).sum()
 }
 
+/// What was begun and what was completed of all templates: connections. UDP has none that a server could accept: there
+/// it is the questions that came and were answered.
+fn work(run: &TrafficRun, is_client: bool) -> (u64, u64) {
+    let of = |(number, t): (usize, &TemplateOutcome)| {
+        let template = run.spec.templates.get(number);
+        let is_udp = template.is_some_and(|t| matches!(t.protocol, Protocol::Udp { .. }));
+        match (is_client, is_udp) {
+            (true, _) => (t.attempted, t.completed),
+            (false, true) => (t.exchanges + failures(t, false), t.exchanges),
+            (false, false) => (t.accepted, t.completed),
+        }
+    };
+    let parts = run.outcome.templates.iter().enumerate().map(of);
+    parts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+}
+
 fn side<'a>(run: &'a TrafficRun, name: &str) -> Option<&'a SideOutcome> {
     run.outcome.sides.iter().find(|s| s.side == name)
 }
@@ -40,9 +56,8 @@ fn side<'a>(run: &'a TrafficRun, name: &str) -> Option<&'a SideOutcome> {
 /// Why the figures say nothing of the other side; the first reason that applies.
 fn unusable(run: &TrafficRun) -> Option<Verdict> {
     let is_client = run.spec.client.is_some();
-    let completed = sum(run, |t| t.completed);
     let failed = sum(run, |t| failures(t, is_client));
-    let begun = sum(run, |t| if is_client { t.attempted } else { t.accepted });
+    let (begun, completed) = work(run, is_client);
     if begun == 0 {
         let (what, remedy) = match is_client {
             true => (
@@ -189,7 +204,8 @@ fn limit(run: &TrafficRun) -> Verdict {
         .iter()
         .map(|s| (s, utilization(s, run.outcome.wall_ns)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    let completed = sum(run, |t| t.completed) as f64 * 1e9 / run.outcome.wall_ns.max(1) as f64;
+    let (_, completed) = work(run, run.spec.client.is_some());
+    let completed = completed as f64 * 1e9 / run.outcome.wall_ns.max(1) as f64;
     let reached = format!("{} connections/s completed", rate(completed));
     let full = busiest.filter(|(_, busy)| *busy >= GENERATOR_BUSY);
     let (limit, why) = match (full, offered_per_s(run)) {
@@ -309,6 +325,7 @@ pub fn warnings(run: &TrafficRun) -> Vec<Warning> {
 mod tests {
     use super::*;
     use crate::traffic::samples::{both_full, run};
+    use record::Nanos;
 
     #[test]
     fn traffic_that_kept_its_schedule_is_valid() {
@@ -323,6 +340,31 @@ mod tests {
             verdict.why
         );
         assert_eq!(warnings(&run()), []);
+    }
+
+    /// A server of ours that answers questions by UDP has accepted nothing.
+    #[test]
+    fn a_server_of_udp_is_judged_by_its_answers() {
+        let mut run = run();
+        run.spec.server = run.spec.client.take();
+        run.spec.templates[0].protocol = Protocol::Udp {
+            request_bytes: 64,
+            response_bytes: 64,
+            exchanges: 1,
+            gap: Nanos(0),
+        };
+        let template = &mut run.outcome.templates[0];
+        (template.accepted, template.completed, template.exchanges) = (0, 0, 500);
+        template.failed.clear();
+        let verdict = judge(&run);
+        assert!(verdict.valid, "{}", verdict.why);
+        run.outcome.templates[0].exchanges = 0;
+        let verdict = judge(&run);
+        assert!(
+            verdict.why.contains("no connection came"),
+            "{}",
+            verdict.why
+        );
     }
 
     /// What is changed, and words of the reason and of the remedy.
