@@ -258,7 +258,7 @@ fn bars(run: &crate::traffic::TrafficDocument) -> String {
     }
     let width = 100.0 / run.intervals.len() as f64;
     let mut svg = format!(
-        "<svg class=\"seconds\" viewBox=\"0 0 100 {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Connections completed in each interval\">"
+        "<svg class=\"seconds\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 100 {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Connections completed in each interval\">"
     );
     for (i, (slice, rate)) in run.intervals.iter().zip(&rates).enumerate() {
         let bar = |per_s: f64| per_s / most * HEIGHT;
