@@ -291,7 +291,7 @@ def judge(options, plan, builds):
             own, *more = [program.account(*window, cpu.between(*window)) for window in windows]
     except (lab.NotReady, subprocess.TimeoutExpired, OSError, KeyError) as error:
         return row | {"error": f"{error!r}"}
-    # The time of requests is that of the load under which it was traced: another load, and another moment of the machine.
+    # The time of requests is that of the load under which it was traced: another load, at another moment.
     turns = more[0] if more else own
     row |= {"ports": program.ports, "seconds": seconds, "own": own.document(), "turns": turns.document(),
             "whole": own.rows.whole}

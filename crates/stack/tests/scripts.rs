@@ -391,7 +391,7 @@ fn resets_and_challenges() {
     );
 }
 
-/// The kernel is not played against these: it finds losses by time as well (RACK), and on a clock that runs the two race.
+/// The kernel is not played against these: it finds losses by time as well (RACK), and on a clock that runs both race.
 #[test]
 fn timeouts_in_doubt() {
     client(

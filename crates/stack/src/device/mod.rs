@@ -61,6 +61,34 @@ pub struct DeviceCounters {
     pub syscalls: u64,
 }
 
+impl DeviceCounters {
+    /// All by name, as for a table.
+    pub fn by_name(&self) -> [(&'static str, u64); 8] {
+        [
+            ("rx_frames", self.rx_frames),
+            ("rx_bytes", self.rx_bytes),
+            ("rx_dropped", self.rx_dropped),
+            ("tx_frames", self.tx_frames),
+            ("tx_bytes", self.tx_bytes),
+            ("tx_dropped", self.tx_dropped),
+            ("tx_full", self.tx_full),
+            ("syscalls", self.syscalls),
+        ]
+    }
+
+    /// Adds what has come to be between two readings of another device.
+    fn add_between(&mut self, before: &Self, after: &Self) {
+        self.rx_frames += after.rx_frames - before.rx_frames;
+        self.rx_bytes += after.rx_bytes - before.rx_bytes;
+        self.rx_dropped += after.rx_dropped - before.rx_dropped;
+        self.tx_frames += after.tx_frames - before.tx_frames;
+        self.tx_bytes += after.tx_bytes - before.tx_bytes;
+        self.tx_dropped += after.tx_dropped - before.tx_dropped;
+        self.tx_full += after.tx_full - before.tx_full;
+        self.syscalls += after.syscalls - before.syscalls;
+    }
+}
+
 /// A carrier of Ethernet frames. No call blocks but [`Device::wait`].
 pub trait Device {
     /// What it can do.
@@ -117,15 +145,9 @@ pub trait Device {
 
     /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
-        let counters = self.counters();
-        tell("rx_frames", counters.rx_frames);
-        tell("rx_bytes", counters.rx_bytes);
-        tell("rx_dropped", counters.rx_dropped);
-        tell("tx_frames", counters.tx_frames);
-        tell("tx_bytes", counters.tx_bytes);
-        tell("tx_dropped", counters.tx_dropped);
-        tell("tx_full", counters.tx_full);
-        tell("syscalls", counters.syscalls);
+        for (name, count) in self.counters().by_name() {
+            tell(name, count);
+        }
     }
 
     /// Writes out what it keeps beside the traffic, so that [`Device::trouble`] knows all of it.

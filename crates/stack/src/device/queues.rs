@@ -177,6 +177,8 @@ impl<D> Inbox<D> {
 pub struct Queue<D> {
     /// Its own, and those that were left to it.
     devices: Vec<D>,
+    /// Of each that was left to it, what its own thread has counted.
+    before: Vec<DeviceCounters>,
     own: usize,
     inboxes: Arc<[Inbox<D>]>,
     owners: Owners,
@@ -197,6 +199,7 @@ pub fn join<D: Device>(devices: Vec<D>, owners: &Owners) -> io::Result<Vec<Queue
     let inboxes: Arc<[Inbox<D>]> = inboxes?.into();
     let queue = |(own, device)| Queue {
         devices: vec![device],
+        before: Vec::new(),
         own,
         owners: owners.clone(),
         leaving: inboxes.iter().map(|_| Batch::default()).collect(),
@@ -223,6 +226,8 @@ impl<D: Device> Queue<D> {
                 self.reading.clear();
                 self.next = 0;
                 let mut waiting = self.inboxes[self.own].lock();
+                self.before
+                    .extend(waiting.left_behind.iter().map(Device::counters));
                 self.devices.append(&mut waiting.left_behind);
                 if waiting.batch.len() == 0 {
                     break;
@@ -336,23 +341,23 @@ impl<D: Device> Device for Queue<D> {
         Ok(())
     }
 
-    /// Of its own device: what came in by those that were left behind their own threads have counted, up to then.
+    /// Of its own device, and of those that were left to it from then on.
     fn counters(&self) -> DeviceCounters {
-        let counters = self.devices[0].counters();
-        DeviceCounters {
-            rx_dropped: counters.rx_dropped + self.inboxes[self.own].lock().dropped,
-            syscalls: counters.syscalls + self.syscalls,
-            ..counters
+        let mut counters = self.devices[0].counters();
+        for (device, before) in self.devices[1..].iter().zip(&self.before) {
+            counters.add_between(before, &device.counters());
         }
+        counters.rx_dropped += self.inboxes[self.own].lock().dropped;
+        counters.syscalls += self.syscalls;
+        counters
     }
 
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
-        // The sums, and of the device what it has beside them.
-        let counters = self.counters();
-        self.devices[0].named(&mut |name, value| match name {
-            "rx_dropped" => tell(name, counters.rx_dropped),
-            "syscalls" => tell(name, counters.syscalls),
-            _ => tell(name, value),
+        // The sums, and of its own device what that has beside them.
+        let sums = self.counters().by_name();
+        self.devices[0].named(&mut |name, value| {
+            let sum = sums.iter().find(|(of, _)| *of == name);
+            tell(name, sum.map_or(value, |(_, sum)| *sum));
         });
         tell("rx_handed_over", self.handed_over);
     }
@@ -486,14 +491,21 @@ mod tests {
     fn a_queue_whose_thread_has_ended_is_served_by_another() {
         let owners = Owners::LocalPorts(port_ranges((10_000, 10_999), 2));
         let (mut there, mut here) = queues(&owners);
-        drop(here.remove(0));
         let (low, high) = (to_port(10_000), to_port(10_999));
+        send(&mut there[0], &low);
+        assert_eq!(taken(&mut here[0]).len(), 1);
+        let first = here.remove(0);
+        let counted = first.counters().rx_frames;
+        drop(first);
         for end in &mut there {
             send(end, &high);
         }
         send(&mut there[1], &low);
         let all = taken(&mut here[0]);
         assert_eq!(all, [high.clone(), high, low], "nobody else answers it");
+        let mut told = 0;
+        here[0].named(&mut |name, n| told += u64::from(name == "rx_frames") * n);
+        assert_eq!(counted + told, 4, "each frame is counted once");
     }
 
     #[test]
