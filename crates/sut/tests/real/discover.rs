@@ -79,16 +79,17 @@ impl Alone {
         server
     }
 
-    /// Looks again until it has so many processes: workers come after the socket.
+    /// Looks again until it has so many processes: workers come after the socket, and a master that replaces itself has
+    /// it in between in no process that can be looked at.
     pub fn found_with(&self, processes: usize) -> Server {
         let started = Instant::now();
-        loop {
-            let server = self.found();
-            if server.processes.len() >= processes || started.elapsed() > Duration::from_secs(30) {
-                return server;
-            }
+        let has_all = |server: &Server| server.processes.len() >= processes;
+        while !discover::behind(self.address).is_some_and(|server| has_all(&server))
+            && started.elapsed() < Duration::from_secs(30)
+        {
             std::thread::sleep(Duration::from_millis(10));
         }
+        self.found()
     }
 }
 
