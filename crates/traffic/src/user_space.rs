@@ -205,11 +205,7 @@ impl Attachment {
             transport: side.transport,
             interface: side.interface.clone(),
             addresses: ranges_of(side)?,
-            networks: side
-                .networks
-                .iter()
-                .map(|text| text.parse())
-                .collect::<Result<_, BadRange>>()?,
+            networks: networks_of(&side.networks)?,
             gateways: side.gateways.clone(),
             targets,
             coalesce: side.coalesce,
@@ -327,21 +323,11 @@ impl Attachment {
         each(&self.addresses).collect()
     }
 
-    /// Opens the device. What the process may not do is found here.
-    ///
-    /// # Errors
-    /// [`AttachError::Stack`] and [`AttachError::NoDevice`].
-    pub fn open(&self) -> Result<AnyDevice, AttachError> {
-        // There is no flow of another's: one queue owns all of them.
-        let mut devices = self.open_queues(1, &Owners::Peers)?;
-        devices.pop().ok_or_else(|| self.no_device())
-    }
-
     /// Opens a device for each of `count` threads, on queues of their own. Frames get to the thread that owns their
-    /// flow.
+    /// flow. What the process may not do is found here.
     ///
     /// # Errors
-    /// As [`Attachment::open`]; an interface with fewer queues is refused.
+    /// [`AttachError::Stack`], also for an interface with fewer queues, and [`AttachError::NoDevice`].
     pub fn open_queues(
         &self,
         count: usize,
@@ -437,6 +423,11 @@ fn is_known(transport: Carrier) -> bool {
 /// The addresses of a side as its spec has them.
 pub(crate) fn ranges_of(side: &Side) -> Result<Vec<AddressRange>, BadRange> {
     side.addresses.iter().map(|text| text.parse()).collect()
+}
+
+/// Networks as a spec has them.
+pub(crate) fn networks_of(texts: &[String]) -> Result<Vec<Network>, BadRange> {
+    texts.iter().map(|text| text.parse()).collect()
 }
 
 /// How many addresses ranges have; an error with that number when a stack does not hold so many.

@@ -196,7 +196,7 @@ impl Load {
         let open_count = Arc::clone(&shared.open_count);
         let shared = Arc::clone(shared);
         if let Some((device, setup)) = over {
-            let attachment = user_space::attachment(&self.spec, setup.server);
+            let attachment = user_space::attachment(&self.spec, setup.server)?;
             let transport = UserSpace::new(slots, device, &setup, open_count)
                 .map_err(|cause| attachment.refused(cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);

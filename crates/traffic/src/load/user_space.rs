@@ -5,7 +5,7 @@
 
 use super::LoadError;
 use crate::transport::Setup;
-use crate::user_space::{AnyDevice, Attachment, Words, ranges};
+use crate::user_space::{AnyDevice, AttachError, Attachment, Words, networks_of, ranges};
 use record::LoadSpec;
 use stack::device::queues::{Owners, port_ranges};
 use stack::tcp::Settings;
@@ -32,7 +32,7 @@ pub(super) fn open(
 ) -> Result<Vec<(AnyDevice, Setup)>, LoadError> {
     let ports = port_ranges(setup.settings.ports, threads as usize);
     let owners = Owners::LocalPorts(ports.clone());
-    let devices = attachment(spec, setup.server).open_queues(threads as usize, &owners)?;
+    let devices = attachment(spec, setup.server)?.open_queues(threads as usize, &owners)?;
     let setup_of = |(index, ports): (u64, (u16, u16))| {
         let mut own = setup.clone();
         own.seed = setup.seed.wrapping_add(index);
@@ -45,18 +45,20 @@ pub(super) fn open(
 }
 
 /// The device and the addresses of a load on `server`.
-pub(super) fn attachment(spec: &LoadSpec, server: SocketAddr) -> Attachment {
-    Attachment {
+///
+/// # Errors
+/// [`AttachError::BadRange`], of a network.
+pub(super) fn attachment(spec: &LoadSpec, server: SocketAddr) -> Result<Attachment, AttachError> {
+    Ok(Attachment {
         transport: spec.transport,
         interface: spec.interface.clone().unwrap_or_default(),
         addresses: ranges(&spec.source),
-        // Checked where it was typed.
-        networks: spec.network.iter().flat_map(|it| it.parse()).collect(),
+        networks: networks_of(&spec.network)?,
         gateways: spec.gateway.clone(),
         targets: vec![server.ip()],
         coalesce: spec.coalesce,
         words: WORDS,
-    }
+    })
 }
 
 /// Checks interface, addresses and target, and sets the stack up.
@@ -75,7 +77,7 @@ pub(super) fn prepare(
     Ok(Setup {
         server,
         sources: spec.source.clone(),
-        link: attachment(spec, server).check()?,
+        link: attachment(spec, server)?.check()?,
         settings: settings(spec),
         coalesce_ns: spec.coalesce.0,
         spins: linux::affinity::allowed().len() > 1,
