@@ -36,16 +36,9 @@ pub enum EndError {
         /// Why not.
         cause: AttachError,
     },
-    /// Ports that cannot be divided.
-    #[error(
-        "the client side has {threads} threads and {ports} local ports, and each thread needs ports of its own"
-    )]
-    FewPorts {
-        /// Threads asked for.
-        threads: u32,
-        /// Ports of the range.
-        ports: u32,
-    },
+    /// Ports that cannot be divided among the threads.
+    #[error(transparent)]
+    Ports(program::ProgramError),
     /// The sides of a wire in memory have different numbers of threads.
     #[error(
         "the client side has {client} threads and the server side {server}, and in memory each faces one of the other"
@@ -81,9 +74,7 @@ impl EndError {
     pub fn remedy(&self) -> String {
         match self {
             EndError::Attach { cause, .. } => cause.remedy(),
-            EndError::FewPorts { ports, .. } => {
-                format!("widen `ports` of [client], or use at most {ports} threads")
-            }
+            EndError::Ports(cause) => cause.remedy(),
             EndError::UnlikeThreads { .. } => "give both sides the same `threads`".to_owned(),
             EndError::Namespace { .. } => {
                 "run it again; a container may have to be privileged".to_owned()
@@ -181,11 +172,15 @@ pub fn open(spec: &TrafficSpec, base: &Path, places: &Places) -> Result<Ends, En
         let devices = match side.transport {
             Carrier::Loopback => std::mem::take(&mut wires[usize::from(!is_client)]),
             _ => {
-                let count = side.threads.max(1) as usize;
+                let count = side.threads.max(1);
                 let owners = match is_client {
-                    true => Owners::LocalPorts(port_ranges(ports(side)?, count)),
+                    true => {
+                        let ports = program::ports_for(side, count).map_err(EndError::Ports)?;
+                        Owners::LocalPorts(port_ranges(ports, count as usize))
+                    }
                     false => Owners::Peers,
                 };
+                let count = count as usize;
                 places.within(name, || attachment.open_queues(count, &owners))?
             }
         };
@@ -198,16 +193,6 @@ pub fn open(spec: &TrafficSpec, base: &Path, places: &Places) -> Result<Ends, En
         }
     }
     Ok(ends)
-}
-
-/// The local ports of a client side, of which each thread can have some.
-fn ports(side: &Side) -> Result<(u16, u16), EndError> {
-    let range = program::ports(side);
-    let ports = u32::from(range.1.saturating_sub(range.0)) + 1;
-    match side.threads {
-        threads if threads > ports => Err(EndError::FewPorts { threads, ports }),
-        _ => Ok(range),
-    }
 }
 
 /// So many wires in memory: the client side's ends, and the server side's.

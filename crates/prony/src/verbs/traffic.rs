@@ -184,7 +184,7 @@ fn drive(
 /// What the file asks for cannot be, or the host lacks it.
 fn exit_of(error: &ends::EndError) -> Exit {
     match error {
-        ends::EndError::FewPorts { .. } | ends::EndError::UnlikeThreads { .. } => Exit::Usage,
+        ends::EndError::Ports(_) | ends::EndError::UnlikeThreads { .. } => Exit::Usage,
         _ => Exit::Environment,
     }
 }

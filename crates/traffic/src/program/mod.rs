@@ -28,7 +28,7 @@ mod tests;
 
 pub use error::ProgramError;
 pub(crate) use part::salt;
-pub(crate) use settings::ports;
+pub(crate) use settings::ports_for;
 
 use crate::clock::now_ns;
 use part::Threads;
@@ -174,14 +174,7 @@ fn check(role: Role, side: &Side, end: &End, plan: &Plan) -> Result<(), ProgramE
         return Err(ProgramError::NoDevice { side: role.name() });
     };
     if role == Role::Client {
-        let ports = settings::ports(side);
-        let count = u32::from(ports.1.saturating_sub(ports.0)) + 1;
-        if count < threads {
-            return Err(ProgramError::FewPorts {
-                threads,
-                ports: count,
-            });
-        }
+        ports_for(side, threads)?;
         let busy = part::busy(plan, threads);
         if busy < threads {
             return Err(ProgramError::IdleThreads { threads, busy });

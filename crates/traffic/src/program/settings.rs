@@ -29,8 +29,21 @@ pub(super) fn addresses(side: &Side, role: Role) -> Result<Vec<IpAddr>, ProgramE
 }
 
 /// First and last local port of a side.
-pub(crate) fn ports(side: &Side) -> (u16, u16) {
+fn ports(side: &Side) -> (u16, u16) {
     side.ports.unwrap_or(Settings::default().ports)
+}
+
+/// The same, where each of so many threads can have some.
+///
+/// # Errors
+/// [`ProgramError::FewPorts`].
+pub(crate) fn ports_for(side: &Side, threads: u32) -> Result<(u16, u16), ProgramError> {
+    let range = ports(side);
+    let ports = u32::from(range.1.saturating_sub(range.0)) + 1;
+    match threads > ports {
+        true => Err(ProgramError::FewPorts { threads, ports }),
+        false => Ok(range),
+    }
 }
 
 /// The settings of the TCP of one of a side's threads: it has ports of its own, and a part of the room for connections.
