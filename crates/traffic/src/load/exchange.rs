@@ -340,7 +340,7 @@ impl Exchange {
         if discardable >= DISCARD_FROM {
             Want::Discard(discardable.min(DISCARD_AT_ONCE) as usize)
         } else if connection.outstanding.len() == 1
-            && !connection.reader.is_mid_response()
+            && !connection.reader.is_mid_message()
             && self.cache.expected_body() > LARGE_BODY
         {
             Want::Bytes(HEAD_READ)

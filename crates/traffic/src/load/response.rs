@@ -78,11 +78,6 @@ impl ResponseReader {
         })
     }
 
-    /// In the middle of a response.
-    pub fn is_mid_response(&self) -> bool {
-        self.is_mid_message()
-    }
-
     /// The stream has ended: the answer, when that was its proper end.
     ///
     /// # Errors
@@ -222,7 +217,7 @@ mod tests {
         assert_eq!(line.reader.discardable(), 7);
         assert_eq!(line.reader.discarded(6), None);
         assert_eq!(line.reader.discarded(1), Some(OK));
-        assert!(!line.reader.is_mid_response());
+        assert!(!line.reader.is_mid_message());
     }
 
     #[test]

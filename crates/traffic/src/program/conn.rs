@@ -127,8 +127,8 @@ impl Busy {
     /// It is where [`Busy::at`] with these would begin.
     pub fn is_at(&self, sent: u64, received: u64) -> bool {
         let is_between = match &self.reader {
-            Reader::Response(reader) => !reader.is_mid_response(),
-            Reader::Request(reader) => !reader.is_mid_request(),
+            Reader::Response(reader) => !reader.is_mid_message(),
+            Reader::Request(reader) => !reader.is_mid_message(),
         };
         is_between
             && self.tls == NONE

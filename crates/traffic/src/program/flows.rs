@@ -389,7 +389,7 @@ impl Program {
         let (role, (conn, busy)) = (self.role, self.both(slot));
         let between = match (role, &busy.reader, conn.phase) {
             // Nobody waits for anything.
-            (Role::Server, Reader::Request(reader), Phase::Open) => !reader.is_mid_request(),
+            (Role::Server, Reader::Request(reader), Phase::Open) => !reader.is_mid_message(),
             _ => false,
         };
         let kind = match conn.phase {

@@ -243,7 +243,7 @@ impl Program {
     pub fn has_answered(&self, slot: u32) -> bool {
         let conn = &self.conns[slot as usize];
         let is_between = match &self.busies[conn.busy].reader {
-            Reader::Request(reader) => !reader.is_mid_request(),
+            Reader::Request(reader) => !reader.is_mid_message(),
             Reader::Response(_) => false,
         };
         is_between && (conn.step > 0 || conn.has(flag::LAST))

@@ -46,13 +46,6 @@ impl Kind for Requests {
 /// Where one connection stands in its requests.
 pub(super) type RequestReader = MessageReader<Asked>;
 
-impl RequestReader {
-    /// In the middle of a request.
-    pub fn is_mid_request(&self) -> bool {
-        self.is_mid_message()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +61,7 @@ mod tests {
                 all.extend(reader.feed(&mut rest, &mut partial, &mut cache).ok()?);
             }
         }
-        assert!(!reader.is_mid_request());
+        assert!(!reader.is_mid_message());
         Some(all)
     }
 
