@@ -63,7 +63,7 @@ pub struct DeviceCounters {
 
 impl DeviceCounters {
     /// All by name, as for a table.
-    pub fn by_name(&self) -> [(&'static str, u64); 8] {
+    pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("rx_frames", self.rx_frames),
             ("rx_bytes", self.rx_bytes),
@@ -145,7 +145,7 @@ pub trait Device {
 
     /// All that it counted by name, as for a table; devices with more than [`DeviceCounters`] tell of that too.
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
-        for (name, count) in self.counters().by_name() {
+        for (name, count) in self.counters().named() {
             tell(name, count);
         }
     }

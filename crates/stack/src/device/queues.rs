@@ -354,7 +354,7 @@ impl<D: Device> Device for Queue<D> {
 
     fn named(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         // The sums, and of its own device what that has beside them.
-        let sums = self.counters().by_name();
+        let sums = self.counters().named();
         self.devices[0].named(&mut |name, value| {
             let sum = sums.iter().find(|(of, _)| *of == name);
             tell(name, sum.map_or(value, |(_, sum)| *sum));
