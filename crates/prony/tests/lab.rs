@@ -54,16 +54,8 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
         return;
     }
     let state = tempfile::tempdir().unwrap();
-    let child = prony(state.path())
-        .args("traffic --lab -d 150ms -c 16 --lab-rounds 2 --lab-body 3000 --lab-initial-window 2 --json".split(' '))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let pid = child.id();
-    let done = common::finish_child(child);
-    assert_eq!(done.code, Some(0), "{}", done.stderr);
-    let document = done.json();
+    let flags = "-d 150ms -c 16 --lab-rounds 2 --lab-body 3000 --lab-initial-window 2";
+    let document = laboratory(state.path(), flags, None);
     let rows = document["rows"].as_array().unwrap();
     for (client, over, server) in [
         ("stack", "tap", ""),
@@ -91,18 +83,21 @@ fn the_laboratory_loads_every_way_and_leaves_nothing() {
         (&document["rounds"], &document["body_bytes"]),
         (&2.into(), &3000.into())
     );
-    assert_eq!(namespaces(pid), Vec::<String>::new());
-    assert_eq!(fs::read_dir(state.path().join("prony")).unwrap().count(), 0);
 }
 
-/// A traffic file in the laboratory, which must leave nothing; the document.
+/// A traffic file in the laboratory; the document.
 fn placed(dir: &Path, text: &str, flags: &str) -> serde_json::Value {
     let file = dir.join("lab.toml");
     fs::write(&file, text).unwrap();
+    laboratory(dir, flags, Some(&file))
+}
+
+/// Runs the laboratory, which must leave nothing; the document.
+fn laboratory(dir: &Path, flags: &str, file: Option<&Path>) -> serde_json::Value {
     let child = prony(dir)
         .args("traffic --lab --json".split(' '))
         .args(flags.split_whitespace())
-        .arg(&file)
+        .args(file)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

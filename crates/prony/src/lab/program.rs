@@ -12,7 +12,7 @@ use record::traffic::{Protocol, Side, Template};
 use record::{Bytes, Carrier, Nanos, TrafficSpec};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use sut::{Lab, Launcher, Peers};
+use sut::{Lab, LabSide, Launcher, Peers};
 use traffic::ends::Places;
 
 /// How long packets may gather, unless it was said.
@@ -68,46 +68,33 @@ pub fn place(
     let mut places = Places::default();
     let mut note = None;
     if let Some(side) = &mut spec.client {
-        // A TAP's other end is the kernel of its own namespace.
-        let (host, interface) = match side.transport {
-            Carrier::Tap => (&lab.server, &lab.server.tap),
-            _ => (&lab.client, &lab.client.veth),
-        };
-        attach(side, interface, client);
-        places.client = Some(host.namespace.clone());
+        let wire = Wire::of(side.transport, &lab.client, &lab.server);
+        attach(side, wire.interface, client);
+        places.client = Some(wire.place.namespace.clone());
     }
     if let Some(side) = &mut spec.server {
-        let (host, interface) = match side.transport {
-            Carrier::Tap => (&lab.client, &lab.client.tap),
-            _ => (&lab.server, &lab.server.veth),
-        };
-        attach(side, interface, server);
-        places.server = Some(host.namespace.clone());
+        let wire = Wire::of(side.transport, &lab.server, &lab.client);
+        attach(side, wire.interface, server);
+        places.server = Some(wire.place.namespace.clone());
     }
     let targets = targets(spec);
     let mut kernels = None;
     match (&spec.client, &spec.server) {
         (Some(side), None) => {
-            let interface = match side.transport {
-                Carrier::Tap => &lab.server.tap,
-                _ => &lab.server.veth,
-            };
+            let wire = Wire::of(side.transport, &lab.client, &lab.server);
             let peers = Peers {
                 initial_window,
                 ..Peers::new(targets.iter().copied())
             };
-            lab.everybody_behind(&lab.server, interface, &peers)
+            lab.everybody_behind(&lab.server, wire.kernels, &peers)
                 .map_err(|e| of_target(&e))?;
             let started = Kernels::start(launcher, &lab.server, &pages, interrupted)?;
             kernels = Some(started);
         }
         (None, Some(side)) => {
-            let interface = match side.transport {
-                Carrier::Tap => &lab.client.tap,
-                _ => &lab.client.veth,
-            };
+            let wire = Wire::of(side.transport, &lab.server, &lab.client);
             let own = [CLIENT_V4, CLIENT_V6].map(|ip| ip.parse().expect("an address"));
-            lab.everybody_behind(&lab.client, interface, &Peers::new(own))
+            lab.everybody_behind(&lab.client, wire.kernels, &Peers::new(own))
                 .map_err(|e| of_target(&e))?;
             note = spec.templates.first().and_then(|template| {
                 let target = template.targets.first()?;
@@ -128,10 +115,34 @@ pub fn place(
     })
 }
 
+/// What carries the packets of a side with a TCP of prony's own.
+struct Wire<'a> {
+    /// Where its interface is.
+    place: &'a LabSide,
+    interface: &'a str,
+    /// The interface of the kernel at the other end.
+    kernels: &'a str,
+}
+
+impl<'a> Wire<'a> {
+    /// Of the side that is at `own`. A TAP's other end is the kernel of its own namespace.
+    fn of(transport: Carrier, own: &'a LabSide, other: &'a LabSide) -> Self {
+        let (place, interface, kernels) = match transport {
+            Carrier::Tap => (other, &other.tap, &other.tap),
+            _ => (own, &own.veth, &other.veth),
+        };
+        Wire {
+            place,
+            interface,
+            kernels,
+        }
+    }
+}
+
 fn attach(side: &mut Side, interface: &str, cpu: u32) {
     interface.clone_into(&mut side.interface);
     side.gateways.clear();
-    side.cpu = Some(cpu);
+    (side.cpu, side.cpus) = (Some(cpu), Vec::new());
 }
 
 fn targets(spec: &TrafficSpec) -> BTreeSet<IpAddr> {
