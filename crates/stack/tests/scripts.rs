@@ -391,55 +391,48 @@ fn resets_and_challenges() {
     );
 }
 
+/// Eight segments in flight, two more a moment later, a timeout, and an acknowledgement of the first one alone: whether
+/// the others are lost is in doubt.
+const IN_DOUBT: &str = "20 send 8000
+         20 > . 1:1001(1000) ack 1
+         20 > . 1001:2001(1000) ack 1
+         20 > . 2001:3001(1000) ack 1
+         20 > . 3001:4001(1000) ack 1
+         20 > . 4001:5001(1000) ack 1
+         20 > . 5001:6001(1000) ack 1
+         20 > . 6001:7001(1000) ack 1
+         20 > P. 7001:8001(1000) ack 1
+         100 send 9000
+         100 > . 8001:9001(1000) ack 1
+         100 > . 9001:10001(1000) ack 1
+         220 > . 1:1001(1000) ack 1
+         230 < . 1:1(0) ack 1001
+         230 > . 10001:11001(1000) ack 1
+         230 > . 11001:12001(1000) ack 1";
+
 /// The kernel is not played against these: it finds losses by time as well (RACK), and on a clock that runs both race.
 #[test]
 fn timeouts_in_doubt() {
     client(
         "a timeout that was not needed is undone, by payload that was never out (RFC 5682 3.1)",
-        "20 send 8000
-         20 > . 1:1001(1000) ack 1
-         20 > . 1001:2001(1000) ack 1
-         20 > . 2001:3001(1000) ack 1
-         20 > . 3001:4001(1000) ack 1
-         20 > . 4001:5001(1000) ack 1
-         20 > . 5001:6001(1000) ack 1
-         20 > . 6001:7001(1000) ack 1
-         20 > P. 7001:8001(1000) ack 1
-         100 send 9000
-         100 > . 8001:9001(1000) ack 1
-         100 > . 9001:10001(1000) ack 1
-         220 > . 1:1001(1000) ack 1
-         230 < . 1:1(0) ack 1001
-         230 > . 10001:11001(1000) ack 1
-         230 > . 11001:12001(1000) ack 1
+        &format!(
+            "{IN_DOUBT}
          235 < . 1:1(0) ack 3001
          235 > . 12001:13001(1000) ack 1
          235 count spurious_rtos 1
-         235 count rexmttimeo 1",
+         235 count rexmttimeo 1"
+        ),
     );
     client(
         "a timeout that was needed goes on with what was lost, when payload that was never out has told (RFC 5682 3a)",
-        "20 send 8000
-         20 > . 1:1001(1000) ack 1
-         20 > . 1001:2001(1000) ack 1
-         20 > . 2001:3001(1000) ack 1
-         20 > . 3001:4001(1000) ack 1
-         20 > . 4001:5001(1000) ack 1
-         20 > . 5001:6001(1000) ack 1
-         20 > . 6001:7001(1000) ack 1
-         20 > P. 7001:8001(1000) ack 1
-         100 send 9000
-         100 > . 8001:9001(1000) ack 1
-         100 > . 9001:10001(1000) ack 1
-         220 > . 1:1001(1000) ack 1
-         230 < . 1:1(0) ack 1001
-         230 > . 10001:11001(1000) ack 1
-         230 > . 11001:12001(1000) ack 1
+        &format!(
+            "{IN_DOUBT}
          240 < . 1:1(0) ack 1001 <sack 10001-11001>
          240 > . 1001:2001(1000) ack 1
          240 > . 2001:3001(1000) ack 1
          240 > . 3001:4001(1000) ack 1
-         240 count spurious_rtos 0",
+         240 count spurious_rtos 0"
+        ),
     );
 }
 
