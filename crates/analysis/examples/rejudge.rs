@@ -1,15 +1,13 @@
 //! Judges stored records again, by the catalogue as it lies on the disk: rules are tried without a build.
 //!
 //! ```text
-//! rejudge [--catalogue DIR] [--without CAUSE,...] [--cases DIR] [--facts PART] [--why CAUSE] [--ledger] [--one-out]
-//!         RECORD ...
+//! rejudge [--catalogue DIR] [--without CAUSE,...] [--cases DIR] [--facts PART] [--why CAUSE] [--ledger] RECORD ...
 //! ```
 //! `--cases` holds the truth set's case files: a record named CASE-STATE is held against them, and the last line
 //! counts. After a finding stand its confidence and the bound on its gain. `--facts` prints the facts whose name
 //! contains PART, `--why` what was said of one cause, `--ledger` the rows of the accounts. `--without` judges as if no
 //! rule knew these causes, and says whether the largest row of an account that is not the server's own work is one of
-//! those that they would have named. `--one-out` does so for every record with the cause that is named first in it,
-//! in a process of its own, and counts: nothing may be called healthy then.
+//! those that they would have named; `truth/run.py --without` does so for every record and counts.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};
@@ -53,7 +51,6 @@ struct Asked {
     facts: Option<String>,
     why: Option<String>,
     ledger: bool,
-    one_out: bool,
     records: Vec<PathBuf>,
 }
 
@@ -69,7 +66,6 @@ fn asked() -> Asked {
             }
             "--cases" => asked.cases = words.next().map(PathBuf::from),
             "--ledger" => asked.ledger = true,
-            "--one-out" => asked.one_out = true,
             "--facts" => asked.facts = words.next(),
             "--why" => asked.why = words.next(),
             _ => asked.records.push(PathBuf::from(word)),
@@ -211,57 +207,8 @@ fn show_ledger(diagnosis: &Diagnosis) {
     }
 }
 
-/// What became of the records whose first cause no rule knew any more.
-#[derive(Default)]
-struct OneOut {
-    records: u32,
-    /// Records whose largest open row of an account is one that the cause would have named.
-    named: u32,
-    healthy: Vec<String>,
-}
-
-impl OneOut {
-    /// Judges one record again without a cause; in a process of its own, because a catalogue is set once.
-    fn take(&mut self, path: &Path, cause: &str) -> Result<(), Box<dyn Error>> {
-        let mut again = std::process::Command::new(std::env::current_exe()?);
-        let output = again.args(["--without", cause]).arg(path).output()?;
-        let text = String::from_utf8(output.stdout)?;
-        self.records += 1;
-        let first = text
-            .split_once("] ")
-            .and_then(|(_, rest)| rest.split('@').next());
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if first.is_some_and(|first| first.trim_start_matches('~') == "none") {
-            self.healthy.push(format!("{name} without {cause}"));
-        }
-        let same = |line: &str| line.trim_start().starts_with("row ") && line.contains(" same ");
-        let named = text.lines().any(same);
-        self.named += u32::from(named);
-        if !named {
-            println!(
-                "other row {name} without {cause}: now {}",
-                first.unwrap_or_default()
-            );
-        }
-        Ok(())
-    }
-
-    fn show(&self) {
-        for one in &self.healthy {
-            println!("called healthy: {one}");
-        }
-        println!(
-            "one rule out: {} records, {} called healthy, the largest open row is of the kind of the rule in {}",
-            self.records,
-            self.healthy.len(),
-            self.named
-        );
-    }
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let asked = asked();
-    let mut one_out = OneOut::default();
     let mut known = match &asked.catalogue {
         Some(dir) => read_catalogue(dir)?,
         None => read_catalogue(&Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogue"))?,
@@ -285,12 +232,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let all: Vec<String> = diagnosis.findings.iter().map(named).collect();
             let first = diagnosis.findings.first().map_or("", |f| f.cause.as_str());
-            if asked.one_out {
-                if !["", "none", "unknown", "unlabelled"].contains(&first) {
-                    one_out.take(path, first)?;
-                }
-                continue;
-            }
             let wanted = asked.cases.as_ref().and_then(|cases| expected(cases, path));
             let mark = match &wanted {
                 None => "      ",
@@ -315,9 +256,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                 show_rows(diagnosis, &rows);
             }
         }
-    }
-    if asked.one_out {
-        one_out.show();
     }
     if judged > 0 {
         println!("{right} of {judged} right");

@@ -151,11 +151,12 @@ impl LatencyCase<'_> {
         }
         let n = account.turns as f64;
         let mut parts = self.parts(turns, account, which, 0);
-        let by_chance = self.queues_by_chance(turns);
         let queue = |p: &&mut Part| p.kind == "listen_queue" && p.server.is_empty();
-        for part in parts.iter_mut().filter(queue).filter(|_| by_chance) {
-            part.own = true;
-            part.label = "waiting to be accepted, as long as others are served".to_owned();
+        if self.queues_by_chance(turns) {
+            for part in parts.iter_mut().filter(queue) {
+                part.own = true;
+                part.label = "waiting to be accepted, as long as others are served".to_owned();
+            }
         }
         let server_ns = total_ns(&parts);
         let client = self

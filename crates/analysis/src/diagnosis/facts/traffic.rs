@@ -21,7 +21,7 @@ const TURNS: &str = "turns: from a request's first byte to the last write of its
 const SERVED: &str = "turns: mean time of a request less its waits for others (Little's law)";
 const LITTLE: &str =
     "open requests by sock_diag / rate (Little's law); shorter times than 4 ms do not show";
-/// Fewer heads than this say nothing about shares; the probes look at the first four and then at every 64th.
+/// Fewer heads than this say nothing about shares; the probes look at the first 256 and then at every 64th.
 const FEWEST_HEADS: u64 = 16;
 /// With more of the time of requests than this where no thread shows it, what one alone would take cannot be told.
 const MOST_HIDDEN: f64 = 0.3;
