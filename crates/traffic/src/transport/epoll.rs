@@ -57,6 +57,8 @@ impl OpenCount {
 #[derive(Debug)]
 enum Socket {
     Closed,
+    /// Reset, and registered still: the slot's next connection takes it.
+    Kept(Descriptor),
     Connecting(Descriptor),
     Open(Descriptor),
 }
@@ -72,8 +74,10 @@ pub(crate) struct Epoll {
     /// Shorter timeouts are given to `epoll_pwait2`.
     long_wait_ns: u64,
     sockets: Vec<Socket>,
-    /// Of each slot's socket, so that an event of an earlier one is recognised. A descriptor inherited by a child
-    /// between fork and exec would keep the old registration alive.
+    /// Under which generation each slot's socket is registered, so that an event of an earlier one is recognised. A
+    /// descriptor inherited by a child between fork and exec would keep the old registration alive.
+    registered: Vec<Generation>,
+    /// Of each slot's connection: a socket that is used again stays registered as it was.
     generations: Vec<Generation>,
     ready: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
@@ -104,6 +108,7 @@ impl Epoll {
             timer_at: 0,
             long_wait_ns: LONG_WAIT_NS,
             sockets: (0..slots).map(|_| Socket::Closed).collect(),
+            registered: vec![0; slots],
             generations: vec![0; slots],
             ready: vec![empty; (slots + 1).min(512)],
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
@@ -129,15 +134,15 @@ impl Epoll {
         match &self.sockets[slot as usize] {
             Socket::Open(fd) | Socket::Connecting(fd) => fd.raw(),
             // The kernel answers EBADF, which is then reported: the loop never does it.
-            Socket::Closed => -1,
+            Socket::Closed | Socket::Kept(_) => -1,
         }
     }
 
-    /// Socket, options, local address and the start of the connection.
-    fn start(&mut self) -> Result<Descriptor, Failure> {
+    /// Socket, options and local address.
+    fn prepare(&mut self) -> Result<Descriptor, Failure> {
         let failed = |call| move |errno| Failure::connect(call, errno);
         let socket = self
-            .call(sys::tcp_socket(self.server.family()))
+            .call(sys::tcp_socket(self.server.family(), sys::Blocking::No))
             .map_err(failed("socket"))?;
         if self.no_delay {
             self.call(sys::set_no_delay(socket.raw()))
@@ -151,8 +156,12 @@ impl Epoll {
             self.call(sys::bind(socket.raw(), &source))
                 .map_err(failed("bind"))?;
         }
+        Ok(socket)
+    }
+
+    fn connect(&mut self, socket: &Descriptor) -> Result<(), Failure> {
         match self.call(sys::connect(socket.raw(), &self.server)) {
-            Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(socket),
+            Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(()),
             Err(errno) => Err(Failure::connect("connect", errno)),
         }
     }
@@ -160,12 +169,17 @@ impl Epoll {
     /// What an epoll event means for a slot; `None` for one of an earlier socket.
     fn translate(&mut self, raw: libc::epoll_event) -> Option<Tagged> {
         let (slot, generation) = (raw.u64 as Slot, (raw.u64 >> 32) as Generation);
-        if raw.u64 == TIMER || self.generations[slot as usize] != generation {
+        if raw.u64 == TIMER || self.registered[slot as usize] != generation {
             return None;
         }
+        let generation = self.generations[slot as usize];
         let has = |flag: libc::c_int| raw.events & flag as u32 != 0;
         let event = match std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed) {
             Socket::Closed => return None,
+            Socket::Kept(socket) => {
+                self.sockets[slot as usize] = Socket::Kept(socket);
+                return None;
+            }
             Socket::Connecting(socket) if has(libc::EPOLLERR) => {
                 let errno = self
                     .call(sys::take_error(socket.raw()))
@@ -226,16 +240,22 @@ impl Epoll {
 
 impl Transport for Epoll {
     fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
-        let socket = self.start()?;
         self.generations[slot as usize] = generation;
-        let data = u64::from(generation) << 32 | u64::from(slot);
-        self.call(sys::epoll_add(
-            self.epoll.raw(),
-            socket.raw(),
-            EVERYTHING,
-            data,
-        ))
-        .map_err(|errno| Failure::connect("epoll_ctl", errno))?;
+        let before = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
+        let socket = if let Socket::Kept(socket) = before {
+            // What its registration says of the connection before is asked again when it is told.
+            self.connect(&socket)?;
+            socket
+        } else {
+            let socket = self.prepare()?;
+            self.connect(&socket)?;
+            self.registered[slot as usize] = generation;
+            let data = u64::from(generation) << 32 | u64::from(slot);
+            let epoll = self.epoll.raw();
+            self.call(sys::epoll_add(epoll, socket.raw(), EVERYTHING, data))
+                .map_err(|errno| Failure::connect("epoll_ctl", errno))?;
+            socket
+        };
         self.sockets[slot as usize] = Socket::Connecting(socket);
         Ok(())
     }
@@ -277,15 +297,18 @@ impl Transport for Epoll {
 
     fn close(&mut self, slot: Slot, how: Close) {
         let socket = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
-        match &socket {
+        match socket {
             Socket::Closed => return,
-            Socket::Connecting(_) => {}
+            Socket::Kept(_) | Socket::Connecting(_) => {}
             Socket::Open(open) => {
                 self.open_count.sub();
                 if how == Close::Rst {
                     self.syscalls += 1;
                     // A failure leaves a FIN in place of the reset; the connection ends all the same.
-                    let _ = sys::set_reset_on_close(open.raw());
+                    if sys::connect(open.raw(), &RawAddress::none()).is_ok() {
+                        self.sockets[slot as usize] = Socket::Kept(open);
+                        return;
+                    }
                 }
             }
         }

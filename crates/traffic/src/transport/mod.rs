@@ -1,5 +1,4 @@
-//! How bytes travel: the seam between the load loop and kernel sockets, TCP in user space, TLS, and what comes later
-//! (io_uring).
+//! How bytes travel: the seam between the load loop and kernel sockets (epoll, io_uring), TCP in user space, and TLS.
 //!
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
@@ -9,10 +8,12 @@
 mod epoll;
 mod stack;
 pub(crate) mod tls;
+mod uring;
 
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
 pub(crate) use tls::{Tls, client_config};
+pub(crate) use uring::{Uring, Usage};
 
 use crate::sys::Errno;
 use http1::CodecError;
