@@ -165,9 +165,11 @@ pub struct LoadFlags {
     /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
-    /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
-    pub coalesce: Nanos,
+    /// How long answers may gather before they are looked at: cheaper for this core and the server, and part of every
+    /// latency. With a TCP of prony's own 0 spins for the shortest latency [default: 50us with a TCP of prony's own;
+    /// otherwise only as much as does not show, while the server is seen to be full]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub coalesce: Option<Nanos>,
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,

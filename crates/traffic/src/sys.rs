@@ -162,6 +162,11 @@ pub(crate) fn set_no_delay(fd: RawFd) -> Result<(), Errno> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
 }
 
+/// Lets the next acknowledgement wait for bytes that it can go with, the one that ends the handshake too.
+pub(crate) fn set_delayed_acknowledgement(fd: RawFd) -> Result<(), Errno> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &0_i32)
+}
+
 /// Makes `close` send a reset instead of a FIN.
 pub(crate) fn set_reset_on_close(fd: RawFd) -> Result<(), Errno> {
     let linger = libc::linger {

@@ -123,7 +123,7 @@ impl Load {
             endpoint: Endpoint {
                 server,
                 sources: spec.source.clone(),
-                no_delay: reused || tls.is_some(),
+                one_segment: !reused && tls.is_none(),
             },
             requests: request.bytes.repeat(policy.depth).into(),
             spin_ns: spin_ns(spec, threads, allowed.len()),
@@ -268,7 +268,7 @@ impl Load {
             open_first: self.policy.per_connection > 1,
             timeout_ns: self.policy.timeout_ns,
             spin_ns: self.spin_ns,
-            gather: self.spec.arrival.offered_per_s().is_none(),
+            coalesce_ns: self.spec.coalesce.map(|time| time.0),
         }
     }
 }

@@ -4,11 +4,11 @@
 //! there is one `send`, one `recv` and a share of one wait. A read that comes back short has drained
 //! the socket (epoll(7)), so nobody reads on just to see EAGAIN. Closing the descriptor unregisters it.
 
+use super::dial::{Dialler, Endpoint};
 use super::{Event, Failure, Generation, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
 use crate::sys::{self, Descriptor, Errno, RawAddress};
 use record::{Close, FailureKind};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -19,17 +19,6 @@ const LONG_WAIT_NS: u64 = 1_000_000;
 /// `epoll_event.data` of the timer, which no slot can have: slots end far below.
 const TIMER: u64 = u64::MAX;
 const EVERYTHING: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-
-/// Where to and where from.
-#[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
-    pub server: SocketAddr,
-    /// Local addresses, used in turn; empty leaves the choice to the kernel.
-    pub sources: Vec<IpAddr>,
-    /// Set `TCP_NODELAY`. A connection that sends one small segment has nothing to be delayed behind,
-    /// and saves the call.
-    pub no_delay: bool,
-}
 
 /// Connections open over all threads, and the most there ever were.
 #[derive(Debug, Default)]
@@ -81,10 +70,7 @@ pub(crate) struct Epoll {
     generations: Vec<Generation>,
     ready: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
-    server: RawAddress,
-    sources: Vec<RawAddress>,
-    next_source: usize,
-    no_delay: bool,
+    dialler: Dialler,
     open_count: Arc<OpenCount>,
     syscalls: u64,
 }
@@ -112,14 +98,7 @@ impl Epoll {
             generations: vec![0; slots],
             ready: vec![empty; (slots + 1).min(512)],
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
-            server: endpoint.server.into(),
-            sources: endpoint
-                .sources
-                .iter()
-                .map(|&ip| SocketAddr::new(ip, 0).into())
-                .collect(),
-            next_source: first_source,
-            no_delay: endpoint.no_delay,
+            dialler: Dialler::new(endpoint, first_source),
             open_count,
             syscalls: 0,
         })
@@ -138,29 +117,8 @@ impl Epoll {
         }
     }
 
-    /// Socket, options and local address.
-    fn prepare(&mut self) -> Result<Descriptor, Failure> {
-        let failed = |call| move |errno| Failure::connect(call, errno);
-        let socket = self
-            .call(sys::tcp_socket(self.server.family(), sys::Blocking::No))
-            .map_err(failed("socket"))?;
-        if self.no_delay {
-            self.call(sys::set_no_delay(socket.raw()))
-                .map_err(failed("setsockopt TCP_NODELAY"))?;
-        }
-        if !self.sources.is_empty() {
-            let source = self.sources[self.next_source % self.sources.len()];
-            self.next_source += 1;
-            self.call(sys::set_bind_address_no_port(socket.raw()))
-                .map_err(failed("setsockopt IP_BIND_ADDRESS_NO_PORT"))?;
-            self.call(sys::bind(socket.raw(), &source))
-                .map_err(failed("bind"))?;
-        }
-        Ok(socket)
-    }
-
     fn connect(&mut self, socket: &Descriptor) -> Result<(), Failure> {
-        match self.call(sys::connect(socket.raw(), &self.server)) {
+        match self.call(sys::connect(socket.raw(), &self.dialler.server)) {
             Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(()),
             Err(errno) => Err(Failure::connect("connect", errno)),
         }
@@ -244,10 +202,11 @@ impl Transport for Epoll {
         let before = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
         let socket = if let Socket::Kept(socket) = before {
             // What its registration says of the connection before is asked again when it is told.
+            self.dialler.delay_acknowledgement(&socket);
             self.connect(&socket)?;
             socket
         } else {
-            let socket = self.prepare()?;
+            let socket = self.dialler.socket(sys::Blocking::No)?;
             self.connect(&socket)?;
             self.registered[slot as usize] = generation;
             let data = u64::from(generation) << 32 | u64::from(slot);
@@ -346,7 +305,7 @@ impl Transport for Epoll {
     }
 
     fn syscalls(&self) -> u64 {
-        self.syscalls
+        self.syscalls + self.dialler.syscalls
     }
 
     fn name(&self) -> String {
@@ -365,7 +324,7 @@ mod tests {
         let endpoint = Endpoint {
             server: listener.local_addr().unwrap(),
             sources: Vec::new(),
-            no_delay: true,
+            one_segment: false,
         };
         let count = Arc::new(OpenCount::default());
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::clone(&count)).unwrap();
@@ -412,7 +371,7 @@ mod tests {
             let endpoint = Endpoint {
                 server: listener.local_addr().unwrap(),
                 sources: Vec::new(),
-                no_delay: true,
+                one_segment: false,
             };
             let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
             if with_timer {
@@ -430,7 +389,7 @@ mod tests {
         let endpoint = Endpoint {
             server: listener.local_addr().unwrap(),
             sources: Vec::new(),
-            no_delay: false,
+            one_segment: true,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         // A closed slot has no descriptor: the kernel says EBADF.
@@ -452,7 +411,7 @@ mod tests {
         let endpoint = Endpoint {
             server: free,
             sources: Vec::new(),
-            no_delay: false,
+            one_segment: true,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         let failure = transport.open(0, 1).err().unwrap_or_else(|| {

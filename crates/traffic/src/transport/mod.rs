@@ -5,13 +5,15 @@
 //! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
 //! transport over a transport.
 
+mod dial;
 mod epoll;
 mod stack;
 pub(crate) mod tls;
 mod uring;
 
 pub(crate) use self::stack::{Setup, UserSpace};
-pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
+pub(crate) use dial::Endpoint;
+pub(crate) use epoll::{Epoll, OpenCount};
 pub(crate) use tls::{Tls, client_config};
 pub(crate) use uring::{Uring, Usage};
 

@@ -13,7 +13,8 @@
 
 mod buffers;
 
-use super::epoll::{Endpoint, OpenCount};
+use super::dial::{Dialler, Endpoint};
+use super::epoll::OpenCount;
 use super::{Detail, Event, Failure, Generation, Received, Slot, Tagged, Transport, Want};
 use crate::sys::{self, Descriptor, Errno, RawAddress};
 use buffers::{BUFFER_BYTES, Buffers, GROUP, NONE};
@@ -22,7 +23,6 @@ use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 use record::{Close, FailureKind};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Entries of the submission queue.
@@ -158,12 +158,9 @@ pub(crate) struct Uring {
     ring: IoUring,
     buffers: Buffers,
     usage: Usage,
-    server: RawAddress,
+    dialler: Dialler,
     /// What ends a connection by a reset when it is connected to.
     nowhere: RawAddress,
-    sources: Vec<RawAddress>,
-    next_source: usize,
-    no_delay: bool,
     sockets: Vec<Socket>,
     /// Connections that have nothing asked for.
     to_arm: Vec<Slot>,
@@ -218,13 +215,8 @@ impl Uring {
             ring,
             buffers,
             usage,
-            server: endpoint.server.into(),
+            dialler: Dialler::new(endpoint, first_source),
             nowhere: RawAddress::none(),
-            sources: (endpoint.sources.iter())
-                .map(|&ip| SocketAddr::new(ip, 0).into())
-                .collect(),
-            next_source: first_source,
-            no_delay: endpoint.no_delay,
             sockets: (0..slots).map(|_| Socket::closed()).collect(),
             to_arm: Vec::with_capacity(slots as usize),
             lent: NONE,
@@ -270,28 +262,6 @@ impl Uring {
     fn call<T>(&mut self, result: T) -> T {
         self.syscalls += 1;
         result
-    }
-
-    /// Socket, options and local address.
-    fn prepare(&mut self) -> Result<Descriptor, Failure> {
-        let failed = |call| move |errno| Failure::connect(call, errno);
-        // A non-blocking socket would make the ring give up where it should wait.
-        let socket = self
-            .call(sys::tcp_socket(self.server.family(), sys::Blocking::Yes))
-            .map_err(failed("socket"))?;
-        if self.no_delay {
-            self.call(sys::set_no_delay(socket.raw()))
-                .map_err(failed("setsockopt TCP_NODELAY"))?;
-        }
-        if !self.sources.is_empty() {
-            let source = self.sources[self.next_source % self.sources.len()];
-            self.next_source += 1;
-            self.call(sys::set_bind_address_no_port(socket.raw()))
-                .map_err(failed("setsockopt IP_BIND_ADDRESS_NO_PORT"))?;
-            self.call(sys::bind(socket.raw(), &source))
-                .map_err(failed("bind"))?;
-        }
-        Ok(socket)
     }
 
     // ---- Receives ----
@@ -500,10 +470,14 @@ impl Transport for Uring {
             self.enable().map_err(failed)?;
         }
         let descriptor = match self.sockets[slot as usize].descriptor.take() {
-            Some(kept) => kept,
-            None => self.prepare()?,
+            Some(kept) => {
+                self.dialler.delay_acknowledgement(&kept);
+                kept
+            }
+            // A non-blocking socket would make the ring give up where it should wait.
+            None => self.dialler.socket(sys::Blocking::Yes)?,
         };
-        let (address, len) = self.server.parts();
+        let (address, len) = self.dialler.server.parts();
         let entry = opcode::Connect::new(Fd(descriptor.raw()), address, len).build();
         self.push(&entry.user_data(user_data(Kind::Connect, slot, generation)));
         let listed = self.sockets[slot as usize].listed;
@@ -637,7 +611,7 @@ impl Transport for Uring {
     }
 
     fn syscalls(&self) -> u64 {
-        self.syscalls
+        self.syscalls + self.dialler.syscalls
     }
 
     fn name(&self) -> String {
@@ -718,7 +692,7 @@ mod tests {
         let endpoint = Endpoint {
             server,
             sources: Vec::new(),
-            no_delay: kept,
+            one_segment: !kept,
         };
         let usage = Usage {
             requests: REQUEST.into(),
