@@ -149,13 +149,14 @@ pub struct LoadFlags {
     /// The client closes a connection after N requests; 1 is a new connection per request, 0 no limit
     #[arg(long, value_name = "N", value_parser = count)]
     pub requests_per_connection: Option<u64>,
-    /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT
+    /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT, uses the socket again and
+    /// costs both ends less than a close does
     #[arg(long, value_name = "fin|rst", default_value = "fin", value_parser = typed::close)]
     pub close: Close,
     /// Requests in flight on one connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub pipeline: u32,
-    /// Kernel interface that drives the sockets
+    /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
     /// Whose TCP carries the load: the kernel's, or prony's own over this kind of device

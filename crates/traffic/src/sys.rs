@@ -78,7 +78,7 @@ impl RawAddress {
 }
 
 impl RawAddress {
-    /// No address: to connect to it ends a TCP connection with a reset and leaves the socket to connect again (connect(2)).
+    /// No address: to connect to it ends a TCP connection with a reset, and the socket can connect again (connect(2)).
     pub fn none() -> Self {
         // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value, with the family AF_UNSPEC.
         let storage = unsafe { std::mem::zeroed() };
