@@ -7,6 +7,7 @@
 //! transport over a transport.
 
 mod epoll;
+mod h2;
 mod stack;
 pub(crate) mod tls;
 
