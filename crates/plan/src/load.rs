@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 22] = [
+pub const FIELDS: [&str; 24] = [
     "url",
     "connections",
     "threads",
@@ -21,6 +21,8 @@ pub const FIELDS: [&str; 22] = [
     "requests_per_connection",
     "close",
     "pipeline",
+    "http",
+    "streams",
     "engine",
     "transport",
     "interface",
@@ -82,6 +84,8 @@ impl Draft {
             }
             "close" => spec.close = field.typed(typed::close)?,
             "pipeline" => spec.pipeline = field.count32(1)?,
+            "http" => spec.http = field.typed(typed::http)?,
+            "streams" => spec.streams = field.count32(1)?,
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
@@ -216,6 +220,8 @@ mod tests {
             "1",
             "\"rst\"",
             "4",
+            "\"2\"",
+            "8",
             "\"epoll\"",
             "\"tap\"",
             "\"tap0\"",

@@ -4,7 +4,7 @@ use crate::executor::runtimes::Consent;
 use crate::lab::Work;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
+use record::{Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use traffic::user_space::{AddressRange, BadRange, Network};
@@ -74,6 +74,8 @@ Examples:
       open loop: 20,000 requests per second, latency from the scheduled send
   prony load --requests-per-connection 1 http://127.0.0.1:8080/
       a new connection for every request
+  prony load -c 8 --http 2 --streams 8 https://127.0.0.1:8443/
+      HTTP/2: 8 requests in flight on each of 8 connections
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
 
@@ -152,9 +154,15 @@ pub struct LoadFlags {
     /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT
     #[arg(long, value_name = "fin|rst", default_value = "fin", value_parser = typed::close)]
     pub close: Close,
-    /// Requests in flight on one connection
+    /// Requests in flight on one connection of HTTP/1.1
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub pipeline: u32,
+    /// HTTP version; 2 is by ALPN for https://, by prior knowledge (h2c) for http://
+    #[arg(long, value_name = "1.1|2", default_value = "1.1", value_parser = typed::http)]
+    pub http: Http,
+    /// Concurrent streams, and so requests in flight, on one connection of HTTP/2
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
+    pub streams: u32,
     /// Kernel interface that drives the sockets
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
@@ -237,6 +245,8 @@ impl LoadFlags {
             requests_per_connection: self.requests_per_connection.filter(|&n| n > 0),
             close: self.close,
             pipeline: self.pipeline,
+            http: self.http,
+            streams: self.streams,
             engine: self.engine,
             transport: self.transport,
             interface: self.interface.clone(),
@@ -1038,6 +1048,9 @@ mod tests {
             ("--requests-per-connection 1", "requests_per_connection = 1"),
             ("--close rst", "close = \"rst\""),
             ("--pipeline 4", "pipeline = 4"),
+            ("--http 2", "http = \"2\""),
+            ("--http 1.1", "http = 1.1"),
+            ("--streams 8", "streams = 8"),
             ("--engine epoll", "engine = \"epoll\""),
             ("--transport af_xdp", "transport = \"af_xdp\""),
             ("--interface tap0", "interface = \"tap0\""),
@@ -1085,6 +1098,9 @@ mod tests {
             ("--connections=9G", "connections = \"9G\""),
             ("--threads=0", "threads = 0"),
             ("--pipeline=0", "pipeline = 0"),
+            ("--streams=0", "streams = 0"),
+            ("--http=3", "http = \"3\""),
+            ("--http=spdy", "http = \"spdy\""),
             (
                 "--requests-per-connection=x",
                 "requests_per_connection = \"x\"",

@@ -119,6 +119,7 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::Method { .. }
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
+        | LoadError::Http { .. }
         | LoadError::NotPositive { .. }
         | LoadError::Timeout { .. }
         | LoadError::TooLong { .. }
