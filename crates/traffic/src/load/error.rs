@@ -82,6 +82,15 @@ pub enum LoadError {
         "reading the load: it has neither a duration nor a number of requests, so it would never end"
     )]
     NoEnd,
+    /// What is asked for cannot be had in this HTTP.
+    #[error("choosing the protocol: {what} cannot be had: {why}")]
+    Http {
+        /// What was asked for.
+        what: &'static str,
+        why: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// An engine that this build does not have.
     #[error("choosing the engine `{engine}`: this build has no io_uring engine")]
     Engine {
@@ -231,6 +240,7 @@ impl LoadError {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
             LoadError::Attach(cause) => cause.remedy(),
+            LoadError::Http { remedy, .. } => (*remedy).to_owned(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"

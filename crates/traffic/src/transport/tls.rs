@@ -172,7 +172,9 @@ impl<T: Transport> Tls<T> {
         let (mut bytes, more) = match self.inner.recv(slot, Want::Bytes(CIPHER_BYTES))? {
             Received::Data { bytes, more } => (bytes, more),
             Received::Discarded { more, .. } => (&[][..], more),
-            Received::Blocked => return Ok(Fed::Blocked),
+            Received::Blocked | Received::Answer { .. } | Received::Unprocessed(_) => {
+                return Ok(Fed::Blocked);
+            }
             Received::End { .. } => return Ok(Fed::End),
         };
         session.more_below = more;
@@ -255,6 +257,7 @@ impl<T: Transport> Tls<T> {
                 }
                 Some(event)
             }
+            Event::Joined | Event::Parked => Some(event),
             Event::Opened | Event::Ready { .. } => match self.shake_hands(slot) {
                 Ok(true) => Some(Event::Opened),
                 Ok(false) => None,
@@ -432,6 +435,11 @@ impl<T: Transport> Transport for Tls<T> {
 
     fn counted(&self) -> Option<record::traffic::SideOutcome> {
         self.inner.counted()
+    }
+
+    fn alpn(&self, slot: Slot) -> Option<&[u8]> {
+        let session = self.sessions[slot as usize].as_ref()?;
+        Some(session.tls.alpn_protocol().unwrap_or_default())
     }
 
     fn handshakes(&self) -> Handshakes {
