@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 24] = [
+pub const FIELDS: [&str; 30] = [
     "url",
     "connections",
     "threads",
@@ -37,6 +37,12 @@ pub const FIELDS: [&str; 24] = [
     "body",
     "body_file",
     "insecure",
+    "no_resumption",
+    "cacert",
+    "cert",
+    "key",
+    "sni",
+    "connect_to",
 ];
 
 /// A load under construction.
@@ -100,6 +106,12 @@ impl Draft {
             "body" => self.set_body(typed::body(field.text()?), field, inside)?,
             "body_file" => self.set_body(Body::File(field.text()?.to_owned()), field, inside)?,
             "insecure" => spec.insecure = field.boolean()?,
+            "no_resumption" => spec.no_resumption = field.boolean()?,
+            "cacert" => spec.cacert = Some(field.text()?.to_owned()),
+            "cert" => spec.cert = Some(field.text()?.to_owned()),
+            "key" => spec.key = Some(field.text()?.to_owned()),
+            "sni" => spec.sni = Some(field.text()?.to_owned()),
+            "connect_to" => spec.connect_to = Some(field.typed(typed::connect_to)?),
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
         Ok(())
@@ -236,6 +248,12 @@ mod tests {
             "\"text\"",
             "\"file\"",
             "true",
+            "true",
+            "\"ca.pem\"",
+            "\"c.pem\"",
+            "\"k.pem\"",
+            "\"name\"",
+            "\"127.0.0.1:80\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {
             let mut draft = Draft::new();

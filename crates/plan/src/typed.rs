@@ -163,6 +163,15 @@ pub fn http(text: &str) -> Result<Http, Misfit> {
     }
 }
 
+/// Where to connect in place of the URL's host and port.
+pub fn connect_to(text: &str) -> Result<String, Misfit> {
+    let parts = text.rsplit_once(':');
+    match parts.map(|(host, port)| (host, port.parse::<u16>())) {
+        Some((host, Ok(1..))) if !host.is_empty() => Ok(text.to_owned()),
+        _ => must_be("a host and a port: 127.0.0.1:8080, name:443 or [::1]:80"),
+    }
+}
+
 /// Whose TCP carries the load.
 pub fn transport(text: &str) -> Result<Carrier, Misfit> {
     let all = [

@@ -209,6 +209,24 @@ pub struct LoadFlags {
     /// Do not verify the server's certificate
     #[arg(long)]
     pub insecure: bool,
+    /// Make every TLS handshake a full one: resume no session
+    #[arg(long)]
+    pub no_resumption: bool,
+    /// Trust these certificates in place of the system's (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<String>,
+    /// The client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<String>,
+    /// The key of the client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<String>,
+    /// Name to ask the server for and to verify it by, in place of the URL's
+    #[arg(long, value_name = "NAME")]
+    pub sni: Option<String>,
+    /// Connect there, whatever host and port the URL names
+    #[arg(long, value_name = "HOST:PORT", value_parser = typed::connect_to)]
+    pub connect_to: Option<String>,
     /// Share of failed requests above which the result is not valid
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = typed::share)]
     pub error_limit: f64,
@@ -261,6 +279,12 @@ impl LoadFlags {
             headers: self.headers.clone(),
             body,
             insecure: self.insecure,
+            no_resumption: self.no_resumption,
+            cacert: self.cacert.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            sni: self.sni.clone(),
+            connect_to: self.connect_to.clone(),
         }
     }
 }
@@ -1077,6 +1101,11 @@ mod tests {
             ("--body text", "body = \"text\""),
             ("--body-file f", "body_file = \"f\""),
             ("--insecure", "insecure = true"),
+            ("--no-resumption", "no_resumption = true"),
+            ("--cacert ca", "cacert = \"ca\""),
+            ("--cert c --key k", "cert = \"c\"\nkey = \"k\""),
+            ("--sni name", "sni = \"name\""),
+            ("--connect-to [::1]:80", "connect_to = \"[::1]:80\""),
         ] {
             let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
             let typed = LoadSpec {

@@ -197,6 +197,24 @@ pub struct LoadSpec {
     pub body: Body,
     /// Do not verify the server's certificate.
     pub insecure: bool,
+    /// Every TLS handshake is a full one: no session is resumed.
+    #[serde(default)]
+    pub no_resumption: bool,
+    /// File with the certificates of the authorities that are trusted in place of the system's, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<String>,
+    /// File with the client's certificate and those that it is signed by, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    /// File with the key of the client's certificate, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The name that the server is asked for and verified by, where it is not the URL's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+    /// `host:port` to connect to in place of the URL's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<String>,
 }
 
 impl LoadSpec {
@@ -228,6 +246,12 @@ impl LoadSpec {
             headers: Vec::new(),
             body: Body::None,
             insecure: false,
+            no_resumption: false,
+            cacert: None,
+            cert: None,
+            key: None,
+            sni: None,
+            connect_to: None,
         }
     }
 

@@ -120,6 +120,7 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
         | LoadError::Http { .. }
+        | LoadError::Pem { .. }
         | LoadError::NotPositive { .. }
         | LoadError::Timeout { .. }
         | LoadError::TooLong { .. }

@@ -166,6 +166,14 @@ pub enum LoadError {
         /// What the library says.
         cause: rustls::Error,
     },
+    /// A certificate or key cannot be read.
+    #[error("reading `{path}` for TLS: {cause}")]
+    Pem {
+        /// As typed.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
     /// The host's name cannot stand in a certificate.
     #[error("setting up TLS for `{host}`: it is neither a DNS name nor an IP address")]
     ServerName {
@@ -263,6 +271,10 @@ impl LoadError {
             }
             LoadError::Tls { .. } => {
                 "use --insecure for a certificate that nobody signed".to_owned()
+            }
+            LoadError::Pem { .. } => {
+                "give PEM files: --cert with the certificate, --key with its key, --cacert with those to trust"
+                    .to_owned()
             }
             LoadError::ServerName { .. } => "use a DNS name or an IP address".to_owned(),
             LoadError::Timeout { .. } => "use --timeout 1ms or more".to_owned(),

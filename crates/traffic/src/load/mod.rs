@@ -37,17 +37,18 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{
-    Endpoint, Epoll, H2, Http2, Setup, Tls, Transport, UserSpace, client_config,
+    Endpoint, Epoll, H2, Http2, Setup, Tls, Transport, Trust, UserSpace, client_config,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
 use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use shared::{Shared, StopOnPanic};
 use slices::{Merger, Polled, Slicer};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -235,7 +236,13 @@ impl Load {
         match &self.tls {
             None => self.spawn_speaking(transport, share, slicer, shared, identify),
             Some((config, name)) => {
-                let transport = Tls::new(transport, connections, config, name.clone());
+                let transport = Tls::new(
+                    transport,
+                    connections,
+                    config,
+                    name.clone(),
+                    !self.spec.no_resumption,
+                );
                 self.spawn_speaking(transport, share, slicer, shared, identify)
             }
         }
@@ -428,8 +435,16 @@ fn check_http(spec: &LoadSpec) -> Result<(), LoadError> {
 /// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
 /// the server does not listen on.
 fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
-    let host = url.host_str().unwrap_or_default().to_owned();
-    let found = url.socket_addrs(|| None);
+    let (host, found) = match &spec.connect_to {
+        Some(place) => (
+            place.clone(),
+            place.to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+        ),
+        None => (
+            url.host_str().unwrap_or_default().to_owned(),
+            url.socket_addrs(|| None),
+        ),
+    };
     let mut addresses = found.map_err(|cause| LoadError::Resolve {
         host: host.clone(),
         cause,
@@ -462,11 +477,10 @@ fn prepare_tls(
     spec: &LoadSpec,
     warnings: &mut Vec<Warning>,
 ) -> Result<PreparedTls, LoadError> {
-    let insecure = spec.insecure;
     if url.scheme() != "https" {
         return Ok(None);
     }
-    let host = url.host_str().unwrap_or_default();
+    let host = (spec.sni.as_deref()).unwrap_or_else(|| url.host_str().unwrap_or_default());
     let host = host
         .trim_start_matches('[')
         .trim_end_matches(']')
@@ -474,12 +488,20 @@ fn prepare_tls(
     let name = ServerName::try_from(host.clone())
         .map_err(|_| LoadError::ServerName { host: host.clone() })?;
     let (mut config, roots) =
-        client_config(insecure).map_err(|cause| LoadError::Tls { host, cause })?;
+        client_config(trust(spec)?).map_err(|cause| LoadError::Tls { host, cause })?;
     if spec.http == Http::Two {
         // With a second choice the server names what it speaks instead of ending the handshake without a word.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     }
-    if !insecure && roots.found == 0 {
+    if let Some(path) = spec
+        .cacert
+        .clone()
+        .filter(|_| !spec.insecure && roots.found == 0)
+    {
+        let cause = "it holds no certificate that can be used".to_owned();
+        return Err(LoadError::Pem { path, cause });
+    }
+    if !spec.insecure && roots.found == 0 {
         return Err(LoadError::NoRoots {
             complaints: roots.complaints,
         });
@@ -495,6 +517,37 @@ fn prepare_tls(
         ));
     }
     Ok(Some((config, name)))
+}
+
+/// Reads the files of `--cacert`, `--cert` and `--key`.
+fn trust(spec: &LoadSpec) -> Result<Trust, LoadError> {
+    let refused = |path: &str, cause: pem::Error| LoadError::Pem {
+        path: path.to_owned(),
+        cause: cause.to_string(),
+    };
+    let certificates = |path: &String| {
+        CertificateDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|cause| refused(path, cause))
+    };
+    let identity = match (&spec.cert, &spec.key) {
+        (Some(cert), Some(key)) => {
+            let read = PrivateKeyDer::from_pem_file(key).map_err(|cause| refused(key, cause))?;
+            Some((certificates(cert)?, read))
+        }
+        (None, None) => None,
+        (Some(path), None) | (None, Some(path)) => {
+            return Err(LoadError::Pem {
+                path: path.clone(),
+                cause: "a certificate and its key are given together".to_owned(),
+            });
+        }
+    };
+    Ok(Trust {
+        insecure: spec.insecure,
+        authorities: spec.cacert.as_ref().map(certificates).transpose()?,
+        identity,
+    })
 }
 
 fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {

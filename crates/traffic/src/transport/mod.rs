@@ -14,7 +14,7 @@ pub(crate) mod tls;
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
 pub(crate) use h2::{H2, Http2};
-pub(crate) use tls::{Tls, client_config};
+pub(crate) use tls::{Tls, Trust, client_config};
 
 use crate::sys::Errno;
 use http1::CodecError;
