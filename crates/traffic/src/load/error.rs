@@ -91,11 +91,11 @@ pub enum LoadError {
         /// What to do.
         remedy: &'static str,
     },
-    /// An engine that this build does not have.
-    #[error("choosing the engine `{engine}`: this build has no io_uring engine")]
+    /// io_uring was asked for, and the kernel refuses it.
+    #[error("choosing the engine `uring`: the kernel refuses io_uring: {cause}")]
     Engine {
-        /// Its name.
-        engine: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
     },
     /// More connections than open files.
     #[error(
@@ -249,7 +249,9 @@ impl LoadError {
             }
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Http { remedy, .. } => (*remedy).to_owned(),
-            LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
+            LoadError::Engine { .. } => {
+                format!("use --engine epoll; {}", super::engine::REMEDY)
+            }
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"
             ),

@@ -1,20 +1,23 @@
-//! How bytes travel: the seam between the load loop and kernel sockets, TCP in user space, TLS, and what comes later
-//! (io_uring).
+//! How bytes travel: the seam between the load loop and kernel sockets (epoll, io_uring), TCP in user space, and TLS.
 //!
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
 //! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
 //! transport over a transport, and so is HTTP/2, whose slots are streams.
 
+mod dial;
 mod epoll;
 mod h2;
 mod stack;
 pub(crate) mod tls;
+mod uring;
 
 pub(crate) use self::stack::{Setup, UserSpace};
-pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
+pub(crate) use dial::Endpoint;
+pub(crate) use epoll::{Epoll, OpenCount};
 pub(crate) use h2::{H2, Http2};
 pub(crate) use tls::{Tls, Trust, client_config};
+pub(crate) use uring::{Uring, Usage};
 
 use crate::sys::Errno;
 use http1::CodecError;
