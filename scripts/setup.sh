@@ -56,6 +56,7 @@ go                                        golang-go
 haproxy                                   haproxy
 ip                                        iproute2
 javac                                     default-jdk-headless
+nghttpd                                   nghttp2-server
 nginx                                     nginx
 openssl                                   openssl
 python3                                   python3

@@ -468,6 +468,12 @@ fn same_load(a: &LoadSpec, b: &LoadSpec) -> Result<(), String> {
     };
     differ("requests per connection", each(a), each(b))?;
     differ("pipeline", a.pipeline.to_string(), b.pipeline.to_string())?;
+    differ(
+        "HTTP version",
+        a.http.name().to_owned(),
+        b.http.name().to_owned(),
+    )?;
+    differ("streams", a.streams.to_string(), b.streams.to_string())?;
     differ("method", a.method.clone(), b.method.clone())?;
     match a.url.is_empty() || b.url.is_empty() {
         true => Ok(()), // Output of another tool that does not name it.

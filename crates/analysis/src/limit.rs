@@ -681,15 +681,21 @@ pub(crate) fn littles_law(case: &Case<'_>) -> Option<f64> {
     share(in_use, slots(case))
 }
 
-fn slots(case: &Case<'_>) -> f64 {
-    f64::from(case.spec.connections) * f64::from(case.spec.pipeline.max(1))
+/// Requests in flight on one connection at most.
+fn depth(case: &Case<'_>) -> u32 {
+    let allowed = case.outcome.connections.streams_allowed;
+    case.spec.depth().min(allowed.unwrap_or(u32::MAX))
 }
 
-/// `64 connections`, or `160 requests in flight (10 connections x 16)` where requests are pipelined.
+fn slots(case: &Case<'_>) -> f64 {
+    f64::from(case.spec.connections) * f64::from(depth(case))
+}
+
+/// `64 connections`, or `160 requests in flight (10 connections x 16)` where a connection has several.
 fn slots_in_words(case: &Case<'_>) -> String {
     let connections = plural(u64::from(case.spec.connections), "connection");
-    match case.spec.pipeline {
-        0 | 1 => connections,
+    match depth(case) {
+        1 => connections,
         depth => format!(
             "{} requests in flight ({connections} x {depth})",
             slots(case)

@@ -142,13 +142,17 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::Reset => format!("{peer} reset {connections} with a request outstanding"),
         FailureKind::ClosedEarly => format!("{peer} closed {connections} before a response"),
         FailureKind::Truncated => format!("{responses} of {peer} broke off in the middle"),
-        FailureKind::Malformed => format!("{responses} of {peer} were not HTTP/1"),
+        FailureKind::Malformed => format!("{responses} of {peer} were not HTTP"),
         FailureKind::HeadTooLarge => {
             format!("{responses} of {peer} had a head larger than the buffer")
         }
         FailureKind::Status4xx => format!("{responses} of {peer} had a status of 400 to 499"),
         FailureKind::Status5xx => format!("{responses} of {peer} had a status of 500 to 599"),
         FailureKind::Io => format!("a socket call failed for {requests} to {peer}"),
+        FailureKind::NotHttp2 => format!("{peer} spoke no HTTP/2 on {connections}"),
+        FailureKind::StreamRefused => format!("{peer} refused to process {requests}"),
+        FailureKind::StreamReset => format!("{peer} reset the streams of {requests}"),
+        FailureKind::GoAway => format!("{peer} ended connections with {requests} outstanding"),
     };
     match case.outcome.first_failure.get(&kind) {
         Some(words) if !words.is_empty() => format!("{text} ({words})"),
@@ -178,13 +182,20 @@ fn remedy(kind: FailureKind) -> &'static str {
         FailureKind::Reset | FailureKind::ClosedEarly | FailureKind::Truncated => {
             "read the server's error log: it ended connections that it had accepted"
         }
-        FailureKind::Malformed => {
-            "check that the port speaks HTTP/1 (and http:// against https://)"
-        }
+        FailureKind::Malformed => "check that the port speaks HTTP (and http:// against https://)",
         FailureKind::HeadTooLarge => "look at the response's headers with curl -i",
         FailureKind::Status4xx => "check the path, the method and the headers with curl -i",
         FailureKind::Status5xx => "read the server's error log",
         FailureKind::Io => "read the system's words above",
+        FailureKind::NotHttp2 => {
+            "turn HTTP/2 on in the server (over http:// it must take prior knowledge, h2c), or use --http 1.1"
+        }
+        FailureKind::StreamRefused => {
+            "use fewer streams (`streams`, --streams), or read the server's error log"
+        }
+        FailureKind::StreamReset | FailureKind::GoAway => {
+            "read the server's error log, and the code in the words above"
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 22] = [
+pub const FIELDS: [&str; 30] = [
     "url",
     "connections",
     "threads",
@@ -21,6 +21,8 @@ pub const FIELDS: [&str; 22] = [
     "requests_per_connection",
     "close",
     "pipeline",
+    "http",
+    "streams",
     "engine",
     "transport",
     "interface",
@@ -35,6 +37,12 @@ pub const FIELDS: [&str; 22] = [
     "body",
     "body_file",
     "insecure",
+    "no_resumption",
+    "cacert",
+    "cert",
+    "key",
+    "sni",
+    "connect_to",
 ];
 
 /// A load under construction.
@@ -82,6 +90,8 @@ impl Draft {
             }
             "close" => spec.close = field.typed(typed::close)?,
             "pipeline" => spec.pipeline = field.count32(1)?,
+            "http" => spec.http = field.typed(typed::http)?,
+            "streams" => spec.streams = field.count32(1)?,
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
@@ -96,6 +106,12 @@ impl Draft {
             "body" => self.set_body(typed::body(field.text()?), field, inside)?,
             "body_file" => self.set_body(Body::File(field.text()?.to_owned()), field, inside)?,
             "insecure" => spec.insecure = field.boolean()?,
+            "no_resumption" => spec.no_resumption = field.boolean()?,
+            "cacert" => spec.cacert = Some(field.text()?.to_owned()),
+            "cert" => spec.cert = Some(field.text()?.to_owned()),
+            "key" => spec.key = Some(field.text()?.to_owned()),
+            "sni" => spec.sni = Some(field.text()?.to_owned()),
+            "connect_to" => spec.connect_to = Some(field.typed(typed::connect_to)?),
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
         Ok(())
@@ -216,6 +232,8 @@ mod tests {
             "1",
             "\"rst\"",
             "4",
+            "\"2\"",
+            "8",
             "\"epoll\"",
             "\"tap\"",
             "\"tap0\"",
@@ -230,6 +248,12 @@ mod tests {
             "\"text\"",
             "\"file\"",
             "true",
+            "true",
+            "\"ca.pem\"",
+            "\"c.pem\"",
+            "\"k.pem\"",
+            "\"name\"",
+            "\"127.0.0.1:80\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {
             let mut draft = Draft::new();

@@ -6,7 +6,8 @@
 
 use crate::error::{Fault, unknown_name};
 use record::{
-    Body, Bytes, Carrier, Close, Engine, Nanos, UnitError, parse_bytes, parse_count, parse_duration,
+    Body, Bytes, Carrier, Close, Engine, Http, Nanos, UnitError, parse_bytes, parse_count,
+    parse_duration,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -146,6 +147,29 @@ pub fn engine(text: &str) -> Result<Engine, Misfit> {
         ("epoll", Engine::Epoll),
     ];
     choice("engine", text, &known)
+}
+
+/// Which HTTP the load speaks.
+pub fn http(text: &str) -> Result<Http, Misfit> {
+    match text {
+        "2.0" | "h2" | "h2c" => Ok(Http::Two),
+        "1" | "h1" => Ok(Http::One),
+        "3" | "h3" => must_be("1.1 or 2: HTTP/3 needs QUIC, which this build does not have"),
+        _ => choice(
+            "HTTP version",
+            text,
+            &[Http::One, Http::Two].map(|it| (it.name(), it)),
+        ),
+    }
+}
+
+/// Where to connect in place of the URL's host and port.
+pub fn connect_to(text: &str) -> Result<String, Misfit> {
+    let parts = text.rsplit_once(':');
+    match parts.map(|(host, port)| (host, port.parse::<u16>())) {
+        Some((host, Ok(1..))) if !host.is_empty() => Ok(text.to_owned()),
+        _ => must_be("a host and a port: 127.0.0.1:8080, name:443 or [::1]:80"),
+    }
 }
 
 /// Whose TCP carries the load.

@@ -4,7 +4,7 @@ use crate::executor::runtimes::Consent;
 use crate::lab::Work;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
+use record::{Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use traffic::user_space::{AddressRange, BadRange, Network};
@@ -74,6 +74,8 @@ Examples:
       open loop: 20,000 requests per second, latency from the scheduled send
   prony load --requests-per-connection 1 http://127.0.0.1:8080/
       a new connection for every request
+  prony load -c 8 --http 2 --streams 8 https://127.0.0.1:8443/
+      HTTP/2: 8 requests in flight on each of 8 connections
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
 
@@ -153,9 +155,15 @@ pub struct LoadFlags {
     /// costs both ends less than a close does
     #[arg(long, value_name = "fin|rst", default_value = "fin", value_parser = typed::close)]
     pub close: Close,
-    /// Requests in flight on one connection
+    /// Requests in flight on one connection of HTTP/1.1
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub pipeline: u32,
+    /// HTTP version; 2 is by ALPN for https://, by prior knowledge (h2c) for http://
+    #[arg(long, value_name = "1.1|2", default_value = "1.1", value_parser = typed::http)]
+    pub http: Http,
+    /// Concurrent streams, and so requests in flight, on one connection of HTTP/2
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
+    pub streams: u32,
     /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
@@ -204,6 +212,24 @@ pub struct LoadFlags {
     /// Do not verify the server's certificate
     #[arg(long)]
     pub insecure: bool,
+    /// Make every TLS handshake a full one: resume no session
+    #[arg(long)]
+    pub no_resumption: bool,
+    /// Trust these certificates in place of the system's (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<String>,
+    /// The client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<String>,
+    /// The key of the client's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<String>,
+    /// Name to ask the server for and to verify it by, in place of the URL's
+    #[arg(long, value_name = "NAME")]
+    pub sni: Option<String>,
+    /// Connect there, whatever host and port the URL names
+    #[arg(long, value_name = "HOST:PORT", value_parser = typed::connect_to)]
+    pub connect_to: Option<String>,
     /// Share of failed requests above which the result is not valid
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = typed::share)]
     pub error_limit: f64,
@@ -240,6 +266,8 @@ impl LoadFlags {
             requests_per_connection: self.requests_per_connection.filter(|&n| n > 0),
             close: self.close,
             pipeline: self.pipeline,
+            http: self.http,
+            streams: self.streams,
             engine: self.engine,
             transport: self.transport,
             interface: self.interface.clone(),
@@ -254,6 +282,12 @@ impl LoadFlags {
             headers: self.headers.clone(),
             body,
             insecure: self.insecure,
+            no_resumption: self.no_resumption,
+            cacert: self.cacert.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            sni: self.sni.clone(),
+            connect_to: self.connect_to.clone(),
         }
     }
 }
@@ -1041,6 +1075,9 @@ mod tests {
             ("--requests-per-connection 1", "requests_per_connection = 1"),
             ("--close rst", "close = \"rst\""),
             ("--pipeline 4", "pipeline = 4"),
+            ("--http 2", "http = \"2\""),
+            ("--http 1.1", "http = 1.1"),
+            ("--streams 8", "streams = 8"),
             ("--engine epoll", "engine = \"epoll\""),
             ("--transport af_xdp", "transport = \"af_xdp\""),
             ("--interface tap0", "interface = \"tap0\""),
@@ -1067,6 +1104,11 @@ mod tests {
             ("--body text", "body = \"text\""),
             ("--body-file f", "body_file = \"f\""),
             ("--insecure", "insecure = true"),
+            ("--no-resumption", "no_resumption = true"),
+            ("--cacert ca", "cacert = \"ca\""),
+            ("--cert c --key k", "cert = \"c\"\nkey = \"k\""),
+            ("--sni name", "sni = \"name\""),
+            ("--connect-to [::1]:80", "connect_to = \"[::1]:80\""),
         ] {
             let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
             let typed = LoadSpec {
@@ -1088,6 +1130,9 @@ mod tests {
             ("--connections=9G", "connections = \"9G\""),
             ("--threads=0", "threads = 0"),
             ("--pipeline=0", "pipeline = 0"),
+            ("--streams=0", "streams = 0"),
+            ("--http=3", "http = \"3\""),
+            ("--http=spdy", "http = \"spdy\""),
             (
                 "--requests-per-connection=x",
                 "requests_per_connection = \"x\"",

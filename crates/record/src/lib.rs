@@ -27,7 +27,7 @@ pub use examination::{
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
-    Arrival, Body, Carrier, Close, Connections, Engine, FailureKind, GeneratorCost, Interval,
+    Arrival, Body, Carrier, Close, Connections, Engine, FailureKind, GeneratorCost, Http, Interval,
     LoadOutcome, LoadSpec, Pauses, RequestCounts, ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};

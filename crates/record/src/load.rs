@@ -62,6 +62,34 @@ pub enum Engine {
     Epoll,
 }
 
+/// Which HTTP a load speaks.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub enum Http {
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2: by ALPN over TLS, by prior knowledge without.
+    #[serde(rename = "2")]
+    Two,
+}
+
+impl Http {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Http::One => "1.1",
+            Http::Two => "2",
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
 /// Whose TCP carries a load.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
@@ -128,8 +156,14 @@ pub struct LoadSpec {
     pub requests_per_connection: Option<u64>,
     /// How the client closes.
     pub close: Close,
-    /// Requests in flight on one connection.
+    /// Requests in flight on one connection of HTTP/1.1.
     pub pipeline: u32,
+    /// Which HTTP.
+    #[serde(default)]
+    pub http: Http,
+    /// Requests in flight on one connection of HTTP/2.
+    #[serde(default = "one")]
+    pub streams: u32,
     /// Kernel interface.
     pub engine: Engine,
     /// Whose TCP.
@@ -164,6 +198,24 @@ pub struct LoadSpec {
     pub body: Body,
     /// Do not verify the server's certificate.
     pub insecure: bool,
+    /// Every TLS handshake is a full one: no session is resumed.
+    #[serde(default)]
+    pub no_resumption: bool,
+    /// File with the certificates of the authorities that are trusted in place of the system's, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<String>,
+    /// File with the client's certificate and those that it is signed by, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    /// File with the key of the client's certificate, PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The name that the server is asked for and verified by, where it is not the URL's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+    /// `host:port` to connect to in place of the URL's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<String>,
 }
 
 impl LoadSpec {
@@ -187,6 +239,8 @@ impl LoadSpec {
             requests_per_connection: None,
             close: Close::Fin,
             pipeline: 1,
+            http: Http::One,
+            streams: 1,
             engine: Engine::Auto,
             transport: Carrier::Kernel,
             interface: None,
@@ -201,6 +255,20 @@ impl LoadSpec {
             headers: Vec::new(),
             body: Body::None,
             insecure: false,
+            no_resumption: false,
+            cacert: None,
+            cert: None,
+            key: None,
+            sni: None,
+            connect_to: None,
+        }
+    }
+
+    /// Requests in flight on one connection.
+    pub fn depth(&self) -> u32 {
+        match self.http {
+            Http::One => self.pipeline.max(1),
+            Http::Two => self.streams.max(1),
         }
     }
 }
@@ -241,7 +309,7 @@ pub enum FailureKind {
     ClosedEarly,
     /// The server closed, or the body ended, in the middle of a response.
     Truncated,
-    /// The response is not HTTP/1.
+    /// The response is not HTTP.
     Malformed,
     /// The response head is larger than the generator's buffer.
     HeadTooLarge,
@@ -251,11 +319,19 @@ pub enum FailureKind {
     Status5xx,
     /// Any other error of a socket call.
     Io,
+    /// The server does not speak HTTP/2 on a connection that is to.
+    NotHttp2,
+    /// The server refused to process the request, again and again.
+    StreamRefused,
+    /// The server reset the request's stream.
+    StreamReset,
+    /// The server ended the connection with a code that is an error.
+    GoAway,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 15] = [
+    pub const ALL: [FailureKind; 19] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -271,6 +347,10 @@ impl FailureKind {
         FailureKind::Status4xx,
         FailureKind::Status5xx,
         FailureKind::Io,
+        FailureKind::NotHttp2,
+        FailureKind::StreamRefused,
+        FailureKind::StreamReset,
+        FailureKind::GoAway,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -291,6 +371,10 @@ impl FailureKind {
             FailureKind::Status4xx => "status4xx",
             FailureKind::Status5xx => "status5xx",
             FailureKind::Io => "io",
+            FailureKind::NotHttp2 => "not_http2",
+            FailureKind::StreamRefused => "stream_refused",
+            FailureKind::StreamReset => "stream_reset",
+            FailureKind::GoAway => "go_away",
         }
     }
 }
@@ -348,6 +432,9 @@ pub struct Connections {
     pub tls_resumed: u64,
     /// ALPN protocol that the server chose; empty without TLS or without a choice.
     pub alpn: String,
+    /// Streams that the server allows on a connection, where that is fewer than were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_allowed: Option<u32>,
     /// Connections that never had an answer although they asked for the whole measurement; one that was given up after
     /// the timeout and the next in its place are one.
     pub unanswered: u32,

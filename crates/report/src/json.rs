@@ -79,8 +79,12 @@ pub struct LoadAsked {
     pub arrival: String,
     /// Requests that a connection carries; `null` without a limit.
     pub requests_per_connection: Option<u64>,
-    /// Requests in flight on one connection.
+    /// Requests in flight on one connection of HTTP/1.1.
     pub pipeline: u32,
+    /// `1.1` or `2`.
+    pub http: String,
+    /// Requests in flight on one connection of HTTP/2.
+    pub streams: u32,
     /// A request without an answer for this long has failed, s.
     pub timeout_s: f64,
 }
@@ -528,6 +532,8 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         .to_owned(),
         requests_per_connection: spec.requests_per_connection,
         pipeline: spec.pipeline,
+        http: spec.http.name().to_owned(),
+        streams: spec.streams,
         timeout_s: spec.timeout.as_secs_f64(),
     }
 }

@@ -117,6 +117,7 @@ impl Examiner<'_> {
             connections: 1,
             threads: Some(1),
             pipeline: 1,
+            streams: 1,
             arrival: Arrival::Closed,
             warmup: Nanos(0),
             requests: Some(SINGLE_CLIENT_REQUESTS),

@@ -119,6 +119,8 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::Method { .. }
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
+        | LoadError::Http { .. }
+        | LoadError::Pem { .. }
         | LoadError::NotPositive { .. }
         | LoadError::Timeout { .. }
         | LoadError::TooLong { .. }

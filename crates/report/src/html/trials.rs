@@ -189,6 +189,9 @@ fn load_words(load: &LoadSpec) -> String {
     if load.pipeline > 1 {
         words.push(format!("pipeline of {}", load.pipeline));
     }
+    if load.http == record::Http::Two {
+        words.push(format!("HTTP/2, {} streams per connection", load.streams));
+    }
     words.extend(load.duration.map(|d| format!("measured for {d}")));
     words.extend(load.requests.map(|n| format!("{n} requests")));
     words.push(format!("after {} of warm-up", load.warmup));

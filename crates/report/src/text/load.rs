@@ -5,7 +5,9 @@ use super::table::{columns, names};
 use super::{verdict_text, warnings_text};
 use analysis::words::{count, percent, plural, rate};
 use analysis::{LatencySummary, Verdict};
-use record::{Bytes, FailureKind, Histogram, Interval, LoadOutcome, LoadSpec, Nanos, ThreadCost};
+use record::{
+    Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, ThreadCost,
+};
 
 /// The result of one load. The verdict is on the first line, then asked and actual, latencies, errors, bytes,
 /// the generator's own cost, warnings.
@@ -55,13 +57,20 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
                 tls(outcome)
             ),
         ]),
-        row(&["duration", &duration(spec), &measured(outcome)]),
     ];
+    if spec.http == Http::Two {
+        let actual = outcome.connections.streams_allowed.unwrap_or(spec.streams);
+        let [asked, actual] =
+            [spec.streams, actual].map(|n| plural(u64::from(n), "stream") + " each");
+        rows.push(row(&["HTTP/2", &asked, &actual]));
+    }
+    rows.push(row(&["duration", &duration(spec), &measured(outcome)]));
     if let Some(n) = spec.requests {
         let succeeded = count(outcome.requests.completed);
         rows.push(row(&["requests", &count(n), &succeeded]));
     }
     rows.extend(rate_row(spec, outcome));
+    rows.extend(handshakes_row(spec, outcome));
     rows
 }
 
@@ -116,6 +125,18 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     let asked = offered.map_or_else(|| "closed loop".to_owned(), |r| format!("{}/s", rate(r)));
     let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
     Some(row(&["rate", &asked, &actual]))
+}
+
+/// Where connections are part of the load: how many TLS handshakes a second that is.
+fn handshakes_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
+    let connections = &outcome.connections;
+    let handshakes = connections.tls_full + connections.tls_resumed;
+    let loaded_s = outcome.measured_to.since(outcome.started_at).as_secs_f64();
+    if spec.requests_per_connection.is_none() || handshakes == 0 || loaded_s <= 0.0 {
+        return None;
+    }
+    let per_s = format!("{}/s", rate(handshakes as f64 / loaded_s));
+    Some(row(&["TLS handshakes", "", &per_s]))
 }
 
 fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {

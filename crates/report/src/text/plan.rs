@@ -5,7 +5,7 @@ use super::table::{columns, names};
 use super::warnings_text;
 use analysis::words::{count, levels, percent, plural, rate};
 use analysis::{Plan, SearchFor, Stage, TrialPlan};
-use record::{Arrival, Nanos};
+use record::{Arrival, Http, Nanos};
 
 /// What a run of this plan would do.
 pub fn plan_text(plan: &Plan, style: Style) -> String {
@@ -133,6 +133,10 @@ fn load(trial: &TrialPlan, searched: bool) -> String {
     }
     if load.pipeline > 1 {
         text += &format!(", pipelined {} deep", load.pipeline);
+    }
+    if load.http == Http::Two {
+        let streams = plural(u64::from(load.streams), "stream");
+        text += &format!(", HTTP/2 with {streams} each");
     }
     text
 }

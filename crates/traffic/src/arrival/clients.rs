@@ -51,6 +51,11 @@ impl Clients {
         self.idle += 1;
     }
 
+    /// An idle client leaves for good: there is no connection for it.
+    pub fn retire(&mut self) {
+        self.idle = self.idle.saturating_sub(1);
+    }
+
     /// Requests that could be sent now if there were a connection for each.
     pub fn waiting(&self, now: u64) -> u64 {
         if self.is_exhausted(now) {

@@ -114,6 +114,14 @@ impl Arrivals {
         }
     }
 
+    /// There is one place less for a request on its way.
+    pub fn retire(&mut self) {
+        match self {
+            Arrivals::Clients(clients) => clients.retire(),
+            Arrivals::Schedule(_) => {}
+        }
+    }
+
     /// Takes the request that has been due for longest and returns its due time; `None` when none is due.
     #[inline]
     pub fn take(&mut self, now: u64) -> Option<u64> {

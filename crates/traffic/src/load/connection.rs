@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 
 const BACK_OFF_MIN_NS: u64 = 10_000_000;
 const BACK_OFF_MAX_NS: u64 = 1_000_000_000;
+/// A request that the server refuses is sent again, unless this slot has been refused so often in a row.
+const REFUSALS_MAX: u32 = 5;
 
 /// How connections are used; the same for all threads.
 #[derive(Clone, Debug)]
@@ -25,6 +27,10 @@ pub(crate) struct Policy {
     pub head_requests: bool,
     /// Length of one request.
     pub request_bytes: usize,
+    /// Slots of one connection.
+    pub streams: u32,
+    /// The transport decodes responses and counts the bytes that it carries.
+    pub is_decoded: bool,
     /// After this long without a complete response a request has failed.
     pub timeout_ns: u64,
 }
@@ -40,6 +46,8 @@ pub(crate) enum Ending {
     IdleEnd,
     /// Bytes came that no request had asked for.
     Stray,
+    /// The server says that it has not processed the request.
+    Unprocessed(Failure),
     /// Something failed, and the outstanding requests with it.
     Failed(Failure),
 }
@@ -61,6 +69,8 @@ pub(super) enum State {
     Resting,
     Opening,
     Open,
+    /// Closed for good: its connection has no room for it.
+    Parked,
 }
 
 /// One connection slot.
@@ -160,6 +170,11 @@ impl Connection {
         self.set_state(State::Resting, at + pause_ns);
     }
 
+    /// What the server refuses to process now it will refuse again.
+    pub fn is_refused_for_good(&self) -> bool {
+        self.answered == 0 && self.consecutive_failures >= REFUSALS_MAX
+    }
+
     /// It is given up for its silence; another is opened in its place.
     pub fn given_up(&mut self) {
         if let Some(since) = self.silent_since() {
@@ -194,6 +209,9 @@ impl Connection {
 pub(super) fn is_refusal(kind: FailureKind) -> bool {
     matches!(
         kind,
-        FailureKind::ConnectRefused | FailureKind::ConnectFailed | FailureKind::Tls
+        FailureKind::ConnectRefused
+            | FailureKind::ConnectFailed
+            | FailureKind::Tls
+            | FailureKind::NotHttp2
     )
 }

@@ -82,6 +82,15 @@ pub enum LoadError {
         "reading the load: it has neither a duration nor a number of requests, so it would never end"
     )]
     NoEnd,
+    /// What is asked for cannot be had in this HTTP.
+    #[error("choosing the protocol: {what} cannot be had: {why}")]
+    Http {
+        /// What was asked for.
+        what: &'static str,
+        why: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// io_uring was asked for, and the kernel refuses it.
     #[error("choosing the engine `uring`: the kernel refuses io_uring: {cause}")]
     Engine {
@@ -157,6 +166,14 @@ pub enum LoadError {
         /// What the library says.
         cause: rustls::Error,
     },
+    /// A certificate or key cannot be read.
+    #[error("reading `{path}` for TLS: {cause}")]
+    Pem {
+        /// As typed.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
     /// The host's name cannot stand in a certificate.
     #[error("setting up TLS for `{host}`: it is neither a DNS name nor an IP address")]
     ServerName {
@@ -231,6 +248,7 @@ impl LoadError {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
             LoadError::Attach(cause) => cause.remedy(),
+            LoadError::Http { remedy, .. } => (*remedy).to_owned(),
             LoadError::Engine { .. } => {
                 format!("use --engine epoll; {}", super::engine::REMEDY)
             }
@@ -255,6 +273,10 @@ impl LoadError {
             }
             LoadError::Tls { .. } => {
                 "use --insecure for a certificate that nobody signed".to_owned()
+            }
+            LoadError::Pem { .. } => {
+                "give PEM files: --cert with the certificate, --key with its key, --cacert with those to trust"
+                    .to_owned()
             }
             LoadError::ServerName { .. } => "use a DNS name or an IP address".to_owned(),
             LoadError::Timeout { .. } => "use --timeout 1ms or more".to_owned(),

@@ -12,7 +12,7 @@ use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
 use crate::arrival::Arrivals;
 use crate::messages::HEAD_BYTES;
-use crate::transport::{Event, Failure, Generation, Slot, Want};
+use crate::transport::{Event, Failure, Generation, Slot, Want, Wire};
 use record::{FailureKind, Nanos};
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ impl Exchange {
         let n = slots as usize;
         Exchange {
             connections: (0..n).map(|_| Connection::new(policy.depth)).collect(),
-            heads: vec![0; n * HEAD_BYTES],
+            heads: vec![0; if policy.is_decoded { 0 } else { n * HEAD_BYTES }],
             cache: HeadCache::new(policy.head_requests),
             free: VecDeque::with_capacity(n),
             closed: (0..slots).collect(),
@@ -179,10 +179,18 @@ impl Exchange {
     #[inline]
     pub fn on_sent(&mut self, slot: Slot, bytes: usize, at: u64) {
         self.connections[slot as usize].unsent -= bytes;
-        if self.window.contains(at) {
+        if !self.policy.is_decoded && self.window.contains(at) {
             self.tally.sent_bytes += bytes as u64;
         }
         self.join_line(slot);
+    }
+
+    /// A transport that counts its bytes itself has carried these.
+    pub fn count_wire(&mut self, wire: Wire, at: u64) {
+        self.count_received(wire.received as usize, at);
+        if self.window.contains(at) {
+            self.tally.sent_bytes += wire.sent;
+        }
     }
 
     // ---- Connections ----
@@ -223,7 +231,7 @@ impl Exchange {
     pub fn is_current(&self, slot: Slot, generation: Generation, event: &Event) -> bool {
         let connection = &self.connections[slot as usize];
         let state = match event {
-            Event::Opened | Event::OpenFailed(_) => State::Opening,
+            Event::Opened | Event::Joined | Event::Parked | Event::OpenFailed(_) => State::Opening,
             Event::Ready { .. } => State::Open,
         };
         connection.generation == generation && connection.state == state
@@ -244,6 +252,20 @@ impl Exchange {
         self.tally.connect.record(Nanos(took));
         connection.opened(at);
         self.join_line(slot);
+    }
+
+    /// The slot is a place on a connection that another slot has opened.
+    pub fn on_joined(&mut self, slot: Slot, at: u64) {
+        self.opening -= 1;
+        self.connections[slot as usize].opened(at);
+        self.join_line(slot);
+    }
+
+    /// The slot's connection has no room for it and will have none.
+    pub fn on_parked(&mut self, slot: Slot, at: u64) {
+        self.opening -= 1;
+        self.arrivals.retire();
+        self.connections[slot as usize].set_state(State::Parked, at);
     }
 
     /// The connection could not be opened: the request that it was for fails with it.
@@ -290,12 +312,17 @@ impl Exchange {
                 failure.kind,
                 FailureKind::ClosedEarly | FailureKind::Truncated | FailureKind::Reset
             ),
-            Ending::Policy | Ending::Stray => false,
+            Ending::Policy | Ending::Stray | Ending::Unprocessed(_) => false,
         };
         self.tally.closed_by_server += u64::from(by_server);
         self.tally.stray += u64::from(matches!(ending, Ending::Stray));
         match ending {
             Ending::Failed(failure) => self.fail_outstanding(slot, failure),
+            Ending::Unprocessed(failure)
+                if self.connections[slot as usize].is_refused_for_good() =>
+            {
+                self.fail_outstanding(slot, failure);
+            }
             _ => self.retry_outstanding(slot),
         }
         let connection = &mut self.connections[slot as usize];
@@ -401,6 +428,19 @@ impl Exchange {
         self.count_received(len, at);
         let reader = &mut self.connections[slot as usize].reader;
         let answer = reader.discarded(len as u64)?;
+        self.complete(slot, answer, at)
+    }
+
+    /// A response came that the transport has decoded.
+    #[inline]
+    pub fn on_answer(
+        &mut self,
+        slot: Slot,
+        answer: Answer,
+        first_byte_at: u64,
+        at: u64,
+    ) -> Option<Ending> {
+        self.connections[slot as usize].first_byte_at = first_byte_at;
         self.complete(slot, answer, at)
     }
 
@@ -571,7 +611,9 @@ impl Exchange {
 
     /// Requests in flight with every pipeline full.
     pub fn capacity(&self) -> u64 {
-        (self.connections.len() * self.policy.depth) as u64
+        let parked = |c: &&Connection| c.state == State::Parked;
+        let open = self.connections.len() - self.connections.iter().filter(parked).count();
+        (open * self.policy.depth) as u64
     }
 
     /// How many slots there are.
@@ -579,15 +621,29 @@ impl Exchange {
         self.connections.len() as Slot
     }
 
-    /// Measured successes of each slot.
-    pub fn successes(&self) -> Vec<u64> {
-        self.connections.iter().map(|c| c.successes).collect()
+    /// The slots of each connection.
+    fn by_connection(&self) -> std::slice::Chunks<'_, Connection> {
+        self.connections.chunks(self.policy.streams as usize)
     }
 
-    /// Slots that asked before the measurement and were never answered; a connection that was given up stands for the
+    /// Measured successes of each connection.
+    pub fn successes(&self) -> Vec<u64> {
+        self.by_connection()
+            .map(|slots| slots.iter().map(|slot| slot.successes).sum())
+            .collect()
+    }
+
+    /// Connections that asked before the measurement and were never answered; one that was given up stands for the
     /// next in its place.
     pub fn unanswered(&self) -> u32 {
-        let since = self.connections.iter().filter_map(Connection::silent_since);
-        since.filter(|since| *since <= self.window.from).count() as u32
+        let is_silent = |slot: &Connection| {
+            let since = slot.silent_since();
+            since.is_some_and(|since| since <= self.window.from)
+        };
+        let has_none = |slots: &&[Connection]| match slots {
+            [slot] => is_silent(slot),
+            slots => slots.iter().any(is_silent) && slots.iter().all(|slot| slot.answered == 0),
+        };
+        self.by_connection().filter(has_none).count() as u32
     }
 }

@@ -26,6 +26,10 @@ impl Load {
     /// # Errors
     /// The system's, TLS's or the codec's, when no whole answer came within `timeout`.
     pub fn look(&self, timeout: Nanos) -> io::Result<Answer> {
+        if self.policy.is_decoded {
+            let text = "one response cannot be looked at over HTTP/2 by this version";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let until = Instant::now() + Duration::from_nanos(timeout.0);
         let left = || match until.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),

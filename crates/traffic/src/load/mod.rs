@@ -38,17 +38,19 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
 use crate::transport::{
-    Endpoint, Epoll, Setup, Tls, Transport, Uring, Usage, UserSpace, client_config,
+    Endpoint, Epoll, H2, Http2, Setup, Tls, Transport, Trust, Uring, Usage, UserSpace,
+    client_config,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
-use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use shared::{Shared, StopOnPanic};
 use slices::{Merger, Polled, Slicer};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -62,6 +64,8 @@ const TIMEOUT_MIN_NS: u64 = 1_000_000;
 const SPAN_MAX: Nanos = Nanos::from_secs(365 * 24 * 3_600);
 /// A request up to this size leaves in one segment on any path.
 const ONE_SEGMENT_BYTES: usize = 1_200;
+/// The most streams over all connections.
+const PLACES_MAX: u64 = 1 << 22;
 /// How long an address of a name with several may take to accept a connection.
 const PROBE: Duration = Duration::from_secs(1);
 
@@ -91,6 +95,13 @@ impl Load {
         check_quantities(spec)?;
         let url = request::parse_url(&spec.url)?;
         let request = request::build(spec, &url)?;
+        if spec.http == Http::Two && !matches!(http1::parse_request(&request.bytes), Ok(Some(_))) {
+            return Err(LoadError::Http {
+                what: "this request over HTTP/2",
+                why: "it has too many headers, or not one Host",
+                remedy: "leave headers out",
+            });
+        }
         let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
         let server = resolve(&url, spec)?;
@@ -101,11 +112,11 @@ impl Load {
             let ports = limits::LocalPorts::read(Path::new("/proc"), server);
             warnings.extend(limits::check_ports(spec, server, ports)?);
         }
-        let tls = prepare_tls(&url, spec.insecure, &mut warnings)?;
+        let tls = prepare_tls(&url, spec, &mut warnings)?;
         let mut threads = thread_count(spec, allowed.len());
         let policy = policy(spec, &request);
         let reused = policy.per_connection > 1 || request.bytes.len() > ONE_SEGMENT_BYTES;
-        let bytes = request.bytes.len() * policy.depth;
+        let bytes = request.bytes.len() * spec.depth() as usize;
         let user_space = match spec.transport {
             Carrier::Kernel => None,
             _ => {
@@ -123,7 +134,7 @@ impl Load {
             endpoint: Endpoint {
                 server,
                 sources: spec.source.clone(),
-                one_segment: !reused && tls.is_none(),
+                one_segment: !reused && tls.is_none() && spec.http == Http::One,
             },
             requests: request.bytes.repeat(policy.depth).into(),
             spin_ns: spin_ns(spec, threads, allowed.len()),
@@ -237,24 +248,58 @@ impl Load {
         shared: Arc<Shared>,
         identify: mpsc::Sender<(u32, Result<i32, u32>)>,
     ) -> Result<JoinHandle<Report>, LoadError> {
-        let slots = share.of_count(u64::from(self.spec.connections)) as u32;
+        let connections = share.of_count(u64::from(self.spec.connections)) as u32;
+        match &self.tls {
+            None => self.spawn_speaking(transport, share, slicer, shared, identify),
+            Some((config, name)) => {
+                let transport = Tls::new(
+                    transport,
+                    connections,
+                    config,
+                    name.clone(),
+                    !self.spec.no_resumption,
+                );
+                self.spawn_speaking(transport, share, slicer, shared, identify)
+            }
+        }
+    }
+
+    /// A load thread that speaks HTTP/1.1, or HTTP/2, over a transport of bytes.
+    fn spawn_speaking<T: Transport + Send + 'static>(
+        &self,
+        transport: T,
+        share: Share,
+        slicer: Slicer,
+        shared: Arc<Shared>,
+        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    ) -> Result<JoinHandle<Report>, LoadError> {
+        let connections = share.of_count(u64::from(self.spec.connections)) as u32;
+        let slots = connections * self.policy.streams;
         let exchange = Exchange::new(self.policy.clone(), slots, slicer);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, share.index);
-        match &self.tls {
-            None => spawn_thread(
+        match self.spec.http {
+            Http::One => spawn_thread(
                 cpu,
                 identify,
                 Worker::new(transport, MonotonicClock, exchange, task, shared),
             ),
-            Some((config, name)) => {
-                let transport = Tls::new(transport, slots, config, name.clone());
+            Http::Two => {
+                let transport = H2::new(transport, connections, self.http2());
                 spawn_thread(
                     cpu,
                     identify,
                     Worker::new(transport, MonotonicClock, exchange, task, shared),
                 )
             }
+        }
+    }
+
+    fn http2(&self) -> Http2 {
+        Http2 {
+            streams: self.policy.streams,
+            per_connection: self.spec.requests_per_connection.unwrap_or(u64::MAX),
+            scheme: if self.tls.is_some() { "https" } else { "http" },
         }
     }
 
@@ -327,9 +372,11 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
     if let Some(&(what, asked)) = spans.iter().find(|(_, span)| *span > SPAN_MAX) {
         return Err(LoadError::TooLong { what, asked });
     }
+    check_http(spec)?;
     match spec {
         LoadSpec { connections: 0, .. } => zero("the number of connections"),
         LoadSpec { pipeline: 0, .. } => zero("the pipelining depth"),
+        LoadSpec { streams: 0, .. } => zero("the number of streams"),
         LoadSpec {
             threads: Some(0), ..
         } => zero("the number of threads"),
@@ -353,11 +400,63 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
     }
 }
 
+/// What one HTTP has and the other has not.
+fn check_http(spec: &LoadSpec) -> Result<(), LoadError> {
+    let refused = |what, why, remedy| Err(LoadError::Http { what, why, remedy });
+    let has = |name: &str| {
+        let mut headers = spec.headers.iter();
+        headers.any(|(given, _)| given.eq_ignore_ascii_case(name))
+    };
+    let per_connection = spec.requests_per_connection.unwrap_or(u64::MAX);
+    let places = u64::from(spec.connections) * u64::from(spec.streams);
+    match spec.http {
+        Http::One if spec.streams > 1 => refused(
+            "several streams on a connection",
+            "HTTP/1.1 has none",
+            "add --http 2, or use --pipeline for requests behind one another",
+        ),
+        Http::Two if spec.pipeline > 1 => refused(
+            "pipelined requests",
+            "HTTP/2 sends requests side by side, as streams",
+            "use --streams in place of --pipeline",
+        ),
+        Http::Two if per_connection < u64::from(spec.streams) => refused(
+            "fewer requests per connection than streams",
+            "the streams beyond them would never carry one",
+            "use as many --streams as --requests-per-connection, or fewer",
+        ),
+        Http::Two if places > PLACES_MAX => refused(
+            "more than 4194304 streams in total",
+            "each is a place for a request in memory",
+            "use fewer --connections or --streams",
+        ),
+        Http::Two if has("connection") => refused(
+            "the header Connection",
+            "HTTP/2 has none (RFC 9113 8.2.2)",
+            "leave it out; --requests-per-connection 1 closes after each request",
+        ),
+        Http::Two if has("transfer-encoding") => refused(
+            "the header Transfer-Encoding",
+            "HTTP/2 has none (RFC 9113 8.2.2)",
+            "leave it out: a body's length is known from its frames",
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
 /// the server does not listen on.
 fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
-    let host = url.host_str().unwrap_or_default().to_owned();
-    let found = url.socket_addrs(|| None);
+    let (host, found) = match &spec.connect_to {
+        Some(place) => (
+            place.clone(),
+            place.to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+        ),
+        None => (
+            url.host_str().unwrap_or_default().to_owned(),
+            url.socket_addrs(|| None),
+        ),
+    };
     let mut addresses = found.map_err(|cause| LoadError::Resolve {
         host: host.clone(),
         cause,
@@ -387,22 +486,34 @@ type PreparedTls = Option<(ClientConfig, ServerName<'static>)>;
 
 fn prepare_tls(
     url: &Url,
-    insecure: bool,
+    spec: &LoadSpec,
     warnings: &mut Vec<Warning>,
 ) -> Result<PreparedTls, LoadError> {
     if url.scheme() != "https" {
         return Ok(None);
     }
-    let host = url.host_str().unwrap_or_default();
+    let host = (spec.sni.as_deref()).unwrap_or_else(|| url.host_str().unwrap_or_default());
     let host = host
         .trim_start_matches('[')
         .trim_end_matches(']')
         .to_owned();
     let name = ServerName::try_from(host.clone())
         .map_err(|_| LoadError::ServerName { host: host.clone() })?;
-    let (config, roots) =
-        client_config(insecure).map_err(|cause| LoadError::Tls { host, cause })?;
-    if !insecure && roots.found == 0 {
+    let (mut config, roots) =
+        client_config(trust(spec)?).map_err(|cause| LoadError::Tls { host, cause })?;
+    if spec.http == Http::Two {
+        // With a second choice the server names what it speaks instead of ending the handshake without a word.
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    }
+    if let Some(path) = spec
+        .cacert
+        .clone()
+        .filter(|_| !spec.insecure && roots.found == 0)
+    {
+        let cause = "it holds no certificate that can be used".to_owned();
+        return Err(LoadError::Pem { path, cause });
+    }
+    if !spec.insecure && roots.found == 0 {
         return Err(LoadError::NoRoots {
             complaints: roots.complaints,
         });
@@ -420,7 +531,51 @@ fn prepare_tls(
     Ok(Some((config, name)))
 }
 
+/// Reads the files of `--cacert`, `--cert` and `--key`.
+fn trust(spec: &LoadSpec) -> Result<Trust, LoadError> {
+    let refused = |path: &str, cause: pem::Error| LoadError::Pem {
+        path: path.to_owned(),
+        cause: cause.to_string(),
+    };
+    let certificates = |path: &String| {
+        CertificateDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|cause| refused(path, cause))
+    };
+    let identity = match (&spec.cert, &spec.key) {
+        (Some(cert), Some(key)) => {
+            let read = PrivateKeyDer::from_pem_file(key).map_err(|cause| refused(key, cause))?;
+            Some((certificates(cert)?, read))
+        }
+        (None, None) => None,
+        (Some(path), None) | (None, Some(path)) => {
+            return Err(LoadError::Pem {
+                path: path.clone(),
+                cause: "a certificate and its key are given together".to_owned(),
+            });
+        }
+    };
+    Ok(Trust {
+        insecure: spec.insecure,
+        authorities: spec.cacert.as_ref().map(certificates).transpose()?,
+        identity,
+    })
+}
+
 fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
+    if spec.http == Http::Two {
+        return Policy {
+            depth: 1,
+            // The transport counts them, over all streams of a connection.
+            per_connection: u64::MAX,
+            announces_close: false,
+            head_requests: false,
+            request_bytes: request.bytes.len(),
+            streams: spec.streams,
+            is_decoded: true,
+            timeout_ns: spec.timeout.0,
+        };
+    }
     // A request that announces the close is the last on its connection, whatever was asked for.
     let per_connection = if request.announces_close {
         1
@@ -434,6 +589,8 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
         announces_close: request.announces_close,
         head_requests: spec.method == "HEAD",
         request_bytes: request.bytes.len(),
+        streams: 1,
+        is_decoded: false,
         timeout_ns: spec.timeout.0,
     }
 }

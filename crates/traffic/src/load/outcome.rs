@@ -45,8 +45,11 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
     let successes = parts.reports.iter().flat_map(|r| r.successes.iter());
     let measured = Nanos(measured_to.saturating_sub(measured_from));
     let given_up = parts.shared.has_given_up().then(|| gave_up(measured));
+    let fewer_streams = connections
+        .streams_allowed
+        .map(|allowed| fewer_streams(parts.spec.streams, allowed));
     let warnings = parts.warnings.into_iter().chain(stray(&tally));
-    let warnings = warnings.chain(given_up).collect();
+    let warnings = warnings.chain(given_up).chain(fewer_streams).collect();
     LoadOutcome {
         started_at: Nanos(started_at),
         measured_from: Nanos(measured_from),
@@ -115,10 +118,11 @@ fn connections(parts: &Parts<'_>, tally: &Tally) -> Connections {
         asked: parts.spec.connections,
         opened: tally.opened,
         peak_open: parts.shared.open_count.peak(),
-        closed_by_server: tally.closed_by_server,
+        closed_by_server: parts.reports.iter().map(|r| r.closed_by_server).sum(),
         tls_full: handshakes.full,
         tls_resumed: handshakes.resumed,
         alpn: handshakes.alpn,
+        streams_allowed: parts.reports.iter().filter_map(|r| r.streams_allowed).min(),
         unanswered: parts.reports.iter().map(|r| r.unanswered).sum(),
     }
 }
@@ -188,6 +192,18 @@ fn stray(tally: &Tally) -> Option<Warning> {
             "compare Content-Length with what the server sends",
         )
     })
+}
+
+fn fewer_streams(asked: u32, allowed: u32) -> Warning {
+    Warning::new(
+        "fewer_streams",
+        format!(
+            "the server allows {allowed} concurrent streams on a connection, so no connection had the {asked} that were asked for"
+        ),
+        format!(
+            "use --streams {allowed} with more connections, or raise the server's limit (SETTINGS_MAX_CONCURRENT_STREAMS)"
+        ),
+    )
 }
 
 fn gave_up(measured: Nanos) -> Warning {

@@ -14,6 +14,7 @@
 use super::connection::{Ending, TimedOut};
 use super::cost::{Cost, Snapshot};
 use super::exchange::Exchange;
+use super::response::Answer;
 use super::shared::Shared;
 use super::slices::Edges;
 use super::tally::{Tally, Window};
@@ -82,6 +83,10 @@ pub(crate) struct Report {
     pub successes: Vec<u64>,
     /// See [`record::Connections::unanswered`].
     pub unanswered: u32,
+    /// Connections that the server ended, the whole load.
+    pub closed_by_server: u64,
+    /// Streams that the server allows on a connection, where that is fewer than were asked for.
+    pub streams_allowed: Option<u32>,
     /// TLS handshakes.
     pub handshakes: Handshakes,
     /// The transport's name.
@@ -174,6 +179,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             self.wait_for_events();
             self.handle_events();
             let now = self.now();
+            if let Some(wire) = self.transport.take_wire() {
+                self.exchange.count_wire(wire, now);
+            }
             if now >= self.next_edge {
                 self.cross_edges(now);
             }
@@ -291,7 +299,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
         let spin_ns = self.task.spin_ns;
-        if let Some(pause) = self.pause_ns(left.saturating_sub(spin_ns)) {
+        if let Some(pause) = self.pause_ns(left.saturating_sub(spin_ns))
+            && self.transport.flush()
+        {
             self.clock.pause(pause);
             let paused_ns = self.now() - now;
             self.pauses.count += 1;
@@ -361,6 +371,8 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                     self.exchange
                         .on_opened(slot, at.unwrap_or_else(|| self.now()));
                 }
+                Event::Joined => self.exchange.on_joined(slot, self.now()),
+                Event::Parked => self.exchange.on_parked(slot, self.now()),
                 Event::OpenFailed(failure) => {
                     self.exchange.on_open_failed(slot, &failure, self.now());
                 }
@@ -394,6 +406,19 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 Ok(Received::Discarded { len, more }) => {
                     (self.exchange.on_discarded(slot, len, at), more)
                 }
+                Ok(Received::Answer {
+                    status,
+                    first_byte_at,
+                    goes_on,
+                }) => {
+                    let answer = Answer {
+                        status,
+                        keep_alive: goes_on,
+                    };
+                    let ending = self.exchange.on_answer(slot, answer, first_byte_at, at);
+                    (ending, false)
+                }
+                Ok(Received::Unprocessed(failure)) => (Some(Ending::Unprocessed(failure)), false),
                 Ok(Received::Blocked) => return false,
                 Ok(Received::End { orderly }) => {
                     (Some(self.exchange.on_end(slot, orderly, at)), false)
@@ -552,6 +577,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             syscalls: to.syscalls_since(&self.from),
             successes: self.exchange.successes(),
             unanswered: self.exchange.unanswered(),
+            closed_by_server: (self.transport.closed_by_server())
+                .unwrap_or(self.exchange.tally.closed_by_server),
+            streams_allowed: self.transport.limited_to(),
             handshakes: self.transport.handshakes(),
             engine: self.transport.name(),
             stack: self.transport.counted(),

@@ -3,7 +3,7 @@
 //! Ciphertext cannot be made again from its offset, so here, and only here, a connection holds what the peer has not
 //! acknowledged. Where no certificate is given one is made for the run, and a client side of the same run trusts it.
 
-use crate::transport::tls::client_config;
+use crate::transport::tls::{Trust, client_config};
 use record::traffic::TlsSettings;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -77,7 +77,14 @@ impl Tls {
                         .with_root_certificates(roots)
                         .with_no_client_auth()
                 }
-                _ => client_config(settings.insecure).map_err(shown)?.0,
+                _ => {
+                    client_config(Trust {
+                        insecure: settings.insecure,
+                        ..Trust::default()
+                    })
+                    .map_err(shown)?
+                    .0
+                }
             };
             config.alpn_protocols.clone_from(&alpn);
             Ok::<_, String>(Arc::new(config))

@@ -3,10 +3,11 @@
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
 //! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
-//! transport over a transport.
+//! transport over a transport, and so is HTTP/2, whose slots are streams.
 
 mod dial;
 mod epoll;
+mod h2;
 mod stack;
 pub(crate) mod tls;
 mod uring;
@@ -14,7 +15,8 @@ mod uring;
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use dial::Endpoint;
 pub(crate) use epoll::{Epoll, OpenCount};
-pub(crate) use tls::{Tls, client_config};
+pub(crate) use h2::{H2, Http2};
+pub(crate) use tls::{Tls, Trust, client_config};
 pub(crate) use uring::{Uring, Usage};
 
 use crate::sys::Errno;
@@ -22,7 +24,7 @@ use http1::CodecError;
 use record::{Close, FailureKind};
 use std::fmt;
 
-/// Number of a connection within one load thread.
+/// Number of a connection within one load thread; of a stream's place where connections carry several.
 pub(crate) type Slot = u32;
 /// Which of the connections that a slot has had.
 pub(crate) type Generation = u32;
@@ -49,6 +51,8 @@ pub(crate) enum Detail {
     Tls(Box<rustls::Error>),
     /// A complete response with this status.
     Status(u16),
+    /// The server ended a stream or a connection with this frame and code.
+    Http2(&'static str, u32),
 }
 
 impl fmt::Display for Detail {
@@ -59,6 +63,9 @@ impl fmt::Display for Detail {
             Detail::Codec(error) => write!(f, "{error}"),
             Detail::Tls(error) => write!(f, "TLS: {error}"),
             Detail::Status(status) => write!(f, "the server responded with status {status}"),
+            Detail::Http2(frame, code) => {
+                write!(f, "the server sent {frame} with {}", h2::name_of(*code))
+            }
         }
     }
 }
@@ -69,6 +76,14 @@ impl Failure {
         Failure {
             kind,
             detail: Detail::Text(text),
+        }
+    }
+
+    /// The server's frame and code.
+    pub fn http2(kind: FailureKind, frame: &'static str, code: u32) -> Self {
+        Failure {
+            kind,
+            detail: Detail::Http2(frame, code),
         }
     }
 
@@ -116,6 +131,10 @@ pub(crate) struct Tagged {
 pub(crate) enum Event {
     /// The connection is ready for requests, TLS handshake included.
     Opened,
+    /// As `Opened`, on a connection that was opened for another slot.
+    Joined,
+    /// The server allows no further stream on the slot's connection; the slot is closed for good.
+    Parked,
     /// The connection could not be opened; the slot is closed again.
     OpenFailed(Failure),
     /// Something can be done.
@@ -155,6 +174,16 @@ pub(crate) enum Received<'a> {
         /// More may be waiting.
         more: bool,
     },
+    /// A complete response, decoded by the transport.
+    Answer {
+        status: u16,
+        /// When its head came.
+        first_byte_at: u64,
+        /// The slot may carry another request.
+        goes_on: bool,
+    },
+    /// The server says that it has not processed the request: it may be sent again. The slot has ended.
+    Unprocessed(Failure),
     /// Nothing now; an event will tell.
     Blocked,
     /// The peer has ended the stream.
@@ -173,6 +202,13 @@ pub(crate) struct Handshakes {
     pub resumed: u64,
     /// Protocol that the server chose by ALPN; empty for none.
     pub alpn: String,
+}
+
+/// Bytes that have passed below a transport that counts them itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wire {
+    pub sent: u64,
+    pub received: u64,
 }
 
 /// A way to carry byte streams, one per slot. No call blocks but [`Transport::wait`].
@@ -218,6 +254,32 @@ pub(crate) trait Transport {
 
     /// What a TCP in user space has counted so far; `None` over sockets. Asked once, at the end.
     fn counted(&self) -> Option<record::traffic::SideOutcome> {
+        None
+    }
+
+    /// Sends what has been gathered, before the thread does something else than [`Transport::wait`]; false when news is
+    /// waiting already.
+    fn flush(&mut self) -> bool {
+        true
+    }
+
+    /// Bytes since the last question; `None` when those of [`Transport::send`] and [`Transport::recv`] are what passes.
+    fn take_wire(&mut self) -> Option<Wire> {
+        None
+    }
+
+    /// Connections that the server has ended; `None` when a slot is a connection.
+    fn closed_by_server(&self) -> Option<u64> {
+        None
+    }
+
+    /// Streams that the server allows on a connection, where that is fewer than there are slots for.
+    fn limited_to(&self) -> Option<u32> {
+        None
+    }
+
+    /// What the server chose by ALPN on this connection, empty for nothing; `None` without TLS.
+    fn alpn(&self, _slot: Slot) -> Option<&[u8]> {
         None
     }
 

@@ -11,7 +11,7 @@ use record::{Close, FailureKind};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConnection, Resumption};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -33,23 +33,40 @@ pub(crate) struct Roots {
     pub complaints: Vec<String>,
 }
 
-/// A client's configuration: ALPN `http/1.1`, the system's roots unless `insecure`.
-pub(crate) fn client_config(insecure: bool) -> Result<(ClientConfig, Roots), rustls::Error> {
+/// Whom a client trusts, and who it is.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    /// Any certificate will do.
+    pub insecure: bool,
+    /// In place of the system's.
+    pub authorities: Option<Vec<CertificateDer<'static>>>,
+    /// The client's own certificates and key.
+    pub identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+}
+
+/// A client's configuration: ALPN `http/1.1`, the system's roots unless it is told otherwise.
+pub(crate) fn client_config(trust: Trust) -> Result<(ClientConfig, Roots), rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?;
     let mut system = Roots::default();
-    let mut config = if insecure {
+    let builder = if trust.insecure {
         builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
-            .with_no_client_auth()
     } else {
-        let found = rustls_native_certs::load_native_certs();
-        system.complaints = found.errors.iter().map(ToString::to_string).collect();
+        let certificates = trust.authorities.unwrap_or_else(|| {
+            let found = rustls_native_certs::load_native_certs();
+            system.complaints = found.errors.iter().map(ToString::to_string).collect();
+            found.certs
+        });
         let mut roots = RootCertStore::empty();
-        (system.found, _) = roots.add_parsable_certificates(found.certs);
-        builder.with_root_certificates(roots).with_no_client_auth()
+        (system.found, _) = roots.add_parsable_certificates(certificates);
+        builder.with_root_certificates(roots)
+    };
+    let mut config = match trust.identity {
+        Some((certificates, key)) => builder.with_client_auth_cert(certificates, key)?,
+        None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((config, system))
@@ -119,10 +136,20 @@ pub(crate) struct Tls<T> {
 }
 
 impl<T: Transport> Tls<T> {
-    /// TLS over `inner`, with a session cache of its own.
-    pub fn new(inner: T, slots: u32, config: &ClientConfig, server: ServerName<'static>) -> Self {
+    /// TLS over `inner`; where sessions are to be resumed, with a cache of its own.
+    pub fn new(
+        inner: T,
+        slots: u32,
+        config: &ClientConfig,
+        server: ServerName<'static>,
+        resumes: bool,
+    ) -> Self {
         let mut config = config.clone();
-        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        config.resumption = if resumes {
+            Resumption::in_memory_sessions(SESSIONS)
+        } else {
+            Resumption::disabled()
+        };
         Tls {
             inner,
             config: Arc::new(config),
@@ -172,7 +199,9 @@ impl<T: Transport> Tls<T> {
         let (mut bytes, more) = match self.inner.recv(slot, Want::Bytes(CIPHER_BYTES))? {
             Received::Data { bytes, more } => (bytes, more),
             Received::Discarded { more, .. } => (&[][..], more),
-            Received::Blocked => return Ok(Fed::Blocked),
+            Received::Blocked | Received::Answer { .. } | Received::Unprocessed(_) => {
+                return Ok(Fed::Blocked);
+            }
             Received::End { .. } => return Ok(Fed::End),
         };
         session.more_below = more;
@@ -255,6 +284,7 @@ impl<T: Transport> Tls<T> {
                 }
                 Some(event)
             }
+            Event::Joined | Event::Parked => Some(event),
             Event::Opened | Event::Ready { .. } => match self.shake_hands(slot) {
                 Ok(true) => Some(Event::Opened),
                 Ok(false) => None,
@@ -432,6 +462,11 @@ impl<T: Transport> Transport for Tls<T> {
 
     fn counted(&self) -> Option<record::traffic::SideOutcome> {
         self.inner.counted()
+    }
+
+    fn alpn(&self, slot: Slot) -> Option<&[u8]> {
+        let session = self.sessions[slot as usize].as_ref()?;
+        Some(session.tls.alpn_protocol().unwrap_or_default())
     }
 
     fn handshakes(&self) -> Handshakes {

@@ -90,7 +90,7 @@ fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
         None => sheet.not_applicable("client.asked_requests_per_connection", "no limit was asked"),
     }
     sheet.known("client.connections", f64::from(spec.connections), LOAD);
-    sheet.known("client.pipeline", f64::from(spec.pipeline), LOAD);
+    sheet.known("client.pipeline", f64::from(spec.depth()), LOAD);
     sheet.known("client.tls", flag(spec.url.starts_with("https:")), LOAD);
     sheet.known("client.http10", 0.0, LOAD);
     let personal = spec.headers.iter().any(|(name, _)| is_personal(name));

@@ -94,6 +94,8 @@ impl Case {
             head_requests: false,
             request_bytes: REQUEST.len(),
             timeout_ns: self.timeout_ns,
+            streams: 1,
+            is_decoded: false,
         }
     }
 

@@ -814,7 +814,7 @@ mod tests {
                         discarded += len;
                     }
                     Received::Blocked => break,
-                    Received::End { .. } => panic!("the stream ended early"),
+                    other => panic!("{other:?} before the end of the body"),
                 }
             }
         }
