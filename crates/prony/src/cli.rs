@@ -251,6 +251,7 @@ impl LoadFlags {
             headers: self.headers.clone(),
             body,
             insecure: self.insecure,
+            habits: record::Habits::default(),
         }
     }
 }

@@ -27,8 +27,8 @@ pub use examination::{
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
-    Arrival, Body, Carrier, Close, Connections, Engine, FailureKind, GeneratorCost, Interval,
-    LoadOutcome, LoadSpec, Pauses, RequestCounts, ThreadCost,
+    Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
+    Habits, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, RequestCounts, ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{

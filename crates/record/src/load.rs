@@ -163,6 +163,28 @@ pub struct LoadSpec {
     pub body: Body,
     /// Do not verify the server's certificate.
     pub insecure: bool,
+    /// What older tools do and prony does not by itself.
+    #[serde(default, skip_serializing_if = "Habits::is_none")]
+    pub habits: Habits,
+}
+
+/// Habits of older load generators, for those who compare with their figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Habits {
+    /// Requests say HTTP/1.0, after which a connection is kept only by its own header.
+    pub http_1_0: bool,
+    /// The response time of the first request of a connection counts from the attempt to open it.
+    pub connect_counts: bool,
+    /// Keep so many requests one by one; 0 keeps none.
+    pub log_requests: u64,
+}
+
+impl Habits {
+    /// The load is prony's own.
+    pub fn is_none(&self) -> bool {
+        *self == Habits::default()
+    }
 }
 
 impl LoadSpec {
@@ -192,6 +214,7 @@ impl LoadSpec {
             headers: Vec::new(),
             body: Body::None,
             insecure: false,
+            habits: Habits::default(),
         }
     }
 }
@@ -460,6 +483,35 @@ pub struct Interval {
     pub generator_permille: u32,
 }
 
+/// What the responses of the measured part held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Bytes of the bodies, the framing of chunks left out.
+    pub body_bytes: u64,
+    /// Length of a thread's first body; `None` without a response.
+    pub first_body_bytes: Option<u64>,
+    /// Responses with a body of another length than the first of their thread.
+    pub other_length: u64,
+    /// The `Server` header of the last response.
+    pub server: Option<String>,
+}
+
+/// One request of the measured part that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedRequest {
+    /// When it was due.
+    pub scheduled_at: Nanos,
+    /// When it was sent.
+    pub sent_at: Nanos,
+    /// When the first byte of its response came.
+    pub first_byte_at: Nanos,
+    /// When its response was whole.
+    pub done_at: Nanos,
+    /// How long its connection took to open; 0 for all but the first request of a connection.
+    pub connect_ns: u64,
+    pub status: u16,
+}
+
 /// What came of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadOutcome {
@@ -498,6 +550,12 @@ pub struct LoadOutcome {
     pub first_failure: BTreeMap<FailureKind, String>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+    /// What the responses held; `None` in a record of a version that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+    /// Requests one by one, as many as [`Habits::log_requests`] asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LoggedRequest>,
 }
 
 impl LoadOutcome {

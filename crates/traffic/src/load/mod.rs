@@ -130,6 +130,11 @@ impl Load {
         self.endpoint.server
     }
 
+    /// The bytes of one request.
+    pub fn request(&self) -> &[u8] {
+        &self.requests[..self.policy.request_bytes]
+    }
+
     /// Starts the load threads. They open the connections first, and begin together.
     ///
     /// # Errors
@@ -221,7 +226,9 @@ impl Load {
         identify: mpsc::Sender<(u32, Result<i32, u32>)>,
     ) -> Result<JoinHandle<Report>, LoadError> {
         let slots = share.of_count(u64::from(self.spec.connections)) as u32;
-        let exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        let logged = share.of_count(self.spec.habits.log_requests);
+        exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, share.index);
         match &self.tls {
@@ -419,6 +426,7 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
         depth: depth as usize,
         per_connection,
         announces_close: request.announces_close,
+        connect_counts: spec.habits.connect_counts,
         head_requests: spec.method == "HEAD",
         request_bytes: request.bytes.len(),
         timeout_ns: spec.timeout.0,

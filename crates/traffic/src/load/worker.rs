@@ -83,6 +83,8 @@ pub(crate) struct Report {
     pub unanswered: u32,
     /// TLS handshakes.
     pub handshakes: Handshakes,
+    /// The last response's head.
+    pub last_head: Vec<u8>,
     /// The transport's name.
     pub engine: String,
     /// What a TCP in user space counted.
@@ -544,6 +546,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             successes: self.exchange.successes(),
             unanswered: self.exchange.unanswered(),
             handshakes: self.transport.handshakes(),
+            last_head: self.exchange.last_head().to_vec(),
             engine: self.transport.name(),
             stack: self.transport.counted(),
             tally: self.exchange.tally,
