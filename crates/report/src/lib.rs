@@ -5,6 +5,7 @@
 pub mod check;
 pub mod conclusion;
 pub mod csv;
+pub mod dropin;
 pub mod export;
 pub mod html;
 pub mod index;
