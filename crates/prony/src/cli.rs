@@ -43,6 +43,18 @@ pub struct Cli {
 pub enum Verb {
     /// Load one URL and say what limits the rate.
     Load(Box<LoadArgs>),
+    /// ApacheBench's flags and layout; whether its figures can be used on standard error.
+    #[command(disable_help_flag = true)]
+    Ab(DropInArgs),
+    /// wrk's flags and layout; whether its figures can be used on standard error.
+    #[command(disable_help_flag = true)]
+    Wrk(DropInArgs),
+    /// wrk2's flags and layout, always at a rate (-R).
+    #[command(disable_help_flag = true)]
+    Wrk2(DropInArgs),
+    /// weighttp's flags and layouts.
+    #[command(disable_help_flag = true)]
+    Weighttp(DropInArgs),
     /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
     /// Make traffic with a TCP of prony's own in user space: clients, servers or both, as a file says.
@@ -61,6 +73,50 @@ pub enum Verb {
     Tune(TuneArgs),
     /// Turn other tools' output into a record: wrk, ab, strace -c, vmstat, tables of a study, ...
     Import(ImportArgs),
+}
+
+const DROP_IN_EXAMPLES: &str = "\
+Examples:
+  prony ab -n 10000 -c 10 -k http://127.0.0.1:8080/
+  prony wrk -t2 -c64 -d30s --latency http://127.0.0.1:8080/
+  prony wrk2 -t2 -c64 -d30s -R20k --latency http://127.0.0.1:8080/
+  prony weighttp -n 10000 -c 64 -t 2 -k http://127.0.0.1:8080/
+
+Defaults and exit codes are the tool's. A flag that cannot be honoured is
+refused (exit 2), never ignored. Latencies are of the responses below status 400.";
+
+/// Flags of a tool whose place prony takes.
+#[derive(Debug, Args)]
+#[command(after_help = DROP_IN_EXAMPLES)]
+pub struct DropInArgs {
+    /// The tool's own flags and its URL
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGS"
+    )]
+    pub args: Vec<String>,
+}
+
+/// A result in another tool's form, in a file.
+#[derive(Clone, Debug)]
+pub struct Export {
+    pub format: report::export::Format,
+    pub file: PathBuf,
+}
+
+fn export(text: &str) -> Result<Export, String> {
+    let names = || report::export::Format::ALL.map(|(name, _)| name).join(", ");
+    let Some((name, file)) = text.split_once('=').filter(|(_, file)| !file.is_empty()) else {
+        return Err(format!("must be FORMAT=FILE, with one of {}", names()));
+    };
+    let found = report::export::Format::ALL.iter().find(|(n, _)| *n == name);
+    let (_, format) =
+        found.ok_or_else(|| format!("unknown format `{name}`, known are {}", names()))?;
+    Ok(Export {
+        format: *format,
+        file: PathBuf::from(file),
+    })
 }
 
 const LOAD_EXAMPLES: &str = "\
@@ -92,6 +148,9 @@ pub struct LoadArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp or json; repeatable
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
+    pub out: Vec<Export>,
 }
 
 impl LoadArgs {
@@ -996,7 +1055,7 @@ mod tests {
         ("latency", "says nothing: percentiles are always printed"),
     ];
     /// What is about the command and not about its load.
-    const OF_THE_COMMAND: [&str; 4] = ["json", "quiet", "help", "version"];
+    const OF_THE_COMMAND: [&str; 5] = ["json", "out", "quiet", "help", "version"];
 
     #[test]
     fn a_file_takes_what_the_command_line_takes_and_back() {
