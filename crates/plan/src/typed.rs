@@ -6,7 +6,8 @@
 
 use crate::error::{Fault, unknown_name};
 use record::{
-    Body, Bytes, Carrier, Close, Engine, Nanos, UnitError, parse_bytes, parse_count, parse_duration,
+    Body, Bytes, Carrier, Close, Engine, Nanos, Precision, UnitError, parse_bytes, parse_count,
+    parse_duration,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -146,6 +147,12 @@ pub fn engine(text: &str) -> Result<Engine, Misfit> {
         ("epoll", Engine::Epoll),
     ];
     choice("engine", text, &known)
+}
+
+/// How the load threads wait for a scheduled send.
+pub fn precision(text: &str) -> Result<Precision, Misfit> {
+    let all = [Precision::Sleep, Precision::Hybrid, Precision::Spin];
+    choice("precision", text, &all.map(|it| (it.name(), it)))
 }
 
 /// Whose TCP carries the load.

@@ -2,9 +2,10 @@
 
 use crate::executor::runtimes::Consent;
 use crate::lab::Work;
+use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Tier};
+use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, Precision, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use traffic::user_space::{AddressRange, BadRange, Network};
@@ -148,6 +149,9 @@ pub struct LoadArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    /// What the load has to keep, or exit code 1: mean, p50 to p9999, max, errors, rate: p99<5ms,errors<0.1%
+    #[arg(long, value_name = "CONDITIONS")]
+    pub slo: Option<Slo>,
     /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp or json; repeatable
     #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
     pub out: Vec<Export>,
@@ -202,6 +206,9 @@ pub struct LoadFlags {
     #[arg(long, value_name = "constant|poisson", default_value = "constant", requires = "rate",
           value_parser = arrival)]
     pub arrival: Process,
+    /// How a thread waits for a scheduled send: asleep, asleep but for the last stretch, or spinning on a whole core
+    #[arg(long, value_name = "sleep|hybrid|spin", default_value = "hybrid", value_parser = typed::precision)]
+    pub precision: Precision,
     /// Seed of random arrivals
     #[arg(long, default_value = "1", hide = true)]
     pub seed: u64,
@@ -310,6 +317,7 @@ impl LoadFlags {
             headers: self.headers.clone(),
             body,
             insecure: self.insecure,
+            precision: self.precision,
             habits: record::Habits::default(),
         }
     }
@@ -1055,7 +1063,7 @@ mod tests {
         ("latency", "says nothing: percentiles are always printed"),
     ];
     /// What is about the command and not about its load.
-    const OF_THE_COMMAND: [&str; 5] = ["json", "out", "quiet", "help", "version"];
+    const OF_THE_COMMAND: [&str; 6] = ["json", "out", "slo", "quiet", "help", "version"];
 
     #[test]
     fn a_file_takes_what_the_command_line_takes_and_back() {
@@ -1096,6 +1104,7 @@ mod tests {
             ("-R 1e3", "rate = 1e3"),
             ("--requests-per-connection 0", "requests_per_connection = 0"),
             ("--requests-per-connection 1", "requests_per_connection = 1"),
+            ("--precision spin", "precision = \"spin\""),
             ("--close rst", "close = \"rst\""),
             ("--pipeline 4", "pipeline = 4"),
             ("--engine epoll", "engine = \"epoll\""),

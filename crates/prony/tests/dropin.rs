@@ -206,6 +206,42 @@ fn abs_files_are_written() {
 }
 
 #[test]
+fn a_missed_service_level_is_exit_code_1_and_says_by_how_much() {
+    let dir = tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let load = |slo: &str| {
+        let flags = ["load", "-c", "2", "-d", "1s", "-R", "200", "--slo", slo];
+        finish(prony(dir.path()).args(flags).arg(&origin.url))
+    };
+    let kept = load("p99<5s,errors<50%,rate>1");
+    assert!(
+        kept.stdout.starts_with("SLO kept: p99<5"),
+        "{}{}",
+        kept.stdout,
+        kept.stderr
+    );
+    assert_ne!(kept.code, Some(1), "{}", kept.stdout);
+    let missed = load("p50<1ns");
+    assert!(
+        missed.stdout.starts_with("SLO missed: p50<1"),
+        "{}",
+        missed.stdout
+    );
+    let is_valid = missed
+        .stdout
+        .lines()
+        .nth(1)
+        .is_some_and(|l| l.starts_with("valid"));
+    assert_eq!(
+        missed.code,
+        Some(if is_valid { 1 } else { 3 }),
+        "{}",
+        missed.stdout
+    );
+    assert_eq!(load("p98<1ms").code, Some(2));
+}
+
+#[test]
 fn a_load_is_written_in_other_tools_forms() {
     let dir = tempdir().unwrap();
     let mut origin = Origin::start(dir.path(), &[]);

@@ -28,7 +28,8 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
-    Habits, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, RequestCounts, ThreadCost,
+    Habits, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
+    ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{

@@ -62,6 +62,32 @@ pub enum Engine {
     Epoll,
 }
 
+/// How a load thread waits for the next scheduled send: what precision may cost.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// It sleeps: the least CPU, and late by a wake-up.
+    Sleep,
+    /// It sleeps and spins for the last stretch, over all sends for a part of the core at most.
+    #[default]
+    Hybrid,
+    /// It spins all the time between two sends: a whole core.
+    Spin,
+}
+
+impl Precision {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Sleep => "sleep",
+            Precision::Hybrid => "hybrid",
+            Precision::Spin => "spin",
+        }
+    }
+}
+
 /// Whose TCP carries a load.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
@@ -163,6 +189,9 @@ pub struct LoadSpec {
     pub body: Body,
     /// Do not verify the server's certificate.
     pub insecure: bool,
+    /// How the load threads wait for a scheduled send.
+    #[serde(default)]
+    pub precision: Precision,
     /// What older tools do and prony does not by itself.
     #[serde(default, skip_serializing_if = "Habits::is_none")]
     pub habits: Habits,
@@ -214,6 +243,7 @@ impl LoadSpec {
             headers: Vec::new(),
             body: Body::None,
             insecure: false,
+            precision: Precision::Hybrid,
             habits: Habits::default(),
         }
     }

@@ -12,7 +12,7 @@ use analysis::Verdict;
 use monitor::Watched;
 use record::{Clock, LoadOutcome, LoadSpec, TargetRecord, Warning};
 use report::export::WallTime;
-use report::json::LoadDocument;
+use report::json::{LoadDocument, SloKept};
 use std::net::SocketAddr;
 use sut::discover;
 use traffic::{Load, LoadError, MonotonicClock};
@@ -28,18 +28,30 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let measured = measure(&spec, args.load.error_limit, &interrupt, "")
         .map_err(|e| super::load_failure(&e))?;
     let Measured { outcome, verdict } = &measured;
-    let document = report::json::load_document(&spec, outcome, verdict);
+    let slo = args.slo.as_ref().map(|slo| SloKept {
+        asked: slo.to_string(),
+        broken: slo.broken(outcome),
+    });
+    let document = LoadDocument {
+        slo: slo.clone(),
+        ..report::json::load_document(&spec, outcome, verdict)
+    };
     if args.json {
         terminal::result(&super::to_json(&document))?;
     } else {
         let style = terminal::style();
-        terminal::result(&report::text::load_text(&spec, outcome, verdict, style))?;
+        let text = report::text::load_text(&spec, outcome, verdict, style);
+        let slo = slo.as_ref().map(|slo| report::text::slo_text(slo, style));
+        terminal::result(&(slo.unwrap_or_default() + &text))?;
     }
     export(&args.out, &document, outcome)?;
+    let broken = slo.as_ref().map_or(0, |slo| slo.broken.len());
     Ok(match (outcome.interrupted, verdict.valid) {
         (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Valid,
+        // Figures that cannot be used neither keep a service level nor miss it.
         (false, false) => Exit::Invalid,
+        (false, true) if broken > 0 => Exit::Failed,
+        (false, true) => Exit::Valid,
     })
 }
 

@@ -40,7 +40,7 @@ use crate::transport::{Endpoint, Epoll, Setup, Tls, Transport, UserSpace, client
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
-use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use record::{Carrier, Engine, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use shared::{Shared, StopOnPanic};
@@ -453,6 +453,11 @@ fn spin_ns(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> u64 {
     let Some(per_s) = spec.arrival.offered_per_s().filter(|_| allowed_cpus > 1) else {
         return 0;
     };
+    match spec.precision {
+        Precision::Sleep => return 0,
+        Precision::Spin => return u64::MAX,
+        Precision::Hybrid => {}
+    }
     let affordable = (SHARE_MAX * 1e9 * f64::from(threads) / per_s) as u64;
     let spin = affordable.min(worker::SPIN_MAX_NS);
     if spin < SHORTEST_NS { 0 } else { spin }
@@ -617,6 +622,13 @@ mod tests {
         assert_eq!(spin_ns(&at(20_000.0), 8, 16), worker::SPIN_MAX_NS);
         assert_eq!(spin_ns(&at(200_000.0), 1, 2), 0);
         assert_eq!(spin_ns(&spec(|_| {}), 1, 2), 0, "a closed loop");
+        let with = |precision| LoadSpec {
+            precision,
+            ..at(1_000.0)
+        };
+        assert_eq!(spin_ns(&with(Precision::Sleep), 1, 2), 0);
+        assert_eq!(spin_ns(&with(Precision::Spin), 1, 2), u64::MAX);
+        assert_eq!(spin_ns(&with(Precision::Spin), 1, 1), 0, "the only CPU");
     }
 
     #[test]
