@@ -41,6 +41,7 @@ mod search;
 mod seconds;
 #[cfg(test)]
 mod simulated;
+mod slo;
 mod stats;
 mod steady;
 mod tables;
@@ -90,6 +91,7 @@ pub use proof::{
 pub use run::analyse;
 pub use search::{Search, SearchStep};
 pub use seconds::{SlowDiffers, fulfils, second, slow, spans};
+pub use slo::{BadSlo, Slo};
 pub use tables::{Gain, Table, TableColumn, TableRow, TableValue};
 pub use trial::analyse_trial;
 pub use types::*;

@@ -62,6 +62,8 @@ pub(crate) fn nothing() -> LoadOutcome {
         intervals: vec![],
         first_failure: BTreeMap::new(),
         warnings: vec![],
+        contents: None,
+        log: Vec::new(),
     }
 }
 

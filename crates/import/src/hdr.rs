@@ -102,9 +102,16 @@ fn summary(found: &mut Found, words: &[Word<'_>], at: usize, unit: f64) {
 /// `"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"` and its lines.
 fn log(text: &str, harvest: &mut Harvest) {
     let mut merged = Histogram::new();
+    // Lines of a tag are of something else than those without one.
+    let is_tagged = |line: &str| line.trim_start().starts_with("Tag=");
+    let untagged = |line: &str| line.contains("HIST") && !is_tagged(line);
+    let leave_tagged = text.lines().any(untagged);
     let (mut seconds, mut first, mut last, mut largest) = (0.0, 0, 0, 0.0_f64);
     for (number, line) in (1_u32..).zip(text.lines()) {
-        let Some(at) = line.find("HIST") else {
+        let Some(at) = line
+            .find("HIST")
+            .filter(|_| !leave_tagged || !is_tagged(line))
+        else {
             continue;
         };
         let fields: Vec<&str> = line[..at].trim_end_matches(',').split(',').collect();

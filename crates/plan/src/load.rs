@@ -12,12 +12,13 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 30] = [
+pub const FIELDS: [&str; 31] = [
     "url",
     "connections",
     "threads",
     "rate",
     "arrival",
+    "precision",
     "requests_per_connection",
     "close",
     "pipeline",
@@ -85,6 +86,7 @@ impl Draft {
             "threads" => spec.threads = Some(field.count32(1)?),
             "rate" => self.rate = Some((field.node.at, field.typed(typed::rate)?)),
             "arrival" => self.process = Some((field.node.at, field.typed(typed::process)?)),
+            "precision" => spec.precision = field.typed(typed::precision)?,
             "requests_per_connection" => {
                 spec.requests_per_connection = Some(field.count(0)?).filter(|n| *n > 0);
             }
@@ -229,6 +231,7 @@ mod tests {
             "2",
             "\"10k\"",
             "\"poisson\"",
+            "\"spin\"",
             "1",
             "\"rst\"",
             "4",

@@ -6,8 +6,8 @@
 
 use crate::error::{Fault, unknown_name};
 use record::{
-    Body, Bytes, Carrier, Close, Engine, Http, Nanos, UnitError, parse_bytes, parse_count,
-    parse_duration,
+    Body, Bytes, Carrier, Close, Engine, Http, Nanos, Precision, UnitError, parse_bytes,
+    parse_count, parse_duration,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -170,6 +170,12 @@ pub fn connect_to(text: &str) -> Result<String, Misfit> {
         Some((host, Ok(1..))) if !host.is_empty() => Ok(text.to_owned()),
         _ => must_be("a host and a port: 127.0.0.1:8080, name:443 or [::1]:80"),
     }
+}
+
+/// How the load threads wait for a scheduled send.
+pub fn precision(text: &str) -> Result<Precision, Misfit> {
+    let all = [Precision::Sleep, Precision::Hybrid, Precision::Spin];
+    choice("precision", text, &all.map(|it| (it.name(), it)))
 }
 
 /// Whose TCP carries the load.

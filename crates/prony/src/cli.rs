@@ -2,9 +2,10 @@
 
 use crate::executor::runtimes::Consent;
 use crate::lab::Work;
+use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Tier};
+use record::{Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, Tier};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use traffic::user_space::{AddressRange, BadRange, Network};
@@ -43,6 +44,18 @@ pub struct Cli {
 pub enum Verb {
     /// Load one URL and say what limits the rate.
     Load(Box<LoadArgs>),
+    /// ApacheBench's flags and layout; whether its figures can be used on standard error.
+    #[command(disable_help_flag = true)]
+    Ab(DropInArgs),
+    /// wrk's flags and layout; whether its figures can be used on standard error.
+    #[command(disable_help_flag = true)]
+    Wrk(DropInArgs),
+    /// wrk2's flags and layout, always at a rate (-R).
+    #[command(disable_help_flag = true)]
+    Wrk2(DropInArgs),
+    /// weighttp's flags and layouts.
+    #[command(disable_help_flag = true)]
+    Weighttp(DropInArgs),
     /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
     /// Make traffic with a TCP of prony's own in user space: clients, servers or both, as a file says.
@@ -61,6 +74,50 @@ pub enum Verb {
     Tune(TuneArgs),
     /// Turn other tools' output into a record: wrk, ab, strace -c, vmstat, tables of a study, ...
     Import(ImportArgs),
+}
+
+const DROP_IN_EXAMPLES: &str = "\
+Examples:
+  prony ab -n 10000 -c 10 -k http://127.0.0.1:8080/
+  prony wrk -t2 -c64 -d30s --latency http://127.0.0.1:8080/
+  prony wrk2 -t2 -c64 -d30s -R20k --latency http://127.0.0.1:8080/
+  prony weighttp -n 10000 -c 64 -t 2 -k http://127.0.0.1:8080/
+
+Defaults and exit codes are the tool's. A flag that cannot be honoured is
+refused (exit 2), never ignored. Latencies are of the responses below status 400.";
+
+/// Flags of a tool whose place prony takes.
+#[derive(Debug, Args)]
+#[command(after_help = DROP_IN_EXAMPLES)]
+pub struct DropInArgs {
+    /// The tool's own flags and its URL
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGS"
+    )]
+    pub args: Vec<String>,
+}
+
+/// A result in another tool's form, in a file.
+#[derive(Clone, Debug)]
+pub struct Export {
+    pub format: report::export::Format,
+    pub file: PathBuf,
+}
+
+fn export(text: &str) -> Result<Export, String> {
+    let names = || report::export::Format::ALL.map(|(name, _)| name).join(", ");
+    let Some((name, file)) = text.split_once('=').filter(|(_, file)| !file.is_empty()) else {
+        return Err(format!("must be FORMAT=FILE, with one of {}", names()));
+    };
+    let found = report::export::Format::ALL.iter().find(|(n, _)| *n == name);
+    let (_, format) =
+        found.ok_or_else(|| format!("unknown format `{name}`, known are {}", names()))?;
+    Ok(Export {
+        format: *format,
+        file: PathBuf::from(file),
+    })
 }
 
 const LOAD_EXAMPLES: &str = "\
@@ -94,6 +151,12 @@ pub struct LoadArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    /// What the load has to keep, or exit code 1: mean, p50 to p9999, max, errors, rate: p99<5ms,errors<0.1%
+    #[arg(long, value_name = "CONDITIONS")]
+    pub slo: Option<Slo>,
+    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp or json; repeatable
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
+    pub out: Vec<Export>,
 }
 
 impl LoadArgs {
@@ -145,6 +208,9 @@ pub struct LoadFlags {
     #[arg(long, value_name = "constant|poisson", default_value = "constant", requires = "rate",
           value_parser = arrival)]
     pub arrival: Process,
+    /// How a thread waits for a scheduled send: asleep, asleep but for the last stretch, or spinning on a whole core
+    #[arg(long, value_name = "sleep|hybrid|spin", default_value = "hybrid", value_parser = typed::precision)]
+    pub precision: Precision,
     /// Seed of random arrivals
     #[arg(long, default_value = "1", hide = true)]
     pub seed: u64,
@@ -288,6 +354,8 @@ impl LoadFlags {
             key: self.key.clone(),
             sni: self.sni.clone(),
             connect_to: self.connect_to.clone(),
+            precision: self.precision,
+            habits: record::Habits::default(),
         }
     }
 }
@@ -1032,7 +1100,7 @@ mod tests {
         ("latency", "says nothing: percentiles are always printed"),
     ];
     /// What is about the command and not about its load.
-    const OF_THE_COMMAND: [&str; 4] = ["json", "quiet", "help", "version"];
+    const OF_THE_COMMAND: [&str; 6] = ["json", "out", "slo", "quiet", "help", "version"];
 
     #[test]
     fn a_file_takes_what_the_command_line_takes_and_back() {
@@ -1073,6 +1141,7 @@ mod tests {
             ("-R 1e3", "rate = 1e3"),
             ("--requests-per-connection 0", "requests_per_connection = 0"),
             ("--requests-per-connection 1", "requests_per_connection = 1"),
+            ("--precision spin", "precision = \"spin\""),
             ("--close rst", "close = \"rst\""),
             ("--pipeline 4", "pipeline = 4"),
             ("--http 2", "http = \"2\""),

@@ -17,6 +17,8 @@ pub enum Exit {
     Environment,
     /// Interrupted; partial results kept.
     Interrupted,
+    /// What the tool exits with whose place prony takes.
+    Tool(u8),
 }
 
 impl Exit {
@@ -29,6 +31,7 @@ impl Exit {
             Exit::Invalid => 3,
             Exit::Environment => 4,
             Exit::Interrupted => 130,
+            Exit::Tool(code) => code,
         }
     }
 }

@@ -46,6 +46,11 @@ pub fn note(text: &str) {
     }
 }
 
+/// What must be known of a result whose layout has no place for it; `--quiet` does not silence it.
+pub fn truth(text: &str) {
+    line(text);
+}
+
 /// A warning with its remedy.
 pub fn warning(warning: &Warning) {
     line(&format!("warning: {}", warning.seen));

@@ -46,6 +46,11 @@ impl Histogram {
         self.0.saturating_record(value.0);
     }
 
+    /// Counts one value so many times; never allocates.
+    pub fn record_n(&mut self, value: Nanos, times: u64) {
+        self.0.saturating_record_n(value.0, times);
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         self.0
@@ -95,6 +100,38 @@ impl Histogram {
             .iter_quantiles(per_half)
             .map(|v| (v.quantile_iterated_to(), Nanos(v.value_iterated_to())))
             .collect()
+    }
+
+    /// The same points with the number of values up to each: `(value, quantile, count)`.
+    pub fn percentile_rows(&self, per_half: u32) -> Vec<(Nanos, f64, u64)> {
+        let mut count = 0;
+        self.0
+            .iter_quantiles(per_half)
+            .map(|v| {
+                count += v.count_since_last_iteration();
+                let value = Nanos(v.value_iterated_to());
+                (value, v.quantile_iterated_to(), count)
+            })
+            .collect()
+    }
+
+    /// Number of buckets, and of the counts in each: what HdrHistogram's text form ends with.
+    pub fn shape() -> (u32, u32) {
+        // Twice the resolution, so that the lower half of a bucket is as fine as its upper.
+        let fine = 2 * 10_u32.pow(u32::from(SIGNIFICANT_DIGITS));
+        (u32::from(EMPTY.buckets()), fine.next_power_of_two())
+    }
+
+    /// Every value that was recorded, ascending, and how often.
+    pub fn recorded(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let all = self.0.iter_recorded();
+        all.map(|v| (Nanos(v.value_iterated_to()), v.count_at_value()))
+    }
+
+    /// Share of the values that lie between two, both included; `None` when empty.
+    pub fn share_between(&self, low: Nanos, high: Nanos) -> Option<f64> {
+        let within = self.0.count_between(low.0, high.0);
+        (!self.0.is_empty()).then(|| within as f64 / self.0.len() as f64)
     }
 
     /// `HdrHistogram` V2 compressed, base64: what `wrk2`'s and `HdrHistogram`'s own tools read and merge.

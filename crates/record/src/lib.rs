@@ -27,8 +27,9 @@ pub use examination::{
 };
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
-    Arrival, Body, Carrier, Close, Connections, Engine, FailureKind, GeneratorCost, Http, Interval,
-    LoadOutcome, LoadSpec, Pauses, RequestCounts, ThreadCost,
+    Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
+    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
+    ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{

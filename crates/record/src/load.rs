@@ -86,6 +86,32 @@ impl Http {
     }
 }
 
+/// How a load thread waits for the next scheduled send: what precision may cost.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// It sleeps: the least CPU, and late by a wake-up.
+    Sleep,
+    /// It sleeps and spins for the last stretch, over all sends for a part of the core at most.
+    #[default]
+    Hybrid,
+    /// It spins all the time between two sends: a whole core.
+    Spin,
+}
+
+impl Precision {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Sleep => "sleep",
+            Precision::Hybrid => "hybrid",
+            Precision::Spin => "spin",
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -216,6 +242,31 @@ pub struct LoadSpec {
     /// `host:port` to connect to in place of the URL's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_to: Option<String>,
+    /// How the load threads wait for a scheduled send.
+    #[serde(default)]
+    pub precision: Precision,
+    /// What older tools do and prony does not by itself.
+    #[serde(default, skip_serializing_if = "Habits::is_none")]
+    pub habits: Habits,
+}
+
+/// Habits of older load generators, for those who compare with their figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Habits {
+    /// Requests say HTTP/1.0, after which a connection is kept only by its own header.
+    pub http_1_0: bool,
+    /// The response time of the first request of a connection counts from the attempt to open it.
+    pub connect_counts: bool,
+    /// Keep so many requests one by one; 0 keeps none.
+    pub log_requests: u64,
+}
+
+impl Habits {
+    /// The load is prony's own.
+    pub fn is_none(&self) -> bool {
+        *self == Habits::default()
+    }
 }
 
 impl LoadSpec {
@@ -261,6 +312,8 @@ impl LoadSpec {
             key: None,
             sni: None,
             connect_to: None,
+            precision: Precision::Hybrid,
+            habits: Habits::default(),
         }
     }
 
@@ -556,6 +609,35 @@ pub struct Interval {
     pub generator_permille: u32,
 }
 
+/// What the responses of the measured part held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Bytes of the bodies, the framing of chunks left out.
+    pub body_bytes: u64,
+    /// Length of a thread's first body; `None` without a response.
+    pub first_body_bytes: Option<u64>,
+    /// Responses with a body of another length than the first of their thread.
+    pub other_length: u64,
+    /// The `Server` header of the last response.
+    pub server: Option<String>,
+}
+
+/// One request of the measured part that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedRequest {
+    /// When it was due.
+    pub scheduled_at: Nanos,
+    /// When it was sent.
+    pub sent_at: Nanos,
+    /// When the first byte of its response came.
+    pub first_byte_at: Nanos,
+    /// When its response was whole.
+    pub done_at: Nanos,
+    /// How long its connection took to open; 0 for all but the first request of a connection.
+    pub connect_ns: u64,
+    pub status: u16,
+}
+
 /// What came of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadOutcome {
@@ -594,6 +676,12 @@ pub struct LoadOutcome {
     pub first_failure: BTreeMap<FailureKind, String>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+    /// What the responses held; `None` in a record of a version that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+    /// Requests one by one, as many as [`Habits::log_requests`] asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LoggedRequest>,
 }
 
 impl LoadOutcome {

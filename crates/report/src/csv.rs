@@ -8,6 +8,7 @@
 
 use analysis::{LatencySummary, RunAnalysis, TrialAnalysis};
 use record::{LoadOutcome, RunRecord, TrialRecord};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// One run of several in a table.
@@ -80,15 +81,17 @@ fn line(text: &mut String, fields: impl Iterator<Item = String>) {
         if i > 0 {
             text.push(',');
         }
-        if field.contains([',', '"', '\n', '\r']) {
-            text.push('"');
-            text.push_str(&field.replace('"', "\"\""));
-            text.push('"');
-        } else {
-            text.push_str(&field);
-        }
+        text.push_str(&quoted(&field));
     }
     text.push('\n');
+}
+
+/// A field as it stands in a line.
+pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")).into(),
+        false => field.into(),
+    }
 }
 
 /// A value of a trial.

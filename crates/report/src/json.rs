@@ -54,10 +54,22 @@ pub struct LoadDocument {
     /// The TCP in user space that carried the load; `null` over the kernel's.
     #[serde(default)]
     pub stack: Option<LoadStack>,
+    /// The service level that was asked for with `--slo`; `null` without one.
+    #[serde(default)]
+    pub slo: Option<SloKept>,
     /// Response times as HdrHistogram V2 compressed, base64: mergeable with those of other loads.
     pub histogram: String,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+}
+
+/// A service level and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SloKept {
+    /// The conditions.
+    pub asked: String,
+    /// Those that were not kept, each with its figure and by how much it missed; empty when all were kept.
+    pub broken: Vec<String>,
 }
 
 /// The load that was asked for.
@@ -77,6 +89,9 @@ pub struct LoadAsked {
     pub warmup_s: f64,
     /// `closed`, `constant` or `poisson`.
     pub arrival: String,
+    /// How the load threads wait for a scheduled send: `sleep`, `hybrid` or `spin`.
+    #[serde(default)]
+    pub precision: String,
     /// Requests that a connection carries; `null` without a limit.
     pub requests_per_connection: Option<u64>,
     /// Requests in flight on one connection of HTTP/1.1.
@@ -496,6 +511,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         connections: outcome.connections.clone(),
         generator: generator(outcome),
         stack: load_stack(spec, outcome),
+        slo: None,
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }
@@ -530,6 +546,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
             Arrival::Poisson { .. } => "poisson",
         }
         .to_owned(),
+        precision: spec.precision.name().to_owned(),
         requests_per_connection: spec.requests_per_connection,
         pipeline: spec.pipeline,
         http: spec.http.name().to_owned(),

@@ -5,6 +5,8 @@
 pub mod check;
 pub mod conclusion;
 pub mod csv;
+pub mod dropin;
+pub mod export;
 pub mod html;
 pub mod index;
 mod intervals;

@@ -59,6 +59,18 @@ pub fn verdict_text(verdict: &Verdict, style: Style) -> String {
     }
 }
 
+/// Whether a service level was kept, and what was not.
+pub fn slo_text(slo: &crate::json::SloKept, style: Style) -> String {
+    if slo.broken.is_empty() {
+        return format!("{}: {}\n", style.good("SLO kept"), slo.asked);
+    }
+    let missed = slo
+        .broken
+        .iter()
+        .map(|b| format!("{}: {b}\n", style.bad("SLO missed")));
+    missed.collect()
+}
+
 /// `limited by the server`.
 pub(crate) fn limit_words(limit: Limit) -> &'static str {
     match limit {

@@ -19,6 +19,12 @@ pub(crate) trait Kind {
 
     /// The head at the front of the bytes; `None` when it is not whole.
     fn parse(&self, bytes: &[u8]) -> Result<Option<Head<Self::Said>>, CodecError>;
+
+    /// What a message says once its body, of so many bytes, is whole.
+    #[inline]
+    fn ended(said: Self::Said, _body_bytes: u64) -> Self::Said {
+        said
+    }
 }
 
 /// A whole head.
@@ -67,6 +73,11 @@ impl<K: Kind> HeadCache<K> {
             self.last = parsed;
         }
         Ok(parsed)
+    }
+
+    /// The last head as it came; empty before the first.
+    pub fn last_head(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Length of the last body, where its head told: the next message is probably alike.
@@ -167,7 +178,7 @@ impl<S: Copy> MessageReader<S> {
             *input = &input[fed.consumed..];
             if fed.done {
                 self.state = State::Head(0);
-                return Ok(Some(said));
+                return Ok(Some(K::ended(said, decoder.body_bytes())));
             }
             self.state = State::Body(decoder, said);
             return Ok(None);

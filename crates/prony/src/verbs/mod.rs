@@ -4,6 +4,7 @@ mod built_in;
 mod check;
 mod compare;
 pub(crate) mod diagnose;
+mod dropin;
 mod import;
 mod index;
 mod load;
@@ -31,6 +32,10 @@ use sut::{Change, Journal, Recovered};
 pub fn run(verb: &Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Load(args) => load::run(args),
+        Verb::Ab(args) => dropin::ab::run(&args.args),
+        Verb::Wrk(args) => dropin::wrk::run(&args.args),
+        Verb::Wrk2(args) => dropin::wrk::run_2(&args.args),
+        Verb::Weighttp(args) => dropin::weighttp::run(&args.args),
         Verb::Origin(args) => origin::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Compare(args) => compare::run(args),
@@ -104,6 +109,17 @@ fn recovered_setting(setting: &SettingChange, undone: &Recovered) {
 fn to_json(document: &impl Serialize) -> String {
     serde_json::to_string_pretty(document)
         .expect("our documents have string keys and finite numbers, so they serialise")
+}
+
+/// Writes a result to a file.
+fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|e| {
+        Failure::new(
+            Exit::Environment,
+            format!("writing {}: {e}", path.display()),
+            "choose a path in a directory that exists and can be written",
+        )
+    })
 }
 
 /// The exit code that an error of the load has.

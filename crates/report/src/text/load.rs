@@ -6,7 +6,8 @@ use super::{verdict_text, warnings_text};
 use analysis::words::{count, percent, plural, rate};
 use analysis::{LatencySummary, Verdict};
 use record::{
-    Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, ThreadCost,
+    Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision,
+    ThreadCost,
 };
 
 /// The result of one load. The verdict is on the first line, then asked and actual, latencies, errors, bytes,
@@ -122,7 +123,15 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     if offered.is_none() && achieved.is_none() {
         return None;
     }
-    let asked = offered.map_or_else(|| "closed loop".to_owned(), |r| format!("{}/s", rate(r)));
+    let wait = match spec.precision {
+        Precision::Hybrid => "",
+        Precision::Sleep => ", by sleeping",
+        Precision::Spin => ", by spinning",
+    };
+    let asked = offered.map_or_else(
+        || "closed loop".to_owned(),
+        |r| format!("{}/s{wait}", rate(r)),
+    );
     let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
     Some(row(&["rate", &asked, &actual]))
 }

@@ -90,6 +90,8 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
         intervals: vec![slice()],
         first_failure: BTreeMap::new(),
         warnings: vec![],
+        contents: None,
+        log: Vec::new(),
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Policy {
     pub per_connection: u64,
     /// The requests themselves announce the end of the connection, so the server closing is not its idea.
     pub announces_close: bool,
+    /// The opening of a connection counts to the response time of its first request.
+    pub connect_counts: bool,
     /// The method is HEAD.
     pub head_requests: bool,
     /// Length of one request.
@@ -84,6 +86,8 @@ pub(super) struct Connection {
     pub free_since: u64,
     /// When the first byte of the current response came; 0 before it.
     pub first_byte_at: u64,
+    /// How long its opening took, where that counts and no response has had it yet.
+    pub connect_ns: u64,
     pub reader: ResponseReader,
     /// Sent, with no response yet, oldest first.
     pub outstanding: VecDeque<Request>,
@@ -111,6 +115,7 @@ impl Connection {
             since: 0,
             free_since: 0,
             first_byte_at: 0,
+            connect_ns: 0,
             reader: ResponseReader::default(),
             outstanding: VecDeque::with_capacity(depth),
             unsent: 0,
@@ -149,6 +154,7 @@ impl Connection {
     pub fn opened(&mut self, at: u64) {
         self.reader = ResponseReader::default();
         self.first_byte_at = 0;
+        self.connect_ns = 0;
         self.unsent = 0;
         self.issued = 0;
         self.answered = 0;

@@ -87,6 +87,11 @@ impl Exchange {
         }
     }
 
+    /// The last response's head.
+    pub fn last_head(&self) -> &[u8] {
+        self.cache.last_head()
+    }
+
     /// Sets the measured part, which ends the arrivals; returns when the last response counts.
     pub fn set_window(&mut self, window: Window) -> u64 {
         self.window = window;
@@ -251,6 +256,9 @@ impl Exchange {
         let took = at.saturating_sub(connection.since);
         self.tally.connect.record(Nanos(took));
         connection.opened(at);
+        if self.policy.connect_counts {
+            connection.connect_ns = took;
+        }
         self.join_line(slot);
     }
 
@@ -481,6 +489,7 @@ impl Exchange {
             return Some(Ending::Stray);
         };
         let first_byte_at = std::mem::take(&mut connection.first_byte_at);
+        let connect_ns = std::mem::take(&mut connection.connect_ns);
         connection.answered += 1;
         connection.free_since = at;
         self.coalesce.observe(request.sent_at, at);
@@ -491,7 +500,7 @@ impl Exchange {
             self.in_flight -= 1;
             connection.successes += u64::from(failed.is_none());
             self.tally
-                .note_answer(request, first_byte_at, at, answer.status);
+                .note_answer(request, connect_ns, first_byte_at, at, answer);
         }
         self.count_in_slice(request, failed, at, answer.status);
         self.after_answer(slot, answer)

@@ -44,7 +44,7 @@ use crate::transport::{
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
-use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Warning};
+use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -149,6 +149,11 @@ impl Load {
     /// Where the load will go.
     pub fn address(&self) -> SocketAddr {
         self.endpoint.server
+    }
+
+    /// The bytes of one request.
+    pub fn request(&self) -> &[u8] {
+        &self.requests[..self.policy.request_bytes]
     }
 
     /// Starts the load threads. They open the connections first, and begin together.
@@ -275,7 +280,9 @@ impl Load {
     ) -> Result<JoinHandle<Report>, LoadError> {
         let connections = share.of_count(u64::from(self.spec.connections)) as u32;
         let slots = connections * self.policy.streams;
-        let exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        let logged = share.of_count(self.spec.habits.log_requests);
+        exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, share.index);
         match self.spec.http {
@@ -569,6 +576,7 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
             // The transport counts them, over all streams of a connection.
             per_connection: u64::MAX,
             announces_close: false,
+            connect_counts: false,
             head_requests: false,
             request_bytes: request.bytes.len(),
             streams: spec.streams,
@@ -587,6 +595,7 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
         depth: depth as usize,
         per_connection,
         announces_close: request.announces_close,
+        connect_counts: spec.habits.connect_counts,
         head_requests: spec.method == "HEAD",
         request_bytes: request.bytes.len(),
         streams: 1,
@@ -615,6 +624,11 @@ fn spin_ns(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> u64 {
     let Some(per_s) = spec.arrival.offered_per_s().filter(|_| allowed_cpus > 1) else {
         return 0;
     };
+    match spec.precision {
+        Precision::Sleep => return 0,
+        Precision::Spin => return u64::MAX,
+        Precision::Hybrid => {}
+    }
     let affordable = (SHARE_MAX * 1e9 * f64::from(threads) / per_s) as u64;
     let spin = affordable.min(worker::SPIN_MAX_NS);
     if spin < SHORTEST_NS { 0 } else { spin }
@@ -778,6 +792,13 @@ mod tests {
         assert_eq!(spin_ns(&at(20_000.0), 8, 16), worker::SPIN_MAX_NS);
         assert_eq!(spin_ns(&at(200_000.0), 1, 2), 0);
         assert_eq!(spin_ns(&spec(|_| {}), 1, 2), 0, "a closed loop");
+        let with = |precision| LoadSpec {
+            precision,
+            ..at(1_000.0)
+        };
+        assert_eq!(spin_ns(&with(Precision::Sleep), 1, 2), 0);
+        assert_eq!(spin_ns(&with(Precision::Spin), 1, 2), u64::MAX);
+        assert_eq!(spin_ns(&with(Precision::Spin), 1, 1), 0, "the only CPU");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::transport::Handshakes;
 use linux::procfs::PROC;
 use record::traffic::SideOutcome;
 use record::{
-    Connections, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos, Pauses,
-    RequestCounts, ThreadCost, Warning,
+    Connections, Contents, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos,
+    Pauses, RequestCounts, ThreadCost, Warning,
 };
 use std::path::Path;
 
@@ -43,6 +43,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
     let connections = connections(&parts, &tally);
     let generator = generator_cost(&parts, &tally);
     let successes = parts.reports.iter().flat_map(|r| r.successes.iter());
+    let contents = contents(&parts.reports, &tally);
     let measured = Nanos(measured_to.saturating_sub(measured_from));
     let given_up = parts.shared.has_given_up().then(|| gave_up(measured));
     let fewer_streams = connections
@@ -69,6 +70,22 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         first_byte: tally.first_byte,
         connections,
         generator,
+        contents: Some(contents),
+        log: tally.log,
+    }
+}
+
+fn contents(reports: &[Report], tally: &Tally) -> Contents {
+    let server = reports.iter().find_map(|report| {
+        let (_, headers) = http1::response_fields(&report.last_head).ok()?;
+        let mut named = headers.into_iter();
+        Some(named.find(|(name, _)| name == "server")?.1)
+    });
+    Contents {
+        body_bytes: tally.body_bytes,
+        first_body_bytes: tally.first_body_bytes,
+        other_length: tally.other_length,
+        server,
     }
 }
 

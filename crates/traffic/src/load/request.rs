@@ -46,7 +46,9 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
     };
     let mut bytes = Vec::new();
     let target = &url[Position::BeforePath..Position::AfterQuery];
-    push(&mut bytes, &[&spec.method, " ", target, " HTTP/1.1\r\n"]);
+    let version = if spec.habits.http_1_0 { "0" } else { "1" };
+    let line = [&spec.method, " ", target, " HTTP/1.", version, "\r\n"];
+    push(&mut bytes, &line);
     if given("host").is_none() {
         let host = &url[Position::BeforeHost..Position::AfterPort];
         push(&mut bytes, &["Host: ", host, "\r\n"]);
@@ -65,7 +67,10 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
             .split(',')
             .any(|o| o.trim().eq_ignore_ascii_case("close"))
     });
+    // HTTP/1.0 ends a connection that does not ask to be kept (RFC 9112 9.3).
+    announces_close |= spec.habits.http_1_0 && given("connection").is_none();
     let only_one = spec.requests_per_connection == Some(1) && spec.close == Close::Fin;
+    let only_one = only_one && !announces_close;
     if only_one && given("connection").is_none() {
         push(&mut bytes, &["Connection: close\r\n"]);
         announces_close = true;

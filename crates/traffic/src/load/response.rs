@@ -35,12 +35,18 @@ impl Kind for Responses {
             let answer = Answer {
                 status: head.status,
                 keep_alive: head.keep_alive,
+                body_bytes: 0,
             };
             Head {
                 len: head.head_len,
                 meaning: (!is_interim).then_some((head.framing, answer)),
             }
         }))
+    }
+
+    #[inline]
+    fn ended(said: Answer, body_bytes: u64) -> Answer {
+        Answer { body_bytes, ..said }
     }
 }
 
@@ -50,6 +56,8 @@ pub(crate) struct Answer {
     pub status: u16,
     /// The connection may carry another request.
     pub keep_alive: bool,
+    /// Length of its body; 0 until that is whole.
+    pub body_bytes: u64,
 }
 
 /// Where one connection stands in its responses.
@@ -70,8 +78,8 @@ impl ResponseReader {
         let State::Body(decoder, answer) = &mut self.state else {
             return None;
         };
-        let answer = *answer;
         decoder.discard(len);
+        let answer = Responses::ended(*answer, decoder.body_bytes());
         decoder.is_done().then(|| {
             self.state = State::Head(0);
             answer
@@ -98,7 +106,7 @@ impl ResponseReader {
                     FailureKind::Truncated,
                     "the connection ended without TLS close_notify, so the body may be cut",
                 )),
-                Ok(()) => Ok(*answer),
+                Ok(()) => Ok(Responses::ended(*answer, decoder.body_bytes())),
                 Err(error) => Err(Failure {
                     kind: FailureKind::Truncated,
                     detail: Detail::Codec(error),
@@ -116,7 +124,13 @@ mod tests {
     const OK: Answer = Answer {
         status: 200,
         keep_alive: true,
+        body_bytes: 0,
     };
+
+    /// The same with a body of so many bytes.
+    const fn with(body_bytes: u64) -> Answer {
+        Answer { body_bytes, ..OK }
+    }
 
     struct Line {
         reader: ResponseReader,
@@ -164,12 +178,16 @@ mod tests {
     #[test]
     fn answers_end_where_they_end_at_any_split() {
         let length = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-        check(length, false, &[OK]);
-        check(&[&length[..], &length[..]].concat(), false, &[OK, OK]);
+        check(length, false, &[with(5)]);
+        check(
+            &[&length[..], &length[..]].concat(),
+            false,
+            &[with(5), with(5)],
+        );
         check(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             false,
-            &[OK],
+            &[with(5)],
         );
         let none = |status| Answer { status, ..OK };
         check(b"HTTP/1.1 204 No Content\r\n\r\n", false, &[none(204)]);
@@ -191,6 +209,7 @@ mod tests {
         let switched = Answer {
             status: 101,
             keep_alive: false,
+            body_bytes: 0,
         };
         check(
             b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
@@ -205,7 +224,7 @@ mod tests {
         let first = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
         let other = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
         let got = line.feed(&[first, other, first, first]);
-        assert_eq!(got, Ok(vec![OK; 4]));
+        assert_eq!(got, Ok(vec![with(1), with(2), with(1), with(1)]));
         assert_eq!(line.cache.expected_body(), 1);
     }
 
@@ -216,7 +235,7 @@ mod tests {
         assert_eq!(line.feed(&[head]), Ok(vec![]));
         assert_eq!(line.reader.discardable(), 7);
         assert_eq!(line.reader.discarded(6), None);
-        assert_eq!(line.reader.discarded(1), Some(OK));
+        assert_eq!(line.reader.discarded(1), Some(with(10)));
         assert!(!line.reader.is_mid_message());
     }
 

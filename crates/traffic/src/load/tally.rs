@@ -13,8 +13,9 @@
 //! A connection that cannot be opened is a failure of the request that was to travel on it: it counts as
 //! sent and failed. Bytes are counted when they pass within the measured part, whoever's they are.
 
+use super::response::Answer;
 use crate::transport::{Detail, Failure};
-use record::{FailureKind, Histogram, Nanos};
+use record::{FailureKind, Histogram, LoggedRequest, Nanos};
 
 /// Statuses have three digits.
 const STATUSES: usize = 1000;
@@ -69,6 +70,14 @@ pub(crate) struct Tally {
     pub first_failure: [Option<Detail>; FailureKind::ALL.len()],
     /// Answers by status.
     pub status: Box<[u64]>,
+    /// Bytes of the answers' bodies.
+    pub body_bytes: u64,
+    /// Length of the first body.
+    pub first_body_bytes: Option<u64>,
+    /// Answers with a body of another length.
+    pub other_length: u64,
+    /// Answered requests one by one, as far as the room goes that was made for them.
+    pub log: Vec<LoggedRequest>,
     /// Within the measured part.
     pub received_bytes: u64,
     /// Likewise.
@@ -105,6 +114,10 @@ impl Tally {
             failed: [0; FailureKind::ALL.len()],
             first_failure: [const { None }; FailureKind::ALL.len()],
             status: vec![0; STATUSES].into_boxed_slice(),
+            body_bytes: 0,
+            first_body_bytes: None,
+            other_length: 0,
+            log: Vec::new(),
             received_bytes: 0,
             sent_bytes: 0,
             response: Histogram::new(),
@@ -128,17 +141,39 @@ impl Tally {
         }
     }
 
-    /// A measured request was answered whole.
+    /// A measured request was answered whole; `connect_ns` of its connection's opening belong to its response time.
     #[inline]
-    pub fn note_answer(&mut self, request: Request, first_byte_at: u64, done_at: u64, status: u16) {
+    pub fn note_answer(
+        &mut self,
+        request: Request,
+        connect_ns: u64,
+        first_byte_at: u64,
+        done_at: u64,
+        answer: Answer,
+    ) {
+        let status = answer.status;
         self.completed += 1;
+        self.body_bytes += answer.body_bytes;
+        let first = *self.first_body_bytes.get_or_insert(answer.body_bytes);
+        self.other_length += u64::from(answer.body_bytes != first);
+        if self.log.len() < self.log.capacity() {
+            self.log.push(LoggedRequest {
+                scheduled_at: Nanos(request.scheduled_at),
+                sent_at: Nanos(request.sent_at),
+                first_byte_at: Nanos(first_byte_at),
+                done_at: Nanos(done_at),
+                connect_ns,
+                status,
+            });
+        }
         self.status[usize::from(status) % STATUSES] += 1;
         match failure_of_status(status) {
             Some(kind) => self.failed[kind as usize] += 1,
             None => {
                 self.succeeded += 1;
                 let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
-                self.response.record(since(request.scheduled_at, done_at));
+                let response = since(request.scheduled_at, done_at);
+                self.response.record(Nanos(response.0 + connect_ns));
                 self.service.record(since(request.sent_at, done_at));
                 self.first_byte
                     .record(since(request.sent_at, first_byte_at));
@@ -168,6 +203,10 @@ impl Tally {
         self.late += other.late;
         self.dropped += other.dropped;
         self.retried += other.retried;
+        self.body_bytes += other.body_bytes;
+        self.first_body_bytes = self.first_body_bytes.or(other.first_body_bytes);
+        self.other_length += other.other_length;
+        self.log.extend_from_slice(&other.log);
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
         self.opened += other.opened;
@@ -209,10 +248,32 @@ mod tests {
         }
     }
 
+    fn answer(status: u16, body_bytes: u64) -> Answer {
+        Answer {
+            status,
+            keep_alive: true,
+            body_bytes,
+        }
+    }
+
+    #[test]
+    fn bodies_are_measured_against_the_first_and_requests_are_kept_while_there_is_room() {
+        let mut tally = Tally::new();
+        tally.log.reserve_exact(1);
+        for bytes in [5, 5, 7] {
+            tally.note_answer(request(100, 100), 30, 140, 150, answer(200, bytes));
+        }
+        assert_eq!((tally.body_bytes, tally.other_length), (17, 1));
+        assert_eq!((tally.log.len(), tally.log[0].connect_ns), (1, 30));
+        let longest = |h: &Histogram| h.max().map(|n| n.0);
+        assert_eq!(longest(&tally.response), Some(80), "with the opening");
+        assert_eq!(longest(&tally.service), Some(50));
+    }
+
     #[test]
     fn response_counts_from_the_schedule_and_service_from_the_send() {
         let mut tally = Tally::new();
-        tally.note_answer(request(100, 300), 400, 500, 200);
+        tally.note_answer(request(100, 300), 0, 400, 500, answer(200, 5));
         let exact = |h: &Histogram| h.max().map(|n| n.0);
         assert_eq!(exact(&tally.response), Some(400));
         assert_eq!(exact(&tally.service), Some(200));
@@ -223,7 +284,7 @@ mod tests {
     fn a_bad_status_is_an_answer_and_a_failure_but_no_latency() {
         let mut tally = Tally::new();
         for status in [404, 500, 999] {
-            tally.note_answer(request(0, 0), 1, 2, status);
+            tally.note_answer(request(0, 0), 0, 1, 2, answer(status, 0));
         }
         assert_eq!((tally.completed, tally.succeeded), (3, 0));
         assert_eq!(tally.failed[FailureKind::Status4xx as usize], 1);

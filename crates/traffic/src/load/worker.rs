@@ -89,6 +89,8 @@ pub(crate) struct Report {
     pub streams_allowed: Option<u32>,
     /// TLS handshakes.
     pub handshakes: Handshakes,
+    /// The last response's head.
+    pub last_head: Vec<u8>,
     /// The transport's name.
     pub engine: String,
     /// What a TCP in user space counted.
@@ -408,11 +410,13 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 }
                 Ok(Received::Answer {
                     status,
+                    body_bytes,
                     first_byte_at,
                     goes_on,
                 }) => {
                     let answer = Answer {
                         status,
+                        body_bytes,
                         keep_alive: goes_on,
                     };
                     let ending = self.exchange.on_answer(slot, answer, first_byte_at, at);
@@ -581,6 +585,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 .unwrap_or(self.exchange.tally.closed_by_server),
             streams_allowed: self.transport.limited_to(),
             handshakes: self.transport.handshakes(),
+            last_head: self.exchange.last_head().to_vec(),
             engine: self.transport.name(),
             stack: self.transport.counted(),
             tally: self.exchange.tally,

@@ -177,6 +177,8 @@ pub(crate) enum Received<'a> {
     /// A complete response, decoded by the transport.
     Answer {
         status: u16,
+        /// Length of its body.
+        body_bytes: u64,
         /// When its head came.
         first_byte_at: u64,
         /// The slot may carry another request.

@@ -90,6 +90,7 @@ impl Case {
         Policy {
             depth: self.depth,
             per_connection: self.per_connection,
+            connect_counts: false,
             announces_close: false,
             head_requests: false,
             request_bytes: REQUEST.len(),

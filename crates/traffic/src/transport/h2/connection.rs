@@ -56,6 +56,8 @@ pub(super) struct Stream {
     /// Came of its window and was not given back.
     received: u32,
     pub status: u16,
+    /// Of the answer's body, padding and all.
+    pub body_bytes: u64,
     pub first_byte_at: u64,
     pub done_at: u64,
     pub outcome: Option<Outcome>,
@@ -148,6 +150,7 @@ impl Connection {
             window: 0,
             received: 0,
             status: 0,
+            body_bytes: 0,
             first_byte_at: 0,
             done_at: 0,
             outcome: None,
@@ -358,6 +361,7 @@ impl Connection {
         stream.window = self.first_window;
         stream.received = 0;
         stream.status = 0;
+        stream.body_bytes = 0;
         stream.first_byte_at = 0;
         stream.frames = self.frames;
         self.active += 1;
@@ -690,6 +694,7 @@ impl Connection {
         if let Some(at) = self.find(head.stream) {
             let stream = &mut self.slots[at];
             stream.received += head.len as u32;
+            stream.body_bytes += head.len as u64;
             if stream.received >= GIVE_BACK && !self.passing.ends {
                 let received = std::mem::take(&mut stream.received);
                 frame::put_number(&mut self.out, kind::WINDOW_UPDATE, head.stream, received);

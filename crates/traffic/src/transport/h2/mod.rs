@@ -346,6 +346,7 @@ impl<T: Transport> Transport for H2<T> {
             None => Ok(Received::Blocked),
             Some(Outcome::Answer) => Ok(Received::Answer {
                 status: stream.status,
+                body_bytes: stream.body_bytes,
                 first_byte_at: stream.first_byte_at,
                 goes_on,
             }),
