@@ -17,6 +17,7 @@ pub mod traffic;
 pub mod turns;
 pub mod units;
 pub mod watching;
+pub mod workload;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
@@ -43,6 +44,7 @@ pub use turns::{
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};
+pub use workload::{Think, Workload};
 
 use serde::{Deserialize, Serialize};
 
