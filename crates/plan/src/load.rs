@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 22] = [
+pub const FIELDS: [&str; 23] = [
     "url",
     "connections",
     "threads",
@@ -35,6 +35,7 @@ pub const FIELDS: [&str; 22] = [
     "body",
     "body_file",
     "insecure",
+    "think",
 ];
 
 /// A load under construction.
@@ -96,6 +97,7 @@ impl Draft {
             "body" => self.set_body(typed::body(field.text()?), field, inside)?,
             "body_file" => self.set_body(Body::File(field.text()?.to_owned()), field, inside)?,
             "insecure" => spec.insecure = field.boolean()?,
+            "think" => spec.think = crate::workload::think_of(field)?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
         Ok(())
@@ -230,6 +232,7 @@ mod tests {
             "\"text\"",
             "\"file\"",
             "true",
+            "\"10ms\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {
             let mut draft = Draft::new();

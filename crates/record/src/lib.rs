@@ -29,7 +29,7 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Engine, FailureKind, GeneratorCost, Interval,
-    LoadOutcome, LoadSpec, Pauses, RequestCounts, ThreadCost,
+    LoadOutcome, LoadSpec, Pauses, RequestCounts, RequestOutcome, ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{

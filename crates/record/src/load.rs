@@ -3,7 +3,7 @@
 //! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
 //! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
 
-use crate::{Histogram, Nanos, Warning};
+use crate::{Histogram, Nanos, Think, Warning, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -163,6 +163,12 @@ pub struct LoadSpec {
     pub body: Body,
     /// Do not verify the server's certificate.
     pub insecure: bool,
+    /// Several requests in place of the one; `url` then names the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// How long a client waits between a response and its next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
 }
 
 impl LoadSpec {
@@ -192,6 +198,8 @@ impl LoadSpec {
             headers: Vec::new(),
             body: Body::None,
             insecure: false,
+            workload: None,
+            think: None,
         }
     }
 }
@@ -242,11 +250,17 @@ pub enum FailureKind {
     Status5xx,
     /// Any other error of a socket call.
     Io,
+    /// A complete response that failed a check of its workload.
+    Check,
+    /// A complete response without a value that later requests need.
+    Capture,
+    /// A body larger than what is kept for checks and captures.
+    BodyTooLarge,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 15] = [
+    pub const ALL: [FailureKind; 18] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -262,6 +276,9 @@ impl FailureKind {
         FailureKind::Status4xx,
         FailureKind::Status5xx,
         FailureKind::Io,
+        FailureKind::Check,
+        FailureKind::Capture,
+        FailureKind::BodyTooLarge,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -282,6 +299,9 @@ impl FailureKind {
             FailureKind::Status4xx => "status4xx",
             FailureKind::Status5xx => "status5xx",
             FailureKind::Io => "io",
+            FailureKind::Check => "check",
+            FailureKind::Capture => "capture",
+            FailureKind::BodyTooLarge => "body_too_large",
         }
     }
 }
@@ -498,6 +518,34 @@ pub struct LoadOutcome {
     pub first_failure: BTreeMap<FailureKind, String>,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+    /// The requests of a workload, each by itself; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_request: Vec<RequestOutcome>,
+}
+
+/// What came of the requests of one name, measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestOutcome {
+    /// As in the workload.
+    pub name: String,
+    /// Written to a connection, or given up with it.
+    pub sent: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole, with a good status, and every check passed.
+    pub succeeded: u64,
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// Failed checks and captures by name; a response may fail several.
+    pub failed_checks: BTreeMap<String, u64>,
+    /// Response time of the successes.
+    pub response: Histogram,
+}
+
+impl RequestOutcome {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
 }
 
 impl LoadOutcome {

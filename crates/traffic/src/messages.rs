@@ -69,6 +69,22 @@ impl<K: Kind> HeadCache<K> {
         Ok(parsed)
     }
 
+    /// The last head.
+    pub fn last_head(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What the coming heads are taken to mean: what was remembered meant something else.
+    pub fn set_kind(&mut self, kind: K) {
+        self.kind = kind;
+        self.last = None;
+    }
+
+    /// What heads are taken to mean.
+    pub fn kind(&self) -> &K {
+        &self.kind
+    }
+
     /// Length of the last body, where its head told: the next message is probably alike.
     pub fn expected_body(&self) -> u64 {
         match self.last.and_then(|head| head.meaning) {

@@ -184,6 +184,15 @@ pub enum LoadError {
     /// A stack in user space cannot attach.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// A workload that cannot be sent.
+    #[error("reading the workload: {what}: {cause}")]
+    Workload {
+        /// Where in it.
+        what: String,
+        /// What is wrong.
+        cause: String,
+        remedy: String,
+    },
     /// The system refuses a thread or an epoll instance.
     #[error("starting the load: {what}: {cause}")]
     Start {
@@ -231,6 +240,7 @@ impl LoadError {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
             LoadError::Attach(cause) => cause.remedy(),
+            LoadError::Workload { remedy, .. } => remedy.clone(),
             LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"

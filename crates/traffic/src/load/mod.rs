@@ -8,6 +8,7 @@
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
 //! | `user_space` | what a TCP of our own needs beside its attachment |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
+//! | `workload` | several kinds of requests: values, checks, captures, cookies |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
 //!
@@ -30,6 +31,7 @@ mod slices;
 pub(crate) mod tally;
 mod user_space;
 mod worker;
+mod workload;
 
 pub use error::LoadError;
 
@@ -52,6 +54,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use url::Url;
 use worker::{Report, Task, Worker};
+use workload::Prepared;
 
 /// Below this a timeout could not be told from the loop's own rounds.
 const TIMEOUT_MIN_NS: u64 = 1_000_000;
@@ -72,6 +75,7 @@ pub struct Load {
     tls: Option<(ClientConfig, ServerName<'static>)>,
     policy: Policy,
     requests: Arc<[u8]>,
+    workload: Option<Arc<Prepared>>,
     spin_ns: u64,
     warnings: Vec<Warning>,
 }
@@ -98,9 +102,11 @@ impl Load {
         }
         let tls = prepare_tls(&url, spec.insecure, &mut warnings)?;
         let mut threads = thread_count(spec, allowed.len());
-        let policy = policy(spec, &request);
-        let reused = policy.per_connection > 1 || request.bytes.len() > ONE_SEGMENT_BYTES;
-        let bytes = request.bytes.len() * policy.depth;
+        let workload = prepare_workload(spec, &url)?;
+        let policy = policy(spec, &request, workload.as_deref());
+        let largest = (workload.as_deref()).map_or(request.bytes.len(), Prepared::largest);
+        let reused = policy.per_connection > 1 || largest > ONE_SEGMENT_BYTES;
+        let bytes = largest * policy.depth;
         let user_space = match spec.transport {
             Carrier::Kernel => None,
             _ => {
@@ -116,6 +122,7 @@ impl Load {
                 no_delay: reused || tls.is_some(),
             },
             requests: request.bytes.repeat(policy.depth).into(),
+            workload,
             spin_ns: spin_ns(spec, threads, allowed.len()),
             spec: spec.clone(),
             threads,
@@ -176,6 +183,7 @@ impl Load {
             merger: Merger::new(lanes),
             intervals: Vec::new(),
             spec: self.spec,
+            workload: self.workload,
             warnings: self.warnings,
         })
     }
@@ -221,7 +229,10 @@ impl Load {
         identify: mpsc::Sender<(u32, Result<i32, u32>)>,
     ) -> Result<JoinHandle<Report>, LoadError> {
         let slots = share.of_count(u64::from(self.spec.connections)) as u32;
-        let exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        if let Some(work) = &self.workload {
+            exchange = exchange.with_workload(Arc::clone(work), share.index, self.threads);
+        }
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, share.index);
         match &self.tls {
@@ -407,9 +418,50 @@ fn prepare_tls(
     Ok(Some((config, name)))
 }
 
-fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
+/// The requests of a load that has more than one kind of them, or whose clients think.
+fn prepare_workload(spec: &LoadSpec, url: &Url) -> Result<Option<Arc<Prepared>>, LoadError> {
+    let refused = |what: &str, cause: &str, remedy: &str| {
+        Err(LoadError::Workload {
+            what: what.to_owned(),
+            cause: cause.to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    };
+    let single;
+    let workload = match (&spec.workload, spec.think) {
+        (Some(workload), _) => workload,
+        (None, Some(_)) => {
+            single = workload::single(spec, url);
+            &single
+        }
+        (None, None) => return Ok(None),
+    };
+    let prepared = Prepared::new(spec, workload, url)?;
+    if prepared.is_stateful() && spec.pipeline > 1 {
+        return refused(
+            "pipelining",
+            "a client of a session, with cookies or with time to think has one request at a time",
+            "leave out --pipeline",
+        );
+    }
+    if prepared.thinks() && spec.arrival.offered_per_s().is_some() {
+        return refused(
+            "time to think",
+            "a rate says already when requests are due",
+            "leave out --rate, or the time to think",
+        );
+    }
+    Ok(Some(Arc::new(prepared)))
+}
+
+fn policy(
+    spec: &LoadSpec,
+    request: &request::PreparedRequest,
+    workload: Option<&Prepared>,
+) -> Policy {
     // A request that announces the close is the last on its connection, whatever was asked for.
-    let per_connection = if request.announces_close {
+    let announces_close = workload.map_or(request.announces_close, Prepared::announces_close);
+    let per_connection = if announces_close && workload.is_none() {
         1
     } else {
         spec.requests_per_connection.unwrap_or(u64::MAX)
@@ -418,9 +470,9 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
     Policy {
         depth: depth as usize,
         per_connection,
-        announces_close: request.announces_close,
+        announces_close,
         head_requests: spec.method == "HEAD",
-        request_bytes: request.bytes.len(),
+        request_bytes: workload.map_or(request.bytes.len(), |_| 0),
         timeout_ns: spec.timeout.0,
     }
 }
@@ -469,6 +521,7 @@ pub struct Running {
     merger: Merger,
     intervals: Vec<Interval>,
     spec: LoadSpec,
+    workload: Option<Arc<Prepared>>,
     warnings: Vec<Warning>,
 }
 
@@ -527,6 +580,7 @@ impl Running {
             .collect();
         outcome::merge(outcome::Parts {
             spec: &self.spec,
+            workload: self.workload.as_deref(),
             shared: &self.stopper.0,
             thread_ids: &self.thread_ids,
             reports,
@@ -619,7 +673,7 @@ mod tests {
         });
         let url = request::parse_url(&spec.url).unwrap();
         let request = request::build(&spec, &url).unwrap();
-        let policy = policy(&spec, &request);
+        let policy = policy(&spec, &request, None);
         assert_eq!((policy.per_connection, policy.depth), (1, 1));
     }
 }

@@ -13,6 +13,7 @@
 //! A connection that cannot be opened is a failure of the request that was to travel on it: it counts as
 //! sent and failed. Bytes are counted when they pass within the measured part, whoever's they are.
 
+use super::workload::Prepared;
 use crate::transport::{Detail, Failure};
 use record::{FailureKind, Histogram, Nanos};
 
@@ -45,6 +46,35 @@ pub(crate) struct Request {
     pub scheduled_at: u64,
     /// When it was sent.
     pub sent_at: u64,
+    /// Which of a workload's it is.
+    pub which: u32,
+    /// Its length; of a workload's only.
+    pub bytes: u32,
+}
+
+/// Counts of the requests of one name.
+#[derive(Clone)]
+pub(crate) struct ByName {
+    pub sent: u64,
+    pub completed: u64,
+    pub succeeded: u64,
+    pub failed: [u64; FailureKind::ALL.len()],
+    pub checks: CheckCounts,
+    pub response: Histogram,
+}
+
+/// How often each check and capture of a request failed.
+#[derive(Clone)]
+pub(crate) struct CheckCounts(pub Vec<u64>);
+
+impl CheckCounts {
+    /// Those failed whose bits are set.
+    pub fn note(&mut self, failed: u64) {
+        if failed != 0 {
+            let each = self.0.iter_mut().enumerate();
+            each.for_each(|(i, count)| *count += failed >> i & 1);
+        }
+    }
 }
 
 /// One thread's counts; see the module.
@@ -89,9 +119,28 @@ pub(crate) struct Tally {
     pub closed_by_server: u64,
     /// Connections that carried bytes nobody had asked for.
     pub stray: u64,
+    /// The requests of a workload, each by itself.
+    pub by_name: Vec<ByName>,
 }
 
 impl Tally {
+    /// All zero, with counts for each request of a workload.
+    pub fn of(work: Option<&Prepared>) -> Self {
+        let zero = |checks: &[String]| ByName {
+            sent: 0,
+            completed: 0,
+            succeeded: 0,
+            failed: [0; FailureKind::ALL.len()],
+            checks: CheckCounts(vec![0; checks.len()]),
+            response: Histogram::new(),
+        };
+        let names = work.into_iter().flat_map(Prepared::names);
+        Tally {
+            by_name: names.map(|(_, checks)| zero(checks)).collect(),
+            ..Tally::new()
+        }
+    }
+
     /// All zero.
     pub fn new() -> Self {
         Tally {
@@ -115,6 +164,7 @@ impl Tally {
             opened: 0,
             closed_by_server: 0,
             stray: 0,
+            by_name: Vec::new(),
         }
     }
 
@@ -126,14 +176,35 @@ impl Tally {
         if let Some(lag) = lag_ns {
             self.schedule_lag.record(Nanos(lag));
         }
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.sent += 1;
+        }
     }
 
-    /// A measured request was answered whole.
+    /// A measured request was answered whole, by `failed` not as it must be.
     #[inline]
-    pub fn note_answer(&mut self, request: Request, first_byte_at: u64, done_at: u64, status: u16) {
+    pub fn note_answer(
+        &mut self,
+        request: Request,
+        first_byte_at: u64,
+        done_at: u64,
+        status: u16,
+        failed: Option<FailureKind>,
+    ) {
         self.completed += 1;
         self.status[usize::from(status) % STATUSES] += 1;
-        match failure_of_status(status) {
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.completed += 1;
+            match failed {
+                Some(kind) => named.failed[kind as usize] += 1,
+                None => {
+                    named.succeeded += 1;
+                    let response = done_at.saturating_sub(request.scheduled_at);
+                    named.response.record(Nanos(response));
+                }
+            }
+        }
+        match failed {
             Some(kind) => self.failed[kind as usize] += 1,
             None => {
                 self.succeeded += 1;
@@ -154,9 +225,12 @@ impl Tally {
         }
     }
 
-    /// A measured request failed otherwise than by its status.
-    pub fn note_failure(&mut self, failure: &Failure) {
+    /// A measured request failed without a response.
+    pub fn note_failure(&mut self, request: Request, failure: &Failure) {
         self.failed[failure.kind as usize] += 1;
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.failed[failure.kind as usize] += 1;
+        }
     }
 
     /// Adds another thread's counts.
@@ -178,6 +252,12 @@ impl Tally {
         self.first_byte.merge(&other.first_byte);
         self.connect.merge(&other.connect);
         self.schedule_lag.merge(&other.schedule_lag);
+        if self.by_name.is_empty() {
+            self.by_name.clone_from(&other.by_name);
+        } else {
+            let pairs = self.by_name.iter_mut().zip(&other.by_name);
+            pairs.for_each(|(ours, theirs)| ours.merge(theirs));
+        }
         let by_status = self.status.iter_mut().zip(&other.status);
         by_status.for_each(|(ours, theirs)| *ours += theirs);
         for kind in FailureKind::ALL {
@@ -186,6 +266,19 @@ impl Tally {
                 self.keep_words(kind, detail);
             }
         }
+    }
+}
+
+impl ByName {
+    fn merge(&mut self, other: &ByName) {
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.succeeded += other.succeeded;
+        self.response.merge(&other.response);
+        let failed = self.failed.iter_mut().zip(&other.failed);
+        failed.for_each(|(ours, theirs)| *ours += theirs);
+        let checks = self.checks.0.iter_mut().zip(&other.checks.0);
+        checks.for_each(|(ours, theirs)| *ours += theirs);
     }
 }
 
@@ -206,13 +299,14 @@ mod tests {
         Request {
             scheduled_at,
             sent_at,
+            ..Request::default()
         }
     }
 
     #[test]
     fn response_counts_from_the_schedule_and_service_from_the_send() {
         let mut tally = Tally::new();
-        tally.note_answer(request(100, 300), 400, 500, 200);
+        tally.note_answer(request(100, 300), 400, 500, 200, None);
         let exact = |h: &Histogram| h.max().map(|n| n.0);
         assert_eq!(exact(&tally.response), Some(400));
         assert_eq!(exact(&tally.service), Some(200));
@@ -223,7 +317,7 @@ mod tests {
     fn a_bad_status_is_an_answer_and_a_failure_but_no_latency() {
         let mut tally = Tally::new();
         for status in [404, 500, 999] {
-            tally.note_answer(request(0, 0), 1, 2, status);
+            tally.note_answer(request(0, 0), 1, 2, status, failure_of_status(status));
         }
         assert_eq!((tally.completed, tally.succeeded), (3, 0));
         assert_eq!(tally.failed[FailureKind::Status4xx as usize], 1);
