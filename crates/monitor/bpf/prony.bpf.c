@@ -144,6 +144,14 @@ struct sock_entry {
 	u64 written_ns;
 	u64 arrived_ns; // the first data since the last read, 0 while there is none
 };
+// What a client has sent since it was last answered.
+struct asking {
+	u32 bytes;
+	u8 asks;
+	u8 tls;    // its first bytes were a TLS handshake's
+	u8 record; // type of the first TLS record
+	u8 unused;
+};
 struct sock_stats { u64 established, closed_by_us, closed_by_peer, resets_sent, resets_received, retransmits; };
 struct class_key { u32 target; u32 class; };
 struct process_counts { u64 forks, execs; };
@@ -174,7 +182,7 @@ MAP(FILES, BPF_MAP_TYPE_HASH, 16384, struct file_key, struct file_stats, BPF_F_N
 MAP(PEERS, BPF_MAP_TYPE_HASH, 4096, struct peer, struct peer_stats, BPF_F_NO_PREALLOC);
 MAP(PEER_ERRORS, BPF_MAP_TYPE_HASH, 8192, struct peer_error, u64, BPF_F_NO_PREALLOC);
 MAP(SOCKS, BPF_MAP_TYPE_LRU_HASH, 65536, u64, struct sock_entry, 0);
-MAP(ASKING, BPF_MAP_TYPE_LRU_HASH, 65536, u64, u32, 0);
+MAP(ASKING, BPF_MAP_TYPE_LRU_HASH, 65536, u64, struct asking, 0);
 MAP(TAKEN, BPF_MAP_TYPE_HASH, 256, u32, u64, BPF_F_NO_PREALLOC);
 MAP(SOCK_STATS, BPF_MAP_TYPE_HASH, 1024, struct class_key, struct sock_stats, BPF_F_NO_PREALLOC);
 MAP(PROCESSES, BPF_MAP_TYPE_HASH, 256, u32, struct process_counts, BPF_F_NO_PREALLOC);
@@ -560,21 +568,46 @@ static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
 	add(&stats->waits[log2_of(wait / 1000) & 31], 1);
 }
 
-// A client's request has been taken when the first write follows a read on its connection.
-static __always_inline void client_turn(struct thread *t, u8 dir)
+// The record that ends a TLS 1.3 handshake, behind a change_cipher_spec of 6 bytes: 5 of header, 4 of message header, a
+// hash of 32 or 48 bytes, 1 of type and 16 of tag (RFC 8446 4.4.4, 5.2). No request fits into it as well.
+#define TLS_FINISHED 80
+#define TLS_CHANGE_CIPHER_SPEC 20
+#define TLS_HANDSHAKE 22
+
+// A client's request has been taken when the first write follows a read on its connection; what a TLS client sends
+// before its first request is none.
+static __always_inline void client_turn(struct thread *t, u8 dir, u64 bytes)
 {
 	u64 sk = t->sk;
-	u32 asking = 1;
-	if (dir == DIR_READ) {
-		bpf_map_update_elem(&ASKING, &sk, &asking, BPF_ANY);
+	struct asking *asking = bpf_map_lookup_elem(&ASKING, &sk);
+	if (dir == DIR_WRITE) {
+		if (!asking || !asking->asks)
+			return;
+		asking->asks = 0;
+		u8 record = asking->tls ? asking->record : 0;
+		int finished = record == TLS_CHANGE_CIPHER_SPEC && asking->bytes <= TLS_FINISHED;
+		u32 target = t->target;
+		if (record != TLS_HANDSHAKE && !finished)
+			count(&TAKEN, &target);
 		return;
 	}
-	u32 *asked = bpf_map_lookup_elem(&ASKING, &sk);
-	if (!asked || !*asked)
+	if (asking && asking->asks) {
+		asking->bytes += bytes;
 		return;
-	*asked = 0;
-	u32 target = t->target;
-	count(&TAKEN, &target);
+	}
+	u8 first[2] = {};
+	if ((!asking || asking->tls) && t->user)
+		bpf_probe_read_user(first, sizeof(first), (void *)t->user);
+	if (asking) {
+		asking->asks = 1;
+		asking->bytes = bytes;
+		asking->record = first[0];
+		return;
+	}
+	struct asking fresh = { .bytes = bytes, .asks = 1, .record = first[0] };
+	// nginx looks at one byte first.
+	fresh.tls = first[0] == TLS_HANDSHAKE && (bytes < sizeof(first) || first[1] == 3);
+	bpf_map_update_elem(&ASKING, &sk, &fresh, BPF_ANY);
 }
 
 // ---- Files.
@@ -854,7 +887,7 @@ int exit_call(u64 *ctx)
 		if (t->sk && (class == CLASS_UPSTREAM || class == CLASS_UNIX))
 			turn(t, call->dir, ret, now);
 		else if (t->sk && class == CLASS_CLIENT)
-			client_turn(t, call->dir);
+			client_turn(t, call->dir, ret);
 	}
 	if (call->kind == KIND_CLOSE && class == CLASS_UNIX) {
 		u64 sk = t->sk;
@@ -1016,6 +1049,8 @@ int tcp_state(u64 *ctx)
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	if ((new == 1 && old == 3) || (new == 2 && !bpf_map_lookup_elem(&TGIDS, &tgid)))
 		bpf_map_delete_elem(&SOCKS, &address);
+	if (new == 1 && old == 3)
+		bpf_map_delete_elem(&ASKING, &address);
 	if (new == 1 || new == 4 || new == 8) {
 		struct sock_stats *stats = stats_of_sock(sk);
 		if (!stats)

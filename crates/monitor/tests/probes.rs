@@ -227,6 +227,52 @@ fn a_static_file_takes_six_calls_of_nginx() {
     );
 }
 
+/// What a TLS client sends before its first request asks for nothing, by either version's handshake and however many
+/// requests follow.
+#[test]
+fn a_handshake_is_no_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        let port = free_port();
+        let (cert, key) = (cert.display(), key.display());
+        let listen = format!(
+            "listen 127.0.0.1:{port} ssl; ssl_certificate {cert}; ssl_certificate_key {key}; ssl_protocols {version};"
+        );
+        let Some(nginx) = Nginx::start("", &listen) else {
+            eprintln!("skipped: nginx is not installed");
+            return;
+        };
+        for per_connection in [1, 5] {
+            let Some(probes) = armed(&config(&[id(&nginx.child)], &[port])) else {
+                eprintln!("skipped: no BPF");
+                return;
+            };
+            let spec = LoadSpec {
+                connections: 4,
+                duration: None,
+                requests: Some(REQUESTS),
+                requests_per_connection: Some(per_connection),
+                insecure: true,
+                ..LoadSpec::new(format!("https://127.0.0.1:{port}/one.bin"))
+            };
+            let outcome = Load::prepare(&spec).unwrap().start().unwrap().finish();
+            assert_eq!(outcome.requests.succeeded, REQUESTS);
+            let probed = probes.disarm();
+            let taken = probed.targets[0].requests_taken.unwrap();
+            // A call that the kernel skipped on a busy core may hide a request or the end of a handshake.
+            assert!(
+                taken.abs_diff(REQUESTS) <= probed.lost,
+                "{version}, {per_connection} a connection: {taken} of {REQUESTS}, {} lost",
+                probed.lost
+            );
+        }
+    }
+}
+
 #[test]
 fn a_proxied_answer_shows_the_buffers() {
     let origin = Origin::start(&OriginSpec {

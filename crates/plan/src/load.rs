@@ -86,7 +86,7 @@ impl Draft {
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
-            "coalesce" => spec.coalesce = field.duration()?,
+            "coalesce" => spec.coalesce = Some(field.duration()?),
             "source" => spec.source = field.typed_list(typed::sources)?,
             "network" => spec.network = field.typed_list(typed::networks)?,
             "gateway" => spec.gateway = field.typed_list(typed::gateways)?,

@@ -156,13 +156,14 @@ pub struct LoadFlags {
     /// The client closes a connection after N requests; 1 is a new connection per request, 0 no limit
     #[arg(long, value_name = "N", value_parser = count)]
     pub requests_per_connection: Option<u64>,
-    /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT
+    /// How the client closes a connection: orderly, or by a reset, which leaves no TIME_WAIT, uses the socket again and
+    /// costs both ends less than a close does
     #[arg(long, value_name = "fin|rst", default_value = "fin", value_parser = typed::close)]
     pub close: Close,
     /// Requests in flight on one connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub pipeline: u32,
-    /// Kernel interface that drives the sockets
+    /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
     /// Whose TCP carries the load: the kernel's, or prony's own over this kind of device
@@ -172,9 +173,11 @@ pub struct LoadFlags {
     /// The interface for a TCP of prony's own; for dpdk a PCI address or a virtual device: net_tap0,iface=tap9
     #[arg(long, value_name = "NAME", value_parser = typed::interface)]
     pub interface: Option<String>,
-    /// How long a TCP of prony's own lets packets gather; 0 spins for the shortest latency
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration)]
-    pub coalesce: Nanos,
+    /// How long answers may gather before they are looked at: cheaper for this core and the server, and part of every
+    /// latency. With a TCP of prony's own 0 spins for the shortest latency [default: 50us with a TCP of prony's own;
+    /// otherwise only as much as does not show, while the server is seen to be full]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub coalesce: Option<Nanos>,
     /// Local addresses to connect from, in turn: 127.0.0.2-127.0.0.9 or 127.0.1.0/28
     #[arg(long, value_name = "RANGE", value_parser = sources)]
     pub source: Option<Sources>,

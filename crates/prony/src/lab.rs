@@ -303,9 +303,9 @@ impl Bench<'_> {
         spec.requests_per_connection = each.then_some(1);
         spec.cpus = vec![client.cpu];
         spec.timeout = Nanos::from_secs(5);
-        spec.coalesce = self.size.coalesce;
         let mut side = client;
         if run.client == "stack" {
+            spec.coalesce = Some(self.size.coalesce);
             let transport = self.carrier(run.over);
             let (interface, network) = match transport {
                 // A TAP's other end is the server's kernel.

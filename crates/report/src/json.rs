@@ -526,7 +526,7 @@ pub fn load_stack(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<LoadStack> {
     Some(LoadStack {
         transport: spec.transport.name().to_owned(),
         interface: spec.interface.clone().unwrap_or_default(),
-        coalesce_ns: spec.coalesce.0,
+        coalesce_ns: spec.gathering().unwrap_or_default().0,
         counters: analysis::traffic::rows(Some(&counted), None),
         ports: analysis::traffic::ports(side),
     })

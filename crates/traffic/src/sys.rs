@@ -44,6 +44,11 @@ impl Descriptor {
     pub fn raw(&self) -> RawFd {
         self.0
     }
+
+    /// The number, which somebody else closes.
+    pub fn release(self) -> RawFd {
+        std::mem::ManuallyDrop::new(self).0
+    }
 }
 
 impl Drop for Descriptor {
@@ -64,6 +69,23 @@ impl RawAddress {
     /// Its address family.
     pub fn family(&self) -> libc::c_int {
         libc::c_int::from(self.storage.ss_family)
+    }
+
+    /// Where it lies and how long it is.
+    pub fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        ((&raw const self.storage).cast(), self.len)
+    }
+}
+
+impl RawAddress {
+    /// No address: to connect to it ends a TCP connection with a reset, and the socket can connect again (connect(2)).
+    pub fn none() -> Self {
+        // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value, with the family AF_UNSPEC.
+        let storage = unsafe { std::mem::zeroed() };
+        RawAddress {
+            storage,
+            len: size_of::<libc::sockaddr>() as libc::socklen_t,
+        }
     }
 }
 
@@ -108,9 +130,22 @@ impl From<SocketAddr> for RawAddress {
     }
 }
 
-/// A non-blocking, close-on-exec TCP socket.
-pub(crate) fn tcp_socket(family: libc::c_int) -> Result<Descriptor, Errno> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+/// What calls on a socket do when they would have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocking {
+    /// They wait; an io_uring waits in their stead.
+    Yes,
+    /// They fail with `EAGAIN`.
+    No,
+}
+
+/// A close-on-exec TCP socket.
+pub(crate) fn tcp_socket(family: libc::c_int, blocking: Blocking) -> Result<Descriptor, Errno> {
+    let nonblock = match blocking {
+        Blocking::Yes => 0,
+        Blocking::No => libc::SOCK_NONBLOCK,
+    };
+    let kind = libc::SOCK_STREAM | nonblock | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers are passed.
     check(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) }).map(Descriptor)
 }
@@ -125,6 +160,11 @@ fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &T) ->
 /// Sends small writes at once instead of waiting for the acknowledgement of earlier ones.
 pub(crate) fn set_no_delay(fd: RawFd) -> Result<(), Errno> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
+}
+
+/// Lets the next acknowledgement wait for bytes that it can go with, the one that ends the handshake too.
+pub(crate) fn set_delayed_acknowledgement(fd: RawFd) -> Result<(), Errno> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &0_i32)
 }
 
 /// Makes `close` send a reset instead of a FIN.
@@ -144,16 +184,16 @@ pub(crate) fn set_bind_address_no_port(fd: RawFd) -> Result<(), Errno> {
 
 /// Binds a socket.
 pub(crate) fn bind(fd: RawFd, address: &RawAddress) -> Result<(), Errno> {
-    let at = (&raw const address.storage).cast();
+    let (at, len) = address.parts();
     // SAFETY: `at` points to `len` readable bytes for the length of the call.
-    check(unsafe { libc::bind(fd, at, address.len) }).map(drop)
+    check(unsafe { libc::bind(fd, at, len) }).map(drop)
 }
 
 /// Starts to connect.
 pub(crate) fn connect(fd: RawFd, address: &RawAddress) -> Result<(), Errno> {
-    let at = (&raw const address.storage).cast();
+    let (at, len) = address.parts();
     // SAFETY: `at` points to `len` readable bytes for the length of the call.
-    check(unsafe { libc::connect(fd, at, address.len) }).map(drop)
+    check(unsafe { libc::connect(fd, at, len) }).map(drop)
 }
 
 /// Takes the pending error of a socket, 0 for none.
@@ -166,11 +206,12 @@ pub(crate) fn take_error(fd: RawFd) -> Result<Errno, Errno> {
     Ok(Errno(error))
 }
 
-/// Writes to a socket without raising SIGPIPE.
+/// Writes to a socket without waiting and without raising SIGPIPE.
 #[inline]
 pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the pointer and length are those of a live slice.
-    check_len(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+    check_len(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
 /// Reads from a socket.

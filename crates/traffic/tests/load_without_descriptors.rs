@@ -7,13 +7,17 @@
     clippy::unwrap_used,
     reason = "a test may fail by panicking, in its helpers too"
 )]
+#![allow(
+    clippy::print_stderr,
+    reason = "a test says what it could not try here"
+)]
 
-use record::{FailureKind, LoadSpec};
+use record::{Engine, FailureKind, LoadSpec};
 use std::net::TcpListener;
-use traffic::Load;
+use traffic::{Load, LoadError};
 
-/// One load thread keeps an epoll instance and a timer.
-const OF_THE_THREAD: usize = 2;
+/// What one load thread keeps: an epoll instance and a timer, or a ring.
+const OF_THE_THREAD: [(Engine, usize); 2] = [(Engine::Epoll, 2), (Engine::Uring, 1)];
 
 /// Leaves so many descriptors to open.
 fn leave_free(descriptors: usize) {
@@ -33,20 +37,29 @@ fn leave_free(descriptors: usize) {
 #[test]
 fn each_request_fails_for_want_of_a_descriptor() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let spec = LoadSpec {
-        connections: 1,
-        duration: None,
-        requests: Some(3),
-        ..LoadSpec::new(format!("http://{}/", listener.local_addr().unwrap()))
-    };
-    let load = Load::prepare(&spec).unwrap();
-    leave_free(OF_THE_THREAD);
-    let outcome = load.start().unwrap().finish();
-    assert_eq!(
-        outcome.requests.failed,
-        [(FailureKind::NoDescriptor, 3)].into_iter().collect()
-    );
-    let words = &outcome.first_failure[&FailureKind::NoDescriptor];
-    assert_eq!(words, "socket: Too many open files (os error 24)");
-    assert_eq!(outcome.connections.opened, 0);
+    for (engine, of_the_thread) in OF_THE_THREAD {
+        let spec = LoadSpec {
+            connections: 1,
+            duration: None,
+            requests: Some(3),
+            engine,
+            ..LoadSpec::new(format!("http://{}/", listener.local_addr().unwrap()))
+        };
+        let load = match Load::prepare(&spec) {
+            Err(LoadError::Engine { cause }) => {
+                eprintln!("without io_uring, which is refused here: {cause}");
+                continue;
+            }
+            load => load.unwrap(),
+        };
+        leave_free(of_the_thread);
+        let outcome = load.start().unwrap().finish();
+        assert_eq!(
+            outcome.requests.failed,
+            [(FailureKind::NoDescriptor, 3)].into_iter().collect()
+        );
+        let words = &outcome.first_failure[&FailureKind::NoDescriptor];
+        assert_eq!(words, "socket: Too many open files (os error 24)");
+        assert_eq!(outcome.connections.opened, 0);
+    }
 }

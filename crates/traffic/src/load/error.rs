@@ -82,11 +82,11 @@ pub enum LoadError {
         "reading the load: it has neither a duration nor a number of requests, so it would never end"
     )]
     NoEnd,
-    /// An engine that this build does not have.
-    #[error("choosing the engine `{engine}`: this build has no io_uring engine")]
+    /// io_uring was asked for, and the kernel refuses it.
+    #[error("choosing the engine `uring`: the kernel refuses io_uring: {cause}")]
     Engine {
-        /// Its name.
-        engine: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
     },
     /// More connections than open files.
     #[error(
@@ -241,7 +241,9 @@ impl LoadError {
             }
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Workload { remedy, .. } => remedy.clone(),
-            LoadError::Engine { .. } => "use --engine epoll or --engine auto".to_owned(),
+            LoadError::Engine { .. } => {
+                format!("use --engine epoll; {}", super::engine::REMEDY)
+            }
             LoadError::DescriptorLimit { limit, .. } => format!(
                 "ask for fewer connections, or raise the hard limit above {limit} (ulimit -Hn as root, LimitNOFILE= in a systemd unit)"
             ),

@@ -17,6 +17,7 @@
 mod coalesce;
 mod connection;
 pub(crate) mod cost;
+mod engine;
 mod error;
 mod exchange;
 mod limits;
@@ -38,7 +39,9 @@ pub use error::LoadError;
 use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys;
-use crate::transport::{Endpoint, Epoll, Setup, Tls, Transport, UserSpace, client_config};
+use crate::transport::{
+    Endpoint, Epoll, Setup, Tls, Transport, Uring, Usage, UserSpace, client_config,
+};
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
@@ -69,6 +72,8 @@ const PROBE: Duration = Duration::from_secs(1);
 pub struct Load {
     spec: LoadSpec,
     threads: u32,
+    /// Of sockets; never [`Engine::Auto`].
+    engine: Engine,
     endpoint: Endpoint,
     /// Set up for a TCP of our own.
     user_space: Option<Setup>,
@@ -114,12 +119,17 @@ impl Load {
                 Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
             }
         };
+        let engine = match spec.transport {
+            Carrier::Kernel => engine::choose(spec, threads, &mut warnings)?,
+            _ => Engine::Epoll,
+        };
         Ok(Load {
             user_space,
+            engine,
             endpoint: Endpoint {
                 server,
                 sources: spec.source.clone(),
-                no_delay: reused || tls.is_some(),
+                one_segment: !reused && tls.is_none(),
             },
             requests: request.bytes.repeat(policy.depth).into(),
             workload,
@@ -209,13 +219,20 @@ impl Load {
                 .map_err(|cause| attachment.refused(cause))?;
             return self.spawn_over(transport, share, slicer, shared, identify);
         }
-        let transport =
-            Epoll::new(slots, &self.endpoint, index as usize, open_count).map_err(|errno| {
-                LoadError::Start {
-                    what: "epoll_create",
-                    cause: errno.to_io(),
-                }
-            })?;
+        let source = index as usize;
+        let started = |what| move |cause| LoadError::Start { what, cause };
+        if self.engine == Engine::Uring {
+            let usage = Usage {
+                requests: Arc::clone(&self.requests),
+                prompt: self.spec.arrival.offered_per_s().is_some(),
+                kept: self.policy.per_connection > 1,
+            };
+            let transport = Uring::new(slots, &self.endpoint, source, usage, open_count)
+                .map_err(started("an io_uring"))?;
+            return self.spawn_over(transport, share, slicer, shared, identify);
+        }
+        let transport = Epoll::new(slots, &self.endpoint, source, open_count)
+            .map_err(|errno| started("epoll_create")(errno.to_io()))?;
         self.spawn_over(transport, share, slicer, shared, identify)
     }
 
@@ -262,7 +279,7 @@ impl Load {
             open_first: self.policy.per_connection > 1,
             timeout_ns: self.policy.timeout_ns,
             spin_ns: self.spin_ns,
-            gather: self.spec.arrival.offered_per_s().is_none(),
+            coalesce_ns: self.spec.coalesce.map(|time| time.0),
         }
     }
 }
@@ -343,10 +360,6 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
             requests: None,
             ..
         } => Err(LoadError::NoEnd),
-        LoadSpec {
-            engine: Engine::Uring,
-            ..
-        } => Err(LoadError::Engine { engine: "uring" }),
         _ => Ok(()),
     }
 }
@@ -620,7 +633,6 @@ mod tests {
         assert!(refused(|s| s.pipeline = 0).contains("depth is 0"));
         assert!(refused(|s| s.duration = None).contains("never end"));
         assert!(refused(|s| s.timeout = Nanos(10)).contains("timeout is 10ns"));
-        assert!(refused(|s| s.engine = Engine::Uring).contains("no io_uring engine"));
         assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
         assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
         assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));

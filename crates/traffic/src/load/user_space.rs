@@ -56,7 +56,7 @@ pub(super) fn attachment(spec: &LoadSpec, server: SocketAddr) -> Result<Attachme
         networks: networks_of(&spec.network)?,
         gateways: spec.gateway.clone(),
         targets: vec![server.ip()],
-        coalesce: spec.coalesce,
+        coalesce: spec.gathering().unwrap_or_default(),
         words: WORDS,
     })
 }
@@ -79,7 +79,7 @@ pub(super) fn prepare(
         sources: spec.source.clone(),
         link: attachment(spec, server)?.check()?,
         settings: settings(spec),
-        coalesce_ns: spec.coalesce.0,
+        coalesce_ns: spec.gathering().unwrap_or_default().0,
         spins: linux::affinity::allowed().len() > 1,
         request_bytes: if is_tls {
             request_bytes.max(TLS_BYTES)

@@ -55,8 +55,9 @@ pub(crate) struct Task {
     pub timeout_ns: u64,
     /// Spin for this long before scheduled sends; 0 only sleeps.
     pub spin_ns: u64,
-    /// Responses may gather before the loop looks for them, while the server is full.
-    pub gather: bool,
+    /// How long responses may gather before the loop looks for them; `None` lets the loop find out, while the server is
+    /// full and the loop closed.
+    pub coalesce_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -299,17 +300,14 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
         let mut left = until.saturating_sub(now);
-        if self.gathers
-            && let Some(pause) = self.exchange.coalesce.pause_ns()
-        {
-            let pause = pause.min(left);
+        let spin_ns = self.task.spin_ns;
+        if let Some(pause) = self.pause_ns(left.saturating_sub(spin_ns)) {
             self.clock.pause(pause);
             let paused_ns = self.now() - now;
             self.pauses.count += 1;
             self.pauses.total_ns += paused_ns;
             left = left.saturating_sub(paused_ns);
         }
-        let spin_ns = self.task.spin_ns;
         if spin_ns == 0 || due > self.next_edge || left == 0 {
             self.wait(left);
         } else if left > spin_ns {
@@ -317,6 +315,17 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         } else {
             self.spin(now, until);
         }
+    }
+
+    /// How long answers may gather before the next look, at most `left`.
+    fn pause_ns(&self, left: u64) -> Option<u64> {
+        let pause = match self.task.coalesce_ns {
+            Some(asked) => asked,
+            None if self.gathers => self.exchange.coalesce.pause_ns()?,
+            None => return None,
+        };
+        let pause = pause.min(left);
+        (pause > 0).then_some(pause)
     }
 
     fn wait(&mut self, timeout_ns: u64) {
@@ -469,7 +478,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         }
         self.exchange.expire(now);
         self.check_unreachable(now);
-        self.gathers = self.task.gather && self.shared.is_server_full();
+        self.gathers = self.task.arrival == Arrival::Closed && self.shared.is_server_full();
         if self.phase < Phase::Grace {
             self.grace_until = self.exchange.set_window(self.shared.window());
         }

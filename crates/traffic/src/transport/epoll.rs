@@ -4,11 +4,11 @@
 //! there is one `send`, one `recv` and a share of one wait. A read that comes back short has drained
 //! the socket (epoll(7)), so nobody reads on just to see EAGAIN. Closing the descriptor unregisters it.
 
+use super::dial::{Dialler, Endpoint};
 use super::{Event, Failure, Generation, Received, Slot, Tagged, Transport, Want};
 use crate::clock::now_ns;
 use crate::sys::{self, Descriptor, Errno, RawAddress};
 use record::{Close, FailureKind};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -19,17 +19,6 @@ const LONG_WAIT_NS: u64 = 1_000_000;
 /// `epoll_event.data` of the timer, which no slot can have: slots end far below.
 const TIMER: u64 = u64::MAX;
 const EVERYTHING: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-
-/// Where to and where from.
-#[derive(Clone, Debug)]
-pub(crate) struct Endpoint {
-    pub server: SocketAddr,
-    /// Local addresses, used in turn; empty leaves the choice to the kernel.
-    pub sources: Vec<IpAddr>,
-    /// Set `TCP_NODELAY`. A connection that sends one small segment has nothing to be delayed behind,
-    /// and saves the call.
-    pub no_delay: bool,
-}
 
 /// Connections open over all threads, and the most there ever were.
 #[derive(Debug, Default)]
@@ -57,6 +46,8 @@ impl OpenCount {
 #[derive(Debug)]
 enum Socket {
     Closed,
+    /// Reset, and registered still: the slot's next connection takes it.
+    Kept(Descriptor),
     Connecting(Descriptor),
     Open(Descriptor),
 }
@@ -72,15 +63,14 @@ pub(crate) struct Epoll {
     /// Shorter timeouts are given to `epoll_pwait2`.
     long_wait_ns: u64,
     sockets: Vec<Socket>,
-    /// Of each slot's socket, so that an event of an earlier one is recognised. A descriptor inherited by a child
-    /// between fork and exec would keep the old registration alive.
+    /// Under which generation each slot's socket is registered, so that an event of an earlier one is recognised. A
+    /// descriptor inherited by a child between fork and exec would keep the old registration alive.
+    registered: Vec<Generation>,
+    /// Of each slot's connection: a socket that is used again stays registered as it was.
     generations: Vec<Generation>,
     ready: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
-    server: RawAddress,
-    sources: Vec<RawAddress>,
-    next_source: usize,
-    no_delay: bool,
+    dialler: Dialler,
     open_count: Arc<OpenCount>,
     syscalls: u64,
 }
@@ -104,17 +94,11 @@ impl Epoll {
             timer_at: 0,
             long_wait_ns: LONG_WAIT_NS,
             sockets: (0..slots).map(|_| Socket::Closed).collect(),
+            registered: vec![0; slots],
             generations: vec![0; slots],
             ready: vec![empty; (slots + 1).min(512)],
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
-            server: endpoint.server.into(),
-            sources: endpoint
-                .sources
-                .iter()
-                .map(|&ip| SocketAddr::new(ip, 0).into())
-                .collect(),
-            next_source: first_source,
-            no_delay: endpoint.no_delay,
+            dialler: Dialler::new(endpoint, first_source),
             open_count,
             syscalls: 0,
         })
@@ -129,30 +113,13 @@ impl Epoll {
         match &self.sockets[slot as usize] {
             Socket::Open(fd) | Socket::Connecting(fd) => fd.raw(),
             // The kernel answers EBADF, which is then reported: the loop never does it.
-            Socket::Closed => -1,
+            Socket::Closed | Socket::Kept(_) => -1,
         }
     }
 
-    /// Socket, options, local address and the start of the connection.
-    fn start(&mut self) -> Result<Descriptor, Failure> {
-        let failed = |call| move |errno| Failure::connect(call, errno);
-        let socket = self
-            .call(sys::tcp_socket(self.server.family()))
-            .map_err(failed("socket"))?;
-        if self.no_delay {
-            self.call(sys::set_no_delay(socket.raw()))
-                .map_err(failed("setsockopt TCP_NODELAY"))?;
-        }
-        if !self.sources.is_empty() {
-            let source = self.sources[self.next_source % self.sources.len()];
-            self.next_source += 1;
-            self.call(sys::set_bind_address_no_port(socket.raw()))
-                .map_err(failed("setsockopt IP_BIND_ADDRESS_NO_PORT"))?;
-            self.call(sys::bind(socket.raw(), &source))
-                .map_err(failed("bind"))?;
-        }
-        match self.call(sys::connect(socket.raw(), &self.server)) {
-            Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(socket),
+    fn connect(&mut self, socket: &Descriptor) -> Result<(), Failure> {
+        match self.call(sys::connect(socket.raw(), &self.dialler.server)) {
+            Ok(()) | Err(Errno(libc::EINPROGRESS)) => Ok(()),
             Err(errno) => Err(Failure::connect("connect", errno)),
         }
     }
@@ -160,12 +127,17 @@ impl Epoll {
     /// What an epoll event means for a slot; `None` for one of an earlier socket.
     fn translate(&mut self, raw: libc::epoll_event) -> Option<Tagged> {
         let (slot, generation) = (raw.u64 as Slot, (raw.u64 >> 32) as Generation);
-        if raw.u64 == TIMER || self.generations[slot as usize] != generation {
+        if raw.u64 == TIMER || self.registered[slot as usize] != generation {
             return None;
         }
+        let generation = self.generations[slot as usize];
         let has = |flag: libc::c_int| raw.events & flag as u32 != 0;
         let event = match std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed) {
             Socket::Closed => return None,
+            Socket::Kept(socket) => {
+                self.sockets[slot as usize] = Socket::Kept(socket);
+                return None;
+            }
             Socket::Connecting(socket) if has(libc::EPOLLERR) => {
                 let errno = self
                     .call(sys::take_error(socket.raw()))
@@ -226,16 +198,23 @@ impl Epoll {
 
 impl Transport for Epoll {
     fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
-        let socket = self.start()?;
         self.generations[slot as usize] = generation;
-        let data = u64::from(generation) << 32 | u64::from(slot);
-        self.call(sys::epoll_add(
-            self.epoll.raw(),
-            socket.raw(),
-            EVERYTHING,
-            data,
-        ))
-        .map_err(|errno| Failure::connect("epoll_ctl", errno))?;
+        let before = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
+        let socket = if let Socket::Kept(socket) = before {
+            // What its registration says of the connection before is asked again when it is told.
+            self.dialler.delay_acknowledgement(&socket);
+            self.connect(&socket)?;
+            socket
+        } else {
+            let socket = self.dialler.socket(sys::Blocking::No)?;
+            self.connect(&socket)?;
+            self.registered[slot as usize] = generation;
+            let data = u64::from(generation) << 32 | u64::from(slot);
+            let epoll = self.epoll.raw();
+            self.call(sys::epoll_add(epoll, socket.raw(), EVERYTHING, data))
+                .map_err(|errno| Failure::connect("epoll_ctl", errno))?;
+            socket
+        };
         self.sockets[slot as usize] = Socket::Connecting(socket);
         Ok(())
     }
@@ -277,15 +256,18 @@ impl Transport for Epoll {
 
     fn close(&mut self, slot: Slot, how: Close) {
         let socket = std::mem::replace(&mut self.sockets[slot as usize], Socket::Closed);
-        match &socket {
+        match socket {
             Socket::Closed => return,
-            Socket::Connecting(_) => {}
+            Socket::Kept(_) | Socket::Connecting(_) => {}
             Socket::Open(open) => {
                 self.open_count.sub();
                 if how == Close::Rst {
                     self.syscalls += 1;
                     // A failure leaves a FIN in place of the reset; the connection ends all the same.
-                    let _ = sys::set_reset_on_close(open.raw());
+                    if sys::connect(open.raw(), &RawAddress::none()).is_ok() {
+                        self.sockets[slot as usize] = Socket::Kept(open);
+                        return;
+                    }
                 }
             }
         }
@@ -323,7 +305,7 @@ impl Transport for Epoll {
     }
 
     fn syscalls(&self) -> u64 {
-        self.syscalls
+        self.syscalls + self.dialler.syscalls
     }
 
     fn name(&self) -> String {
@@ -342,7 +324,7 @@ mod tests {
         let endpoint = Endpoint {
             server: listener.local_addr().unwrap(),
             sources: Vec::new(),
-            no_delay: true,
+            one_segment: false,
         };
         let count = Arc::new(OpenCount::default());
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::clone(&count)).unwrap();
@@ -389,7 +371,7 @@ mod tests {
             let endpoint = Endpoint {
                 server: listener.local_addr().unwrap(),
                 sources: Vec::new(),
-                no_delay: true,
+                one_segment: false,
             };
             let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
             if with_timer {
@@ -407,7 +389,7 @@ mod tests {
         let endpoint = Endpoint {
             server: listener.local_addr().unwrap(),
             sources: Vec::new(),
-            no_delay: false,
+            one_segment: true,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         // A closed slot has no descriptor: the kernel says EBADF.
@@ -429,7 +411,7 @@ mod tests {
         let endpoint = Endpoint {
             server: free,
             sources: Vec::new(),
-            no_delay: false,
+            one_segment: true,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         let failure = transport.open(0, 1).err().unwrap_or_else(|| {

@@ -1,18 +1,21 @@
-//! How bytes travel: the seam between the load loop and kernel sockets, TCP in user space, TLS, and what comes later
-//! (io_uring).
+//! How bytes travel: the seam between the load loop and kernel sockets (epoll, io_uring), TCP in user space, and TLS.
 //!
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
 //! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
 //! transport over a transport.
 
+mod dial;
 mod epoll;
 mod stack;
 pub(crate) mod tls;
+mod uring;
 
 pub(crate) use self::stack::{Setup, UserSpace};
-pub(crate) use epoll::{Endpoint, Epoll, OpenCount};
+pub(crate) use dial::Endpoint;
+pub(crate) use epoll::{Epoll, OpenCount};
 pub(crate) use tls::{Tls, client_config};
+pub(crate) use uring::{Uring, Usage};
 
 use crate::sys::Errno;
 use http1::CodecError;

@@ -131,6 +131,40 @@ fn a_server_with_room_is_not_made_to_wait() {
     });
 }
 
+/// Asked for, answers gather whatever the server does and however requests arrive, and no request leaves later for it.
+#[test]
+fn asked_to_let_answers_gather_a_load_does_and_keeps_its_schedule() {
+    for arrival in [Arrival::Closed, Arrival::Constant { per_s: 10_000.0 }] {
+        let run = |coalesce_ns| {
+            let case = Case {
+                coalesce_ns,
+                ..Case::new(
+                    arrival,
+                    16,
+                    Server::healthy(Delay::Uniform(100 * US, 300 * US)),
+                )
+            };
+            let mut found = (0, 0, 0);
+            check(&case, |ended| {
+                let tally = &ended.report.tally;
+                let lag = tally.schedule_lag.quantile(0.99).map_or(0, |lag| lag.0);
+                let pauses = ended.report.cost.pauses.count;
+                found = (pauses, tally.response.mean_ns().unwrap() as u64, lag);
+            });
+            found
+        };
+        let ((none, at_once, lag), (pauses, gathered, gathered_lag)) =
+            (run(Some(0)), run(Some(50 * US)));
+        assert_eq!(none, 0);
+        assert!(pauses > 1_000, "{pauses}");
+        assert!(
+            (at_once + 5 * US..=at_once + 50 * US).contains(&gathered),
+            "{at_once} {gathered}"
+        );
+        assert!(gathered_lag <= lag + 2 * US, "{lag} {gathered_lag}");
+    }
+}
+
 #[test]
 fn pauses_change_nothing_while_the_server_is_full() {
     let run = |known_full| {

@@ -45,6 +45,7 @@ struct Case {
     spin_ns: u64,
     /// Whoever watches the server says that it is full.
     known_full: bool,
+    coalesce_ns: Option<u64>,
     machine: Machine,
     server: Server,
 }
@@ -65,6 +66,7 @@ impl Case {
             depth: 1,
             spin_ns: 0,
             known_full: false,
+            coalesce_ns: None,
             machine: Machine::default(),
             server,
         }
@@ -80,7 +82,7 @@ impl Case {
             open_first: self.per_connection > 1,
             timeout_ns: self.timeout_ns,
             spin_ns: self.spin_ns,
-            gather: self.arrival == Arrival::Closed,
+            coalesce_ns: self.coalesce_ns,
         }
     }
 

@@ -1,10 +1,6 @@
 //! Loads against small servers that play exact byte scripts, one for each way in which a server can
 //! answer or fail. Every outcome also passes [`check_books`], which holds the counts against each other.
-
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test may fail by panicking, in its helpers too"
-)]
+//! The engine under test is the parent's.
 
 use record::{Arrival, Body, Close, FailureKind, LoadOutcome, LoadSpec, Nanos};
 use std::collections::BTreeMap;
@@ -65,13 +61,21 @@ fn answering_once(response: &'static [u8]) -> String {
     })
 }
 
+/// A load by the engine under test.
+fn load(url: impl Into<String>) -> LoadSpec {
+    LoadSpec {
+        engine: super::engine(),
+        ..LoadSpec::new(url)
+    }
+}
+
 /// A closed loop of `n` requests over one connection.
 fn requests(url: &str, n: u64) -> LoadSpec {
     LoadSpec {
         connections: 1,
         duration: None,
         requests: Some(n),
-        ..LoadSpec::new(url)
+        ..load(url)
     }
 }
 
@@ -346,7 +350,7 @@ fn a_server_that_never_answers_times_out_and_the_run_ends() {
             duration: Some(Nanos::from_millis(400)),
             timeout: Nanos::from_millis(100),
             arrival,
-            ..LoadSpec::new(&url)
+            ..load(&url)
         };
         let outcome = start(&spec).finish();
         assert!(check_books(&spec, &outcome) <= in_flight_at_most);
@@ -362,7 +366,7 @@ fn silent_connections_are_counted() {
     let spec = LoadSpec {
         connections: 3,
         duration: Some(Nanos::from_millis(150)),
-        ..LoadSpec::new(&url)
+        ..load(&url)
     };
     let outcome = start(&spec).finish();
     assert_eq!(outcome.connections.unanswered, 3);
@@ -509,7 +513,7 @@ fn an_open_loop_sends_exactly_its_schedule() {
             threads: Some(threads),
             duration: Some(Nanos::from_millis(500)),
             arrival: Arrival::Constant { per_s: 400.0 },
-            ..LoadSpec::new(answering(OK))
+            ..load(answering(OK))
         };
         let outcome = run(&spec);
         assert_eq!(outcome.requests.scheduled, 200);
@@ -553,7 +557,7 @@ fn a_busy_connection_queues_requests_and_the_response_time_shows_it() {
         duration: Some(Nanos::from_millis(600)),
         timeout: Nanos::from_millis(200),
         arrival: Arrival::Constant { per_s: 100.0 },
-        ..LoadSpec::new(url)
+        ..load(url)
     };
     let outcome = run(&spec);
     assert_eq!(outcome.requests.scheduled, 60);
@@ -577,7 +581,7 @@ fn an_open_loop_without_a_server_charges_its_requests_with_the_cause() {
         connections: 2,
         duration: Some(Nanos::from_millis(300)),
         arrival: Arrival::Constant { per_s: 100.0 },
-        ..LoadSpec::new(format!("http://{address}/"))
+        ..load(format!("http://{address}/"))
     };
     let outcome = run(&spec);
     assert_eq!(outcome.requests.scheduled, 30);
@@ -593,7 +597,7 @@ fn the_warm_up_is_left_out_of_the_counts_and_shown_in_the_slices() {
         warmup: Nanos::from_millis(200),
         duration: Some(Nanos::from_millis(200)),
         arrival: Arrival::Constant { per_s: 500.0 },
-        ..LoadSpec::new(answering(OK))
+        ..load(answering(OK))
     };
     let outcome = run(&spec);
     assert_eq!(outcome.requests.scheduled, 100);
@@ -608,7 +612,7 @@ fn a_stop_keeps_what_was_measured() {
         connections: 3,
         threads: Some(3),
         duration: Some(Nanos::from_secs(3_600)),
-        ..LoadSpec::new(answering(OK))
+        ..load(answering(OK))
     };
     let mut running = start(&spec);
     assert_eq!(running.thread_ids().len(), 3);
@@ -625,7 +629,7 @@ fn a_stop_keeps_what_was_measured() {
 fn a_stop_before_the_measurement_leaves_nothing_measured() {
     let spec = LoadSpec {
         warmup: Nanos::from_secs(3_600),
-        ..LoadSpec::new(answering(OK))
+        ..load(answering(OK))
     };
     let mut running = start(&spec);
     assert!(running.next_interval().is_some());
@@ -663,7 +667,7 @@ fn a_load_without_a_server_ends_early_and_says_so() {
             arrival,
             duration,
             requests,
-            ..LoadSpec::new(closed_port())
+            ..load(closed_port())
         };
         let outcome = run(&spec);
         let given_up = |w: &record::Warning| {
@@ -701,7 +705,7 @@ fn a_server_that_accepted_one_connection_is_not_given_up() {
     let spec = LoadSpec {
         connections: 1,
         duration: Some(asked),
-        ..LoadSpec::new(url)
+        ..load(url)
     };
     let outcome = run(&spec);
     assert!(server.join().unwrap());
