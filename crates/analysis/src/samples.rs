@@ -58,6 +58,7 @@ pub(crate) fn nothing() -> LoadOutcome {
             schedule_lag: Histogram::new(),
             stack: None,
         },
+        by_request: Vec::new(),
         successes_per_connection: vec![],
         intervals: vec![],
         first_failure: BTreeMap::new(),

@@ -120,10 +120,14 @@ fn generator_cpu_us(outcome: &LoadOutcome) -> f64 {
 fn counted_by_server(outcome: &LoadOutcome, target: Option<&TargetRecord>) -> Option<f64> {
     let counted = target?.requests_counted? as f64;
     let failed = &outcome.requests.failed;
-    let statuses: u64 = [FailureKind::Status4xx, FailureKind::Status5xx]
-        .iter()
-        .filter_map(|kind| failed.get(kind))
-        .sum();
+    let answered = [
+        FailureKind::Status4xx,
+        FailureKind::Status5xx,
+        FailureKind::Check,
+        FailureKind::Capture,
+        FailureKind::BodyTooLarge,
+    ];
+    let statuses: u64 = answered.iter().filter_map(|kind| failed.get(kind)).sum();
     let answers = share(statuses as f64, outcome.requests.failures() as f64).unwrap_or(0.0);
     let intervals = outcome.intervals.iter();
     let seen: f64 = intervals

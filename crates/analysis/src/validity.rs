@@ -148,6 +148,11 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         }
         FailureKind::Status4xx => format!("{responses} of {peer} had a status of 400 to 499"),
         FailureKind::Status5xx => format!("{responses} of {peer} had a status of 500 to 599"),
+        FailureKind::Check => format!("{responses} of {peer} failed a check of the workload"),
+        FailureKind::Capture => format!("{responses} of {peer} lacked a value that is captured"),
+        FailureKind::BodyTooLarge => {
+            format!("{responses} of {peer} had a body larger than what is kept for checks")
+        }
         FailureKind::Io => format!("a socket call failed for {requests} to {peer}"),
         FailureKind::NotHttp2 => format!("{peer} spoke no HTTP/2 on {connections}"),
         FailureKind::StreamRefused => format!("{peer} refused to process {requests}"),
@@ -186,6 +191,10 @@ fn remedy(kind: FailureKind) -> &'static str {
         FailureKind::HeadTooLarge => "look at the response's headers with curl -i",
         FailureKind::Status4xx => "check the path, the method and the headers with curl -i",
         FailureKind::Status5xx => "read the server's error log",
+        FailureKind::Check | FailureKind::Capture => {
+            "see which check of which request failed, and look at the response with curl -i"
+        }
+        FailureKind::BodyTooLarge => "raise body_limit in the workload file",
         FailureKind::Io => "read the system's words above",
         FailureKind::NotHttp2 => {
             "turn HTTP/2 on in the server (over http:// it must take prior knowledge, h2c), or use --http 1.1"

@@ -31,6 +31,7 @@ pub mod tuning;
 pub mod typed;
 mod types;
 mod when;
+pub mod workload;
 
 pub use adapter::adapters;
 pub use address::{reachable, resolve_url};

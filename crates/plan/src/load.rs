@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 31] = [
+pub const FIELDS: [&str; 32] = [
     "url",
     "connections",
     "threads",
@@ -44,6 +44,7 @@ pub const FIELDS: [&str; 31] = [
     "key",
     "sni",
     "connect_to",
+    "think",
 ];
 
 /// A load under construction.
@@ -114,6 +115,7 @@ impl Draft {
             "key" => spec.key = Some(field.text()?.to_owned()),
             "sni" => spec.sni = Some(field.text()?.to_owned()),
             "connect_to" => spec.connect_to = Some(field.typed(typed::connect_to)?),
+            "think" => spec.think = crate::workload::think_of(field)?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
         Ok(())
@@ -257,6 +259,7 @@ mod tests {
             "\"k.pem\"",
             "\"name\"",
             "\"127.0.0.1:80\"",
+            "\"10ms\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {
             let mut draft = Draft::new();

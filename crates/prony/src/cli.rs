@@ -5,7 +5,9 @@ use crate::lab::Work;
 use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Misfit, Process, Rate};
-use record::{Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, Tier};
+use record::{
+    Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, Think, Tier,
+};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use traffic::user_space::{AddressRange, BadRange, Network};
@@ -42,7 +44,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Load one URL and say what limits the rate.
+    /// Load a URL, or several, and say what limits the rate.
     Load(Box<LoadArgs>),
     /// ApacheBench's flags and layout; whether its figures can be used on standard error.
     #[command(disable_help_flag = true)]
@@ -135,6 +137,8 @@ Examples:
       HTTP/2: 8 requests in flight on each of 8 connections
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
+  prony load --workload shop.toml http://127.0.0.1:8080/
+      the requests of a file, results by name; docs/workloads.md
 
 Exit 0: the figures can be used. Exit 3: they can not, and the first line of
 the result says why.";
@@ -143,8 +147,12 @@ the result says why.";
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArgs {
-    /// http:// or https:// URL
-    pub url: String,
+    /// http:// or https:// URL; of several, on one server, each gets as many requests
+    #[arg(id = "url", value_name = "URL", required_unless_present = "workload")]
+    pub urls: Vec<String>,
+    /// Requests with weights, or a session of steps, from a file; a URL then replaces its server
+    #[arg(long, value_name = "FILE")]
+    pub workload: Option<PathBuf>,
     /// The load.
     #[command(flatten)]
     pub load: LoadFlags,
@@ -162,7 +170,8 @@ pub struct LoadArgs {
 impl LoadArgs {
     /// The load that the flags describe.
     pub fn spec(&self) -> LoadSpec {
-        self.load.spec(&self.url, LoadDefaults::LOAD)
+        let first = self.urls.first().map_or("", String::as_str);
+        self.load.spec(first, LoadDefaults::LOAD)
     }
 }
 
@@ -296,6 +305,9 @@ pub struct LoadFlags {
     /// Connect there, whatever host and port the URL names
     #[arg(long, value_name = "HOST:PORT", value_parser = typed::connect_to)]
     pub connect_to: Option<String>,
+    /// Each client waits so long before its next request: 10ms, exponential:10ms (mean)
+    #[arg(long, value_name = "TIME", value_parser = think)]
+    pub think: Option<Think>,
     /// Share of failed requests above which the result is not valid
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = typed::share)]
     pub error_limit: f64,
@@ -356,8 +368,15 @@ impl LoadFlags {
             connect_to: self.connect_to.clone(),
             precision: self.precision,
             habits: record::Habits::default(),
+            workload: None,
+            think: self.think.filter(|think| think.mean().0 > 0),
         }
     }
+}
+
+fn think(text: &str) -> Result<Think, String> {
+    let think = plan::workload::think(text).map_err(|expected| format!("must be {expected}"))?;
+    Ok(think.unwrap_or(Think::Constant(Nanos(0))))
 }
 
 const ORIGIN_EXAMPLES: &str = "\
@@ -1079,7 +1098,8 @@ mod tests {
     }
 
     /// Flags of a load that are no key of `[load]`, and why.
-    const ELSEWHERE: [(&str, &str); 6] = [
+    const ELSEWHERE: [(&str, &str); 7] = [
+        ("workload", "an experiment varies one request"),
         (
             "duration",
             "`measure` in [design]: all trials of a stage are equally long",

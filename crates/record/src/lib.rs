@@ -17,6 +17,7 @@ pub mod traffic;
 pub mod turns;
 pub mod units;
 pub mod watching;
+pub mod workload;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
@@ -29,7 +30,7 @@ pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
     Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
-    ThreadCost,
+    RequestOutcome, ThreadCost,
 };
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{
@@ -44,6 +45,7 @@ pub use turns::{
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};
 pub use watching::{Lookout, Overhead, OverheadPart, Second, TimeSpan, Watching};
+pub use workload::{Think, Workload};
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 //! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
 //! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
 
-use crate::{Histogram, Nanos, Warning};
+use crate::{Histogram, Nanos, Think, Warning, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -248,6 +248,12 @@ pub struct LoadSpec {
     /// What older tools do and prony does not by itself.
     #[serde(default, skip_serializing_if = "Habits::is_none")]
     pub habits: Habits,
+    /// Several requests in place of the one; `url` then names the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// How long a client waits between a response and its next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
 }
 
 /// Habits of older load generators, for those who compare with their figures.
@@ -314,6 +320,8 @@ impl LoadSpec {
             connect_to: None,
             precision: Precision::Hybrid,
             habits: Habits::default(),
+            workload: None,
+            think: None,
         }
     }
 
@@ -380,11 +388,17 @@ pub enum FailureKind {
     StreamReset,
     /// The server ended the connection with a code that is an error.
     GoAway,
+    /// A complete response that failed a check of its workload.
+    Check,
+    /// A complete response without a value that later requests need.
+    Capture,
+    /// A body larger than what is kept for checks and captures.
+    BodyTooLarge,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 19] = [
+    pub const ALL: [FailureKind; 22] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -404,6 +418,9 @@ impl FailureKind {
         FailureKind::StreamRefused,
         FailureKind::StreamReset,
         FailureKind::GoAway,
+        FailureKind::Check,
+        FailureKind::Capture,
+        FailureKind::BodyTooLarge,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -428,6 +445,9 @@ impl FailureKind {
             FailureKind::StreamRefused => "stream_refused",
             FailureKind::StreamReset => "stream_reset",
             FailureKind::GoAway => "go_away",
+            FailureKind::Check => "check",
+            FailureKind::Capture => "capture",
+            FailureKind::BodyTooLarge => "body_too_large",
         }
     }
 }
@@ -682,6 +702,34 @@ pub struct LoadOutcome {
     /// Requests one by one, as many as [`Habits::log_requests`] asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LoggedRequest>,
+    /// The requests of a workload, each by itself; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_request: Vec<RequestOutcome>,
+}
+
+/// What came of the requests of one name, measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestOutcome {
+    /// As in the workload.
+    pub name: String,
+    /// Written to a connection, or given up with it.
+    pub sent: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole, with a good status, and every check passed.
+    pub succeeded: u64,
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// Failed checks and captures by name; a response may fail several.
+    pub failed_checks: BTreeMap<String, u64>,
+    /// Response time of the successes.
+    pub response: Histogram,
+}
+
+impl RequestOutcome {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
 }
 
 impl LoadOutcome {

@@ -40,6 +40,9 @@ pub struct LoadDocument {
     pub interrupted: bool,
     /// Requests of the measured part, by fate.
     pub requests: Requests,
+    /// The requests of a workload, each by itself; empty without one.
+    #[serde(default)]
+    pub by_request: Vec<NamedRequests>,
     /// Complete answers by status.
     pub status: BTreeMap<String, u64>,
     pub rate_per_s: Rates,
@@ -70,6 +73,23 @@ pub struct SloKept {
     pub asked: String,
     /// Those that were not kept, each with its figure and by how much it missed; empty when all were kept.
     pub broken: Vec<String>,
+}
+
+/// What came of the requests of one name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedRequests {
+    pub name: String,
+    pub sent: u64,
+    pub completed: u64,
+    pub succeeded: u64,
+    /// Successes per second; `null` without one.
+    pub rate_per_s: Option<f64>,
+    /// Failures by kind.
+    pub failed: BTreeMap<String, u64>,
+    /// Failed checks and captures by name; a response may fail several.
+    pub failed_checks: BTreeMap<String, u64>,
+    /// Response time of the successes, ns; `null` without one.
+    pub response_ns: Option<LatencySummary>,
 }
 
 /// The load that was asked for.
@@ -489,6 +509,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         measured_s: outcome.measured().as_secs_f64(),
         interrupted: outcome.interrupted,
         requests: requests(outcome),
+        by_request: by_request(outcome),
         status: outcome
             .status
             .iter()
@@ -553,6 +574,27 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         streams: spec.streams,
         timeout_s: spec.timeout.as_secs_f64(),
     }
+}
+
+fn by_request(outcome: &LoadOutcome) -> Vec<NamedRequests> {
+    let seconds = outcome.measured().as_secs_f64();
+    let named = outcome.by_request.iter().map(|named| {
+        let failed = named.failed.iter();
+        NamedRequests {
+            name: named.name.clone(),
+            sent: named.sent,
+            completed: named.completed,
+            succeeded: named.succeeded,
+            rate_per_s: (seconds > 0.0 && named.succeeded > 0)
+                .then(|| named.succeeded as f64 / seconds),
+            failed: failed
+                .map(|(kind, n)| (kind.name().to_owned(), *n))
+                .collect(),
+            failed_checks: named.failed_checks.clone(),
+            response_ns: LatencySummary::of(&named.response),
+        }
+    });
+    named.collect()
 }
 
 fn requests(outcome: &LoadOutcome) -> Requests {

@@ -80,6 +80,17 @@ impl<K: Kind> HeadCache<K> {
         &self.bytes
     }
 
+    /// What the coming heads are taken to mean: what was remembered meant something else.
+    pub fn set_kind(&mut self, kind: K) {
+        self.kind = kind;
+        self.last = None;
+    }
+
+    /// What heads are taken to mean.
+    pub fn kind(&self) -> &K {
+        &self.kind
+    }
+
     /// Length of the last body, where its head told: the next message is probably alike.
     pub fn expected_body(&self) -> u64 {
         match self.last.and_then(|head| head.meaning) {

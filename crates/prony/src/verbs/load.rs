@@ -10,10 +10,12 @@ use crate::interrupt::Interrupt;
 use crate::{host, terminal};
 use analysis::Verdict;
 use monitor::Watched;
-use record::{Clock, LoadOutcome, LoadSpec, TargetRecord, Warning};
+use record::workload::{Part, Template, WorkloadBody, WorkloadRequest};
+use record::{Body, Clock, LoadOutcome, LoadSpec, TargetRecord, Warning, Workload};
 use report::export::WallTime;
 use report::json::{LoadDocument, SloKept};
 use std::net::SocketAddr;
+use std::path::Path;
 use sut::discover;
 use traffic::{Load, LoadError, MonotonicClock};
 
@@ -22,7 +24,7 @@ use traffic::{Load, LoadError, MonotonicClock};
 /// # Errors
 /// [`Failure`] when the load could not start.
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
-    let spec = args.spec();
+    let spec = spec(args)?;
     host::check_cpus(&spec.cpus, "the load threads")?;
     let interrupt = Interrupt::install()?;
     let measured = measure(&spec, args.load.error_limit, &interrupt, "")
@@ -116,6 +118,79 @@ pub(super) fn wall_time(outcome: &LoadOutcome) -> WallTime {
         from: wall(outcome.measured_from),
         to: wall(outcome.measured_to),
     }
+}
+
+/// The load that the flags describe, with the workload that they name.
+fn spec(args: &LoadArgs) -> Result<LoadSpec, Failure> {
+    let mut spec = args.spec();
+    if let Some(path) = &args.workload {
+        let (workload, url) = read_workload(path)?;
+        match (args.urls.as_slice(), url) {
+            ([], Some(url)) => spec.url = url,
+            ([_], _) => {}
+            ([], None) => {
+                return Err(Failure::new(
+                    Exit::Usage,
+                    format!("reading `{}`: no request names a server", path.display()),
+                    "give its URL behind the file: prony load --workload FILE http://127.0.0.1:8080/",
+                ));
+            }
+            ([_, _, ..], _) => {
+                return Err(Failure::new(
+                    Exit::Usage,
+                    "several URLs and a workload cannot both be given",
+                    "give one URL, which names the server",
+                ));
+            }
+        }
+        spec.workload = Some(workload);
+    } else if args.urls.len() > 1 {
+        spec.workload = Some(several(args, &spec));
+    }
+    Ok(spec)
+}
+
+/// A workload file, and the server that its first request names.
+fn read_workload(path: &Path) -> Result<(Workload, Option<String>), Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::new(
+            Exit::Usage,
+            format!("reading `{name}`: {e}"),
+            "give a workload file; docs/workloads.md shows one",
+        )
+    })?;
+    let mut workload = plan::workload::parse(&text, &name)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    workload.rebase(&directory.display().to_string());
+    let first = match workload.requests[0].target.0.first() {
+        Some(Part::Text(text)) if text.contains("://") => Some(text.clone()),
+        _ => None,
+    };
+    Ok((workload, first))
+}
+
+/// As many requests for each of several URLs; one that is given twice gets twice as many.
+fn several(args: &LoadArgs, spec: &LoadSpec) -> Workload {
+    let mut requests: Vec<WorkloadRequest> = Vec::new();
+    for url in &args.urls {
+        let url = plan::typed::url(url).unwrap_or_default();
+        if let Some(same) = requests.iter_mut().find(|request| request.name == url) {
+            same.weight += 1.0;
+            continue;
+        }
+        requests.push(WorkloadRequest {
+            method: spec.method.clone(),
+            body: match &spec.body {
+                Body::None => WorkloadBody::None,
+                Body::Text(text) => WorkloadBody::Text(Template::plain(text)),
+                Body::File(file) => WorkloadBody::File(file.clone()),
+            },
+            ..WorkloadRequest::get(url.clone(), Template::plain(url))
+        });
+    }
+    Workload::mix(requests)
 }
 
 fn watched(target: &TargetRecord) -> Watched {

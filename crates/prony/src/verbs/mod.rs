@@ -133,6 +133,7 @@ fn load_failure(error: &LoadError) -> Failure {
         | LoadError::NoAddressOfFamily { .. }
         | LoadError::SourceFamily { .. }
         | LoadError::Method { .. }
+        | LoadError::Workload { .. }
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
         | LoadError::Http { .. }

@@ -5,6 +5,7 @@ use super::table::{columns, names};
 use super::{verdict_text, warnings_text};
 use analysis::words::{count, percent, plural, rate};
 use analysis::{LatencySummary, Verdict};
+use record::workload::Order;
 use record::{
     Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision,
     ThreadCost,
@@ -20,9 +21,10 @@ pub fn load_text(
 ) -> String {
     let sections = [
         verdict_text(verdict, style),
-        format!("{} {}\n", spec.method, spec.url)
-            + &columns(&asked_and_actual(spec, outcome), names(3)),
+        asked_for(spec) + &columns(&asked_and_actual(spec, outcome), names(3)),
         columns(&latencies(spec, outcome), names(1)),
+        columns(&by_request(outcome), names(1)),
+        columns(&failed_checks(outcome), names(2)),
         columns(&counts(outcome), names(2)),
         columns(&generator(outcome), names(2)),
         stack(spec, outcome, style),
@@ -30,6 +32,21 @@ pub fn load_text(
     ];
     let shown: Vec<String> = sections.into_iter().filter(|s| !s.is_empty()).collect();
     shown.join("\n")
+}
+
+/// The request, or what the workload holds.
+fn asked_for(spec: &LoadSpec) -> String {
+    match &spec.workload {
+        None => format!("{} {}\n", spec.method, spec.url),
+        Some(workload) => {
+            let n = workload.requests.len() as u64;
+            let what = match workload.order {
+                Order::Mix => plural(n, "kind") + " of requests",
+                Order::Session => "sessions of ".to_owned() + &plural(n, "step"),
+            };
+            format!("{what} to {}\n", spec.url)
+        }
+    }
 }
 
 /// The counters of a TCP in user space that are not zero.
@@ -166,6 +183,52 @@ fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
             .flatten(),
     );
     rows
+}
+
+/// The requests of a workload, each by itself.
+fn by_request(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    if outcome.by_request.is_empty() {
+        return Vec::new();
+    }
+    let seconds = outcome.measured().as_secs_f64();
+    let mut rows = vec![row(&[
+        "request",
+        "sent",
+        "succeeded",
+        "failed",
+        "rate",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+    ])];
+    for named in &outcome.by_request {
+        let per_s = match named.succeeded {
+            0 => "none".to_owned(),
+            n => format!("{}/s", rate(n as f64 / seconds)),
+        };
+        let mut cells = vec![
+            named.name.clone(),
+            count(named.sent),
+            count(named.succeeded),
+            count(named.failures()),
+            per_s,
+        ];
+        let times = LatencySummary::of(&named.response)
+            .map(|s| [s.p50, s.p90, s.p99, s.max].map(|ns| Nanos(ns).to_string()));
+        cells.extend(times.unwrap_or_else(|| ["-"; 4].map(str::to_owned)));
+        rows.push(cells);
+    }
+    rows
+}
+
+fn failed_checks(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    let all = outcome.by_request.iter();
+    let failed = all.flat_map(|named| named.failed_checks.iter().map(move |each| (named, each)));
+    let line = |n: &u64, check: &str| format!("{} {check}", count(*n));
+    failed
+        .map(|(named, (check, n))| row(&["failed check", &named.name, &line(n, check)]))
+        .collect()
 }
 
 fn latency_row(name: &str, histogram: &Histogram) -> Option<Vec<String>> {

@@ -86,6 +86,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
             schedule_lag: Histogram::new(),
             stack: None,
         },
+        by_request: Vec::new(),
         successes_per_connection: vec![answers / 64; 64],
         intervals: vec![slice()],
         first_failure: BTreeMap::new(),

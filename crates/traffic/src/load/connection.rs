@@ -99,6 +99,8 @@ pub(super) struct Connection {
     pub answered: u64,
     /// It stands in the line of free connections.
     pub in_line: bool,
+    /// Its client thinks and sends nothing.
+    pub thinks: bool,
     /// Connections in a row that ended without a response.
     pub consecutive_failures: u32,
     /// Measured successes of the slot.
@@ -122,6 +124,7 @@ impl Connection {
             issued: 0,
             answered: 0,
             in_line: false,
+            thinks: false,
             consecutive_failures: 0,
             successes: 0,
             in_vain_since: 0,

@@ -201,6 +201,15 @@ pub enum LoadError {
     /// A stack in user space cannot attach.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// A workload that cannot be sent.
+    #[error("reading the workload: {what}: {cause}")]
+    Workload {
+        /// Where in it.
+        what: String,
+        /// What is wrong.
+        cause: String,
+        remedy: String,
+    },
     /// The system refuses a thread or an epoll instance.
     #[error("starting the load: {what}: {cause}")]
     Start {
@@ -249,6 +258,7 @@ impl LoadError {
             }
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Http { remedy, .. } => (*remedy).to_owned(),
+            LoadError::Workload { remedy, .. } => remedy.clone(),
             LoadError::Engine { .. } => {
                 format!("use --engine epoll; {}", super::engine::REMEDY)
             }

@@ -10,11 +10,14 @@ use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal}
 use super::response::{Answer, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
+use super::workload::{Judged, Prepared, Script};
 use crate::arrival::Arrivals;
-use crate::messages::HEAD_BYTES;
+use crate::messages::{HEAD_BYTES, State as ReaderState};
 use crate::transport::{Event, Failure, Generation, Slot, Want, Wire};
 use record::{FailureKind, Nanos};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 /// A known rest of a body is thrown away in the kernel from this size on; below, copying is cheaper than
 /// another call.
@@ -57,6 +60,10 @@ pub(crate) struct Exchange {
     pub slicer: Slicer,
     /// How long answers may gather.
     pub coalesce: Coalesce,
+    /// Several kinds of requests; `None` for one fixed request.
+    script: Option<Box<Script>>,
+    /// Clients that think, and until when.
+    thinking: BinaryHeap<Reverse<(u64, Slot)>>,
 }
 
 impl Exchange {
@@ -83,6 +90,8 @@ impl Exchange {
             tally: Tally::new(),
             slicer,
             coalesce: Coalesce::default(),
+            script: None,
+            thinking: BinaryHeap::new(),
             policy,
         }
     }
@@ -90,6 +99,18 @@ impl Exchange {
     /// The last response's head.
     pub fn last_head(&self) -> &[u8] {
         self.cache.last_head()
+    }
+
+    /// Sends the requests of a workload, for thread `index` of `of`.
+    pub fn with_workload(mut self, work: Arc<Prepared>, index: u32, of: u32) -> Self {
+        let slots = self.slots();
+        if work.thinks() {
+            self.thinking = BinaryHeap::with_capacity(slots as usize);
+        }
+        self.tally = Tally::of(Some(&work));
+        let script = Script::new(work, index, of, slots, self.policy.depth);
+        self.script = Some(Box::new(script));
+        self
     }
 
     /// Sets the measured part, which ends the arrivals; returns when the last response counts.
@@ -122,7 +143,7 @@ impl Exchange {
 
     fn join_line(&mut self, slot: Slot) {
         let connection = &mut self.connections[slot as usize];
-        if !connection.in_line && connection.room(&self.policy) > 0 {
+        if !connection.in_line && !connection.thinks && connection.room(&self.policy) > 0 {
             connection.in_line = true;
             self.free.push_back(slot);
         }
@@ -134,16 +155,22 @@ impl Exchange {
         let want = self.arrivals.batch(room);
         let mut issued = 0;
         while issued < want {
-            let Some((request, is_retry)) = self.next_request(now) else {
+            let Some((mut request, is_retry)) = self.next_request(slot, now) else {
                 break;
             };
             let connection = &mut self.connections[slot as usize];
+            if let Some(script) = &mut self.script {
+                let rendered = script.render(slot, request.which, issued == 0, now);
+                connection.unsent = rendered.unsent;
+                request.bytes = rendered.len;
+            }
             connection.outstanding.push_back(request);
             if self.window.contains(request.scheduled_at) && !is_retry {
                 self.in_flight += 1;
                 let Request {
                     scheduled_at,
                     sent_at,
+                    ..
                 } = request;
                 let lag = (self.arrivals).lag_ns(scheduled_at, connection.free_since, sent_at);
                 self.tally.note_sent(request, lag);
@@ -152,6 +179,7 @@ impl Exchange {
         }
         let connection = &mut self.connections[slot as usize];
         connection.issued += issued as u64;
+        // Zero for a workload, whose requests have counted theirs above.
         connection.unsent += issued * self.policy.request_bytes;
         self.slicer.current.sent += issued as u64;
         if issued > 0 {
@@ -161,7 +189,7 @@ impl Exchange {
     }
 
     /// The next request to send, and whether it was sent before.
-    fn next_request(&mut self, now: u64) -> Option<(Request, bool)> {
+    fn next_request(&mut self, slot: Slot, now: u64) -> Option<(Request, bool)> {
         if let Some(mut request) = self.retries.pop_front() {
             request.sent_at = now;
             return Some((request, true));
@@ -170,6 +198,8 @@ impl Exchange {
         let request = Request {
             scheduled_at,
             sent_at: now,
+            which: self.script.as_mut().map_or(0, |script| script.draw(slot)),
+            bytes: 0,
         };
         Some((request, false))
     }
@@ -178,6 +208,13 @@ impl Exchange {
     #[inline]
     pub fn unsent(&self, slot: Slot) -> usize {
         self.connections[slot as usize].unsent
+    }
+
+    /// Of a workload, the unsent bytes of a connection.
+    #[inline]
+    pub fn written(&self, slot: Slot) -> Option<&[u8]> {
+        let script = self.script.as_deref()?;
+        Some(script.tail(slot, self.unsent(slot)))
     }
 
     /// The transport took so many bytes.
@@ -281,12 +318,18 @@ impl Exchange {
         self.opening -= 1;
         self.ever_connected |= !is_refusal(failure.kind);
         self.tally.keep_words(failure.kind, &failure.detail);
-        if let Some((request, is_retry)) = self.next_request(at) {
+        if let Some((request, is_retry)) = self.next_request(slot, at) {
             if self.window.contains(request.scheduled_at) && !is_retry {
                 self.in_flight += 1;
                 self.tally.sent += 1;
+                if let Some(named) = self.tally.by_name.get_mut(request.which as usize) {
+                    named.sent += 1;
+                }
             }
             self.fail(request, failure);
+            if let Some(script) = &mut self.script {
+                script.restart(slot);
+            }
         }
         self.close(slot, at);
     }
@@ -307,7 +350,7 @@ impl Exchange {
         self.slicer.current.failed += 1;
         if self.window.contains(request.scheduled_at) {
             self.in_flight -= 1;
-            self.tally.note_failure(failure);
+            self.tally.note_failure(request, failure);
         }
     }
 
@@ -345,6 +388,9 @@ impl Exchange {
     fn fail_outstanding(&mut self, slot: Slot, failure: &Failure) {
         self.tally.keep_words(failure.kind, &failure.detail);
         let mut failure = failure.clone();
+        if let Some(script) = &mut self.script {
+            script.restart(slot);
+        }
         while let Some(request) = self.connections[slot as usize].outstanding.pop_front() {
             self.fail(request, &failure);
             if failure.kind == FailureKind::Truncated {
@@ -371,6 +417,9 @@ impl Exchange {
     #[inline]
     pub fn want(&self, slot: Slot) -> Want {
         let connection = &self.connections[slot as usize];
+        if self.looks_at_body(slot) {
+            return Want::Bytes(usize::MAX);
+        }
         let discardable = connection.reader.discardable();
         if discardable >= DISCARD_FROM {
             Want::Discard(discardable.min(DISCARD_AT_ONCE) as usize)
@@ -382,6 +431,16 @@ impl Exchange {
         } else {
             Want::Bytes(usize::MAX)
         }
+    }
+
+    /// The body of the next response is looked at.
+    #[inline]
+    fn looks_at_body(&self, slot: Slot) -> bool {
+        let Some(script) = &self.script else {
+            return false;
+        };
+        let oldest = self.connections[slot as usize].outstanding.front();
+        oldest.is_some_and(|request| script.needs_body(request.which))
     }
 
     /// A request is outstanding on this connection.
@@ -405,7 +464,23 @@ impl Exchange {
             }
             let head = slot as usize * HEAD_BYTES;
             let partial = &mut self.heads[head..head + HEAD_BYTES];
-            match connection.reader.feed(&mut rest, partial, &mut self.cache) {
+            let fed = match &mut self.script {
+                None => connection.reader.feed(&mut rest, partial, &mut self.cache),
+                Some(script) => {
+                    let which = connection.outstanding.front().map_or(0, |r| r.which);
+                    feed(
+                        script,
+                        connection,
+                        slot,
+                        which,
+                        &mut rest,
+                        partial,
+                        &mut self.cache,
+                        at,
+                    )
+                }
+            };
+            match fed {
                 Ok(None) => {}
                 Ok(Some(_)) if !rest.is_empty() && connection.outstanding.len() == 1 => {
                     return Some(Ending::Failed(Failure::text(
@@ -493,14 +568,28 @@ impl Exchange {
         connection.answered += 1;
         connection.free_since = at;
         self.coalesce.observe(request.sent_at, at);
-        let failed = failure_of_status(answer.status);
+        let mut failed = failure_of_status(answer.status);
         self.arrivals.freed();
         let counts = self.window.contains(request.scheduled_at) && at < self.counted_until;
+        if let Some(script) = &mut self.script {
+            let named = self.tally.by_name.get_mut(request.which as usize);
+            let checks = named.filter(|_| counts).map(|named| &mut named.checks);
+            let Judged {
+                failed: judged,
+                think_ns,
+            } = script.judge(slot, request.which, answer.status, failed, checks);
+            failed = judged;
+            if think_ns > 0 && !connection.thinks {
+                connection.thinks = true;
+                self.thinking
+                    .push(Reverse((at.saturating_add(think_ns), slot)));
+            }
+        }
         if counts {
             self.in_flight -= 1;
             connection.successes += u64::from(failed.is_none());
             self.tally
-                .note_answer(request, connect_ns, first_byte_at, at, answer);
+                .note_answer(request, connect_ns, first_byte_at, at, answer, failed);
         }
         self.count_in_slice(request, failed, at, answer.status);
         self.after_answer(slot, answer)
@@ -516,7 +605,15 @@ impl Exchange {
         let slice = &mut self.slicer.current;
         if let Some(kind) = failed {
             slice.failed += 1;
-            let words = crate::transport::Detail::Status(status);
+            use crate::transport::Detail;
+            let words = match kind {
+                FailureKind::Check => Detail::Text("a response failed a check of its request"),
+                FailureKind::Capture => Detail::Text("a response lacks a value that is captured"),
+                FailureKind::BodyTooLarge => {
+                    Detail::Text("a body is larger than what is kept for checks (body_limit)")
+                }
+                _ => Detail::Status(status),
+            };
             self.tally.keep_words(kind, &words);
         } else {
             slice.succeeded += 1;
@@ -530,7 +627,14 @@ impl Exchange {
         let outstanding = connection.outstanding.len();
         let carried_all = outstanding == 0 && connection.issued >= self.policy.per_connection;
         // Answered before all of it was sent: the rest would be taken for the next request.
-        let answered_early = connection.unsent > outstanding * self.policy.request_bytes;
+        let behind = match self.script {
+            None => outstanding * self.policy.request_bytes,
+            Some(_) => {
+                let lengths = connection.outstanding.iter().map(|r| r.bytes as usize);
+                lengths.sum()
+            }
+        };
+        let answered_early = connection.unsent > behind;
         if !answer.keep_alive {
             return Some(Ending::Announced);
         }
@@ -542,6 +646,26 @@ impl Exchange {
     }
 
     // ---- Time ----
+
+    /// Lets clients go on whose time to think is over.
+    #[inline]
+    pub fn end_thinking(&mut self, now: u64) {
+        while let Some(&Reverse((until, slot))) = self.thinking.peek()
+            && until <= now
+        {
+            self.thinking.pop();
+            let connection = &mut self.connections[slot as usize];
+            connection.thinks = false;
+            connection.free_since = until;
+            self.join_line(slot);
+        }
+    }
+
+    /// Some client thinks.
+    #[inline]
+    pub fn is_thinking(&self) -> bool {
+        !self.thinking.is_empty()
+    }
 
     /// The connection's time is up: its oldest request, or its opening, has waited for too long.
     pub fn timed_out(&self, slot: Slot, now: u64) -> Option<TimedOut> {
@@ -598,6 +722,14 @@ impl Exchange {
     /// When the next request is due that could be sent or for which a connection could be opened.
     #[inline]
     pub fn wake_at(&mut self, now: u64) -> Option<u64> {
+        let due = self.next_due(now);
+        match self.thinking.peek() {
+            None => due,
+            Some(&Reverse((until, _))) => Some(due.map_or(until, |due| due.min(until))),
+        }
+    }
+
+    fn next_due(&mut self, now: u64) -> Option<u64> {
         if self.next_free().is_some() {
             return self.arrivals.next_due(now);
         }
@@ -655,4 +787,35 @@ impl Exchange {
         };
         self.by_connection().filter(has_none).count() as u32
     }
+}
+
+/// As [`ResponseReader::feed`], with the script looking on.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "it borrows from several parts of the exchange at once"
+)]
+fn feed(
+    script: &mut Script,
+    connection: &mut Connection,
+    slot: Slot,
+    which: u32,
+    rest: &mut &[u8],
+    partial: &mut [u8],
+    cache: &mut HeadCache,
+    at: u64,
+) -> Result<Option<Answer>, crate::messages::BadMessage> {
+    let before_head = matches!(connection.reader.state, ReaderState::Head(_));
+    if before_head {
+        cache.expect(script.is_head(which));
+        if !connection.reader.is_mid_message() {
+            script.begin(slot);
+        }
+    }
+    let seen = |piece: &[u8]| script.body(slot, which, piece);
+    let fed = connection.reader.feed_with(rest, partial, cache, seen)?;
+    let has_head = fed.is_some() || matches!(connection.reader.state, ReaderState::Body(..));
+    if before_head && has_head {
+        script.head(slot, which, cache.last_head(), at);
+    }
+    Ok(fed)
 }

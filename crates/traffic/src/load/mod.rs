@@ -8,6 +8,7 @@
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
 //! | `user_space` | what a TCP of our own needs beside its attachment |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
+//! | `workload` | several kinds of requests: values, checks, captures, cookies |
 //! | `look` | one answer as a whole, before a load |
 //! | `outcome` | the threads' reports as one [`LoadOutcome`] |
 //!
@@ -31,6 +32,7 @@ mod slices;
 pub(crate) mod tally;
 mod user_space;
 mod worker;
+mod workload;
 
 pub use error::LoadError;
 
@@ -57,6 +59,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use url::Url;
 use worker::{Report, Task, Worker};
+use workload::Prepared;
 
 /// Below this a timeout could not be told from the loop's own rounds.
 const TIMEOUT_MIN_NS: u64 = 1_000_000;
@@ -81,6 +84,7 @@ pub struct Load {
     tls: Option<(ClientConfig, ServerName<'static>)>,
     policy: Policy,
     requests: Arc<[u8]>,
+    workload: Option<Arc<Prepared>>,
     spin_ns: u64,
     warnings: Vec<Warning>,
 }
@@ -114,9 +118,11 @@ impl Load {
         }
         let tls = prepare_tls(&url, spec, &mut warnings)?;
         let mut threads = thread_count(spec, allowed.len());
-        let policy = policy(spec, &request);
-        let reused = policy.per_connection > 1 || request.bytes.len() > ONE_SEGMENT_BYTES;
-        let bytes = request.bytes.len() * spec.depth() as usize;
+        let workload = prepare_workload(spec, &url)?;
+        let policy = policy(spec, &request, workload.as_deref());
+        let largest = (workload.as_deref()).map_or(request.bytes.len(), Prepared::largest);
+        let reused = policy.per_connection > 1 || largest > ONE_SEGMENT_BYTES;
+        let bytes = largest * spec.depth() as usize;
         let user_space = match spec.transport {
             Carrier::Kernel => None,
             _ => {
@@ -137,6 +143,7 @@ impl Load {
                 one_segment: !reused && tls.is_none() && spec.http == Http::One,
             },
             requests: request.bytes.repeat(policy.depth).into(),
+            workload,
             spin_ns: spin_ns(spec, threads, allowed.len()),
             spec: spec.clone(),
             threads,
@@ -202,6 +209,7 @@ impl Load {
             merger: Merger::new(lanes),
             intervals: Vec::new(),
             spec: self.spec,
+            workload: self.workload,
             warnings: self.warnings,
         })
     }
@@ -281,6 +289,9 @@ impl Load {
         let connections = share.of_count(u64::from(self.spec.connections)) as u32;
         let slots = connections * self.policy.streams;
         let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        if let Some(work) = &self.workload {
+            exchange = exchange.with_workload(Arc::clone(work), share.index, self.threads);
+        }
         let logged = share.of_count(self.spec.habits.log_requests);
         exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
@@ -569,7 +580,54 @@ fn trust(spec: &LoadSpec) -> Result<Trust, LoadError> {
     })
 }
 
-fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
+/// The requests of a load that has more than one kind of them, or whose clients think.
+fn prepare_workload(spec: &LoadSpec, url: &Url) -> Result<Option<Arc<Prepared>>, LoadError> {
+    let refused = |what: &str, cause: &str, remedy: &str| {
+        Err(LoadError::Workload {
+            what: what.to_owned(),
+            cause: cause.to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    };
+    let single;
+    let workload = match (&spec.workload, spec.think) {
+        (Some(workload), _) => workload,
+        (None, Some(_)) => {
+            single = workload::single(spec, url);
+            &single
+        }
+        (None, None) => return Ok(None),
+    };
+    let prepared = Prepared::new(spec, workload, url)?;
+    if prepared.reads_answers() && spec.http == Http::Two {
+        return refused(
+            "the checks, captures or cookies of a workload over HTTP/2",
+            "of an answer over HTTP/2 only the status and the length are looked at",
+            "use --http 1.1, or leave them out: a check of the status can stay",
+        );
+    }
+    if prepared.is_stateful() && spec.pipeline > 1 {
+        return refused(
+            "pipelining",
+            "a client of a session, with cookies or with time to think has one request at a time",
+            "leave out --pipeline",
+        );
+    }
+    if prepared.thinks() && spec.arrival.offered_per_s().is_some() {
+        return refused(
+            "time to think",
+            "a rate says already when requests are due",
+            "leave out --rate, or the time to think",
+        );
+    }
+    Ok(Some(Arc::new(prepared)))
+}
+
+fn policy(
+    spec: &LoadSpec,
+    request: &request::PreparedRequest,
+    workload: Option<&Prepared>,
+) -> Policy {
     if spec.http == Http::Two {
         return Policy {
             depth: 1,
@@ -578,14 +636,15 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
             announces_close: false,
             connect_counts: false,
             head_requests: false,
-            request_bytes: request.bytes.len(),
+            request_bytes: workload.map_or(request.bytes.len(), |_| 0),
             streams: spec.streams,
             is_decoded: true,
             timeout_ns: spec.timeout.0,
         };
     }
     // A request that announces the close is the last on its connection, whatever was asked for.
-    let per_connection = if request.announces_close {
+    let announces_close = workload.map_or(request.announces_close, Prepared::announces_close);
+    let per_connection = if announces_close && workload.is_none() {
         1
     } else {
         spec.requests_per_connection.unwrap_or(u64::MAX)
@@ -594,10 +653,10 @@ fn policy(spec: &LoadSpec, request: &request::PreparedRequest) -> Policy {
     Policy {
         depth: depth as usize,
         per_connection,
-        announces_close: request.announces_close,
+        announces_close,
         connect_counts: spec.habits.connect_counts,
         head_requests: spec.method == "HEAD",
-        request_bytes: request.bytes.len(),
+        request_bytes: workload.map_or(request.bytes.len(), |_| 0),
         streams: 1,
         is_decoded: false,
         timeout_ns: spec.timeout.0,
@@ -653,6 +712,7 @@ pub struct Running {
     merger: Merger,
     intervals: Vec<Interval>,
     spec: LoadSpec,
+    workload: Option<Arc<Prepared>>,
     warnings: Vec<Warning>,
 }
 
@@ -711,6 +771,7 @@ impl Running {
             .collect();
         outcome::merge(outcome::Parts {
             spec: &self.spec,
+            workload: self.workload.as_deref(),
             shared: &self.stopper.0,
             thread_ids: &self.thread_ids,
             reports,
@@ -753,6 +814,27 @@ mod tests {
         assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
         assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
         assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));
+    }
+
+    #[test]
+    fn what_http_2_does_not_show_is_not_checked_over_it() {
+        use record::workload::{Check, Template, WorkloadRequest};
+        let refused = |checks: Vec<Check>| {
+            let request = WorkloadRequest {
+                checks,
+                ..WorkloadRequest::get("a", Template::plain("/"))
+            };
+            let spec = spec(|s| s.http = Http::Two);
+            let spec = LoadSpec {
+                workload: Some(record::Workload::mix(vec![request])),
+                ..spec
+            };
+            let url = request::parse_url(&spec.url).unwrap();
+            prepare_workload(&spec, &url).err().map(|e| e.to_string())
+        };
+        assert_eq!(refused(vec![Check::Status(vec![(200, 204)])]), None);
+        let words = refused(vec![Check::Contains("welcome".to_owned())]).unwrap();
+        assert!(words.contains("over HTTP/2"), "{words}");
     }
 
     #[test]
@@ -809,7 +891,7 @@ mod tests {
         });
         let url = request::parse_url(&spec.url).unwrap();
         let request = request::build(&spec, &url).unwrap();
-        let policy = policy(&spec, &request);
+        let policy = policy(&spec, &request, None);
         assert_eq!((policy.per_connection, policy.depth), (1, 1));
     }
 }

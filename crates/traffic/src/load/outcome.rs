@@ -3,12 +3,13 @@
 use super::shared::Shared;
 use super::tally::Tally;
 use super::worker::Report;
+use super::workload::Prepared;
 use crate::transport::Handshakes;
 use linux::procfs::PROC;
 use record::traffic::SideOutcome;
 use record::{
     Connections, Contents, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos,
-    Pauses, RequestCounts, ThreadCost, Warning,
+    Pauses, RequestCounts, RequestOutcome, ThreadCost, Warning,
 };
 use std::path::Path;
 
@@ -16,6 +17,8 @@ use std::path::Path;
 pub(crate) struct Parts<'a> {
     /// What was asked for.
     pub spec: &'a LoadSpec,
+    /// What it asked for, when that was more than one request.
+    pub workload: Option<&'a Prepared>,
     /// When it started, whether it was stopped.
     pub shared: &'a Shared,
     /// Kernel ids, by thread.
@@ -49,6 +52,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
     let fewer_streams = connections
         .streams_allowed
         .map(|allowed| fewer_streams(parts.spec.streams, allowed));
+    let by_request = by_request(&parts, &tally);
     let warnings = parts.warnings.into_iter().chain(stray(&tally));
     let warnings = warnings.chain(given_up).chain(fewer_streams).collect();
     LoadOutcome {
@@ -72,6 +76,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         generator,
         contents: Some(contents),
         log: tally.log,
+        by_request,
     }
 }
 
@@ -89,12 +94,35 @@ fn contents(reports: &[Report], tally: &Tally) -> Contents {
     }
 }
 
+/// The requests of a workload, each by itself.
+fn by_request(parts: &Parts<'_>, tally: &Tally) -> Vec<RequestOutcome> {
+    let (Some(work), Some(_)) = (parts.workload, &parts.spec.workload) else {
+        return Vec::new();
+    };
+    let pairs = work.names().zip(&tally.by_name);
+    let outcomes = pairs.map(|((name, checks), counted)| {
+        let checks = checks.iter().zip(&counted.checks.0);
+        let failed_checks = checks.filter(|(_, n)| **n > 0);
+        RequestOutcome {
+            name: name.to_owned(),
+            sent: counted.sent,
+            completed: counted.completed,
+            succeeded: counted.succeeded,
+            failed: by_kind(&counted.failed),
+            failed_checks: failed_checks.map(|(name, n)| (name.clone(), *n)).collect(),
+            response: counted.response.clone(),
+        }
+    });
+    outcomes.collect()
+}
+
+fn by_kind(failed: &[u64; FailureKind::ALL.len()]) -> std::collections::BTreeMap<FailureKind, u64> {
+    let counted = FailureKind::ALL.map(|kind| (kind, failed[kind as usize]));
+    counted.into_iter().filter(|&(_, n)| n > 0).collect()
+}
+
 fn request_counts(tally: &Tally) -> RequestCounts {
-    let failed = FailureKind::ALL
-        .into_iter()
-        .map(|kind| (kind, tally.failed[kind as usize]))
-        .filter(|&(_, n)| n > 0)
-        .collect();
+    let failed = by_kind(&tally.failed);
     RequestCounts {
         scheduled: tally.scheduled,
         sent: tally.sent,

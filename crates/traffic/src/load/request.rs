@@ -101,7 +101,7 @@ fn read_body(body: &Body) -> Result<Vec<u8>, LoadError> {
 }
 
 /// RFC 9110 8.6: methods that give a meaning to content send a length even of nothing.
-fn expects_body(method: &str) -> bool {
+pub(crate) fn expects_body(method: &str) -> bool {
     matches!(method, "POST" | "PUT" | "PATCH")
 }
 
@@ -111,7 +111,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-fn check_method(method: &str) -> Result<(), LoadError> {
+pub(crate) fn check_method(method: &str) -> Result<(), LoadError> {
     is_token(method)
         .then_some(())
         .ok_or_else(|| LoadError::Method {
@@ -119,7 +119,7 @@ fn check_method(method: &str) -> Result<(), LoadError> {
         })
 }
 
-fn check_header(name: &str, value: &str) -> Result<(), LoadError> {
+pub(crate) fn check_header(name: &str, value: &str) -> Result<(), LoadError> {
     let cause = if !is_token(name) {
         "its name is not a header name"
     } else if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {

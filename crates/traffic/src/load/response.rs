@@ -22,6 +22,13 @@ impl HeadCache {
     pub fn new(for_head_request: bool) -> Self {
         HeadCache::of(Responses { for_head_request })
     }
+
+    /// The next head answers a HEAD request, or another.
+    pub fn expect(&mut self, for_head_request: bool) {
+        if self.kind().for_head_request != for_head_request {
+            self.set_kind(Responses { for_head_request });
+        }
+    }
 }
 
 impl Kind for Responses {

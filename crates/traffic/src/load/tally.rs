@@ -14,6 +14,7 @@
 //! sent and failed. Bytes are counted when they pass within the measured part, whoever's they are.
 
 use super::response::Answer;
+use super::workload::Prepared;
 use crate::transport::{Detail, Failure};
 use record::{FailureKind, Histogram, LoggedRequest, Nanos};
 
@@ -46,6 +47,35 @@ pub(crate) struct Request {
     pub scheduled_at: u64,
     /// When it was sent.
     pub sent_at: u64,
+    /// Which of a workload's it is.
+    pub which: u32,
+    /// Its length; of a workload's only.
+    pub bytes: u32,
+}
+
+/// Counts of the requests of one name.
+#[derive(Clone)]
+pub(crate) struct ByName {
+    pub sent: u64,
+    pub completed: u64,
+    pub succeeded: u64,
+    pub failed: [u64; FailureKind::ALL.len()],
+    pub checks: CheckCounts,
+    pub response: Histogram,
+}
+
+/// How often each check and capture of a request failed.
+#[derive(Clone)]
+pub(crate) struct CheckCounts(pub Vec<u64>);
+
+impl CheckCounts {
+    /// Those failed whose bits are set.
+    pub fn note(&mut self, failed: u64) {
+        if failed != 0 {
+            let each = self.0.iter_mut().enumerate();
+            each.for_each(|(i, count)| *count += failed >> i & 1);
+        }
+    }
 }
 
 /// One thread's counts; see the module.
@@ -98,9 +128,28 @@ pub(crate) struct Tally {
     pub closed_by_server: u64,
     /// Connections that carried bytes nobody had asked for.
     pub stray: u64,
+    /// The requests of a workload, each by itself.
+    pub by_name: Vec<ByName>,
 }
 
 impl Tally {
+    /// All zero, with counts for each request of a workload.
+    pub fn of(work: Option<&Prepared>) -> Self {
+        let zero = |checks: &[String]| ByName {
+            sent: 0,
+            completed: 0,
+            succeeded: 0,
+            failed: [0; FailureKind::ALL.len()],
+            checks: CheckCounts(vec![0; checks.len()]),
+            response: Histogram::new(),
+        };
+        let names = work.into_iter().flat_map(Prepared::names);
+        Tally {
+            by_name: names.map(|(_, checks)| zero(checks)).collect(),
+            ..Tally::new()
+        }
+    }
+
     /// All zero.
     pub fn new() -> Self {
         Tally {
@@ -128,6 +177,7 @@ impl Tally {
             opened: 0,
             closed_by_server: 0,
             stray: 0,
+            by_name: Vec::new(),
         }
     }
 
@@ -139,9 +189,13 @@ impl Tally {
         if let Some(lag) = lag_ns {
             self.schedule_lag.record(Nanos(lag));
         }
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.sent += 1;
+        }
     }
 
-    /// A measured request was answered whole; `connect_ns` of its connection's opening belong to its response time.
+    /// A measured request was answered whole, by `failed` not as it must be; `connect_ns` of its connection's opening belong
+    /// to its response time.
     #[inline]
     pub fn note_answer(
         &mut self,
@@ -150,6 +204,7 @@ impl Tally {
         first_byte_at: u64,
         done_at: u64,
         answer: Answer,
+        failed: Option<FailureKind>,
     ) {
         let status = answer.status;
         self.completed += 1;
@@ -167,7 +222,18 @@ impl Tally {
             });
         }
         self.status[usize::from(status) % STATUSES] += 1;
-        match failure_of_status(status) {
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.completed += 1;
+            match failed {
+                Some(kind) => named.failed[kind as usize] += 1,
+                None => {
+                    named.succeeded += 1;
+                    let response = done_at.saturating_sub(request.scheduled_at);
+                    named.response.record(Nanos(response));
+                }
+            }
+        }
+        match failed {
             Some(kind) => self.failed[kind as usize] += 1,
             None => {
                 self.succeeded += 1;
@@ -189,9 +255,12 @@ impl Tally {
         }
     }
 
-    /// A measured request failed otherwise than by its status.
-    pub fn note_failure(&mut self, failure: &Failure) {
+    /// A measured request failed without a response.
+    pub fn note_failure(&mut self, request: Request, failure: &Failure) {
         self.failed[failure.kind as usize] += 1;
+        if let Some(named) = self.by_name.get_mut(request.which as usize) {
+            named.failed[failure.kind as usize] += 1;
+        }
     }
 
     /// Adds another thread's counts.
@@ -217,6 +286,12 @@ impl Tally {
         self.first_byte.merge(&other.first_byte);
         self.connect.merge(&other.connect);
         self.schedule_lag.merge(&other.schedule_lag);
+        if self.by_name.is_empty() {
+            self.by_name.clone_from(&other.by_name);
+        } else {
+            let pairs = self.by_name.iter_mut().zip(&other.by_name);
+            pairs.for_each(|(ours, theirs)| ours.merge(theirs));
+        }
         let by_status = self.status.iter_mut().zip(&other.status);
         by_status.for_each(|(ours, theirs)| *ours += theirs);
         for kind in FailureKind::ALL {
@@ -225,6 +300,19 @@ impl Tally {
                 self.keep_words(kind, detail);
             }
         }
+    }
+}
+
+impl ByName {
+    fn merge(&mut self, other: &ByName) {
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.succeeded += other.succeeded;
+        self.response.merge(&other.response);
+        let failed = self.failed.iter_mut().zip(&other.failed);
+        failed.for_each(|(ours, theirs)| *ours += theirs);
+        let checks = self.checks.0.iter_mut().zip(&other.checks.0);
+        checks.for_each(|(ours, theirs)| *ours += theirs);
     }
 }
 
@@ -245,6 +333,7 @@ mod tests {
         Request {
             scheduled_at,
             sent_at,
+            ..Request::default()
         }
     }
 
@@ -261,7 +350,7 @@ mod tests {
         let mut tally = Tally::new();
         tally.log.reserve_exact(1);
         for bytes in [5, 5, 7] {
-            tally.note_answer(request(100, 100), 30, 140, 150, answer(200, bytes));
+            tally.note_answer(request(100, 100), 30, 140, 150, answer(200, bytes), None);
         }
         assert_eq!((tally.body_bytes, tally.other_length), (17, 1));
         assert_eq!((tally.log.len(), tally.log[0].connect_ns), (1, 30));
@@ -273,7 +362,7 @@ mod tests {
     #[test]
     fn response_counts_from_the_schedule_and_service_from_the_send() {
         let mut tally = Tally::new();
-        tally.note_answer(request(100, 300), 0, 400, 500, answer(200, 5));
+        tally.note_answer(request(100, 300), 0, 400, 500, answer(200, 5), None);
         let exact = |h: &Histogram| h.max().map(|n| n.0);
         assert_eq!(exact(&tally.response), Some(400));
         assert_eq!(exact(&tally.service), Some(200));
@@ -284,7 +373,14 @@ mod tests {
     fn a_bad_status_is_an_answer_and_a_failure_but_no_latency() {
         let mut tally = Tally::new();
         for status in [404, 500, 999] {
-            tally.note_answer(request(0, 0), 0, 1, 2, answer(status, 0));
+            tally.note_answer(
+                request(0, 0),
+                0,
+                1,
+                2,
+                answer(status, 0),
+                failure_of_status(status),
+            );
         }
         assert_eq!((tally.completed, tally.succeeded), (3, 0));
         assert_eq!(tally.failed[FailureKind::Status4xx as usize], 1);

@@ -248,6 +248,10 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     /// Sends what is due on connections that are free, and opens connections for what has none.
     #[inline]
     fn send_due(&mut self) {
+        if self.exchange.is_thinking() {
+            let now = self.now();
+            self.exchange.end_thinking(now);
+        }
         while let Some(slot) = self.exchange.next_free() {
             let now = self.now();
             if !self.exchange.issue(slot, now) {
@@ -265,9 +269,15 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
 
     /// Hands a connection's unsent bytes to the transport.
     fn transmit(&mut self, slot: Slot, now: u64) {
-        // All requests are the same bytes, so what is unsent is always a tail of the copies.
-        let start = self.task.requests.len() - self.exchange.unsent(slot);
-        match self.transport.send(slot, &self.task.requests[start..]) {
+        let sent = match self.exchange.written(slot) {
+            // All requests are the same bytes, so what is unsent is always a tail of the copies.
+            None => {
+                let start = self.task.requests.len() - self.exchange.unsent(slot);
+                self.transport.send(slot, &self.task.requests[start..])
+            }
+            Some(unsent) => self.transport.send(slot, unsent),
+        };
+        match sent {
             Ok(taken) => self.exchange.on_sent(slot, taken, now),
             Err(failure) => self.send_failed(slot, failure),
         }
