@@ -54,6 +54,15 @@ pub enum ImportError {
         /// Lines looked at.
         lines: usize,
     },
+    /// A source of requests cannot become a workload.
+    #[error("`{file}` cannot become a workload: {cause}")]
+    NotConverted {
+        file: String,
+        /// What of it.
+        cause: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// `--map`, `--baseline`, `--factor` or `--select` names something that is not there.
     #[error("there is no {what} `{name}`; there {}", are(known))]
     NoSuch {
@@ -93,6 +102,7 @@ impl ImportError {
             ImportError::NotWhole { .. } => {
                 "copy the whole result, or run the tool again".to_owned()
             }
+            ImportError::NotConverted { remedy, .. } => remedy.clone(),
             ImportError::NoSuch { name, known, .. } => {
                 match near_miss(name, known.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{near}`?"),

@@ -8,6 +8,9 @@
 //! the same readers for its facts ([`read_pasted`]). The rule: a number is imported as printed or not at all. So a
 //! result that ends early or contradicts itself (its count over its time is not its rate, its percentiles fall) is left
 //! out, by its lines and with the reason, and never repaired.
+//!
+//! The other way leads to a load: [`convert`] makes a workload file of what a browser, curl or an OpenAPI document says of
+//! requests.
 
 mod ab;
 mod assemble;
@@ -27,6 +30,7 @@ mod strace;
 mod table;
 mod text;
 mod trex;
+mod workload;
 mod wrk;
 
 pub use assemble::{Imported, ImportedResult, LeftOut, Making, Options};
@@ -34,3 +38,4 @@ pub use error::ImportError;
 pub use format::Format;
 pub use pasted::read_pasted;
 pub use read::{Source, import};
+pub use workload::{ConvertedWorkload, WorkloadFormat, WorkloadOptions, convert};
