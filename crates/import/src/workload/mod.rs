@@ -7,9 +7,11 @@
 //! request would be another one without it. Credentials are left out unless asked for, since such files are passed on.
 //! The surprise: nothing is read here but the text itself; a body in a file stays a name in the workload.
 
+mod curl;
 mod draft;
 mod har;
 mod secrets;
+mod shell;
 mod text;
 mod url_text;
 
@@ -21,12 +23,15 @@ use draft::Draft;
 pub enum WorkloadFormat {
     /// HTTP Archive 1.1 or 1.2, as browsers export it.
     Har,
+    /// One or several command lines of curl.
+    Curl,
 }
 
 impl WorkloadFormat {
     /// All of them with their names.
-    pub const ALL: [(WorkloadFormat, &'static str); 1] = [
+    pub const ALL: [(WorkloadFormat, &'static str); 2] = [
         (WorkloadFormat::Har, "har"),
+        (WorkloadFormat::Curl, "curl"),
     ];
 
     /// The format of that name.
@@ -94,6 +99,7 @@ pub fn convert(
     }
     let draft = match format {
         WorkloadFormat::Har => har::read(text, options),
+        WorkloadFormat::Curl => curl::read(text, options),
     };
     let made = draft.and_then(|draft| finish(draft, format, file));
     made.map_err(refused)
@@ -129,6 +135,7 @@ impl WorkloadFormat {
             WorkloadFormat::Har => {
                 "record the page again with the network panel open, and save all of it as HAR"
             }
+            WorkloadFormat::Curl => "give a command such as: curl 'http://127.0.0.1:8080/'",
         }
     }
 }
