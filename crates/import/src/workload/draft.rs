@@ -168,6 +168,11 @@ impl Draft {
         Ok(())
     }
 
+    /// Headers that are named as credentials hold none, but places for them.
+    pub fn holds_places_only(&mut self) {
+        self.kept.clear();
+    }
+
     /// What is said at the end, once for all requests.
     pub fn close(mut self) -> Self {
         let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");

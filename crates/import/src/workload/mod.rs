@@ -10,6 +10,8 @@
 mod curl;
 mod draft;
 mod har;
+mod openapi;
+mod schema;
 mod secrets;
 mod shell;
 mod text;
@@ -25,13 +27,16 @@ pub enum WorkloadFormat {
     Har,
     /// One or several command lines of curl.
     Curl,
+    /// An OpenAPI 3 document as JSON.
+    OpenApi,
 }
 
 impl WorkloadFormat {
     /// All of them with their names.
-    pub const ALL: [(WorkloadFormat, &'static str); 2] = [
+    pub const ALL: [(WorkloadFormat, &'static str); 3] = [
         (WorkloadFormat::Har, "har"),
         (WorkloadFormat::Curl, "curl"),
+        (WorkloadFormat::OpenApi, "openapi"),
     ];
 
     /// The format of that name.
@@ -100,6 +105,7 @@ pub fn convert(
     let draft = match format {
         WorkloadFormat::Har => har::read(text, options),
         WorkloadFormat::Curl => curl::read(text, options),
+        WorkloadFormat::OpenApi => openapi::read(text),
     };
     let made = draft.and_then(|draft| finish(draft, format, file));
     made.map_err(refused)
@@ -136,6 +142,9 @@ impl WorkloadFormat {
                 "record the page again with the network panel open, and save all of it as HAR"
             }
             WorkloadFormat::Curl => "give a command such as: curl 'http://127.0.0.1:8080/'",
+            WorkloadFormat::OpenApi => {
+                "give an OpenAPI 3 document as JSON, with operations below `paths`"
+            }
         }
     }
 }
