@@ -9,8 +9,8 @@
 //! result that ends early or contradicts itself (its count over its time is not its rate, its percentiles fall) is left
 //! out, by its lines and with the reason, and never repaired.
 //!
-//! The other way leads to a load: [`convert`] makes a workload file of what a browser, curl or an OpenAPI document says of
-//! requests.
+//! The other way leads to a load: [`convert`] makes a workload file of what a browser, curl or an OpenAPI document
+//! says of requests.
 
 mod ab;
 mod assemble;

@@ -894,6 +894,8 @@ Formats: auto (by content), ab, wrk, wrk2, weighttp, h2load, oha, vegeta, k6,
 fortio, hey, bombardier, dpdk-httpperf, trex, hdr (HdrHistogram log or spectrum),
 strace (-c, and sizes counted by uniq -c), vmstat, mpstat, table (tables of
 numbers in a text)
+Formats that become a workload file for `prony load --workload`: har (a
+browser's export), curl (command lines), openapi (OpenAPI 3 as JSON)
 
 Examples:
   wrk --latency -c 100 http://h/ > wrk.txt
@@ -908,6 +910,9 @@ Examples:
       the first result alone, compared with another record
   prony import wrk run1.txt run2.txt --name direct --name proxied
       two files, two cases
+  prony import har shop.har --out shop.toml
+  prony load --workload shop.toml http://127.0.0.1:8080/
+      what a browser sent, as a session; docs/workloads.md
 
 A figure is imported as it was printed or not at all: what a tool does not say
 is absent, never zero. A result that ends early or contradicts itself is left
@@ -922,9 +927,15 @@ pub struct ImportArgs {
     /// Files with its output, `-` for standard input; text around it does no harm
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Directory for the record [default: results/NAME-TIME]
-    #[arg(short, long, value_name = "DIR")]
+    /// Directory for the record [default: results/NAME-TIME], or the workload file [default: standard output]
+    #[arg(short, long, value_name = "DIR|FILE")]
     pub out: Option<PathBuf>,
+    /// Keep credentials in a workload file
+    #[arg(long)]
+    pub secrets: bool,
+    /// Host of a HAR whose requests become the workload [default: that of the first page]; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
     /// A level of all results
     #[arg(long, value_name = "FACTOR=LEVEL", value_parser = pair)]
     pub level: Vec<(String, String)>,

@@ -19,3 +19,4 @@ pub mod signature;
 pub mod text;
 pub mod traffic;
 pub mod tune;
+pub mod workload;

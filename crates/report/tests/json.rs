@@ -53,6 +53,10 @@ fn the_published_schemas_are_those_of_the_types() {
         &pretty(&report::tune::schema()),
     );
     golden("../../schema/import.schema.json", &pretty(&import_schema()));
+    golden(
+        "../../schema/import-workload.schema.json",
+        &pretty(&report::workload::schema()),
+    );
 }
 
 #[test]
@@ -236,6 +240,22 @@ fn what_another_tool_did_not_say_is_no_zero() {
         );
     }
     assert!(document.conclusion.iter().all(|s| !s.text.contains("p99")));
+}
+
+#[test]
+fn a_workload_made_of_requests_is_valid_against_the_schema() {
+    let options = import::WorkloadOptions::default();
+    let command = b"curl -u ada:pw -k http://127.0.0.1/a";
+    let made = import::convert(import::WorkloadFormat::Curl, "c", command, &options).unwrap();
+    for file in [None, Some("c.toml")] {
+        let document = report::workload::document(&made, file);
+        let json = serde_json::to_value(&document).unwrap();
+        let schema = report::workload::schema();
+        assert_eq!(violations(&schema, &json), Vec::<String>::new());
+        assert_eq!(json["server"], "http://127.0.0.1");
+        assert_eq!(json["notes"].as_array().map(Vec::len), Some(2));
+        assert_eq!(json.get("file").and_then(Value::as_str), file);
+    }
 }
 
 #[test]

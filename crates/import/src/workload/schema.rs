@@ -376,7 +376,7 @@ impl Made {
         }
     }
 
-    /// As fields of a query or a form: `style: form`, `explode: true`, which is what both are unless they say otherwise.
+    /// As fields of a query or a form: `style: form`, `explode: true`, which both are unless they say otherwise.
     pub fn pairs(&self, name: &str, explode: bool, out: &mut Pieces) {
         let one = |name: &str, value: &Made, out: &mut Pieces| {
             out.text(&format!("&{}=", encoded(name)));

@@ -8,6 +8,8 @@ use record::workload::{Template, WorkloadBody};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Between a part's own head and its value (RFC 2046 5.1).
+const BLANK_LINE: &str = "\r\n\r\n";
 /// Stands where a credential has been, and where one must be written.
 pub(super) const FILL_IN: &str = "FILL_IN";
 
@@ -182,7 +184,7 @@ fn parts(body: &str) -> Vec<(String, std::ops::Range<usize>)> {
         let Some(name) = body[name_at..].split('"').next() else {
             break;
         };
-        let Some((head, rest)) = body[name_at..].split_once("\r\n\r\n") else {
+        let Some((head, rest)) = body[name_at..].split_once(BLANK_LINE) else {
             break;
         };
         let value_at = name_at + head.len() + 4;

@@ -1,12 +1,14 @@
-//! `prony import FORMAT FILE...`: results of other tools become a record that `report` and `compare` take.
+//! `prony import FORMAT FILE...`: results of other tools become a record that `report` and `compare` take; requests of
+//! a browser, of curl and of a description go to `import_workload`.
 
+use super::import_workload;
 use crate::cli::ImportArgs;
 use crate::executor::run::analyse;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::store::DirStore;
 use crate::terminal;
-use ::import::{Format, Imported, Making, Options, Source, import};
+use ::import::{Format, Imported, Making, Options, Source, WorkloadFormat, import};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,24 @@ const LARGEST: u64 = 64 << 20;
 /// # Errors
 /// [`Failure`] when a file cannot be read or holds no result, or the record cannot be written.
 pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
+    if let Some(format) = WorkloadFormat::named(&args.format) {
+        return import_workload::run(format, args);
+    }
     let usage = |e: &::import::ImportError| Failure::new(Exit::Usage, e.to_string(), e.remedy());
+    let given = [
+        (args.secrets, "--secrets"),
+        (!args.host.is_empty(), "--host"),
+    ];
+    if let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given) {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "{flag} is of a workload file, and `{}` is no such format",
+                args.format
+            ),
+            "leave it out, or import har, curl or openapi",
+        ));
+    }
     let format = Format::named(&args.format).map_err(|e| usage(&e))?;
     let read: Result<Vec<(String, Vec<u8>)>, Failure> =
         args.files.iter().map(|path| content(path)).collect();
@@ -39,7 +58,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-fn content(path: &Path) -> Result<(String, Vec<u8>), Failure> {
+pub(super) fn content(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let failed = |cause: String| {
         Failure::new(
             Exit::Usage,

@@ -124,10 +124,11 @@ pub(super) fn wall_time(outcome: &LoadOutcome) -> WallTime {
 fn spec(args: &LoadArgs) -> Result<LoadSpec, Failure> {
     let mut spec = args.spec();
     if let Some(path) = &args.workload {
-        let (workload, url) = read_workload(path)?;
+        let (mut workload, url) = read_workload(path)?;
         match (args.urls.as_slice(), url) {
             ([], Some(url)) => spec.url = url,
-            ([_], _) => {}
+            ([_], Some(own)) => leave_server(&mut workload, &own),
+            ([_], None) => {}
             ([], None) => {
                 return Err(Failure::new(
                     Exit::Usage,
@@ -169,6 +170,25 @@ fn read_workload(path: &Path) -> Result<(Workload, Option<String>), Failure> {
         _ => None,
     };
     Ok((workload, first))
+}
+
+/// URLs of the server that the file names become paths, for the server that the command line names.
+fn leave_server(workload: &mut Workload, own: &str) {
+    let authority_at = own.find("://").map_or(0, |at| at + 3);
+    let path_at = own[authority_at..].find(['/', '?', '#']);
+    let server = &own[..path_at.map_or(own.len(), |at| authority_at + at)];
+    for request in &mut workload.requests {
+        let Some(Part::Text(text)) = request.target.0.first_mut() else {
+            continue;
+        };
+        match text.strip_prefix(server).map(str::to_owned) {
+            Some(path) if path.starts_with('/') => *text = path,
+            Some(path) if path.is_empty() || path.starts_with(['?', '#']) => {
+                *text = format!("/{path}");
+            }
+            _ => {}
+        }
+    }
 }
 
 /// As many requests for each of several URLs; one that is given twice gets twice as many.

@@ -6,6 +6,7 @@ mod compare;
 pub(crate) mod diagnose;
 mod dropin;
 mod import;
+mod import_workload;
 mod index;
 mod load;
 mod origin;
