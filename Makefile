@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
 .NOTPARALLEL:
-.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans stack-long dpdk-test dpdk-build bless bpf
+.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans stack-long dpdk-test dpdk-build bless bpf fuzz
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,6 +96,16 @@ dpdk-build: ## build the release binary with `--transport dpdk`
 	@scripts/setup.sh dpdk
 	$(CARGO) build --release --locked --bin prony --features dpdk
 	@scripts/strip.sh $(BUILD)/release/prony
+
+# What of it is bounded runs with all other tests (crates/prony/tests/fuzz.rs). Needs `cargo install cargo-fuzz`.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := response request chunked results har curl openapi workload
+fuzz: ## fuzz every parser of foreign text by coverage, FUZZ_SECONDS=60 each (nightly compiler, cargo-fuzz)
+	for target in $(FUZZ_TARGETS); do \
+		mkdir -p fuzz/found/$$target fuzz/corpus/$$target && \
+		$(CARGO) +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target crates/import/tests/tools \
+			crates/import/tests/workload -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=512 -timeout=10 || exit 1; \
+	done
 
 bless: ## rewrite the golden files from the present output; read the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --locked

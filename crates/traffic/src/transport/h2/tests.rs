@@ -668,3 +668,108 @@ fn a_slow_stream_does_not_stand_in_the_way_of_later_numbers() {
     play.server(|out| answer(out, 1));
     assert_eq!(play.told(), [Told::Answer(0, 200, true)]);
 }
+
+/// All of a test's chance comes from one number (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// What a server may say of three streams, in every kind of frame.
+fn conversation() -> Vec<u8> {
+    let mut out = Vec::new();
+    put_settings(&mut out, &[(setting::INITIAL_WINDOW_SIZE, 70_000)]);
+    head(&mut out, 1, b"\x88\x40\x01a\x01b\xbe", 0);
+    data(&mut out, 1, 40, 0);
+    put_number(&mut out, kind::WINDOW_UPDATE, 0, 1_000);
+    data(&mut out, 1, 5, flag::END_STREAM);
+    put_head(&mut out, 1, kind::HEADERS, flag::END_STREAM, 3);
+    out.extend_from_slice(OK);
+    put_head(&mut out, 4, kind::CONTINUATION, flag::END_HEADERS, 3);
+    out.extend_from_slice(b"\x00\x01a\x00");
+    put_head(&mut out, 8, kind::PING, 0, 0);
+    out.extend_from_slice(b"12345678");
+    put_number(&mut out, kind::RST_STREAM, 5, code::CANCEL);
+    goaway(&mut out, 5, code::NO_ERROR);
+    out
+}
+
+/// Plays a server's bytes in pieces of that length to a client of three streams, and says what it was told.
+fn played(bytes: &[u8], piece: usize) -> Vec<Told> {
+    let mut play = Play::up(3, &[]);
+    for slot in 0..3 {
+        play.send(slot);
+    }
+    play.lines.borrow_mut().piece = piece;
+    play.server(|out| out.extend_from_slice(bytes));
+    let mut told = Vec::new();
+    for _ in 0..=bytes.len() / piece.max(1) / 20 + 1 {
+        play.news(true, false);
+        told.extend(play.told());
+    }
+    let unsent = play.lines.borrow().to_server.len();
+    assert!(unsent < 4_096 + bytes.len() * 4, "{unsent} bytes in return");
+    told
+}
+
+/// A stream is told of at most once as answered, and nothing panics, whatever a server sends.
+fn holds(bytes: &[u8]) {
+    for piece in [7, 1 << 20] {
+        let told = played(bytes, piece);
+        for slot in 0..3 {
+            let of_slot = |t: &&Told| matches!(t, Told::Answer(s, ..) if *s == slot);
+            assert!(told.iter().filter(of_slot).count() <= 1, "{told:?}");
+        }
+    }
+}
+
+fn mutant(seed: u64) -> Vec<u8> {
+    let mut chance = Chance(seed);
+    let mut bytes = conversation();
+    for _ in 0..=chance.below(4) {
+        let at = chance.below(bytes.len() + 1);
+        let to = (at + chance.below(20)).min(bytes.len());
+        match chance.below(5) {
+            0 | 1 if at < bytes.len() => bytes[at] = chance.below(256) as u8,
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..to)),
+            _ => {
+                let piece = bytes[at..to].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn no_mutant_of_a_conversation_breaks_the_client() {
+    let answered = Told::Answer(0, 200, true);
+    assert!(
+        played(&conversation(), 7).contains(&answered),
+        "the seed itself is understood"
+    );
+    let broken = (0..6_000).find(|&seed| {
+        let bytes = mutant(seed);
+        std::panic::catch_unwind(|| holds(&bytes)).is_err()
+    });
+    let broken = broken.map(|seed| mutant(seed).escape_ascii().to_string());
+    assert_eq!(broken, None, "breaks with this");
+}
+
+/// The canary: a fault that is planted must be found.
+#[test]
+fn the_fuzz_reaches_what_is_behind_the_heads() {
+    let breaks_off = |seed: u64| {
+        let told = played(&mutant(seed), 1 << 20);
+        told.iter().any(|t| matches!(t, Told::Failed(..)))
+    };
+    assert!((0..500).any(breaks_off));
+    assert!((0..500).any(|seed| played(&mutant(seed), 7).contains(&Told::Answer(1, 200, true))));
+}

@@ -1,0 +1,113 @@
+//! What is fuzzed, one function a target: whatever the bytes are, nothing panics, and what is made of them holds.
+//!
+//! cargo-fuzz runs these by coverage (`make fuzz`), the test suite on mutants of the same corpus from a seed
+//! (`crates/prony/tests/fuzz.rs`), so that a target that has rotted fails where everybody sees it.
+
+#![allow(dead_code, reason = "each target has one of them")]
+
+use http1::{BodyDecoder, CodecError, Framing, parse_request, parse_response};
+use import::{Format, ImportError, Making, Options, Source, WorkloadFormat, WorkloadOptions};
+
+/// Bytes that a body takes, whether it is done, or why it is none.
+type Walk = Result<(u64, usize, bool), CodecError>;
+
+fn walk(framing: Framing, pieces: [&[u8]; 2]) -> Walk {
+    let mut decoder = BodyDecoder::new(framing);
+    let mut consumed = 0;
+    for piece in pieces {
+        let fed = decoder.feed(piece)?;
+        assert!(fed.consumed <= piece.len());
+        consumed += fed.consumed;
+    }
+    Ok((decoder.body_bytes(), consumed, decoder.is_done()))
+}
+
+/// A body says the same of itself however it was split.
+fn split_anywhere(framing: Framing, body: &[u8]) {
+    let whole = walk(framing, [body, &[]]);
+    for at in [1, body.len() / 3, body.len() / 2] {
+        let (a, b) = body.split_at(at.min(body.len()));
+        assert_eq!(walk(framing, [a, b]), whole);
+    }
+}
+
+/// A response, and a response to HEAD.
+pub fn response(input: &[u8]) {
+    for to_head in [false, true] {
+        if let Ok(Some(head)) = parse_response(input, to_head) {
+            assert!(head.head_len <= input.len());
+            split_anywhere(head.framing, &input[head.head_len..]);
+        }
+    }
+}
+
+/// A request.
+pub fn request(input: &[u8]) {
+    if let Ok(Some(head)) = parse_request(input) {
+        assert!(head.head_len <= input.len());
+        split_anywhere(head.framing, &input[head.head_len..]);
+    }
+}
+
+/// A chunked body.
+pub fn chunked(input: &[u8]) {
+    split_anywhere(Framing::Chunked, input);
+}
+
+/// What other tools print, by content.
+pub fn results(input: &[u8]) {
+    let source = Source {
+        file: "fuzz",
+        bytes: input,
+    };
+    let made = import::import(
+        Format::Auto,
+        &[source],
+        &Options::default(),
+        &Making::default(),
+    );
+    if let Ok(made) = made {
+        assert!(!made.results.is_empty());
+    }
+}
+
+/// What is converted can be loaded; that it is read back is a part of the conversion, and fails by this error.
+fn converted(format: WorkloadFormat, input: &[u8]) {
+    for secrets in [false, true] {
+        let options = WorkloadOptions {
+            secrets,
+            ..WorkloadOptions::default()
+        };
+        match import::convert(format, "fuzz", input, &options) {
+            Ok(made) => assert!(plan::workload::parse(&made.text, "fuzz").is_ok()),
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                assert!(!matches!(error, ImportError::Unknown { .. }));
+            }
+        }
+    }
+}
+
+/// A browser's recording.
+pub fn har(input: &[u8]) {
+    converted(WorkloadFormat::Har, input);
+}
+
+/// Command lines of curl.
+pub fn curl(input: &[u8]) {
+    converted(WorkloadFormat::Curl, input);
+}
+
+/// A description of OpenAPI 3.
+pub fn openapi(input: &[u8]) {
+    converted(WorkloadFormat::OpenApi, input);
+}
+
+/// A workload file.
+pub fn workload(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input)
+        && let Ok(workload) = plan::workload::parse(text, "fuzz")
+    {
+        assert!(!workload.requests.is_empty());
+    }
+}

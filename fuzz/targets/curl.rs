@@ -1,0 +1,7 @@
+//! Command lines of curl.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::curl(input));

@@ -1,0 +1,7 @@
+//! Recordings of browsers.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::har(input));

@@ -1,0 +1,7 @@
+//! Descriptions of OpenAPI.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::openapi(input));

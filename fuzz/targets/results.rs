@@ -1,0 +1,7 @@
+//! What load generators and monitors print.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::results(input));

@@ -1,0 +1,7 @@
+//! Workload files.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::workload(input));
