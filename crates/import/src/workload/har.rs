@@ -13,6 +13,8 @@ use url::Url;
 
 /// Shorter gaps are the browser's own work.
 const THINK_LEAST_MS: f64 = 1.0;
+/// Longer ones lie between two recordings, or a clock was set.
+const THINK_MOST_MS: f64 = 86_400_000.0;
 /// Host names that one note takes.
 const NAMED_MAX: usize = 8;
 
@@ -188,7 +190,7 @@ fn add_all(seen: &[Seen<'_>], draft: &mut Draft) -> Result<(), Refusal> {
         }
         if let Some(at_ms) = one.at_ms {
             let gap_ms = at_ms - end_ms;
-            if gap_ms.is_finite() && gap_ms >= THINK_LEAST_MS {
+            if (THINK_LEAST_MS..=THINK_MOST_MS).contains(&gap_ms) {
                 let think = Nanos((gap_ms * 1e3).round() as u64 * 1_000);
                 if let Some(before) = draft.calls.last_mut() {
                     before.think = Some(think);
@@ -487,6 +489,18 @@ mod tests {
             let error = convert(WorkloadFormat::Har, "x", text.as_bytes(), &options).unwrap_err();
             assert!(error.to_string().contains(said), "{error}");
         }
+    }
+
+    /// Found by fuzzing: a gap of millennia had no length in ns.
+    #[test]
+    fn a_gap_of_millennia_is_no_time_to_think() {
+        let changed = SHOP.replace("2024-05-06T07:08:11.900Z", "9024-05-06T07:08:11.900Z");
+        assert_ne!(changed, SHOP);
+        let made = made(&changed, &WorkloadOptions::default());
+        let workload = plan::workload::parse(&made.text, "w").unwrap();
+        let days = Nanos::from_secs(86_400);
+        let thinks = workload.requests.iter().filter_map(|r| r.think);
+        assert!(thinks.into_iter().all(|think| think.mean() <= days));
     }
 
     #[test]
