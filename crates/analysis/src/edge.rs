@@ -4,12 +4,12 @@
 //! at the edge; how wide the curve is nobody knows, so it is estimated along with the edge, and a step may be wrong
 //! altogether now and then. Bayes' rule over a grid gives the edge's distribution: its median is the estimate, its
 //! central 95 % the interval. The next step is made at the median while the interval is wide (probabilistic bisection;
-//! Waeber, Frazier and Henderson 2013), then at its quartiles in turn, where steps also tell how wide the curve is. As in QUEST
-//! (Watson and Pelli 1983) with an unknown slope (Kontsevich and Tyler 1999). The surprise: nothing here knows what a
-//! level is.
+//! Waeber, Frazier and Henderson 2013), then at its quartiles in turn, where steps also tell how wide the curve is. As
+//! in QUEST (Watson and Pelli 1983) with an unknown slope (Kontsevich and Tyler 1999). The surprise: nothing here
+//! knows what a level is.
 
-/// Scales of the curve, as shares of the rate, and how likely each is before there are steps: those of one rate differ by
-/// 0.4 % to a quarter, and seldom by more.
+/// Scales of the curve, as shares of the rate, and how likely each is before there are steps: those of one rate differ
+/// by 0.4 % to a quarter, and seldom by more.
 const WIDTHS: [(f64, f64); 8] = [
     (0.002, 1.0),
     (0.004, 1.0),

@@ -1,8 +1,10 @@
-//! The highest offered rate that holds a service level, or the knee, with an interval: `prony load --find-max|--find-knee`.
+//! The highest offered rate that holds a service level, or the knee, with an interval: `prony load --find-max` and
+//! `--find-knee`.
 //!
-//! A search makes steps, short open loops at one rate each, judged as those of a run's search are (`search`). It doubles
-//! the rate from a low one until a step does not hold, or halves it until one does; from then on each step is where it
-//! says most about the edge (`edge`), so that steps repeat where they differ by luck, until the edge's interval is narrow.
+//! A search makes steps, short open loops at one rate each, judged as those of a run's search are (`search`). It
+//! doubles the rate from a low one until a step does not hold, or halves it until one does; from then on each step is
+//! where it says most about the edge (`edge`), so that steps repeat where they differ by luck, until the edge's
+//! interval is narrow.
 //! The surprise: a step that the generator limited is neither: no rate from there on is offered again, and where the
 //! server holds up to it the answer is "at least".
 
@@ -30,6 +32,8 @@ const NARROW: f64 = 2.0 * PRECISION;
 const SAME: f64 = 0.01;
 /// Steps of the knee's low load, of which the median counts, and of a rate just below what the generator makes.
 const REPEATS: usize = 3;
+/// A rate is said to hold when it has held so often, as in a run's search.
+const HELD_TWICE: usize = 2;
 /// Disturbed steps in a row that end a search.
 const MOST_DISTURBED: usize = 3;
 /// Between two steps: the server answers what it still has, then one request by itself.
@@ -169,6 +173,22 @@ pub enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Ended::Narrow => "the interval is narrow enough",
+            Ended::Generator => "the generator is the limit from there on",
+            Ended::Steps => "all steps were made",
+            Ended::Budget => "the time was over",
+            Ended::Lowest => "no lower rate is tried",
+            Ended::Disturbed => "others took the CPU in step after step",
+            Ended::NoResponse => "nothing responded",
+            Ended::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// A search, its steps, and what they say so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateSearch {
@@ -228,8 +248,7 @@ impl RateSearch {
     pub fn next_per_s(&self, aim: &Aim) -> Result<f64, Ended> {
         let silent = |s: &SearchStep| s.held.is_none();
         let last = self.steps.last_chunk::<MOST_DISTURBED>();
-        if self.steps.len() >= MOST_SILENT && self.steps.iter().all(|s| s.achieved_per_s.is_none())
-        {
+        if self.steps.len() >= MOST_SILENT && self.is_silent() {
             return Err(Ended::NoResponse);
         }
         if last.is_some_and(|last| last.iter().all(silent)) {
@@ -240,6 +259,11 @@ impl RateSearch {
             true => Err(Ended::Steps),
             false => Ok(rate),
         }
+    }
+
+    /// Nothing succeeded in any step.
+    fn is_silent(&self) -> bool {
+        self.steps.iter().all(|s| s.achieved_per_s.is_none())
     }
 
     fn wanted_per_s(&self, aim: &Aim) -> Result<f64, Ended> {
@@ -269,7 +293,7 @@ impl RateSearch {
         }
         let ceiling = high.filter(|rate| search::is_ceiling(&self.steps, *rate));
         if let Some(edge) = &self.edge {
-            return self.beside(edge);
+            return self.beside(edge, low);
         }
         match (ceiling, failed) {
             (Some(ceiling), _) => {
@@ -296,9 +320,11 @@ impl RateSearch {
     }
 
     /// The rate that says most about the edge.
-    fn beside(&self, edge: &Edge) -> Result<f64, Ended> {
+    fn beside(&self, edge: &Edge, low: f64) -> Result<f64, Ended> {
         if edge.high <= edge.low * (1.0 + NARROW) {
-            return Err(Ended::Narrow);
+            // The rate that is named as held has not held by luck.
+            let again = search::alike(&self.steps, low, Some(true)) < HELD_TWICE;
+            return if again { Ok(low) } else { Err(Ended::Narrow) };
         }
         let wanted = edge.next(self.steps.len());
         let offered = self.steps.iter().map(|s| s.offered_per_s);
@@ -408,7 +434,7 @@ impl RateSearch {
         self.found = match (low, failed) {
             (Some(_), _) if edge.is_some() => Found::Between,
             (Some(_), _) => Found::AtLeast,
-            (None, Some(failed)) if servers(&failed) => Found::NotHeld,
+            (None, Some(failed)) if servers(&failed) && !self.is_silent() => Found::NotHeld,
             (None, _) => Found::NotValid,
         };
         self.lowest_not_held_per_s = high.filter(servers);

@@ -196,8 +196,8 @@ pub(crate) fn bracket(steps: &[SearchStep]) -> Bracket {
     }
 }
 
-/// Toward the edge from what is known of it: halving until a rate holds, then bisecting between that one and `above`, the
-/// lowest that did not; `None` when they are close.
+/// Toward the edge from what is known of it: halving until a rate holds, then bisecting between that one and `above`,
+/// the lowest that did not; `None` when they are close.
 pub(crate) fn toward(bracket: &Bracket, above: f64) -> Option<f64> {
     match (bracket.low, bracket.held) {
         // It held once and not again: the edge is close below.
