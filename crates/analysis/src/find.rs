@@ -33,14 +33,18 @@ const SAME: f64 = 0.01;
 /// Steps of the knee's low load, of which the median counts, and of a rate just below what the generator makes.
 const REPEATS: usize = 3;
 /// A rate is said to hold when it has held so often, as in a run's search.
-const HELD_TWICE: usize = 2;
+const HELD_TWICE: u32 = 2;
 /// Disturbed steps in a row that end a search.
 const MOST_DISTURBED: usize = 3;
 /// Between two steps: the server answers what it still has, then one request by itself.
 const REST: Nanos = Nanos::from_millis(300);
+/// To start and end a load, at most, as planned.
+const AROUND: Nanos = Nanos::from_millis(200);
 /// A response time that rises in every quarter of a step, by this factor in all, belongs to a queue that grows: of
-/// quarters without a trend one in 24 rises throughout.
-const RISE_LIMIT: f64 = 1.5;
+/// quarters without a trend one in 24 rises throughout, and medians of a hundred differ by a fifth.
+const RISE_LIMIT: f64 = 2.0;
+/// Responses of a quarter, at least.
+const FEWEST_RESPONSES: u64 = 100;
 const QUARTERS: usize = 4;
 /// Slices of a quarter, at least.
 const FEWEST_SLICES: usize = 2;
@@ -108,7 +112,7 @@ impl SearchPlan {
         (warmup, measured): (Nanos, Nanos),
         budget: Option<Nanos>,
     ) -> Result<Self, BudgetTooShort> {
-        let step = warmup + measured + REST;
+        let step = warmup + measured + REST + AROUND;
         let before = u64::from(from_per_s.is_none());
         let room = budget.map_or(u64::MAX, |b| (b.0 / step.0.max(1)).saturating_sub(before));
         let most_steps = room.min(u64::from(MOST_STEPS)) as u32;
@@ -203,8 +207,7 @@ pub struct RateSearch {
     pub edge_low_per_s: Option<f64>,
     /// Upper end of it, per second.
     pub edge_high_per_s: Option<f64>,
-    /// The highest rate that held each time it was offered, and below which every rate held, per second; `null` when
-    /// none did.
+    /// The highest rate that held each time it was offered, up to the edge, per second; `null` when none did.
     pub highest_held_per_s: Option<f64>,
     /// How often that was.
     pub held_times: u32,
@@ -293,7 +296,7 @@ impl RateSearch {
         }
         let ceiling = high.filter(|rate| search::is_ceiling(&self.steps, *rate));
         if let Some(edge) = &self.edge {
-            return self.beside(edge, low);
+            return self.beside(edge);
         }
         match (ceiling, failed) {
             (Some(ceiling), _) => {
@@ -303,28 +306,35 @@ impl RateSearch {
                 };
                 match search::toward(&own, ceiling) {
                     Some(next) => Ok(rounded(next)),
-                    None if search::alike(&self.steps, low, Some(true)) < REPEATS => Ok(low),
+                    None if search::alike(&self.steps, held, Some(true)) < REPEATS => Ok(held),
                     None => Err(self.why_ceiling(ceiling)),
                 }
             }
-            (None, Some(_)) => Ok(rounded(held / STEP_BACK)),
-            (None, None) => Ok(rounded(self.doubled(held))),
+            // A lower one failed: up again by small steps that grow.
+            (None, Some(failed)) => {
+                let factor = (held / failed).clamp(1.0 / STEP_BACK, 2.0);
+                Ok(rounded(self.above(held, factor)))
+            }
+            (None, None) => Ok(rounded(self.above(held, 2.0))),
         }
     }
 
-    /// Twice the rate; up to the closed loop's, just above it is far enough.
-    fn doubled(&self, held: f64) -> f64 {
+    /// So many times the rate; up to the closed loop's, just above it is far enough.
+    fn above(&self, held: f64, factor: f64) -> f64 {
         let above = self.closed_loop_per_s.map(|rate| rate / STEP_BACK);
         let above = above.filter(|above| *above > held * (1.0 + PRECISION));
-        (2.0 * held).min(above.unwrap_or(f64::INFINITY))
+        (factor * held).min(above.unwrap_or(f64::INFINITY))
     }
 
     /// The rate that says most about the edge.
-    fn beside(&self, edge: &Edge, low: f64) -> Result<f64, Ended> {
+    fn beside(&self, edge: &Edge) -> Result<f64, Ended> {
         if edge.high <= edge.low * (1.0 + NARROW) {
             // The rate that is named as held has not held by luck.
-            let again = search::alike(&self.steps, low, Some(true)) < HELD_TWICE;
-            return if again { Ok(low) } else { Err(Ended::Narrow) };
+            return match self.highest_held_per_s {
+                Some(rate) if self.held_times < HELD_TWICE => Ok(rate),
+                Some(_) => Err(Ended::Narrow),
+                None => Ok(rounded(edge.low)),
+            };
         }
         let wanted = edge.next(self.steps.len());
         let offered = self.steps.iter().map(|s| s.offered_per_s);
@@ -360,12 +370,12 @@ impl RateSearch {
         let told: Vec<(f64, bool)> = told
             .filter_map(|s| Some((s.offered_per_s, s.held?)))
             .collect();
-        let low = search::bracket(&self.steps).low?;
+        search::bracket(&self.steps).low?;
         let failed = told.iter().filter(|(_, held)| !held).map(|(rate, _)| *rate);
         let failed = failed.reduce(f64::max)?;
         let held = told.iter().filter(|(_, held)| *held).map(|(rate, _)| *rate);
-        let above = failed > held.reduce(f64::max)?;
-        above.then(|| edge(&told, (low, failed_above(&told))))
+        let held = held.reduce(f64::max)?;
+        (failed > held).then(|| edge(&told, (held, failed_above(&told))))
     }
 
     /// Takes in a step at `offered_per_s` that has ended, and was judged.
@@ -438,11 +448,23 @@ impl RateSearch {
             (None, _) => Found::NotValid,
         };
         self.lowest_not_held_per_s = high.filter(servers);
-        self.highest_held_per_s = low;
-        self.held_times = low.map_or(0, |low| search::alike(&self.steps, low, Some(true)) as u32);
+        self.highest_held_per_s = self.highest_held(edge.as_ref());
+        self.held_times = (self.highest_held_per_s).map_or(0, |rate| {
+            search::alike(&self.steps, rate, Some(true)) as u32
+        });
         self.edge_per_s = edge.map(|edge| edge.median);
         self.edge_low_per_s = edge.map(|edge| edge.low);
         self.edge_high_per_s = edge.map(|edge| edge.high);
+    }
+
+    /// The highest rate up to the edge that held each time.
+    fn highest_held(&self, edge: Option<&Edge>) -> Option<f64> {
+        let below = |s: &&SearchStep| edge.is_none_or(|edge| s.offered_per_s <= edge.median);
+        let held = |s: &&SearchStep| {
+            s.held == Some(true) && search::alike(&self.steps, s.offered_per_s, Some(false)) == 0
+        };
+        let steps = self.steps.iter().filter(below).filter(held);
+        steps.map(|s| s.offered_per_s).reduce(f64::max)
     }
 
     /// The answer in a sentence.
@@ -450,7 +472,7 @@ impl RateSearch {
         let sought = &self.plan.sought;
         let per_s = |r: Option<f64>| r.map_or_else(|| "-".to_owned(), |r| format!("{}/s", rate(r)));
         let held = format!(
-            "{} held in {}",
+            "{} held each time, in {}",
             per_s(self.highest_held_per_s),
             plural(u64::from(self.held_times), "step")
         );
@@ -529,14 +551,14 @@ fn knee_passed(outcome: &LoadOutcome, low: u64) -> Option<String> {
 fn rise(outcome: &LoadOutcome) -> Option<f64> {
     let inside = |i: &&Interval| i.from >= outcome.measured_from && i.to <= outcome.measured_to;
     let slices = outcome.intervals.iter().filter(inside);
-    let p50: Vec<f64> = slices
-        .filter(|i| i.succeeded > 0)
-        .map(|i| i.response_ns_p50 as f64)
-        .collect();
-    let length = p50.len() / QUARTERS;
-    if length < FEWEST_SLICES {
+    let slices: Vec<&Interval> = slices.filter(|i| i.succeeded > 0).collect();
+    let length = slices.len() / QUARTERS;
+    let few =
+        |quarter: &[&Interval]| quarter.iter().map(|i| i.succeeded).sum::<u64>() < FEWEST_RESPONSES;
+    if length < FEWEST_SLICES || slices.chunks_exact(length).any(few) {
         return None;
     }
+    let p50: Vec<f64> = slices.iter().map(|i| i.response_ns_p50 as f64).collect();
     let means: Vec<f64> = p50
         .chunks_exact(length)
         .take(QUARTERS)
@@ -858,9 +880,9 @@ mod tests {
             SearchPlan::new(&Aim::default(), 10, from, times, budget)
         };
         let whole = plan(None, None).unwrap();
-        assert_eq!((whole.most_steps, whole.at_most_s), (24, 157.5));
+        assert_eq!((whole.most_steps, whole.at_most_s), (24, 162.5));
         let minute = plan(Some(10.0), Some(Nanos::from_secs(60))).unwrap();
-        assert_eq!((minute.most_steps, minute.at_most_s), (9, 56.7));
+        assert_eq!((minute.most_steps, minute.at_most_s), (9, 58.5));
         let short = plan(None, Some(Nanos::from_secs(30))).unwrap_err();
         assert_eq!(short.steps, 3);
     }

@@ -164,7 +164,7 @@ pub struct LoadArgs {
     /// What the load has to keep, or exit code 1: mean, p50 to p9999, max, errors, rate: p99<5ms,errors<0.1%
     #[arg(long, value_name = "CONDITIONS")]
     pub slo: Option<Slo>,
-    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp or json; repeatable
+    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp, json or html; repeatable
     #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
     pub out: Vec<Export>,
     /// The search.

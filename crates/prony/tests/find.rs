@@ -94,7 +94,7 @@ fn a_plan_is_said_without_a_load_and_what_makes_none_is_refused() {
     assert_eq!(
         dry.stdout,
         "search of the highest rate with p99 at most 10 times that at a low load: from a tenth of a closed loop's rate, \
-         which is measured first, on 10 connections; at most 18 steps of 5.0 s after 1.0 s of warm-up; at most 2 min 0 s in all\n"
+         which is measured first, on 10 connections; at most 17 steps of 5.0 s after 1.0 s of warm-up; at most 1 min 57 s in all\n"
     );
     let json = plan(&["--dry-run", "--json", "-R", "100"]).json();
     assert_eq!(

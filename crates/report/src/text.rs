@@ -6,7 +6,7 @@
 mod answer;
 mod comparison;
 mod diagnosis;
-mod find;
+pub(crate) mod find;
 pub(crate) mod imported;
 mod improvement;
 mod ledger;

@@ -34,17 +34,17 @@ pub fn search_plan_text(plan: &SearchPlan) -> String {
     )
 }
 
-fn held(step: &SearchStep) -> &'static str {
+pub(crate) fn held(step: &SearchStep) -> &'static str {
     match step.held {
         Some(true) => "held",
-        Some(false) if step.limit == analysis::Limit::Generator => "the generator's limit",
+        Some(false) if step.limit == analysis::Limit::Generator => "limit of the generator",
         Some(false) => "not held",
         None => "disturbed",
     }
 }
 
 /// The first clauses of a reason, for a table; the whole of it is in the line of its step.
-fn in_short(why: &str) -> String {
+pub(crate) fn in_short(why: &str) -> String {
     let mut short = String::new();
     for clause in why.split("; ") {
         if !short.is_empty() && short.len() + clause.len() > WHY_CHARS {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(
             search_plan_text(&plan),
             "search of the highest rate with p99<5.00ms: from a tenth of a closed loop's rate, which is measured first, on \
-             64 connections; at most 13 steps of 5.0 s after 1.0 s of warm-up; at most 1 min 28 s in all\n"
+             64 connections; at most 12 steps of 5.0 s after 1.0 s of warm-up; at most 1 min 25 s in all\n"
         );
         let mut search = RateSearch::new(plan, Some(12_345.0));
         let step = |trial, offered: f64, held, why: &str| SearchStep {
@@ -196,7 +196,7 @@ mod tests {
         search.held_times = 1;
         assert_eq!(
             find_text(&search, Style::Plain),
-            "found: p99<5.00ms holds up to 2,000/s (95 % interval 1,900/s to 2,100/s); 1,230/s held in 1 step\n\
+            "found: p99<5.00ms holds up to 2,000/s (95 % interval 1,900/s to 2,100/s); 1,230/s held each time, in 1 step\n\
              ended: all steps were made\n\
              closed loop with 64 connections: 12,345/s\n\
              \n\
