@@ -54,7 +54,7 @@ const FEWEST_SLICES: usize = 2;
 pub struct Aim {
     /// A service level.
     pub slo: Option<Slo>,
-    /// A p99 of at most [`P99_FACTOR`] times that at a low load: the open loop's knee.
+    /// A p99 of at most ten times that at a low load: the open loop's knee.
     pub knee: bool,
 }
 

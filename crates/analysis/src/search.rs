@@ -221,7 +221,7 @@ pub(crate) fn is_ceiling(steps: &[SearchStep], rate: f64) -> bool {
 }
 
 impl Search {
-    /// The rate of the next step; `None` when the search has ended. What [`toward`] says, then the rate that held once
+    /// The rate of the next step; `None` when the search has ended. What `toward` says, then the rate that held once
     /// more.
     pub fn next_per_s(&self) -> Option<f64> {
         let bound = self.bound_per_s?;

@@ -12,16 +12,29 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 
 /// With eight connections 400 requests a second.
 const DELAY: &str = "20ms";
 const CAPACITY: f64 = 400.0;
 const STEP: [&str; 6] = ["-c", "8", "-d", "500ms", "--warmup", "200ms"];
 
+/// One search at a time: they would disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Searches; again where others took the CPU, which says nothing of the search.
 fn search(state: &Path, origin: &Origin, flags: &[&str]) -> Finished {
-    let mut command = prony(state);
-    command.args(["--quiet", "load", &origin.url]).args(STEP);
-    finish(command.args(flags))
+    for _ in 0..8 {
+        let mut command = prony(state);
+        command.args(["--quiet", "load", &origin.url]).args(STEP);
+        let done = finish(command.args(flags).arg("--json"));
+        if done.code != Some(3) {
+            return done;
+        }
+        let ended = done.json()["search"]["ended"].clone();
+        assert!(["disturbed", "steps", "budget"].contains(&ended.as_str().unwrap()));
+    }
+    panic!("others took the CPU in every search");
 }
 
 fn steps(document: &Value) -> &Vec<Value> {
@@ -30,12 +43,13 @@ fn steps(document: &Value) -> &Vec<Value> {
 
 #[test]
 fn the_rate_that_connections_and_delay_make_is_found() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &["--delay", DELAY]);
     let done = search(
         dir.path(),
         &origin,
-        &["--find-max", "--slo", "p99<1s,errors<2%", "--json"],
+        &["--find-max", "--slo", "p99<1s,errors<2%"],
     );
     let document = done.json();
     let search = &document["search"];
@@ -52,31 +66,29 @@ fn the_rate_that_connections_and_delay_make_is_found() {
     // The document is that of the newest step at this rate.
     assert_eq!(document["rate_per_s"]["offered"].as_f64(), Some(held));
     assert_eq!(document["slo"]["broken"], Value::Array(Vec::new()));
-    // Upward by doubling from a tenth of the closed loop's rate.
-    let offered = |step: usize| steps(&document)[step]["offered_per_s"].as_f64().unwrap();
+    // From a tenth of the closed loop's rate; and what is said to hold has not held by luck.
+    let first = steps(&document)[0]["offered_per_s"].as_f64().unwrap();
     let closed = search["closed_loop_per_s"].as_f64().unwrap();
-    assert!(
-        (offered(0) / closed - 0.1).abs() < 0.01 && (offered(1) / offered(0) - 2.0).abs() < 0.05
-    );
+    assert!((first / closed - 0.1).abs() < 0.01, "{first} of {closed}");
+    let times = search["held_times"].as_u64().unwrap();
+    assert!(search["ended"] != "narrow" || times >= 2, "{search}");
 }
 
 #[test]
 fn a_level_that_the_lowest_rate_does_not_hold_exits_with_1() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &["--delay", DELAY]);
     let flags = ["--find-max", "--slo", "p99<5ms", "-R", "80"];
     let done = search(dir.path(), &origin, &flags);
     assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
-    let first = done.stdout.lines().next().unwrap();
-    assert_eq!(
-        first,
-        "NOT HELD: p99<5.00ms does not hold at any rate, down to 5.00/s"
-    );
-    assert!(
-        done.stdout.contains("p99<5.00ms: it was 2"),
-        "{}",
-        done.stdout
-    );
+    let document = done.json();
+    assert_eq!(document["search"]["found"], "not_held");
+    assert_eq!(document["search"]["ended"], "lowest");
+    let lowest = steps(&document).last().unwrap();
+    assert_eq!(lowest["offered_per_s"].as_f64(), Some(5.0));
+    let missed = document["slo"]["broken"][0].as_str().unwrap();
+    assert!(missed.starts_with("p99<5.00ms: it was "), "{missed}");
 }
 
 #[test]
@@ -117,6 +129,7 @@ fn a_plan_is_said_without_a_load_and_what_makes_none_is_refused() {
 
 #[test]
 fn ctrl_c_prints_what_is_known() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &["--delay", DELAY]);
     let mut command = prony(dir.path());
@@ -142,6 +155,6 @@ fn ctrl_c_prints_what_is_known() {
     assert_eq!(done.code, Some(130), "{}", done.stdout);
     let search = &done.json()["search"];
     assert_eq!(search["ended"], "interrupted");
-    assert!(search["highest_held_per_s"].as_f64().unwrap() >= 50.0);
+    assert_eq!(search["steps"][0]["offered_per_s"].as_f64(), Some(50.0));
     assert!(search["steps"].as_array().unwrap().len() >= 2);
 }
