@@ -14,7 +14,7 @@ use plan::{Levels, Plan, TrialPlan};
 /// From this share of the highest rate on, more connections gain no more than the noise.
 const PLATEAU: f64 = 0.95;
 /// For an M/M/1 queue ten times the unloaded response time stands for a utilization of 90 %.
-const P99_FACTOR: f64 = 10.0;
+pub(crate) const P99_FACTOR: f64 = 10.0;
 /// A bend needs a level before it and one after it.
 const FEWEST_POINTS: usize = 3;
 

@@ -20,8 +20,10 @@ mod contrast;
 mod diagnosed;
 pub mod diagnosis;
 mod disturbed;
+mod edge;
 mod error;
 mod fairness;
+mod find;
 pub mod imported;
 mod improvement;
 mod knee;
@@ -75,6 +77,7 @@ pub use diagnosis::{
 pub use disturbed::disturbed;
 pub use error::AnalysisError;
 pub use fairness::precision;
+pub use find::{Aim, BudgetTooShort, Ended, Found, RateSearch, SearchPlan};
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};

@@ -4,10 +4,11 @@
 //! and lets responses gather, so that a server works on them in batches; requests that come one by one cost it more.
 //! A share of that capacity may fail by design. So a stage may search: each step is a short trial at one rate, and the
 //! rate of the next follows from those before it, as their record has them. The surprise: a rate counts as found only
-//! when it has held twice, because near the edge one trial holds by luck.
+//! when it has held twice, because near the edge one trial holds by luck. `find` looks for an edge with an interval, by
+//! the same steps.
 
 use crate::limit::GENERATOR_BUSY;
-use crate::{Limit, RunAnalysis, TrialAnalysis};
+use crate::{Limit, RunAnalysis, TrialAnalysis, Verdict};
 use plan::{Levels, Plan, SEARCH_STEPS};
 use record::RunRecord;
 use schemars::JsonSchema;
@@ -15,14 +16,14 @@ use serde::{Deserialize, Serialize};
 
 /// The search ends when the lowest rate that failed is at most this much above the highest that held: closer than the
 /// noise between short trials (2-4 %) there is nothing to find.
-const PRECISION: f64 = 0.05;
+pub(crate) const PRECISION: f64 = 0.05;
 /// Nothing held down to this share of the bound: the search gives up.
 const LOWEST: f64 = 1.0 / 64.0;
 /// From a rate that held once and not again the search goes back to this share of it: twice its precision.
-const STEP_BACK: f64 = 0.9;
+pub(crate) const STEP_BACK: f64 = 0.9;
 /// A step that said nothing is taken again; at this many of one rate that rate counts as not met, so that the search
 /// ends on a busy host too, lower.
-const MOST_SILENT: usize = 2;
+pub(crate) const MOST_SILENT: usize = 2;
 
 /// The search of one stage for one combination of levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,13 +107,13 @@ fn bound(plan: &Plan, trials: &[TrialAnalysis], stage: usize) -> Option<f64> {
 }
 
 fn search(stage: &str, levels: &Levels, bound: Option<f64>, steps: Vec<SearchStep>) -> Search {
-    let (held, failed) = bracket(&steps);
+    let Bracket { low, failed, .. } = bracket(&steps);
     let above = steps.iter().find(|s| Some(s.offered_per_s) == failed);
     Search {
         stage: stage.to_owned(),
         levels: levels.clone(),
         bound_per_s: bound,
-        found_per_s: held,
+        found_per_s: low,
         limit_above: above.map(|s| s.limit),
         steps,
     }
@@ -121,22 +122,9 @@ fn search(stage: &str, levels: &Levels, bound: Option<f64>, steps: Vec<SearchSte
 fn step(record: &RunRecord, trial: &TrialAnalysis) -> Option<SearchStep> {
     let asked = record.trials.iter().find(|t| t.id == trial.id)?;
     let verdict = &trial.verdict;
-    let busy = trial
-        .generator_utilization
-        .is_some_and(|u| u >= GENERATOR_BUSY);
-    // A generator with headroom that sends late was kept from its core by somebody else, as was a server whose CPU
-    // others took: neither says anything about the rate.
-    let disturbed = !verdict.valid
-        && match verdict.limit {
-            Limit::Generator => !busy,
-            Limit::Unknown => verdict.resource == "host_cpu",
-            _ => false,
-        };
     let (held, limit) = match asked.outcome {
         None => (None, verdict.limit),
-        Some(_) if disturbed => (None, verdict.limit),
-        Some(_) if verdict.valid && busy => (Some(false), Limit::Generator),
-        Some(_) => (Some(verdict.valid), verdict.limit),
+        Some(_) => held(verdict, trial.generator_utilization),
     };
     Some(SearchStep {
         trial: trial.id,
@@ -149,47 +137,100 @@ fn step(record: &RunRecord, trial: &TrialAnalysis) -> Option<SearchStep> {
     })
 }
 
-/// The highest rate that held below the lowest that failed, and the latter.
-fn bracket(steps: &[SearchStep]) -> (Option<f64>, Option<f64>) {
-    let alike = |one: &SearchStep, held| {
-        let same = steps
-            .iter()
-            .filter(|s| s.offered_per_s == one.offered_per_s);
-        same.filter(|s| s.held == held).count()
+/// Whether a rate held, as the verdict on its step and the generator's busiest thread say; and what limited it.
+pub(crate) fn held(verdict: &Verdict, generator: Option<f64>) -> (Option<bool>, Limit) {
+    let busy = generator.is_some_and(|u| u >= GENERATOR_BUSY);
+    // A generator with headroom that sends late was kept from its core by somebody else, as was a server whose CPU
+    // others took: neither says anything about the rate.
+    let disturbed = !verdict.valid
+        && match verdict.limit {
+            Limit::Generator => !busy,
+            Limit::Unknown => verdict.resource == "host_cpu",
+            _ => false,
+        };
+    if disturbed {
+        (None, verdict.limit)
+    } else if verdict.valid && busy {
+        (Some(false), Limit::Generator)
+    } else {
+        (Some(verdict.valid), verdict.limit)
+    }
+}
+
+/// What the steps say so far. Between `failed` and `held` lie the rates that held in one step and not in another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Bracket {
+    /// The highest rate that held below every rate that ever failed.
+    pub low: Option<f64>,
+    /// The lowest rate that ever failed.
+    pub failed: Option<f64>,
+    /// The highest rate that ever held.
+    pub held: Option<f64>,
+    /// The lowest rate that failed above every rate that ever held.
+    pub high: Option<f64>,
+}
+
+/// Steps of one rate with one end.
+pub(crate) fn alike(steps: &[SearchStep], rate: f64, held: Option<bool>) -> usize {
+    let same = steps.iter().filter(|s| s.offered_per_s == rate);
+    same.filter(|s| s.held == held).count()
+}
+
+pub(crate) fn bracket(steps: &[SearchStep]) -> Bracket {
+    let rates = |wanted: bool| {
+        let all = steps.iter().filter(move |s| match s.held {
+            Some(held) => held == wanted,
+            None => !wanted && alike(steps, s.offered_per_s, None) >= MOST_SILENT,
+        });
+        all.map(|s| s.offered_per_s)
     };
-    let failed = steps.iter().filter(|s| match s.held {
-        Some(held) => !held,
-        None => alike(s, None) >= MOST_SILENT,
-    });
-    let failed = failed.map(|s| s.offered_per_s).reduce(f64::min);
-    let held = steps.iter().filter(|s| s.held == Some(true));
-    let held = held.map(|s| s.offered_per_s);
-    let held = held.filter(|rate| failed.is_none_or(|failed| *rate < failed));
-    (held.reduce(f64::max), failed)
+    let failed = rates(false).reduce(f64::min);
+    let held = rates(true).reduce(f64::max);
+    let below = rates(true).filter(|rate| failed.is_none_or(|failed| *rate < failed));
+    let above = rates(false).filter(|rate| held.is_none_or(|held| *rate > held));
+    Bracket {
+        low: below.reduce(f64::max),
+        failed,
+        held,
+        high: above.reduce(f64::min),
+    }
+}
+
+/// Toward the edge from what is known of it: halving until a rate holds, then bisecting between that one and `above`,
+/// the lowest that did not; `None` when they are close.
+pub(crate) fn toward(bracket: &Bracket, above: f64) -> Option<f64> {
+    match (bracket.low, bracket.held) {
+        // It held once and not again: the edge is close below.
+        (None, Some(_)) => Some(above * STEP_BACK),
+        (None, None) => Some(above / 2.0),
+        (Some(low), _) => (above > low * (1.0 + PRECISION)).then(|| f64::midpoint(low, above)),
+    }
+}
+
+/// A server that does not answer ends a search.
+pub(crate) fn is_dead(steps: &[SearchStep]) -> bool {
+    let dead = |s: &SearchStep| s.held.is_none() && s.achieved_per_s.is_none();
+    let last = steps.last_chunk::<MOST_SILENT>();
+    last.is_some_and(|l| l.iter().all(dead))
+}
+
+/// Nothing is known of the server at a rate that the generator did not make.
+pub(crate) fn is_ceiling(steps: &[SearchStep], rate: f64) -> bool {
+    let mut own = steps.iter().filter(|s| s.offered_per_s == rate);
+    own.any(|s| s.held.is_none() || s.limit == Limit::Generator)
 }
 
 impl Search {
-    /// The rate of the next step; `None` when the search has ended. Halving until a rate holds, then bisecting between
-    /// that one and the lowest that did not, then the one that held once more.
+    /// The rate of the next step; `None` when the search has ended. What `toward` says, then the rate that held once
+    /// more.
     pub fn next_per_s(&self) -> Option<f64> {
         let bound = self.bound_per_s?;
-        let dead = |s: &SearchStep| s.held.is_none() && s.achieved_per_s.is_none();
-        let last = self.steps.last_chunk::<MOST_SILENT>();
-        if self.steps.len() >= SEARCH_STEPS as usize || last.is_some_and(|l| l.iter().all(dead)) {
+        if self.steps.len() >= SEARCH_STEPS as usize || is_dead(&self.steps) {
             return None;
         }
-        let (held, failed) = bracket(&self.steps);
-        let high = failed.unwrap_or(bound);
-        let near = self.steps.iter().any(|s| s.held == Some(true));
-        let next = match held {
-            // It held once and not again: the edge is close below.
-            None if near => high * STEP_BACK,
-            None => high / 2.0,
-            Some(low) if high > low * (1.0 + PRECISION) => f64::midpoint(low, high),
-            Some(low) => {
-                let held = |s: &&SearchStep| s.held == Some(true) && s.offered_per_s == low;
-                return (self.steps.iter().filter(held).count() < 2).then_some(low);
-            }
+        let bracket = bracket(&self.steps);
+        let Some(next) = toward(&bracket, bracket.failed.unwrap_or(bound)) else {
+            return (bracket.low).filter(|low| alike(&self.steps, *low, Some(true)) < 2);
         };
         (next >= bound * LOWEST).then(|| next.round().max(1.0))
     }

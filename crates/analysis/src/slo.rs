@@ -144,6 +144,17 @@ impl fmt::Display for Slo {
 }
 
 impl Slo {
+    /// The share of errors that it allows; `None` when it names none.
+    pub fn errors_allowed(&self) -> Option<f64> {
+        let errors = self.0.iter().filter(|term| term.metric == Metric::Errors);
+        errors.map(|term| term.bound).reduce(f64::min)
+    }
+
+    /// It asks for a rate, which a search for a rate cannot take as a condition.
+    pub fn asks_for_rate(&self) -> bool {
+        self.0.iter().any(|term| term.metric == Metric::Rate)
+    }
+
     /// The conditions that a load did not keep, each with its figure and by how much; empty when all were kept.
     pub fn broken(&self, outcome: &LoadOutcome) -> Vec<String> {
         let each = self.0.iter().filter_map(|term| {
@@ -180,6 +191,11 @@ mod tests {
         );
         assert_eq!(shown("p99.9 <= 250us"), shown("p999<250us"));
         assert_eq!(shown("rate>10k"), Ok("rate>10,000/s".to_owned()));
+        let slo: Slo = "p99<5ms,errors<5%".parse().unwrap();
+        assert_eq!(
+            (slo.errors_allowed(), slo.asks_for_rate()),
+            (Some(0.05), false)
+        );
         for bad in [
             "", "p99", "p98<1ms", "p99<5", "p99>5ms", "rate<5", "errors<2", "p99<5ms,",
         ] {

@@ -137,6 +137,8 @@ Examples:
       HTTP/2: 8 requests in flight on each of 8 connections
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
+  prony load -c 64 --find-max --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/
+      the highest rate that holds it, with an interval
   prony load --workload shop.toml http://127.0.0.1:8080/
       the requests of a file, results by name; docs/workloads.md
 
@@ -162,9 +164,36 @@ pub struct LoadArgs {
     /// What the load has to keep, or exit code 1: mean, p50 to p9999, max, errors, rate: p99<5ms,errors<0.1%
     #[arg(long, value_name = "CONDITIONS")]
     pub slo: Option<Slo>,
-    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp or json; repeatable
+    /// Write the result to a file too: hdr, spectrum, csv, series, prometheus, otlp, json or html; repeatable
     #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
     pub out: Vec<Export>,
+    /// The search.
+    #[command(flatten)]
+    pub search: SearchFlags,
+}
+
+/// Flags of a search for a rate.
+#[derive(Debug, Args)]
+pub struct SearchFlags {
+    /// Search the highest open-loop rate that holds --slo; -d is the length of a step, -R the first rate
+    #[arg(long, group = "search")]
+    pub find_max: bool,
+    /// Search the rate from which on p99 is more than ten times that at a low load
+    #[arg(long, group = "search")]
+    pub find_knee: bool,
+    /// The search takes this long at most [default: what its steps take, said before it begins]
+    #[arg(long, value_name = "TIME", requires = "search", value_parser = duration_above_zero)]
+    pub budget: Option<Nanos>,
+    /// Say what the search would do and how long it takes at most, and load nothing
+    #[arg(long, requires = "search")]
+    pub dry_run: bool,
+}
+
+impl SearchFlags {
+    /// Whether a rate is searched.
+    pub fn is_asked(&self) -> bool {
+        self.find_max || self.find_knee
+    }
 }
 
 impl LoadArgs {
@@ -204,7 +233,7 @@ pub struct LoadFlags {
     /// Load threads [default: one per two CPUs, at most one per connection]
     #[arg(short, long, value_parser = count_u32)]
     pub threads: Option<u32>,
-    /// Measure for this long: 2s, 500ms, 1m [default: 10s unless -n is given; diagnose: 4s]
+    /// Measure for this long: 2s, 500ms, 1m [default: 10s unless -n is given; diagnose: 4s; each step of a search: 5s]
     #[arg(short, long, visible_short_alias = 'z', value_parser = duration_above_zero)]
     pub duration: Option<Nanos>,
     /// Stop after this many requests
@@ -266,9 +295,9 @@ pub struct LoadFlags {
     /// Pin the load threads to these CPUs, in turn: 0,2-4
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<Cpus>,
-    /// Load before the measured part, which is not counted
-    #[arg(long, default_value = "0s", value_parser = duration)]
-    pub warmup: Nanos,
+    /// Load before the measured part, which is not counted [default: none; each step of a search: 1s]
+    #[arg(long, value_parser = duration)]
+    pub warmup: Option<Nanos>,
     /// A request without a complete response after this time has failed
     #[arg(long, default_value = "2s", value_parser = duration_above_zero)]
     pub timeout: Nanos,
@@ -354,7 +383,7 @@ impl LoadFlags {
             network: self.network.iter().map(ToString::to_string).collect(),
             gateway: self.gateway.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
-            warmup: self.warmup,
+            warmup: self.warmup.unwrap_or_default(),
             timeout: self.timeout,
             method: self.method.clone(),
             headers: self.headers.clone(),
@@ -1131,7 +1160,18 @@ mod tests {
         ("latency", "says nothing: percentiles are always printed"),
     ];
     /// What is about the command and not about its load.
-    const OF_THE_COMMAND: [&str; 6] = ["json", "out", "slo", "quiet", "help", "version"];
+    const OF_THE_COMMAND: [&str; 10] = [
+        "json",
+        "out",
+        "slo",
+        "quiet",
+        "help",
+        "version",
+        "find_max",
+        "find_knee",
+        "budget",
+        "dry_run",
+    ];
 
     #[test]
     fn a_file_takes_what_the_command_line_takes_and_back() {

@@ -25,11 +25,13 @@ pub enum Format {
     Otlp,
     /// What `--json` prints.
     Json,
+    /// A page for people.
+    Html,
 }
 
 impl Format {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Format); 7] = [
+    pub const ALL: [(&'static str, Format); 8] = [
         ("hdr", Format::Hdr),
         ("spectrum", Format::Spectrum),
         ("csv", Format::Csv),
@@ -37,6 +39,7 @@ impl Format {
         ("prometheus", Format::Prometheus),
         ("otlp", Format::Otlp),
         ("json", Format::Json),
+        ("html", Format::Html),
     ];
 }
 
@@ -61,6 +64,7 @@ pub fn load(
         Format::Series => series(outcome),
         Format::Prometheus => prometheus(document),
         Format::Otlp => pretty(&otlp(document, outcome, at)),
+        Format::Html => crate::html::load_page(document),
         Format::Json => serde_json::to_string_pretty(document).unwrap_or_default() + "\n",
     }
 }

@@ -10,8 +10,8 @@ use analysis::imported::{ReportedTable, reported_tables};
 use analysis::traffic::{CounterRow, PortFigures};
 use analysis::{
     Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Ledger, Levels, Plan, Proof, RuledOut, RunAnalysis, Search, ServerVersions,
-    Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
+    LatencySummary, Ledger, Levels, Plan, Proof, RateSearch, RuledOut, RunAnalysis, Search,
+    ServerVersions, Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
@@ -60,6 +60,10 @@ pub struct LoadDocument {
     /// The service level that was asked for with `--slo`; `null` without one.
     #[serde(default)]
     pub slo: Option<SloKept>,
+    /// The search that this load is a step of: the newest at the highest rate that held, or else the last load; `null`
+    /// without `--find-max` and `--find-knee`.
+    #[serde(default)]
+    pub search: Option<RateSearch>,
     /// Response times as HdrHistogram V2 compressed, base64: mergeable with those of other loads.
     pub histogram: String,
     /// What a reader must know.
@@ -533,6 +537,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         generator: generator(outcome),
         stack: load_stack(spec, outcome),
         slo: None,
+        search: None,
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }

@@ -6,6 +6,7 @@
 mod answer;
 mod comparison;
 mod diagnosis;
+pub(crate) mod find;
 pub(crate) mod imported;
 mod improvement;
 mod ledger;
@@ -25,6 +26,7 @@ mod wrap;
 pub use answer::answer_text;
 pub use comparison::comparison_text;
 pub use diagnosis::{aa_text, diagnosis_text};
+pub use find::{find_line, find_text, load_at_text, search_plan_text};
 pub(crate) use imported::{figure_text, gain_text};
 pub use imported::{import_text, reported_text};
 pub use improvement::{causes_text, improvement_text};

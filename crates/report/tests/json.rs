@@ -5,10 +5,12 @@
 mod common;
 mod diagnoses;
 
+use analysis::{Aim, Found, RateSearch, SearchPlan};
 use common::{golden, loads, run};
 use import::{Format, Making, Options, Source, import};
+use record::{Arrival, LoadSpec, Nanos};
 use report::json::{
-    DiagnoseDocument, OnCopies, compare_document, compare_schema, diagnose_document,
+    DiagnoseDocument, LoadDocument, OnCopies, compare_document, compare_schema, diagnose_document,
     diagnose_schema, import_document, import_schema, load_document, load_schema, run_document,
     run_schema,
 };
@@ -272,6 +274,64 @@ fn loads_are_valid_against_the_schema() {
         assert_eq!(
             serde_json::from_value::<report::json::LoadDocument>(json).unwrap(),
             document
+        );
+    }
+}
+
+/// A search whose second step had a p99 above its level and whose third the generator limited.
+fn searched() -> (LoadDocument, RateSearch) {
+    let aim = Aim {
+        slo: "p99<5ms".parse().ok(),
+        knee: false,
+    };
+    let times = (Nanos::from_secs(2), Nanos::from_secs(10));
+    let plan = SearchPlan::new(&aim, 10, Some(500.0), times, None).unwrap();
+    let mut search = RateSearch::new(plan, None);
+    let mut document = None;
+    for (per_s, service, generator) in [(500, 1, 0.3), (1_000, 9, 0.3), (2_000, 1, 0.97)] {
+        let outcome = common::outcome(per_s * 10, Nanos::from_millis(service), generator);
+        let arrival = Arrival::Constant {
+            per_s: per_s as f64,
+        };
+        let spec = LoadSpec {
+            arrival,
+            ..common::spec()
+        };
+        let verdict = analysis::judge_load(&outcome, &[], &spec, &[], 0.01);
+        search.add(&aim, per_s as f64, &outcome, &verdict);
+        document.get_or_insert_with(|| load_document(&spec, &outcome, &verdict));
+    }
+    let document = LoadDocument {
+        search: Some(search.clone()),
+        ..document.unwrap()
+    };
+    (document, search)
+}
+
+#[test]
+fn a_search_is_valid_against_the_schema_and_reads_as_a_page() {
+    let (document, search) = searched();
+    assert_eq!(search.found, Found::Between, "{search:?}");
+    let json = serde_json::to_value(&document).unwrap();
+    assert_eq!(violations(&load_schema(), &json), Vec::<String>::new());
+    assert_eq!(json["search"]["steps"][1]["held"], false);
+    assert_eq!(json["search"]["highest_held_per_s"], 500.0);
+    let page = report::html::load_page(&document);
+    let marks = |class: &str| page.matches(&format!("<circle class=\"{class}\"")).count();
+    assert_eq!((marks("held"), marks("failed"), marks("silent")), (1, 1, 1));
+    assert!(page.contains("<rect class=\"edge\"") && page.contains(">limit of the generator<"));
+    assert!(page.contains("p99&lt;5.00ms holds up to"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("http-equiv=\"refresh"));
+    // Without a search it is the load alone, with a verdict that says why.
+    for load in loads() {
+        let page =
+            report::html::load_page(&load_document(&load.spec, &load.outcome, &load.verdict()));
+        assert!(!page.contains("class=\"steps\"") && page.contains("<h2>Result</h2>"));
+        assert_eq!(
+            page.contains("badge valid"),
+            load.verdict().valid,
+            "{}",
+            load.name
         );
     }
 }

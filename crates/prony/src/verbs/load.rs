@@ -26,6 +26,9 @@ use traffic::{Load, LoadError, MonotonicClock};
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let spec = spec(args)?;
     host::check_cpus(&spec.cpus, "the load threads")?;
+    if args.search.is_asked() {
+        return super::find::run(args, spec);
+    }
     let interrupt = Interrupt::install()?;
     let measured = measure(&spec, args.load.error_limit, &interrupt, "")
         .map_err(|e| super::load_failure(&e))?;
@@ -103,7 +106,11 @@ pub(super) fn measure(
 }
 
 /// Writes the files of `--out`; `-` is standard output.
-fn export(all: &[Export], document: &LoadDocument, outcome: &LoadOutcome) -> Result<(), Failure> {
+pub(super) fn export(
+    all: &[Export],
+    document: &LoadDocument,
+    outcome: &LoadOutcome,
+) -> Result<(), Failure> {
     for Export { format, file } in all {
         let text = report::export::load(*format, document, outcome, wall_time(outcome));
         match file.to_str() {

@@ -5,6 +5,7 @@ mod check;
 mod compare;
 pub(crate) mod diagnose;
 mod dropin;
+mod find;
 mod import;
 mod import_workload;
 mod index;

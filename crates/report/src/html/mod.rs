@@ -14,6 +14,7 @@ mod gains;
 mod heat;
 mod ledger;
 mod limits;
+mod load;
 mod reported;
 mod search;
 mod series;
@@ -30,6 +31,7 @@ use crate::conclusion::{self, Said, Sentence};
 use crate::json::{RunDocument, run_document};
 use crate::number::{Number, Source, Unit};
 use analysis::{Diagnosis, Levels, Plan, RunAnalysis, words};
+pub use load::load_page;
 use minijinja::{
     AutoEscape, Environment, Output, State, UndefinedBehavior, Value, escape_formatter,
 };
@@ -38,9 +40,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const TEMPLATES: [(&str, &str); 19] = [
+const TEMPLATES: [(&str, &str); 20] = [
     ("report.html", include_str!("../../templates/report.html")),
     ("index.html", include_str!("../../templates/index.html")),
+    ("load.html", include_str!("../../templates/load.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
     ("answer.html", include_str!("../../templates/answer.html")),
     ("limits.html", include_str!("../../templates/limits.html")),
