@@ -56,10 +56,11 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         let load = Load::prepare(&spec).map_err(failed)?;
         servers.extend(examine::behind(load.place()));
     }
-    if args.url.is_some() && (!args.pid.is_empty() || args.unit.is_some()) {
-        if let Some(address) = Load::prepare(&spec).map_err(failed)?.address() {
-            note_elsewhere(&mut servers, address.port());
-        }
+    if args.url.is_some()
+        && (!args.pid.is_empty() || args.unit.is_some())
+        && let Some(address) = Load::prepare(&spec).map_err(failed)?.address()
+    {
+        note_elsewhere(&mut servers, address.port());
     }
     let interrupted = || interrupt.asked();
     let earlier = args.against.as_deref().map(stored_trial).transpose()?;
