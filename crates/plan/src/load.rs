@@ -12,7 +12,7 @@ use crate::typed::{self, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 32] = [
+pub const FIELDS: [&str; 33] = [
     "url",
     "connections",
     "threads",
@@ -44,6 +44,7 @@ pub const FIELDS: [&str; 32] = [
     "key",
     "sni",
     "connect_to",
+    "unix",
     "think",
 ];
 
@@ -115,6 +116,7 @@ impl Draft {
             "key" => spec.key = Some(field.text()?.to_owned()),
             "sni" => spec.sni = Some(field.text()?.to_owned()),
             "connect_to" => spec.connect_to = Some(field.typed(typed::connect_to)?),
+            "unix" => spec.unix = Some(field.typed(typed::unix)?),
             "think" => spec.think = crate::workload::think_of(field)?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
@@ -259,6 +261,7 @@ mod tests {
             "\"k.pem\"",
             "\"name\"",
             "\"127.0.0.1:80\"",
+            "\"/run/a.sock\"",
             "\"10ms\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {

@@ -172,6 +172,14 @@ pub fn connect_to(text: &str) -> Result<String, Misfit> {
     }
 }
 
+/// The path of a Unix socket, which the kernel takes up to 107 bytes of (unix(7)).
+pub fn unix(text: &str) -> Result<String, Misfit> {
+    match (1..=107).contains(&text.len()) && !text.contains('\0') {
+        true => Ok(text.to_owned()),
+        false => must_be("the path of a Unix socket, at most 107 bytes: /run/app.sock"),
+    }
+}
+
 /// How the load threads wait for a scheduled send.
 pub fn precision(text: &str) -> Result<Precision, Misfit> {
     let all = [Precision::Sleep, Precision::Hybrid, Precision::Spin];

@@ -334,6 +334,9 @@ pub struct LoadFlags {
     /// Connect there, whatever host and port the URL names
     #[arg(long, value_name = "HOST:PORT", value_parser = typed::connect_to)]
     pub connect_to: Option<String>,
+    /// Connect to this Unix socket; the URL names Host and path
+    #[arg(long, value_name = "PATH", value_parser = typed::unix)]
+    pub unix: Option<String>,
     /// Each client waits so long before its next request: 10ms, exponential:10ms (mean)
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
@@ -395,6 +398,7 @@ impl LoadFlags {
             key: self.key.clone(),
             sni: self.sni.clone(),
             connect_to: self.connect_to.clone(),
+            unix: self.unix.clone(),
             precision: self.precision,
             habits: record::Habits::default(),
             workload: None,
@@ -1249,6 +1253,7 @@ mod tests {
             ("--cert c --key k", "cert = \"c\"\nkey = \"k\""),
             ("--sni name", "sni = \"name\""),
             ("--connect-to [::1]:80", "connect_to = \"[::1]:80\""),
+            ("--unix /run/a.sock", "unix = \"/run/a.sock\""),
         ] {
             let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
             let typed = LoadSpec {

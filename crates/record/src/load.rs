@@ -242,6 +242,9 @@ pub struct LoadSpec {
     /// `host:port` to connect to in place of the URL's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_to: Option<String>,
+    /// The Unix socket to connect to in place of the URL's host and port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<String>,
     /// How the load threads wait for a scheduled send.
     #[serde(default)]
     pub precision: Precision,
@@ -324,6 +327,7 @@ impl LoadSpec {
             key: None,
             sni: None,
             connect_to: None,
+            unix: None,
             precision: Precision::Hybrid,
             habits: Habits::default(),
             workload: None,

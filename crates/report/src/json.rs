@@ -124,6 +124,9 @@ pub struct LoadAsked {
     pub http: String,
     /// Requests in flight on one connection of HTTP/2.
     pub streams: u32,
+    /// The Unix socket that was connected to; absent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<String>,
     /// A request without an answer for this long has failed, s.
     pub timeout_s: f64,
 }
@@ -577,6 +580,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         pipeline: spec.pipeline,
         http: spec.http.name().to_owned(),
         streams: spec.streams,
+        unix: spec.unix.clone(),
         timeout_s: spec.timeout.as_secs_f64(),
     }
 }

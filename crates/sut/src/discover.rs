@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-pub use local::{exists, is_local, listening_at};
+pub use local::{exists, is_local, listening_at, listening_at_path};
 
 /// Name of the target behind the URL.
 const SERVER: &str = "server";
@@ -39,6 +39,27 @@ const SERVER: &str = "server";
 /// and all children. `None` when nothing listens there that this user may see, or it is not on this host.
 pub fn behind(address: SocketAddr) -> Option<Server> {
     Look::take().behind(address, SERVER)
+}
+
+/// The server that a connection to the Unix socket of this path reaches.
+pub fn behind_unix(path: &Path) -> Option<Server> {
+    let look = Look::take();
+    let holders = look.holders_of(unix_listeners(path).into_iter());
+    (!holders.is_empty()).then(|| look.server(&holders, SERVER))
+}
+
+/// Inodes of the sockets that listen at a path. The kernel knows them by the path that the server gave, which is taken
+/// to be absolute, or the same as the one asked for.
+fn unix_listeners(path: &Path) -> Vec<u64> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_asked = |name: &str| {
+        let name = Path::new(name);
+        name == path || name == real || std::fs::canonicalize(name).is_ok_and(|it| it == real)
+    };
+    let all = sockets::unix().into_iter();
+    all.filter(|s| s.listens && is_asked(&s.name))
+        .map(|s| s.inode)
+        .collect()
 }
 
 /// The server that listens on a port, on whatever address.

@@ -29,3 +29,4 @@ pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};
 pub use load::{Load, LoadError, Running, Stopper};
 pub use program::ProgramError;
+pub use transport::Place;

@@ -89,6 +89,29 @@ impl RawAddress {
     }
 }
 
+impl RawAddress {
+    /// The path of a Unix socket; `None` when it is longer than the kernel takes, with the NUL behind it.
+    pub fn unix(path: &str) -> Option<Self> {
+        // SAFETY: sockaddr_un is plain data for which all zeroes is a valid value.
+        let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        if path.is_empty() || path.len() >= raw.sun_path.len() || path.contains('\0') {
+            return None;
+        }
+        raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (to, from) in raw.sun_path.iter_mut().zip(path.bytes()) {
+            *to = from as libc::c_char;
+        }
+        // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
+        let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        // SAFETY: sockaddr_storage is larger than sockaddr_un and aligned for it.
+        unsafe { (&raw mut storage).cast::<libc::sockaddr_un>().write(raw) };
+        Some(RawAddress {
+            storage,
+            len: size_of::<libc::sockaddr_un>() as libc::socklen_t,
+        })
+    }
+}
+
 impl From<SocketAddr> for RawAddress {
     fn from(address: SocketAddr) -> Self {
         // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
@@ -139,15 +162,15 @@ pub(crate) enum Blocking {
     No,
 }
 
-/// A close-on-exec TCP socket.
-pub(crate) fn tcp_socket(family: libc::c_int, blocking: Blocking) -> Result<Descriptor, Errno> {
+/// A close-on-exec stream socket: of TCP, or a Unix one.
+pub(crate) fn stream_socket(family: libc::c_int, blocking: Blocking) -> Result<Descriptor, Errno> {
     let nonblock = match blocking {
         Blocking::Yes => 0,
         Blocking::No => libc::SOCK_NONBLOCK,
     };
     let kind = libc::SOCK_STREAM | nonblock | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers are passed.
-    check(unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) }).map(Descriptor)
+    // SAFETY: no pointers are passed. 0 is the family's own stream protocol.
+    check(unsafe { libc::socket(family, kind, 0) }).map(Descriptor)
 }
 
 fn set_option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int, value: &T) -> Result<(), Errno> {

@@ -54,7 +54,7 @@ pub fn drive(
     let watch = around.watch.as_ref().map(|targets| {
         let config = WatchConfig {
             targets: targets.clone(),
-            listen: vec![load.address()],
+            listen: Vec::from_iter(load.address()),
             extras: around.extras,
             ..WatchConfig::default()
         };

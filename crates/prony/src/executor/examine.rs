@@ -23,8 +23,9 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use sut::discover;
-use traffic::{Load, LoadError};
+use traffic::{Load, LoadError, Place};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
 pub const PROFILE_HZ: u32 = 199;
@@ -698,12 +699,13 @@ pub fn target_records(servers: &[Server]) -> Vec<TargetRecord> {
         .collect()
 }
 
-/// The servers behind an address, with their configuration; none when it is not one of this host, or hidden.
-pub fn behind(address: SocketAddr) -> Vec<Server> {
-    discover::behind(address)
-        .map(with_config)
-        .into_iter()
-        .collect()
+/// The servers behind a place, with their configuration; none when it is not one of this host, or hidden.
+pub fn behind(place: &Place) -> Vec<Server> {
+    let found = match place {
+        Place::Tcp(address) => discover::behind(*address),
+        Place::Unix(path) => discover::behind_unix(Path::new(path)),
+    };
+    found.map(with_config).into_iter().collect()
 }
 
 /// The server with its configuration read.

@@ -230,6 +230,11 @@ impl Prover<'_> {
     /// Starts a copy with `changes`.
     fn copy(&self, name: &str, changes: &[Change]) -> Result<Copy, ProofError> {
         let serves = Load::prepare(self.spec)?.address();
+        let serves = serves.ok_or_else(|| {
+            ProofError::NotAlike(
+                "a copy listens on TCP, and the load goes over a Unix socket".to_owned(),
+            )
+        })?;
         let running = self.launcher.start_copy(
             name,
             self.server,

@@ -292,10 +292,10 @@ fn examiner<'a>(
 }
 
 /// The targets as servers, the one that is loaded first.
-fn servers(targets: &[Running], loaded: SocketAddr) -> Vec<Server> {
+fn servers(targets: &[Running], loaded: Option<SocketAddr>) -> Vec<Server> {
     let (mut front, behind): (Vec<_>, Vec<_>) = targets
         .iter()
-        .partition(|t| t.server.address().port() == loaded.port());
+        .partition(|t| loaded.is_some_and(|it| t.server.address().port() == it.port()));
     front.extend(behind);
     front
         .into_iter()

@@ -53,11 +53,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     host::check_cpus(&spec.cpus, "the load threads")?;
     let failed = |e: traffic::LoadError| super::load_failure(&e);
     if servers.is_empty() {
-        let address = Load::prepare(&spec).map_err(failed)?.address();
-        servers.extend(examine::behind(address));
+        let load = Load::prepare(&spec).map_err(failed)?;
+        servers.extend(examine::behind(load.place()));
     }
-    if args.url.is_some() && (!args.pid.is_empty() || args.unit.is_some()) {
-        let address = Load::prepare(&spec).map_err(failed)?.address();
+    if args.url.is_some()
+        && (!args.pid.is_empty() || args.unit.is_some())
+        && let Some(address) = Load::prepare(&spec).map_err(failed)?.address()
+    {
         note_elsewhere(&mut servers, address.port());
     }
     let interrupted = || interrupt.asked();

@@ -14,10 +14,9 @@ use record::workload::{Part, Template, WorkloadBody, WorkloadRequest};
 use record::{Body, Clock, LoadOutcome, LoadSpec, TargetRecord, Warning, Workload};
 use report::export::WallTime;
 use report::json::{LoadDocument, SloKept};
-use std::net::SocketAddr;
 use std::path::Path;
 use sut::discover;
-use traffic::{Load, LoadError, MonotonicClock};
+use traffic::{Load, LoadError, MonotonicClock, Place};
 
 /// Runs the verb.
 ///
@@ -77,10 +76,14 @@ pub(super) fn measure(
     prefix: &str,
 ) -> Result<Measured, LoadError> {
     let load = Load::prepare(spec)?;
-    let address = load.address();
+    let place = load.place().clone();
     // Whom to ask who listens, and what the monitors then read, takes ten times as long as a few requests.
     let watch = !spec.is_probe();
-    let targets = Vec::from_iter((watch.then(|| discover::listening_at(address))).flatten());
+    let listening = || match &place {
+        Place::Tcp(address) => discover::listening_at(*address),
+        Place::Unix(path) => discover::listening_at_path(Path::new(path)),
+    };
+    let targets = Vec::from_iter(watch.then(listening).flatten());
     let mut progress = terminal::Progress::new(prefix);
     let Driven {
         mut outcome,
@@ -99,8 +102,8 @@ pub(super) fn measure(
     let verdict = analysis::judge_load(&outcome, &watched.series, spec, &targets, error_limit);
     let warnings = analysis::load_warnings(&outcome, &watched.series, spec, &targets, error_limit);
     outcome.warnings.extend(warnings);
-    if watch && servers_hidden(address, &outcome, &targets) {
-        outcome.warnings.push(hidden_server(address));
+    if watch && servers_hidden(&place, &outcome, &targets) {
+        outcome.warnings.push(hidden_server(&place));
     }
     Ok(Measured { outcome, verdict })
 }
@@ -233,11 +236,16 @@ fn watched(target: &TargetRecord) -> Watched {
 }
 
 /// Whether something of this host has answered whose processes this user may not see.
-fn servers_hidden(address: SocketAddr, outcome: &LoadOutcome, seen: &[TargetRecord]) -> bool {
-    seen.is_empty() && outcome.requests.completed > 0 && discover::is_local(address)
+fn servers_hidden(place: &Place, outcome: &LoadOutcome, seen: &[TargetRecord]) -> bool {
+    let is_local = || place.address().is_none_or(discover::is_local);
+    seen.is_empty() && outcome.requests.completed > 0 && is_local()
 }
 
-fn hidden_server(address: SocketAddr) -> Warning {
+fn hidden_server(place: &Place) -> Warning {
+    let address = match place {
+        Place::Tcp(address) => address.to_string(),
+        Place::Unix(path) => path.clone(),
+    };
     Warning::new(
         "server_not_seen",
         format!(

@@ -23,6 +23,19 @@ pub fn listening_at(address: SocketAddr) -> Option<TargetRecord> {
     })
 }
 
+/// The same for the Unix socket of a path.
+pub fn listening_at_path(path: &Path) -> Option<TargetRecord> {
+    let look = super::Look::take();
+    let pids = look.holders_of(super::unix_listeners(path).into_iter());
+    (!pids.is_empty()).then(|| TargetRecord {
+        name: "server".to_owned(),
+        kind: "running".to_owned(),
+        address: format!("unix:{}", path.display()),
+        processes: pids.into_iter().map(process).collect(),
+        ..TargetRecord::default()
+    })
+}
+
 /// Whether the address is one of this host: only those can be bound.
 pub fn is_local(address: SocketAddr) -> bool {
     UdpSocket::bind((address.ip(), 0)).is_ok()
@@ -47,6 +60,21 @@ fn process(pid: i32) -> ProcessRecord {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_listener_on_a_unix_socket_is_found_by_its_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(listening_at_path(&path).unwrap().processes[0].pid, own);
+        let server = crate::discover::behind_unix(&path).unwrap();
+        assert!(server.processes.iter().any(|p| p.pid == own));
+        assert_eq!(listening_at_path(&directory.path().join("b.sock")), None);
+        drop(listener);
+        assert_eq!(listening_at_path(&path), None);
+    }
 
     #[test]
     fn a_listener_of_this_host_is_found_and_others_are_strangers() {

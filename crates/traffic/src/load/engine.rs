@@ -35,6 +35,7 @@ pub(super) fn choose(
         Engine::Uring => {
             refused().map_or(Ok(Engine::Uring), |cause| Err(LoadError::Engine { cause }))
         }
+        Engine::Auto if spec.unix.is_some() => Ok(Engine::Epoll),
         Engine::Auto if !is_uring_cheaper(spec, threads) => Ok(Engine::Epoll),
         Engine::Auto => Ok(match refused() {
             None => Engine::Uring,

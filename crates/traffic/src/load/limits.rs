@@ -138,7 +138,7 @@ pub(crate) fn check_sources(sources: &[IpAddr], server: SocketAddr) -> Result<()
             return Err(LoadError::SourceFamily { address, server });
         }
         let raw = RawAddress::from(SocketAddr::new(address, 0));
-        sys::tcp_socket(raw.family(), sys::Blocking::No)
+        sys::stream_socket(raw.family(), sys::Blocking::No)
             .and_then(|socket| {
                 sys::set_bind_address_no_port(socket.raw())?;
                 sys::bind(socket.raw(), &raw)

@@ -3,11 +3,13 @@
 //! It goes the load's way (same address, same bytes, same TLS), so that what is seen is what the load gets.
 
 use super::Load;
+use crate::transport::Place;
 use http1::{BodyDecoder, parse_response, response_fields};
 use record::{Answer, Nanos};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,15 +37,26 @@ impl Load {
             Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
             left => Ok(left),
         };
-        let tcp = TcpStream::connect_timeout(&self.endpoint.server, left()?)?;
-        tcp.set_read_timeout(Some(left()?))?;
-        tcp.set_write_timeout(Some(left()?))?;
+        let socket: Box<dyn Duplex> = match &self.endpoint.server {
+            Place::Tcp(address) => {
+                let tcp = TcpStream::connect_timeout(address, left()?)?;
+                tcp.set_read_timeout(Some(left()?))?;
+                tcp.set_write_timeout(Some(left()?))?;
+                Box::new(tcp)
+            }
+            Place::Unix(path) => {
+                let unix = UnixStream::connect(path)?;
+                unix.set_read_timeout(Some(left()?))?;
+                unix.set_write_timeout(Some(left()?))?;
+                Box::new(unix)
+            }
+        };
         let mut stream: Box<dyn Duplex> = match &self.tls {
-            None => Box::new(tcp),
+            None => socket,
             Some((config, name)) => {
                 let session = ClientConnection::new(Arc::new(config.clone()), name.clone())
                     .map_err(io::Error::other)?;
-                Box::new(StreamOwned::new(session, tcp))
+                Box::new(StreamOwned::new(session, socket))
             }
         };
         stream.write_all(&self.requests[..self.policy.request_bytes])?;

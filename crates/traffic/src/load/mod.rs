@@ -38,15 +38,17 @@ pub use error::LoadError;
 
 use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
-use crate::sys;
+use crate::sys::{self, RawAddress};
 use crate::transport::{
-    Endpoint, Epoll, H2, Http2, Setup, Tls, Transport, Trust, Uring, Usage, UserSpace,
+    Endpoint, Epoll, H2, Http2, Place, Setup, Tls, Transport, Trust, Uring, Usage, UserSpace,
     client_config,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
-use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning};
+use record::{
+    Carrier, Close, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning,
+};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -108,10 +110,12 @@ impl Load {
         }
         let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
-        let server = resolve(&url, spec)?;
         let mut warnings = Vec::new();
+        let place = place(&url, spec, &mut warnings)?;
         if spec.transport == Carrier::Kernel {
             limits::check_descriptors(spec.connections)?;
+        }
+        if let (Carrier::Kernel, Some(server)) = (spec.transport, place.address()) {
             limits::check_sources(&spec.source, server)?;
             let ports = limits::LocalPorts::read(Path::new("/proc"), server);
             warnings.extend(limits::check_ports(spec, server, ports)?);
@@ -123,9 +127,9 @@ impl Load {
         let largest = (workload.as_deref()).map_or(request.bytes.len(), Prepared::largest);
         let reused = policy.per_connection > 1 || largest > ONE_SEGMENT_BYTES;
         let bytes = largest * spec.depth() as usize;
-        let user_space = match spec.transport {
-            Carrier::Kernel => None,
-            _ => {
+        let user_space = match (spec.transport, place.address()) {
+            (Carrier::Kernel, _) | (_, None) => None,
+            (_, Some(server)) => {
                 threads = user_space::threads(spec);
                 Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
             }
@@ -138,7 +142,7 @@ impl Load {
             user_space,
             engine,
             endpoint: Endpoint {
-                server,
+                server: place,
                 sources: spec.source.clone(),
                 one_segment: !reused && tls.is_none() && spec.http == Http::One,
             },
@@ -154,8 +158,13 @@ impl Load {
     }
 
     /// Where the load will go.
-    pub fn address(&self) -> SocketAddr {
-        self.endpoint.server
+    pub fn place(&self) -> &Place {
+        &self.endpoint.server
+    }
+
+    /// The address of TCP where the load will go; `None` over a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.endpoint.server.address()
     }
 
     /// The bytes of one request.
@@ -460,6 +469,57 @@ fn check_http(spec: &LoadSpec) -> Result<(), LoadError> {
         ),
         _ => Ok(()),
     }
+}
+
+/// What the load connects to. Over a Unix socket most of what is known of TCP is not; that is said.
+fn place(url: &Url, spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<Place, LoadError> {
+    let Some(path) = &spec.unix else {
+        return resolve(url, spec).map(Place::Tcp);
+    };
+    let refused = |what, why, remedy| Err(LoadError::Unix { what, why, remedy });
+    if RawAddress::unix(path).is_none() {
+        return refused(
+            "this path",
+            "the kernel takes 1 to 107 bytes",
+            "give a shorter path, for example relative to the directory",
+        );
+    }
+    if spec.transport != Carrier::Kernel {
+        return refused(
+            "a TCP of prony's own",
+            "a Unix socket is the kernel's",
+            "leave out --transport",
+        );
+    }
+    if !spec.source.is_empty() || spec.connect_to.is_some() {
+        return refused(
+            "--source and --connect-to",
+            "a Unix socket has no address but its path",
+            "leave them out",
+        );
+    }
+    if spec.close == Close::Rst {
+        return refused(
+            "--close rst",
+            "a Unix socket knows no reset, and no TIME_WAIT that one would save",
+            "leave it out",
+        );
+    }
+    if spec.engine == Engine::Uring {
+        return refused(
+            "--engine uring",
+            "this engine throws bodies away as only TCP can",
+            "leave it out: epoll drives Unix sockets",
+        );
+    }
+    warnings.push(Warning::new(
+        "unix_socket",
+        format!(
+            "the load goes over the Unix socket {path}: segments, retransmissions, TIME_WAIT and the accept queue of TCP say nothing about it, and how full the socket's own queue is, is not known; when that queue is full a connection fails at once"
+        ),
+        "load a TCP port of the server for what the kernel counts of TCP",
+    ));
+    Ok(Place::Unix(path.clone()))
 }
 
 /// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
@@ -814,6 +874,30 @@ mod tests {
         assert!(refused(|s| s.arrival = Arrival::Constant { per_s: f64::NAN }).contains("NaN"));
         assert!(refused(|s| s.cpus = vec![9_999]).contains("CPU 9999"));
         assert!(refused(|s| s.url = "http://".to_owned()).contains("reading the URL"));
+    }
+
+    #[test]
+    fn what_a_unix_socket_does_not_have_is_refused_over_it() {
+        let refused = |change: fn(&mut LoadSpec)| {
+            let mut spec = spec(|s| s.unix = Some("/run/a.sock".to_owned()));
+            change(&mut spec);
+            let refused = Load::prepare(&spec).err();
+            refused.map(|e| e.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refused(|_| {}), "");
+        assert!(refused(|s| s.close = Close::Rst).contains("no reset"));
+        assert!(refused(|s| s.engine = Engine::Uring).contains("--engine uring"));
+        assert!(refused(|s| s.transport = Carrier::Tap).contains("TCP of prony's own"));
+        assert!(refused(|s| s.source = vec![[127, 0, 0, 2].into()]).contains("--source"));
+        assert!(refused(|s| s.connect_to = Some("a:1".to_owned())).contains("--connect-to"));
+        let long = |s: &mut LoadSpec| s.unix = Some("x".repeat(108));
+        assert!(refused(long).contains("107 bytes"));
+        let mut load = spec(|s| s.unix = Some("/run/a.sock".to_owned()));
+        // As many as io_uring would carry over TCP.
+        (load.connections, load.threads) = (200, Some(1));
+        let load = Load::prepare(&load).unwrap();
+        assert_eq!((load.engine, load.address()), (Engine::Epoll, None));
+        assert_eq!(load.warnings[0].name, "unix_socket");
     }
 
     #[test]

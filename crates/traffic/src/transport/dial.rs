@@ -4,10 +4,29 @@ use super::Failure;
 use crate::sys::{self, Blocking, Descriptor, RawAddress};
 use std::net::{IpAddr, SocketAddr};
 
+/// What the connections of a load lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An address of TCP.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(String),
+}
+
+impl Place {
+    /// The address of TCP; a Unix socket has none.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Place::Tcp(address) => Some(*address),
+            Place::Unix(_) => None,
+        }
+    }
+}
+
 /// Where to and where from.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    pub server: SocketAddr,
+    pub server: Place,
     /// Local addresses, used in turn; empty leaves the choice to the kernel.
     pub sources: Vec<IpAddr>,
     /// Connections carry one request each, of one segment: there is nothing that it could be delayed behind, so
@@ -21,6 +40,8 @@ pub(super) struct Dialler {
     sources: Vec<RawAddress>,
     next_source: usize,
     one_segment: bool,
+    /// The socket is of TCP.
+    pub is_tcp: bool,
     /// System calls made.
     pub syscalls: u64,
 }
@@ -30,10 +51,15 @@ impl Dialler {
     pub fn new(endpoint: &Endpoint, first_source: usize) -> Self {
         let raw = |&ip: &IpAddr| SocketAddr::new(ip, 0).into();
         Dialler {
-            server: endpoint.server.into(),
+            // A path that the kernel does not take was refused before; nowhere answers EINVAL, which is reported.
+            server: match &endpoint.server {
+                Place::Tcp(address) => (*address).into(),
+                Place::Unix(path) => RawAddress::unix(path).unwrap_or_else(RawAddress::none),
+            },
             sources: endpoint.sources.iter().map(raw).collect(),
             next_source: first_source,
             one_segment: endpoint.one_segment,
+            is_tcp: endpoint.server.address().is_some(),
             syscalls: 0,
         }
     }
@@ -47,8 +73,11 @@ impl Dialler {
     pub fn socket(&mut self, blocking: Blocking) -> Result<Descriptor, Failure> {
         let failed = |call| move |errno| Failure::connect(call, errno);
         let socket = self
-            .call(sys::tcp_socket(self.server.family(), blocking))
+            .call(sys::stream_socket(self.server.family(), blocking))
             .map_err(failed("socket"))?;
+        if !self.is_tcp {
+            return Ok(socket);
+        }
         if !self.one_segment {
             self.call(sys::set_no_delay(socket.raw()))
                 .map_err(failed("setsockopt TCP_NODELAY"))?;

@@ -237,7 +237,12 @@ impl Transport for Epoll {
                 let limit = limit.min(self.buffer.len());
                 (limit, sys::recv(fd, &mut self.buffer[..limit]))
             }
-            Want::Discard(limit) => (limit, sys::recv_discard(fd, limit)),
+            Want::Discard(limit) if self.dialler.is_tcp => (limit, sys::recv_discard(fd, limit)),
+            // Of a Unix socket nothing is thrown away without a copy.
+            Want::Discard(limit) => {
+                let limit = limit.min(self.buffer.len());
+                (limit, sys::recv(fd, &mut self.buffer[..limit]))
+            }
         };
         match (got, want) {
             (Ok(0), _) => Ok(Received::End { orderly: true }),
@@ -315,6 +320,7 @@ impl Transport for Epoll {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Place;
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
@@ -322,7 +328,7 @@ mod tests {
     /// Opens one connection to `listener` and sends and receives five bytes.
     fn exchange(listener: &TcpListener, with_timer: bool) {
         let endpoint = Endpoint {
-            server: listener.local_addr().unwrap(),
+            server: Place::Tcp(listener.local_addr().unwrap()),
             sources: Vec::new(),
             one_segment: false,
         };
@@ -369,7 +375,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for with_timer in [false, true] {
             let endpoint = Endpoint {
-                server: listener.local_addr().unwrap(),
+                server: Place::Tcp(listener.local_addr().unwrap()),
                 sources: Vec::new(),
                 one_segment: false,
             };
@@ -387,7 +393,7 @@ mod tests {
     fn a_call_that_fails_for_no_reason_of_the_peers_is_an_io_failure() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint {
-            server: listener.local_addr().unwrap(),
+            server: Place::Tcp(listener.local_addr().unwrap()),
             sources: Vec::new(),
             one_segment: true,
         };
@@ -409,7 +415,7 @@ mod tests {
             .local_addr()
             .unwrap();
         let endpoint = Endpoint {
-            server: free,
+            server: Place::Tcp(free),
             sources: Vec::new(),
             one_segment: true,
         };

@@ -690,7 +690,7 @@ mod tests {
 
     fn transport(server: SocketAddr, slots: u32, prompt: bool, kept: bool) -> Uring {
         let endpoint = Endpoint {
-            server,
+            server: super::super::Place::Tcp(server),
             sources: Vec::new(),
             one_segment: !kept,
         };
