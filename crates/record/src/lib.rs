@@ -10,6 +10,7 @@ pub mod examination;
 pub mod histogram;
 pub mod load;
 pub mod pasted;
+pub mod rate;
 pub mod reported;
 pub mod run;
 pub mod series;
@@ -32,6 +33,7 @@ pub use load::{
     Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
     RequestOutcome, ThreadCost,
 };
+pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{
     EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RecordError, RunRecord,
