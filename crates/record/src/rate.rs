@@ -174,8 +174,8 @@ impl RateCourse {
         RateCourse(legs.collect())
     }
 
-    /// After how many seconds `count` requests have been due, looked for from leg `at` on, which becomes the one that it
-    /// is in; infinite when it never is.
+    /// After how many seconds `count` requests have been due, looked for from leg `at` on, which becomes the one that
+    /// it is in; infinite when it never is.
     #[inline]
     pub fn reached(&self, count: f64, at: &mut usize) -> f64 {
         while let Some(leg) = self.0.get(*at) {

@@ -16,7 +16,7 @@ use analysis::{
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
     Arrival, Connections, Examination, FailureKind, Histogram, LoadOutcome, LoadSpec, PROOF_STAGE,
-    RunRecord, ThreadCost, Warning,
+    RatePiece, RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,9 @@ pub struct LoadAsked {
     pub warmup_s: f64,
     /// `closed`, `constant` or `poisson`.
     pub arrival: String,
+    /// How the rate of an open loop changes, piece by piece; empty where it does not.
+    #[serde(default)]
+    pub rate_pieces: Vec<RatePiece>,
     /// How the load threads wait for a scheduled send: `sleep`, `hybrid` or `spin`.
     #[serde(default)]
     pub precision: String,
@@ -567,6 +570,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
             Arrival::Poisson { .. } => "poisson",
         }
         .to_owned(),
+        rate_pieces: spec.rate_pieces.0.clone(),
         precision: spec.precision.name().to_owned(),
         requests_per_connection: spec.requests_per_connection,
         pipeline: spec.pipeline,

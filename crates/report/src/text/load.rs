@@ -147,7 +147,10 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     };
     let asked = offered.map_or_else(
         || "closed loop".to_owned(),
-        |r| format!("{}/s{wait}", rate(r)),
+        |r| match spec.rate_pieces.is_empty() {
+            true => format!("{}/s{wait}", rate(r)),
+            false => format!("{} ({}/s on average){wait}", spec.rate_pieces, rate(r)),
+        },
     );
     let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
     Some(row(&["rate", &asked, &actual]))

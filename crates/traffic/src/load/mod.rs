@@ -46,7 +46,9 @@ use crate::transport::{
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
-use record::{Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning};
+use record::{
+    Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, RateCourse, Warning,
+};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -85,6 +87,8 @@ pub struct Load {
     policy: Policy,
     requests: Arc<[u8]>,
     workload: Option<Arc<Prepared>>,
+    /// How the rate changes.
+    course: Option<Arc<RateCourse>>,
     spin_ns: u64,
     warnings: Vec<Warning>,
 }
@@ -144,6 +148,8 @@ impl Load {
             },
             requests: request.bytes.repeat(policy.depth).into(),
             workload,
+            course: (!spec.rate_pieces.is_empty())
+                .then(|| Arc::new(RateCourse::new(&spec.rate_pieces, spec.warmup))),
             spin_ns: spin_ns(spec, threads, allowed.len()),
             spec: spec.clone(),
             threads,
@@ -325,6 +331,7 @@ impl Load {
         Task {
             requests: Arc::clone(&self.requests),
             arrival: self.spec.arrival,
+            course: self.course.clone(),
             share,
             budget: self.spec.requests.map_or(u64::MAX, |n| share.of_count(n)),
             close: self.spec.close,
@@ -680,7 +687,7 @@ fn thread_count(spec: &LoadSpec, allowed_cpus: usize) -> u32 {
 fn spin_ns(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> u64 {
     const SHARE_MAX: f64 = 0.6;
     const SHORTEST_NS: u64 = 5_000;
-    let Some(per_s) = spec.arrival.offered_per_s().filter(|_| allowed_cpus > 1) else {
+    let Some(per_s) = spec.peak_per_s().filter(|_| allowed_cpus > 1) else {
         return 0;
     };
     match spec.precision {
