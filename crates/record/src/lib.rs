@@ -30,8 +30,8 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
-    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
-    RequestOutcome, ThreadCost,
+    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, PieceOutcome, Precision,
+    RequestCounts, RequestOutcome, ThreadCost,
 };
 pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};

@@ -748,6 +748,44 @@ pub struct LoadOutcome {
     /// The requests of a workload, each by itself; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_request: Vec<RequestOutcome>,
+    /// The pieces of a rate that changes, as far as the load came; empty without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_piece: Vec<PieceOutcome>,
+}
+
+/// What came of the requests that were due in one piece of a rate that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PieceOutcome {
+    /// Its begin, counted from that of the measured part.
+    pub from: Nanos,
+    /// Its end, likewise; the last piece lasts as long as the load.
+    pub to: Nanos,
+    /// Written to a connection, or given up with it.
+    pub sent: u64,
+    /// Sent more than 1 ms after they were due.
+    pub late: u64,
+    /// Due, but never sent.
+    pub dropped: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole with a status below 400, and every check passed.
+    pub succeeded: u64,
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// Response time of the successes.
+    pub response: Histogram,
+}
+
+impl PieceOutcome {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Successes per second of its time; `None` without one.
+    pub fn achieved_per_s(&self) -> Option<f64> {
+        let seconds = self.to.since(self.from).as_secs_f64();
+        (seconds > 0.0 && self.succeeded > 0).then(|| self.succeeded as f64 / seconds)
+    }
 }
 
 /// What came of the requests of one name, measured part.

@@ -23,6 +23,7 @@ mod exchange;
 mod limits;
 mod look;
 mod outcome;
+mod pieces;
 pub(crate) mod request;
 pub(crate) mod response;
 mod shared;
@@ -46,6 +47,7 @@ use crate::transport::{
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
+use pieces::Pieces;
 use record::{
     Carrier, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, RateCourse, Warning,
 };
@@ -295,6 +297,9 @@ impl Load {
         let connections = share.of_count(u64::from(self.spec.connections)) as u32;
         let slots = connections * self.policy.streams;
         let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        if self.course.is_some() {
+            exchange = exchange.with_pieces(Pieces::of(&self.spec));
+        }
         if let Some(work) = &self.workload {
             exchange = exchange.with_workload(Arc::clone(work), share.index, self.threads);
         }
