@@ -85,7 +85,8 @@ def commands(options, url, shape):
     seconds = str(options.seconds)
     h2load = ["taskset", "-c", "1", "h2load", "-t", "1", "-c", connections, "-m", streams, "-D", seconds, url]
     prony = [options.prony, "load", "--json", "--http", "2", "--insecure", "--cpus", "1", "-t", "1"]
-    return {"h2load": h2load, "prony": prony + ["-c", connections, "--streams", streams, "-d", f"{seconds}s", url]}
+    prony += ["-c", connections, "--streams", streams, "-d", f"{seconds}s", url]
+    return {"h2load": h2load, "prony": prony, "prony 100us": prony + ["--coalesce", "100us"]}
 
 
 def measure(name, argv):
@@ -97,7 +98,7 @@ def measure(name, argv):
         child.returncode = os.waitstatus_to_exitcode(status)
     finally:
         stop(child)
-    if name == "prony":
+    if name.startswith("prony"):
         if child.returncode not in PRONY_MEASURED:
             raise Failed(f"{' '.join(argv)}: exit code {child.returncode}")
         counts = json.loads(output)["requests"]
@@ -129,12 +130,14 @@ def show(title, done):
         return (run[1] + run[2]) / run[0] * 1e6
 
     print(f"\n{title}, {len(done)} rounds")
-    for name in ("h2load", "prony"):
+    print(f"{'':12}{'CPU us/req':>11}{'user':>7}  CPU / h2load  range          rate / h2load")
+    for name in done[0]:
         runs = [r[name] for r in done]
         user = statistics.median(run[1] / run[0] * 1e6 for run in runs)
-        print(f"{name:8}{statistics.median(map(us, runs)):8.2f} us/request, {user:.2f} of it user")
-    ratios = sorted(us(r["prony"]) / us(r["h2load"]) for r in done)
-    print(f"ratio   {statistics.median(ratios):8.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+        ratios = sorted(us(r[name]) / us(r["h2load"]) for r in done)
+        rate = statistics.median(r[name][0] / r["h2load"][0] for r in done)
+        spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+        print(f"{name:12}{statistics.median(map(us, runs)):11.2f}{user:7.2f}  {statistics.median(ratios):12.2f}  {spread:13}  {rate:13.2f}")
 
 
 def main():

@@ -90,7 +90,7 @@ WORKS = [
     Work("1m", "nginx", 16, file="1m"),
     Work("connection-each", "nginx", 64, each=True, prony={"prony fin": [], "prony rst": ["--close", "rst"]}),
     Work("https", "nginx", 64, tls=True),
-    Work("handshakes", "nginx", 64, each=True, tls=True),
+    Work("handshakes", "nginx", 64, each=True, tls=True, prony=ENGINES),
 ]
 
 

@@ -74,6 +74,13 @@ impl Evidence {
 
 /// Names what limits the load. `schedule_met` is about an open loop; a closed one has no schedule.
 pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Limits {
+    if case.spec.is_probe() {
+        return Limits {
+            finding: probe(),
+            generator: None,
+            neighbour: None,
+        };
+    }
     let sight = &case.sight();
     let saturated = saturated_task(sight, observed);
     let neighbour = match saturated {
@@ -95,6 +102,17 @@ pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -
         finding,
         generator,
         neighbour,
+    }
+}
+
+fn probe() -> Finding {
+    Finding {
+        limit: Limit::Unknown,
+        resource: "",
+        why: "so few requests have no rate that anything could limit, so that nothing was watched"
+            .to_owned(),
+        remedy: "send more (--requests), or for a time (--duration)".to_owned(),
+        evidence: Vec::new(),
     }
 }
 

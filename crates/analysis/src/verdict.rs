@@ -1106,6 +1106,22 @@ mod tests {
     }
 
     #[test]
+    fn a_handful_of_requests_has_no_rate_to_limit() {
+        let asked = |most| {
+            move |l: &mut Load| {
+                l.outcome = with_rate(10, Nanos::MILLI, 0.1);
+                l.spec.requests = Some(most);
+            }
+        };
+        // A full core and connections that hardly waited: of such a load they say nothing.
+        let probe = Load::closed(0.99, 0.2).change(asked(10));
+        check(&probe, true, Limit::Unknown, "", &["so few requests"]);
+        assert_eq!(probe.warnings(), ["few_successes"]);
+        let load = Load::closed(0.99, 0.2).change(asked(11));
+        check(&load, true, Limit::Server, "worker", &[]);
+    }
+
+    #[test]
     fn what_colours_a_result_is_warned_about() {
         let load = Load::closed(0.99, 0.2).with(core(0, 0.9, 0.0, 0.1));
         assert_eq!(load.warnings(), ["steal"]);

@@ -3,6 +3,7 @@
 //! Functions take the root so that tests can fake it. A process may end at any time, so everything
 //! about a single one is an `Option`: `None` means that it is gone or not ours to see.
 
+use crate::root::slurp;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -105,21 +106,25 @@ pub fn seconds(ticks: u64) -> f64 {
 
 /// One process.
 pub fn stat(root: &Path, pid: i32) -> Option<Stat> {
-    let text = std::fs::read(root.join(pid.to_string()).join("stat")).ok()?;
+    let text = slurp(&root.join(pid.to_string()).join("stat")).ok()?;
     Stat::parse(&String::from_utf8_lossy(&text))
+}
+
+/// The id of each process, rising.
+pub fn pids(root: &Path) -> Vec<i32> {
+    let mut pids: Vec<i32> = std::fs::read_dir(root)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids
 }
 
 /// All processes, by pid; those that have ended but were not waited for are left out.
 pub fn living(root: &Path) -> Vec<Stat> {
-    let mut found: Vec<Stat> = std::fs::read_dir(root)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| stat(root, pid))
-        .filter(Stat::is_alive)
-        .collect();
-    found.sort_by_key(|s| s.pid);
-    found
+    let stats = pids(root).into_iter().filter_map(|pid| stat(root, pid));
+    stats.filter(Stat::is_alive).collect()
 }
 
 /// The process `leader`, its children, their children, and whoever else is in its session: a server that

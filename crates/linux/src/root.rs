@@ -43,7 +43,7 @@ impl Root {
     /// [`Error::Read`].
     pub fn read(&self, relative: &str) -> Result<String, Error> {
         let path = self.path(relative);
-        match std::fs::read(&path) {
+        match slurp(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(cause) => Err(Error::Read {
                 path,
@@ -188,6 +188,17 @@ impl Reread {
         }
         Ok(())
     }
+}
+
+/// Content of a file of /proc or /sys, which says that it has 0 bytes: the standard library would feel its way there,
+/// 32 bytes at first, and each call has the kernel render the file again.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn slurp(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    read_whole(&File::open(path)?, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads from offset 0 to the end: seq files hand out at most a page at a time.

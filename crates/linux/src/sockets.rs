@@ -6,10 +6,13 @@
 //! process. Only its inode number links the two, and a descriptor that was passed on has several holders.
 
 use crate::Error;
+use crate::root::slurp;
 use crate::sock_diag::{
     AF_INET, AF_INET6, Diag, Question, TCP, UDP, ask_here, attribute, read_u32,
 };
+use rustix::fs::{Dir, Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -65,8 +68,8 @@ pub fn udp() -> Vec<Socket> {
 pub fn tcp_table(dir: &Path, states: u32) -> Vec<Socket> {
     ["net/tcp", "net/tcp6"]
         .iter()
-        .filter_map(|file| std::fs::read_to_string(dir.join(file)).ok())
-        .flat_map(|text| parse_table(&text, states))
+        .filter_map(|file| slurp(&dir.join(file)).ok())
+        .flat_map(|text| parse_table(&String::from_utf8_lossy(&text), states))
         .collect()
 }
 
@@ -171,16 +174,32 @@ fn unix_name(value: &[u8]) -> String {
 
 /// Inodes of the sockets that a process has open; empty when this user may not see them.
 pub fn inodes_of(root: &Path, pid: i32) -> BTreeSet<u64> {
-    std::fs::read_dir(root.join(pid.to_string()).join("fd"))
-        .into_iter()
-        .flatten()
-        .take(MOST_FDS)
-        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-        .filter_map(|link| {
-            let text = link.to_str()?.strip_prefix("socket:[")?;
-            text.strip_suffix(']')?.parse().ok()
-        })
-        .collect()
+    links_of(&root.join(pid.to_string()).join("fd")).unwrap_or_default()
+}
+
+/// Inodes of the sockets among the links of a directory. Each is read relative to the open directory: on a host with
+/// thousands of descriptors most of the time would go into finding `/proc/PID/fd` again.
+fn links_of(directory: &Path) -> rustix::io::Result<BTreeSet<u64>> {
+    let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory, open, Mode::empty())?;
+    let mut inodes = BTreeSet::new();
+    // Longer links, which are cut, are files.
+    let mut buffer = [MaybeUninit::uninit(); 64];
+    for entry in Dir::read_from(&directory)?.take(MOST_FDS) {
+        // The process has ended.
+        let Ok(entry) = entry else { break };
+        let Ok((link, _)) =
+            rustix::fs::readlinkat_raw(&directory, entry.file_name(), &mut buffer[..])
+        else {
+            continue;
+        };
+        let inode = std::str::from_utf8(link)
+            .ok()
+            .and_then(|text| text.strip_prefix("socket:["));
+        let inode = inode.and_then(|text| text.strip_suffix(']'));
+        inodes.extend(inode.and_then(|text| text.parse::<u64>().ok()));
+    }
+    Ok(inodes)
 }
 
 /// Whether this user may see what a process has open.

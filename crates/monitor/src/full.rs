@@ -5,9 +5,8 @@
 //! `/proc/PID/task/TID/schedstat`; what cannot be seen is not full. The surprise: a running thread's time there is as
 //! old as the last tick of its CPU, so that a look needs some ten ticks between itself and the one before.
 
-use crate::Watched;
 use crate::thread::parse_schedstat;
-use crate::tree::{self, Tree};
+use crate::tree::Members;
 use linux::Root;
 use record::Nanos;
 use std::collections::BTreeMap;
@@ -29,27 +28,24 @@ type Threads = BTreeMap<i32, [f64; 2]>;
 pub struct Full {
     root: Root,
     targets: usize,
-    watched: BTreeMap<i32, Option<usize>>,
-    tree: Tree,
+    members: Members,
     looked_at: Nanos,
     before: Vec<Threads>,
     is_full: bool,
 }
 
 impl Full {
-    /// Takes the first look, at `now`.
-    pub fn new(root: Root, targets: &[Watched], now: Nanos) -> Self {
-        let watched = tree::watched(targets.iter().map(|target| target.pids.as_slice()));
+    /// Takes the first look at the threads of `members`, at `now`.
+    pub fn new(root: Root, members: Members, now: Nanos) -> Self {
         let mut full = Full {
             root,
-            targets: targets.len(),
-            watched,
-            tree: Tree::default(),
+            targets: members.targets().len(),
+            members,
             looked_at: now,
             before: Vec::new(),
             is_full: false,
         };
-        full.before = full.threads();
+        full.before = full.threads(now);
         full
     }
 
@@ -59,7 +55,7 @@ impl Full {
         if elapsed < BETWEEN {
             return self.is_full;
         }
-        let threads = self.threads();
+        let threads = self.threads(now);
         let pairs = self.before.iter().zip(&threads);
         self.is_full = pairs
             .map(|(before, after)| grown(before, after))
@@ -70,10 +66,10 @@ impl Full {
     }
 
     /// The threads of each target now; none of a target that cannot be seen as a whole.
-    fn threads(&mut self) -> Vec<Threads> {
+    fn threads(&mut self, now: Nanos) -> Vec<Threads> {
         let mut processes = vec![Vec::new(); self.targets];
-        if self.targets > 0 && self.tree.refresh(&self.root).is_ok() {
-            for (pid, target) in self.tree.owned(&self.watched) {
+        if self.targets > 0 {
+            for (pid, target) in self.members.at(now, BETWEEN).unwrap_or_default() {
                 processes[target].push(pid);
             }
         }
@@ -123,6 +119,7 @@ fn has_no_time_off(threads: &[[f64; 2]], elapsed_s: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Watched;
 
     /// A target with a process 7 and its child 8, of one thread each, over a fake /proc.
     struct Host {
@@ -144,7 +141,9 @@ mod tests {
                 pids: vec![7],
             }];
             write(dir.path(), [[0, 0], [0, 0]]);
-            let full = Full::new(Root::new(dir.path()), &targets, Nanos(0));
+            let root = Root::new(dir.path());
+            let members = Members::new(&root, &targets, None);
+            let full = Full::new(root, members, Nanos(0));
             Host {
                 dir,
                 full,
@@ -188,7 +187,8 @@ mod tests {
         std::fs::remove_file(host.dir.path().join("proc/8/task/8/schedstat")).unwrap();
         host.now = host.now + Nanos::from_millis(500);
         assert!(!host.full.look(host.now));
-        let mut nobody = Full::new(Root::new(host.dir.path()), &[], Nanos(0));
+        let root = Root::new(host.dir.path());
+        let mut nobody = Full::new(root.clone(), Members::new(&root, &[], None), Nanos(0));
         assert!(!nobody.look(Nanos::SECOND));
     }
 

@@ -30,6 +30,7 @@ pub type RunClock = Arc<dyn Fn() -> Nanos + Send + Sync>;
 /// The sources, and what they have said so far.
 pub struct Sampler {
     sources: Vec<Box<dyn Source>>,
+    members: Members,
     clock: RunClock,
     out: Recorder,
     cost: Cost,
@@ -39,11 +40,13 @@ impl Sampler {
     /// All sources of `config`; nothing is read yet.
     pub fn new(config: &WatchConfig, clock: RunClock) -> Self {
         let root = &config.root;
+        let members = Members::new(root, &config.targets, config.generator);
         let mut sources: Vec<Box<dyn Source>> = vec![
             Box::new(Tasks::new(
                 root,
                 &config.targets,
                 config.generator,
+                members.clone(),
                 config.slow_interval,
             )),
             Box::new(Cpu::new(root)),
@@ -59,7 +62,6 @@ impl Sampler {
             sources.push(Box::new(source));
         }
         if !config.targets.is_empty() {
-            let members = Members::new(root, &config.targets, config.generator);
             sources.push(Box::new(Sockets::new(
                 root,
                 members.clone(),
@@ -75,7 +77,7 @@ impl Sampler {
             if config.extras.tlb {
                 sources.push(Box::new(Tlb::new(root, members.clone(), slow)));
             }
-            sources.push(Box::new(Cgroups::new(root, members, slow)));
+            sources.push(Box::new(Cgroups::new(root, members.clone(), slow)));
         }
         if config.extras.slabs {
             sources.push(Box::new(Slab::new(root)));
@@ -92,6 +94,7 @@ impl Sampler {
         }
         Self {
             sources,
+            members,
             clock,
             out: Recorder::default(),
             cost: Cost::default(),
@@ -115,6 +118,11 @@ impl Sampler {
     /// Notes what the samples were expected to take, as a share of one core.
     pub fn expect(&mut self, share: f64) {
         self.cost.expected_share = Some(share);
+    }
+
+    /// The targets' processes, for others that look at them.
+    pub fn members(&self) -> Members {
+        self.members.clone()
     }
 
     /// What was sampled so far.

@@ -6,7 +6,7 @@
 
 use crate::process::Process;
 use crate::thread::Thread;
-use crate::tree::Tree;
+use crate::tree::Members;
 use crate::watch::{GENERATOR, Watched};
 use crate::{Pass, Recorder, Source};
 use linux::Root;
@@ -29,7 +29,7 @@ pub struct Tasks {
     targets: Vec<String>,
     /// Owner (index into `targets`) of each process given by its id; `None` for the generator.
     given: BTreeMap<i32, Option<usize>>,
-    tree: Tree,
+    members: Members,
     processes: VecDeque<Process>,
     threads: VecDeque<Thread>,
     /// Ids of the processes watched, until they have left the tree.
@@ -58,11 +58,12 @@ fn take_turns<T>(queue: &mut VecDeque<T>, pass: Pass, mut sample: impl FnMut(&mu
 }
 
 impl Tasks {
-    /// Watches `targets` with their descendants, and the process `generator` alone.
+    /// Watches `targets` with their descendants, which `members` finds, and the process `generator` alone.
     pub fn new(
         root: &Root,
         targets: &[Watched],
         generator: Option<i32>,
+        members: Members,
         slow_interval: Nanos,
     ) -> Self {
         let mut given = BTreeMap::new();
@@ -75,7 +76,7 @@ impl Tasks {
             slow_interval,
             targets: targets.iter().map(|t| t.target.clone()).collect(),
             given,
-            tree: Tree::default(),
+            members,
             processes: VecDeque::new(),
             threads: VecDeque::new(),
             known_processes: BTreeSet::new(),
@@ -102,15 +103,16 @@ impl Tasks {
     }
 
     /// Begins to watch the targets' descendants that have appeared since the last look.
-    fn look_for_children(&mut self, out: &mut Recorder) {
+    fn look_for_children(&mut self, at: Nanos, out: &mut Recorder) {
         if self.given.values().all(Option::is_none) {
             return;
         }
-        if let Err(error) = self.tree.refresh(&self.root) {
-            return out.unavailable("children of the targets", &error);
-        }
-        self.known_processes.retain(|pid| self.tree.holds(*pid));
-        for (pid, target) in self.tree.owned(&self.given) {
+        let members = match self.members.at(at, Nanos(0)) {
+            Ok(members) => members,
+            Err(error) => return out.unavailable("children of the targets", &error),
+        };
+        self.members.retain(&mut self.known_processes);
+        for (pid, target) in members {
             self.watch(pid, Some(target));
         }
     }
@@ -194,7 +196,7 @@ impl Source for Tasks {
 
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
         if pass != Pass::Fast {
-            self.look_for_children(out);
+            self.look_for_children(at, out);
         }
         self.sample_processes(at, pass, out);
         self.sample_threads(at, pass, out);
@@ -258,12 +260,9 @@ mod tests {
                     pids: vec![*pid],
                 })
                 .collect();
-            Tasks::new(
-                &Root::new(self.0.path()),
-                &targets,
-                generator,
-                Nanos::SECOND,
-            )
+            let root = Root::new(self.0.path());
+            let members = Members::new(&root, &targets, generator);
+            Tasks::new(&root, &targets, generator, members, Nanos::SECOND)
         }
     }
 

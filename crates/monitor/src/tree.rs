@@ -10,7 +10,7 @@ use crate::watch::Watched;
 use linux::Root;
 use linux::procfs::Stat;
 use record::Nanos;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What [`Tree::owned`] takes for targets that are given by their processes: each owned by its target's index, and
@@ -125,6 +125,15 @@ impl Members {
             }
             Ok(looked.tree.owned(&looked.given))
         })
+    }
+
+    /// Leaves the processes that existed at the last look; all of them before the first one.
+    pub fn retain(&self, pids: &mut BTreeSet<i32>) {
+        self.with(|looked| {
+            if looked.at.is_some() {
+                pids.retain(|pid| looked.tree.holds(*pid));
+            }
+        });
     }
 
     /// A panic of another source leaves a whole tree behind, perhaps with processes missing.

@@ -5,6 +5,7 @@
 //! schedule; a sample that comes too late is left out, not made up for. The surprise: nothing here fails.
 //! A thread that cannot start, or that panics, becomes a gap beside whatever was measured.
 
+use crate::tree::Members;
 use crate::{MonitorError, Pass, RunClock, Sampler};
 use linux::Root;
 use record::{Nanos, Series, Unavailable};
@@ -144,6 +145,11 @@ impl Watch {
     /// Shows the samples taken so far, while others are being taken.
     pub fn look<T>(&self, at: impl FnOnce(&[Series]) -> T) -> T {
         at(lock(&self.sampler).series())
+    }
+
+    /// The targets' processes, for others that look at them.
+    pub fn members(&self) -> Members {
+        lock(&self.sampler).members()
     }
 
     /// Forgets samples of before `at`, but for the last one of each series before it: a watch without an end stays

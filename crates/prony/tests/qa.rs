@@ -183,7 +183,7 @@ fn a_server_whose_processes_are_hidden_is_said_to_be_unwatched() {
     let origin = Origin::start(state.path(), &[]);
     // A /proc that shows nobody but the reader, as another user of a hardened host sees it.
     let hidden = format!(
-        "mount -t tmpfs none /proc && exec {} load {} -n 10 --json",
+        "mount -t tmpfs none /proc && exec {} load {} -n 100 --json",
         env!("CARGO_BIN_EXE_prony"),
         origin.url
     );

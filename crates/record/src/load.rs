@@ -279,6 +279,12 @@ impl Habits {
 }
 
 impl LoadSpec {
+    /// A look at whether and what a server answers, at most ten requests: they have no rate that anything could limit.
+    pub fn is_probe(&self) -> bool {
+        const MOST: u64 = 10;
+        self.arrival == Arrival::Closed && self.requests.is_some_and(|most| most <= MOST)
+    }
+
     /// How long answers may gather, asked for or by the carrier's default; `None` leaves it to the loop.
     pub fn gathering(&self) -> Option<Nanos> {
         /// Most of the saving, and part of every latency.

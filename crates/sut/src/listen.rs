@@ -53,7 +53,8 @@ fn holders(root: &Path, address: SocketAddr) -> Vec<i32> {
         .filter(|s| overlap(s.local, address))
         .map(|s| s.inode)
         .collect();
-    let pids: Vec<i32> = procfs::living(root).iter().map(|s| s.pid).collect();
+    // Those that have ended hold nothing, so that nobody need be asked whether it lives.
+    let pids = procfs::pids(root);
     let holders: BTreeSet<i32> = sockets::holders(root, &inodes, &pids)
         .into_values()
         .flatten()

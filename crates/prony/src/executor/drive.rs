@@ -64,8 +64,8 @@ pub fn drive(
     let mut running = load.start()?;
     // A server that is full changes how a closed loop waits; an open one sees its responses at once.
     let may_gather = spec.arrival.offered_per_s().is_none();
-    let mut full = (around.watch.as_ref().filter(|_| may_gather))
-        .map(|targets| Full::new(Root::default(), targets, MonotonicClock.now()));
+    let mut full = (watch.as_ref().filter(|_| may_gather))
+        .map(|watch| Full::new(Root::default(), watch.members(), MonotonicClock.now()));
     let stopper = running.stopper();
     let mut started: Option<Nanos> = None;
     while let Some(interval) = running.next_interval() {

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Slices a thread owns: the reader may sleep for three seconds.
 const SLICES: usize = 32;
+/// Slices it begins with; the reader makes the others when the first one has come, so that a load of one request does
+/// not wait for the kernel to hand out 10 MB.
+const FIRST_SLICES: usize = 4;
 const SHORT_NS: u64 = 100_000_000;
 const LONG_NS: u64 = 1_000_000_000;
 /// A run up to this long is cut into short slices.
@@ -119,6 +122,8 @@ pub(crate) struct Lane {
     /// Merged up to here.
     reached: u64,
     over: bool,
+    /// Slices that the thread is still to be given.
+    owed: usize,
 }
 
 /// Both ends of a new lane.
@@ -133,7 +138,8 @@ pub(super) fn lane_of(slices: usize) -> (Slicer, Lane) {
         empty: Arc::new(ArrayQueue::new(slices)),
         finished: Arc::new(AtomicBool::new(false)),
     };
-    for _ in 1..slices {
+    let first = slices.min(FIRST_SLICES);
+    for _ in 1..first {
         // The queue has room for one more than that.
         let _ = queues.empty.push(Slice::new());
     }
@@ -146,6 +152,7 @@ pub(super) fn lane_of(slices: usize) -> (Slicer, Lane) {
         queues,
         reached: 0,
         over: false,
+        owed: slices - first,
     };
     (slicer, lane)
 }
@@ -236,6 +243,11 @@ impl Merger {
             lane.over = finished;
             return finished;
         };
+        if !finished {
+            for _ in 0..std::mem::take(&mut lane.owed) {
+                let _ = lane.queues.empty.push(Slice::new());
+            }
+        }
         lane.reached = slice.to;
         let merged = &mut self.merged;
         if merged.to.0 <= self.edge {
@@ -284,6 +296,16 @@ mod tests {
         slicer.current.succeeded = 1;
         slicer.current.response.record(Nanos(latency));
         slicer.cut(to);
+    }
+
+    #[test]
+    fn a_thread_that_runs_on_is_given_the_slices_that_it_did_not_begin_with() {
+        let (mut slicer, lane) = lane();
+        let mut merger = Merger::new(vec![lane]);
+        let mut cut_until_full = |from: u64| (from..).find(|at| !slicer.cut(*at)).unwrap() - from;
+        assert_eq!(cut_until_full(1) as usize, FIRST_SLICES - 1);
+        while merger.poll() != Polled::Pending {}
+        assert_eq!(cut_until_full(100) as usize, SLICES - 1);
     }
 
     #[test]

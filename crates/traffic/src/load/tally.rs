@@ -204,8 +204,8 @@ impl Tally {
         }
     }
 
-    /// A measured request was answered whole, by `failed` not as it must be; `connect_ns` of its connection's opening belong
-    /// to its response time.
+    /// A measured request was answered whole, by `failed` not as it must be. `connect_ns`: of its connection's opening,
+    /// which belongs to its response time.
     #[inline]
     pub fn note_answer(
         &mut self,
