@@ -437,6 +437,14 @@ fn comparable(was: &Side<'_>, is: &Side<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// How the rate changes, in words.
+fn course(load: &LoadSpec) -> String {
+    match load.rate_pieces.is_empty() {
+        true => "one height".to_owned(),
+        false => format!("{} requests per second", load.rate_pieces),
+    }
+}
+
 fn same_load(a: &LoadSpec, b: &LoadSpec) -> Result<(), String> {
     let differ = |what: &str, before: String, after: String| match before == after {
         true => Ok(()),
@@ -457,6 +465,7 @@ fn same_load(a: &LoadSpec, b: &LoadSpec) -> Result<(), String> {
             words::rate(y)
         ));
     }
+    differ("a rate of", course(a), course(b))?;
     differ(
         "connections",
         a.connections.to_string(),

@@ -59,6 +59,7 @@ pub(crate) fn nothing() -> LoadOutcome {
             stack: None,
         },
         by_request: Vec::new(),
+        by_piece: Vec::new(),
         successes_per_connection: vec![],
         intervals: vec![],
         first_failure: BTreeMap::new(),

@@ -14,7 +14,7 @@
 
 use crate::Steady;
 use crate::stats::share;
-use record::{Arrival, Interval, LoadOutcome};
+use record::{Arrival, Interval, LoadOutcome, LoadSpec};
 
 /// The normal approximation of the test statistic holds from about eight values on.
 const FEWEST_INTERVALS: usize = 8;
@@ -28,8 +28,11 @@ const DRIFT_LIMIT: f64 = 0.05;
 /// Two-sided 5 % of the normal distribution.
 const Z_LIMIT: f64 = 1.96;
 
-/// Tests the measured part; `None` when it has fewer than eight slices or no success.
-pub(crate) fn steady(outcome: &LoadOutcome, arrival: &Arrival) -> Option<Steady> {
+/// Tests the measured part; `None` when it has fewer than eight slices or no success, and where the rate is to change.
+pub(crate) fn steady(outcome: &LoadOutcome, spec: &LoadSpec) -> Option<Steady> {
+    if !spec.rate_pieces.is_empty() {
+        return None;
+    }
     let measured: Vec<&Interval> = outcome
         .intervals
         .iter()
@@ -39,7 +42,7 @@ pub(crate) fn steady(outcome: &LoadOutcome, arrival: &Arrival) -> Option<Steady>
         return None;
     }
     // An open loop is offered the same rate from its first request on.
-    let cut = match arrival {
+    let cut = match spec.arrival {
         Arrival::Closed => warmup(&rates(&measured)),
         Arrival::Constant { .. } | Arrival::Poisson { .. } => Cut::At(0),
     };
@@ -178,7 +181,7 @@ mod tests {
                 ..Interval::default()
             })
             .collect();
-        let found = steady(&outcome, &Arrival::Closed).map(|s| s.steady);
+        let found = steady(&outcome, &LoadSpec::new("")).map(|s| s.steady);
         assert_eq!(found, want, "{rates:?}");
     }
 
@@ -224,7 +227,7 @@ mod tests {
             (100, 60, 0.0, false),
             (20, 3, 0.3, true),
         ] {
-            let found = steady(&warming(slices, warm), &Arrival::Closed).unwrap();
+            let found = steady(&warming(slices, warm), &LoadSpec::new("")).unwrap();
             assert!(
                 (found.dropped_s - dropped_s).abs() < 1e-9,
                 "{warm} of {slices}: {found:?}"
@@ -235,7 +238,10 @@ mod tests {
                 assert!((rate - 1_020.0).abs() < 5.0, "{rate}");
             }
         }
-        let open = Arrival::Constant { per_s: 1_000.0 };
+        let open = LoadSpec {
+            arrival: Arrival::Constant { per_s: 1_000.0 },
+            ..LoadSpec::new("")
+        };
         assert_eq!(steady(&warming(100, 10), &open).unwrap().dropped_s, 0.0);
     }
 

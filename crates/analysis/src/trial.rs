@@ -78,7 +78,7 @@ fn ended_early(state: &TrialState) -> Option<Verdict> {
 fn with_outcome(record: &TrialRecord, case: &Case<'_>, observed: &Observed) -> TrialAnalysis {
     let outcome = case.outcome;
     let completed = outcome.requests.completed as f64;
-    let steady = steady::steady(outcome, &record.load.arrival);
+    let steady = steady::steady(outcome, &record.load);
     TrialAnalysis {
         verdict: ended_early(&record.state).unwrap_or_else(|| verdict::judge(case, observed)),
         offered_per_s: record.load.arrival.offered_per_s(),

@@ -45,7 +45,7 @@ pub(crate) fn schedule(case: &Case<'_>) -> Schedule {
     let Some(offered) = case.spec.arrival.offered_per_s() else {
         return Schedule::None;
     };
-    let expected = offered * outcome.measured().as_secs_f64();
+    let expected = case.spec.expected(outcome.measured()).unwrap_or(0.0);
     let chance = match case.spec.arrival {
         Arrival::Poisson { .. } => 3.0 * expected.sqrt(),
         Arrival::Closed | Arrival::Constant { .. } => 1.0,
@@ -60,7 +60,16 @@ pub(crate) fn schedule(case: &Case<'_>) -> Schedule {
     let ended =
         answered.max(outcome.requests.succeeded as f64 + outcome.requests.failures() as f64);
     let residence_s = outcome.response.mean_ns().unwrap_or(0.0) / 1e9;
-    if due - ended > UNMET * due + offered * residence_s + 1.0 {
+    // Where the rate changes, what Little's law lets be in flight is what came due last.
+    let before = outcome
+        .measured()
+        .0
+        .saturating_sub((residence_s * 1e9) as u64);
+    let in_flight = match case.spec.rate_pieces.is_empty() {
+        true => offered * residence_s,
+        false => expected - case.spec.expected(Nanos(before)).unwrap_or(0.0),
+    };
+    if due - ended > UNMET * due + in_flight + 1.0 {
         return Schedule::Short { due, answered };
     }
     lag(outcome)

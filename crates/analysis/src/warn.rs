@@ -163,7 +163,7 @@ fn steal(observed: &Observed) -> Option<Warning> {
 }
 
 fn not_steady(case: &Case<'_>) -> Option<Warning> {
-    let steady = steady::steady(case.outcome, &case.spec.arrival)?;
+    let steady = steady::steady(case.outcome, case.spec)?;
     (!steady.steady).then(|| {
         Warning::new(
             "not_steady",

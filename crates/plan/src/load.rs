@@ -8,7 +8,7 @@
 use crate::error::{Fault, Found};
 use crate::levels::Cell;
 use crate::node::{Entry, Field, Value};
-use crate::typed::{self, Process, Rate};
+use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
@@ -54,7 +54,7 @@ pub(crate) struct Draft {
     pub spec: LoadSpec,
     /// Where the URL stands in the file.
     pub url_at: usize,
-    rate: Option<(usize, Rate)>,
+    rate: Option<(usize, Course)>,
     process: Option<(usize, Process)>,
 }
 
@@ -86,7 +86,7 @@ impl Draft {
             }
             "connections" => spec.connections = field.count32(1)?,
             "threads" => spec.threads = Some(field.count32(1)?),
-            "rate" => self.rate = Some((field.node.at, field.typed(typed::rate)?)),
+            "rate" => self.rate = Some((field.node.at, field.typed(typed::course)?)),
             "arrival" => self.process = Some((field.node.at, field.typed(typed::process)?)),
             "precision" => spec.precision = field.typed(typed::precision)?,
             "requests_per_connection" => {
@@ -125,7 +125,7 @@ impl Draft {
 
     /// The rate of a step is what the search is about: 0 until the step begins. A rate of the top level gives way.
     pub fn search_rate(&mut self, at: usize) {
-        self.rate = Some((at, Rate::PerSecond(0.0)));
+        self.rate = Some((at, Course::Steady(Rate::PerSecond(0.0))));
     }
 
     fn set_body(&mut self, body: Body, field: Field<'_>, inside: &str) -> Result<(), Found> {
@@ -157,15 +157,19 @@ impl Draft {
                 }),
             };
         };
-        let (per_s, rate_of_capacity) = match rate {
-            Rate::PerSecond(per_s) => (per_s, None),
-            Rate::OfCapacity(share) => (0.0, Some(share)),
+        let (per_s, rate_of_capacity, pieces) = match rate {
+            Course::Steady(Rate::PerSecond(per_s)) => (per_s, None, None),
+            Course::Steady(Rate::OfCapacity(share)) => (0.0, Some(share), None),
+            Course::Changing(pieces) => (0.0, None, Some(pieces)),
         };
         self.spec.arrival = match process {
             None | Some(Process::Constant) => Arrival::Constant { per_s },
             Some(Process::Poisson) => Arrival::Poisson { per_s, seed: 0 },
             Some(Process::Closed) => return Err(closed_with_rate(rate_at)),
         };
+        if let Some(pieces) = pieces {
+            self.spec.change_rate(pieces);
+        }
         Ok(Load {
             spec: self.spec,
             rate_of_capacity,

@@ -6,8 +6,8 @@
 
 use crate::error::{Fault, unknown_name};
 use record::{
-    Body, Bytes, Carrier, Close, Engine, Http, Nanos, Precision, UnitError, parse_bytes,
-    parse_count, parse_duration,
+    Body, Bytes, Carrier, Close, Engine, Http, Nanos, Precision, RatePiece, RatePieces, UnitError,
+    parse_bytes, parse_count, parse_duration,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -48,6 +48,15 @@ pub enum Rate {
     PerSecond(f64),
     /// Share of the rate that earlier stages found.
     OfCapacity(f64),
+}
+
+/// A rate as it was typed, which may change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Course {
+    /// It stays what it is.
+    Steady(Rate),
+    /// It changes.
+    Changing(RatePieces),
 }
 
 /// When requests are scheduled, without the rate.
@@ -122,6 +131,42 @@ pub fn rate(text: &str) -> Result<Rate, Misfit> {
         || must_be("above 0: requests per second (\"10k\") or a share of the capacity (\"80%\")"),
         Ok,
     )
+}
+
+/// A rate that may change: `300`; `1k..10k` over the whole load; `1k:10s,5k:10s,1k..5k:20s`, pieces in turn.
+pub fn course(text: &str) -> Result<Course, Misfit> {
+    if !text.contains([',', ':']) && !text.contains("..") {
+        return rate(text).map(Course::Steady);
+    }
+    let pieces: Option<Vec<RatePiece>> = text.split(',').map(|p| piece(p.trim())).collect();
+    let pieces = RatePieces(pieces.unwrap_or_default());
+    // The rest of a load is one length: it cannot be shared among pieces.
+    let is_timed = pieces.total().is_some() || pieces.0.len() == 1;
+    match is_timed && pieces.peak_per_s() > 0.0 {
+        true => Ok(Course::Changing(pieces)),
+        false => must_be(
+            "a change over the whole load (\"1k..10k\") or pieces with their times (\"1k:10s,1k..5k:20s\")",
+        ),
+    }
+}
+
+/// `1k`, `1k..5k`, either with `:10s`. A piece without requests is a pause.
+fn piece(text: &str) -> Option<RatePiece> {
+    let per_s = |text: &str| {
+        let plain = text.trim().parse::<f64>().ok();
+        let per_s = plain.or_else(|| parse_count(text).ok().map(|n| n as f64))?;
+        (per_s.is_finite() && per_s >= 0.0).then_some(per_s)
+    };
+    let (rates, duration) = match text.split_once(':') {
+        Some((rates, time)) => (rates, duration_above_zero(time).ok()?),
+        None => (text, Nanos(0)),
+    };
+    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    Some(RatePiece {
+        from_per_s: per_s(from)?,
+        to_per_s: per_s(to)?,
+        duration,
+    })
 }
 
 /// When requests are scheduled.
@@ -407,6 +452,38 @@ mod tests {
         }
         for bad in ["101%", "1.5", "-1%", "nan", ""] {
             assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_that_change() {
+        let shown = |text| match course(text) {
+            Ok(Course::Changing(pieces)) => pieces.to_string(),
+            other => format!("{other:?}"),
+        };
+        for text in [
+            "1k..10k",
+            "0..2.5k:1.5s",
+            "1k:10s,5k:10s,1k..5k:20s",
+            "5:1s,0:0.1s",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+        assert_eq!(shown("10000 .. 1e3 : 1m"), "10k..1k:60s");
+        assert_eq!(course("80%"), Ok(Course::Steady(Rate::OfCapacity(0.8))));
+        for bad in [
+            "1k..",
+            "..",
+            "0..0",
+            "1k:",
+            "1k,2k",
+            "1k:0s,2k:1s",
+            "-1..5",
+            "1k:1s,",
+            "10%..20%",
+            "nan..1",
+        ] {
+            assert!(course(bad).is_err(), "{bad}");
         }
     }
 

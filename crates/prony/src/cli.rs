@@ -4,9 +4,10 @@ use crate::executor::runtimes::Consent;
 use crate::lab::Work;
 use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use plan::typed::{self, Misfit, Process, Rate};
+use plan::typed::{self, Course, Misfit, Process, Rate};
 use record::{
-    Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, Think, Tier,
+    Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, RatePieces, Think,
+    Tier,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -131,6 +132,8 @@ Examples:
       64 connections for 30 s
   prony load -c 64 -R 20k http://127.0.0.1:8080/
       open loop: 20,000 requests per second, latency from the scheduled send
+  prony load -R 1k..20k -d 60s http://127.0.0.1:8080/
+      a rate that grows evenly; -R 1k:10s,5k:10s,1k..5k:20s by pieces
   prony load --requests-per-connection 1 http://127.0.0.1:8080/
       a new connection for every request
   prony load -c 8 --http 2 --streams 8 https://127.0.0.1:8443/
@@ -239,9 +242,10 @@ pub struct LoadFlags {
     /// Stop after this many requests
     #[arg(short = 'n', long, value_parser = count)]
     pub requests: Option<u64>,
-    /// Open loop: requests per second over all connections
+    /// Open loop: requests per second over all connections; 1k..10k changes over the whole time, 1k:10s,1k..5k:20s by
+    /// pieces
     #[arg(short = 'R', long, value_parser = rate)]
-    pub rate: Option<f64>,
+    pub rate: Option<Course>,
     /// Arrivals of the open loop: equal gaps, or exponentially distributed ones
     #[arg(long, value_name = "constant|poisson", default_value = "constant", requires = "rate",
           value_parser = arrival)]
@@ -356,16 +360,23 @@ impl LoadFlags {
             (Some(text), None) => typed::body(text),
             (None, None) => Body::None,
         };
-        LoadSpec {
+        let changing = match &self.rate {
+            Some(Course::Changing(pieces)) => Some(pieces),
+            _ => None,
+        };
+        let timed = changing.and_then(RatePieces::total);
+        let untimed = self.requests.is_none() || changing.is_some() && timed.is_none();
+        let mut spec = LoadSpec {
             // An empty one is refused where it is resolved, in the words of that place.
             url: typed::url(url).unwrap_or_default(),
             connections: self.connections.unwrap_or(default.connections),
             threads: self.threads,
             duration: self
                 .duration
-                .or(self.requests.is_none().then_some(default.duration)),
+                .or(timed)
+                .or(untimed.then_some(default.duration)),
             requests: self.requests,
-            arrival: match (self.rate, self.arrival) {
+            arrival: match (self.rate.as_ref().map(mean_per_s), self.arrival) {
                 (None, _) | (_, Process::Closed) => Arrival::Closed,
                 (Some(per_s), Process::Constant) => Arrival::Constant { per_s },
                 (Some(per_s), Process::Poisson) => Arrival::Poisson {
@@ -403,7 +414,12 @@ impl LoadFlags {
             habits: record::Habits::default(),
             workload: None,
             think: self.think.filter(|think| think.mean().0 > 0),
+            rate_pieces: RatePieces::default(),
+        };
+        if let Some(pieces) = changing {
+            spec.change_rate(pieces.clone());
         }
+        spec
     }
 }
 
@@ -1079,13 +1095,21 @@ fn lab_device(text: &str) -> Result<Carrier, String> {
 }
 
 /// A share needs stages that measure what it is a share of.
-fn rate(text: &str) -> Result<f64, String> {
-    match typed::rate(text).map_err(|e| e.to_string())? {
-        Rate::PerSecond(per_s) => Ok(per_s),
-        Rate::OfCapacity(_) => Err(
+fn rate(text: &str) -> Result<Course, String> {
+    match typed::course(text).map_err(|e| e.to_string())? {
+        Course::Steady(Rate::OfCapacity(_)) => Err(
             "must be requests per second: a share of the capacity needs an experiment (`prony run`)"
                 .to_owned(),
         ),
+        course => Ok(course),
+    }
+}
+
+/// That of a rate which changes is known with the length of the load.
+fn mean_per_s(course: &Course) -> f64 {
+    match course {
+        Course::Steady(Rate::PerSecond(per_s) | Rate::OfCapacity(per_s)) => *per_s,
+        Course::Changing(pieces) => pieces.peak_per_s(),
     }
 }
 
@@ -1214,6 +1238,7 @@ mod tests {
             ("-R 0.5", "rate = 0.5"),
             ("-R 20k", "rate = \"20k\""),
             ("-R 1e3", "rate = 1e3"),
+            ("-R 1k..5k", "rate = \"1k..5k\""),
             ("--requests-per-connection 0", "requests_per_connection = 0"),
             ("--requests-per-connection 1", "requests_per_connection = 1"),
             ("--precision spin", "precision = \"spin\""),
@@ -1286,6 +1311,7 @@ mod tests {
             ("--rate=nan", "rate = nan"),
             ("--rate=fast", "rate = \"fast\""),
             ("--rate=1x", "rate = \"1x\""),
+            ("--rate=1k,2k", "rate = \"1k,2k\""),
             ("--timeout=0s", "timeout = \"0s\""),
             ("--timeout=soon", "timeout = \"soon\""),
             ("--timeout=3 weeks", "timeout = \"3 weeks\""),

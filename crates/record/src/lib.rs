@@ -10,6 +10,7 @@ pub mod examination;
 pub mod histogram;
 pub mod load;
 pub mod pasted;
+pub mod rate;
 pub mod reported;
 pub mod run;
 pub mod series;
@@ -29,9 +30,10 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
-    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, Precision, RequestCounts,
-    RequestOutcome, ThreadCost,
+    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, PieceOutcome, Precision,
+    RequestCounts, RequestOutcome, ThreadCost,
 };
+pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{
     EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RecordError, RunRecord,

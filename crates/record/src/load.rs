@@ -3,11 +3,11 @@
 //! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
 //! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
 
-use crate::{Histogram, Nanos, Think, Warning, Workload};
+use crate::{Histogram, Nanos, RateCourse, RatePieces, Think, Warning, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// When requests are scheduled.
+/// When requests are scheduled. Where the rate changes ([`LoadSpec::rate_pieces`]), `per_s` is its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "process", rename_all = "snake_case")]
 pub enum Arrival {
@@ -178,6 +178,9 @@ pub struct LoadSpec {
     pub requests: Option<u64>,
     /// When requests are scheduled.
     pub arrival: Arrival,
+    /// How the rate of an open loop changes; empty is not at all.
+    #[serde(default, skip_serializing_if = "RatePieces::is_empty")]
+    pub rate_pieces: RatePieces,
     /// Requests that a connection carries before the client closes it; `None` is no limit.
     pub requests_per_connection: Option<u64>,
     /// How the client closes.
@@ -302,6 +305,7 @@ impl LoadSpec {
             duration: Some(Nanos::from_secs(10)),
             requests: None,
             arrival: Arrival::Closed,
+            rate_pieces: RatePieces::default(),
             requests_per_connection: None,
             close: Close::Fin,
             pipeline: 1,
@@ -333,6 +337,45 @@ impl LoadSpec {
             workload: None,
             think: None,
         }
+    }
+
+    /// Lets the rate change by these pieces, over the measured part as far as they do not say how long they are; the
+    /// load is as long as they are where it has no length of its own.
+    pub fn change_rate(&mut self, mut pieces: RatePieces) {
+        let duration = self.duration.or(pieces.total()).unwrap_or_default();
+        pieces.settle(duration);
+        let end_s = duration.as_secs_f64();
+        let last = self.requests.map_or(f64::INFINITY, |n| n as f64);
+        let course = RateCourse::new(&pieces, Nanos(0));
+        let end_s = course.reached(last, &mut 0).min(end_s);
+        let mean = pieces.expected(Nanos((end_s * 1e9) as u64)) / end_s;
+        match &mut self.arrival {
+            Arrival::Closed => return,
+            Arrival::Constant { per_s } | Arrival::Poisson { per_s, .. } => *per_s = mean,
+        }
+        self.duration = Some(duration);
+        self.rate_pieces = pieces;
+    }
+
+    /// How many requests an open loop has due in the first `elapsed` of the measured part.
+    pub fn expected(&self, elapsed: Nanos) -> Option<f64> {
+        let per_s = self.arrival.offered_per_s()?;
+        Some(match self.rate_pieces.is_empty() {
+            true => per_s * elapsed.as_secs_f64(),
+            false => self.rate_pieces.expected(elapsed),
+        })
+    }
+
+    /// The most requests that an open loop has due in any stretch of `span`.
+    pub fn busiest(&self, span: Nanos) -> Option<f64> {
+        let whole = self.expected(self.duration.unwrap_or(span).max(span))?;
+        Some(whole.min(self.peak_per_s()? * span.as_secs_f64()))
+    }
+
+    /// The highest rate that an open loop comes to.
+    pub fn peak_per_s(&self) -> Option<f64> {
+        let per_s = self.arrival.offered_per_s()?;
+        Some(per_s.max(self.rate_pieces.peak_per_s()))
     }
 
     /// Requests in flight on one connection.
@@ -715,6 +758,44 @@ pub struct LoadOutcome {
     /// The requests of a workload, each by itself; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_request: Vec<RequestOutcome>,
+    /// The pieces of a rate that changes, as far as the load came; empty without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_piece: Vec<PieceOutcome>,
+}
+
+/// What came of the requests that were due in one piece of a rate that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PieceOutcome {
+    /// Its begin, counted from that of the measured part.
+    pub from: Nanos,
+    /// Its end, likewise; the last piece lasts as long as the load.
+    pub to: Nanos,
+    /// Written to a connection, or given up with it.
+    pub sent: u64,
+    /// Sent more than 1 ms after they were due.
+    pub late: u64,
+    /// Due, but never sent.
+    pub dropped: u64,
+    /// Answered whole.
+    pub completed: u64,
+    /// Answered whole with a status below 400, and every check passed.
+    pub succeeded: u64,
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// Response time of the successes.
+    pub response: Histogram,
+}
+
+impl PieceOutcome {
+    /// All failures.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Successes per second of its time; `None` without one.
+    pub fn achieved_per_s(&self) -> Option<f64> {
+        let seconds = self.to.since(self.from).as_secs_f64();
+        (seconds > 0.0 && self.succeeded > 0).then(|| self.succeeded as f64 / seconds)
+    }
 }
 
 /// What came of the requests of one name, measured part.

@@ -16,7 +16,7 @@ use analysis::{
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
     Arrival, Connections, Examination, FailureKind, Histogram, LoadOutcome, LoadSpec, PROOF_STAGE,
-    RunRecord, ThreadCost, Warning,
+    RatePiece, RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct LoadDocument {
     /// The requests of a workload, each by itself; empty without one.
     #[serde(default)]
     pub by_request: Vec<NamedRequests>,
+    /// The pieces of a rate that changes (steps, ramps), as far as the load came; empty without them.
+    #[serde(default)]
+    pub by_piece: Vec<PieceFigures>,
     /// Complete answers by status.
     pub status: BTreeMap<String, u64>,
     pub rate_per_s: Rates,
@@ -96,6 +99,32 @@ pub struct NamedRequests {
     pub response_ns: Option<LatencySummary>,
 }
 
+/// What came of the requests that were due in one piece of a rate that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PieceFigures {
+    /// Requests per second at its begin.
+    pub from_per_s: f64,
+    /// Requests per second at its end.
+    pub to_per_s: f64,
+    /// Its begin, s from that of the measured part.
+    pub begin_s: f64,
+    /// Its end, likewise.
+    pub end_s: f64,
+    pub sent: u64,
+    /// Sent more than 1 ms after they were due.
+    pub late: u64,
+    /// Due, but never sent.
+    pub dropped: u64,
+    pub completed: u64,
+    pub succeeded: u64,
+    /// Successes per second of its time; `null` without one.
+    pub rate_per_s: Option<f64>,
+    /// Failures by kind.
+    pub failed: BTreeMap<String, u64>,
+    /// Response time of the successes, ns; `null` without one.
+    pub response_ns: Option<LatencySummary>,
+}
+
 /// The load that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadAsked {
@@ -113,6 +142,9 @@ pub struct LoadAsked {
     pub warmup_s: f64,
     /// `closed`, `constant` or `poisson`.
     pub arrival: String,
+    /// How the rate of an open loop changes, piece by piece; empty where it does not.
+    #[serde(default)]
+    pub rate_pieces: Vec<RatePiece>,
     /// How the load threads wait for a scheduled send: `sleep`, `hybrid` or `spin`.
     #[serde(default)]
     pub precision: String,
@@ -517,6 +549,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         interrupted: outcome.interrupted,
         requests: requests(outcome),
         by_request: by_request(outcome),
+        by_piece: by_piece(spec, outcome),
         status: outcome
             .status
             .iter()
@@ -575,6 +608,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
             Arrival::Poisson { .. } => "poisson",
         }
         .to_owned(),
+        rate_pieces: spec.rate_pieces.0.clone(),
         precision: spec.precision.name().to_owned(),
         requests_per_connection: spec.requests_per_connection,
         pipeline: spec.pipeline,
@@ -583,6 +617,27 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         unix: spec.unix.clone(),
         timeout_s: spec.timeout.as_secs_f64(),
     }
+}
+
+fn by_piece(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<PieceFigures> {
+    let pairs = spec.rate_pieces.0.iter().zip(&outcome.by_piece);
+    let figures = pairs.map(|(asked, piece)| PieceFigures {
+        from_per_s: asked.from_per_s,
+        to_per_s: asked.to_per_s,
+        begin_s: piece.from.as_secs_f64(),
+        end_s: piece.to.as_secs_f64(),
+        sent: piece.sent,
+        late: piece.late,
+        dropped: piece.dropped,
+        completed: piece.completed,
+        succeeded: piece.succeeded,
+        rate_per_s: piece.achieved_per_s(),
+        failed: (piece.failed.iter())
+            .map(|(kind, n)| (kind.name().to_owned(), *n))
+            .collect(),
+        response_ns: LatencySummary::of(&piece.response),
+    });
+    figures.collect()
 }
 
 fn by_request(outcome: &LoadOutcome) -> Vec<NamedRequests> {

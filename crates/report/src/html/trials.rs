@@ -182,6 +182,9 @@ fn load_words(load: &LoadSpec) -> String {
             format!("open loop, {rate}/s at exponential gaps (Poisson)")
         }
     });
+    if !load.rate_pieces.is_empty() {
+        words.push(format!("on average, by pieces: {}", load.rate_pieces));
+    }
     words.push(format!("{} connections", load.connections));
     if let Some(requests) = load.requests_per_connection {
         words.push(format!("{requests} requests per connection"));

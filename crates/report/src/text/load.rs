@@ -8,7 +8,7 @@ use analysis::{LatencySummary, Verdict};
 use record::workload::Order;
 use record::{
     Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision,
-    ThreadCost,
+    RatePieces, ThreadCost,
 };
 
 /// The result of one load. The verdict is on the first line, then asked and actual, latencies, errors, bytes,
@@ -24,6 +24,7 @@ pub fn load_text(
         asked_for(spec) + &columns(&asked_and_actual(spec, outcome), names(3)),
         columns(&latencies(spec, outcome), names(1)),
         columns(&by_request(outcome), names(1)),
+        columns(&by_piece(spec, outcome), names(1)),
         columns(&failed_checks(outcome), names(2)),
         columns(&counts(outcome), names(2)),
         columns(&generator(outcome), names(2)),
@@ -147,7 +148,10 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     };
     let asked = offered.map_or_else(
         || "closed loop".to_owned(),
-        |r| format!("{}/s{wait}", rate(r)),
+        |r| match spec.rate_pieces.is_empty() {
+            true => format!("{}/s{wait}", rate(r)),
+            false => format!("{} ({}/s on average){wait}", spec.rate_pieces, rate(r)),
+        },
     );
     let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
     Some(row(&["rate", &asked, &actual]))
@@ -217,6 +221,36 @@ fn by_request(outcome: &LoadOutcome) -> Vec<Vec<String>> {
         let times = LatencySummary::of(&named.response)
             .map(|s| [s.p50, s.p90, s.p99, s.max].map(|ns| Nanos(ns).to_string()));
         cells.extend(times.unwrap_or_else(|| ["-"; 4].map(str::to_owned)));
+        rows.push(cells);
+    }
+    rows
+}
+
+/// The pieces of a rate that changes, each by itself; a single one is the whole load.
+fn by_piece(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    if spec.rate_pieces.0.len() < 2 || outcome.by_piece.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![row(&[
+        "rate asked",
+        "sent",
+        "late",
+        "dropped",
+        "failed",
+        "rate",
+        "p50",
+        "p99",
+        "max",
+    ])];
+    for (asked, piece) in spec.rate_pieces.0.iter().zip(&outcome.by_piece) {
+        let per_s = piece.achieved_per_s();
+        let counts = [piece.sent, piece.late, piece.dropped, piece.failures()];
+        let mut cells = vec![RatePieces(vec![*asked]).to_string()];
+        cells.extend(counts.map(count));
+        cells.push(per_s.map_or_else(|| "none".to_owned(), |n| format!("{}/s", rate(n))));
+        let times = LatencySummary::of(&piece.response)
+            .map(|s| [s.p50, s.p99, s.max].map(|ns| Nanos(ns).to_string()));
+        cells.extend(times.unwrap_or_else(|| ["-"; 3].map(str::to_owned)));
         rows.push(cells);
     }
     rows

@@ -125,6 +125,12 @@ fn load(trial: &TrialPlan, searched: bool) -> String {
         (_, None) if searched => text += ", the rate searched",
         (_, Some(share)) => text += &format!(", {} of capacity", percent(share)),
         (Arrival::Closed, None) => {}
+        (Arrival::Constant { .. }, None) if !load.rate_pieces.is_empty() => {
+            text += &format!(", {}/s", load.rate_pieces);
+        }
+        (Arrival::Poisson { .. }, None) if !load.rate_pieces.is_empty() => {
+            text += &format!(", {}/s (Poisson)", load.rate_pieces);
+        }
         (Arrival::Constant { per_s }, None) => text += &format!(", {}/s", rate(per_s)),
         (Arrival::Poisson { per_s, .. }, None) => text += &format!(", {}/s (Poisson)", rate(per_s)),
     }

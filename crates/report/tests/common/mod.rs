@@ -87,6 +87,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
             stack: None,
         },
         by_request: Vec::new(),
+        by_piece: Vec::new(),
         successes_per_connection: vec![answers / 64; 64],
         intervals: vec![slice()],
         first_failure: BTreeMap::new(),

@@ -17,8 +17,9 @@ mod schedule;
 pub use pacer::{Pacer, Share};
 
 use clients::Clients;
-use record::Arrival;
+use record::{Arrival, RateCourse};
 use schedule::Schedule;
+use std::sync::Arc;
 
 /// How long responses may come after the stop of an open loop, at most.
 const GRACE_MAX_NS: u64 = 2_000_000_000;
@@ -51,18 +52,28 @@ pub(crate) enum Arrivals {
 }
 
 impl Arrivals {
-    /// Part `share` of `arrival` from `start_ns` on; a closed loop has `clients` in this part.
+    /// Part `share` of `arrival` from `start_ns` on, at a rate that follows `course` if there is one; a closed loop has
+    /// `clients` in this part.
     pub fn new(
         arrival: &Arrival,
+        course: Option<&Arc<RateCourse>>,
         share: Share,
         clients: u64,
         start_ns: u64,
         limits: Limits,
     ) -> Self {
-        let pacer = match *arrival {
-            Arrival::Closed => return Arrivals::Clients(Clients::new(clients, limits)),
-            Arrival::Constant { per_s } => Pacer::constant(per_s, share, start_ns),
-            Arrival::Poisson { per_s, seed } => Pacer::poisson(per_s, seed, share, start_ns),
+        let pacer = match (*arrival, course.map(Arc::clone)) {
+            (Arrival::Closed, _) => return Arrivals::Clients(Clients::new(clients, limits)),
+            (Arrival::Constant { .. }, Some(course)) => {
+                Pacer::changing(course, None, share, start_ns)
+            }
+            (Arrival::Poisson { seed, .. }, Some(course)) => {
+                Pacer::changing(course, Some(seed), share, start_ns)
+            }
+            (Arrival::Constant { per_s }, None) => Pacer::constant(per_s, share, start_ns),
+            (Arrival::Poisson { per_s, seed }, None) => {
+                Pacer::poisson(per_s, seed, share, start_ns)
+            }
         };
         Arrivals::Schedule(Schedule::new(pacer, limits))
     }
@@ -214,7 +225,7 @@ mod tests {
             until: u64::MAX,
             budget: u64::MAX,
         };
-        Arrivals::new(&arrival, WHOLE, 2, 0, limits)
+        Arrivals::new(&arrival, None, WHOLE, 2, 0, limits)
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Due times of one load thread in an open loop: constant or Poisson.
+//! Due times of one load thread in an open loop: constant or Poisson, at a rate that may change.
 
 use crate::random::Random;
+use record::RateCourse;
+use std::sync::Arc;
 
 /// Which part of the load a thread carries: part `index` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub enum Pacer {
     Constant(Constant),
     /// Exponential gaps.
     Poisson(Poisson),
+    /// A rate that changes.
+    Changing(Changing),
 }
 
 /// Equal gaps; see [`Pacer::constant`].
@@ -50,7 +54,65 @@ pub struct Poisson {
     ramp_ns: f64,
 }
 
+/// A rate that changes; see [`Pacer::changing`].
+#[derive(Clone, Debug)]
+pub struct Changing {
+    start_ns: u64,
+    course: Arc<RateCourse>,
+    /// The leg of the course that the next request is in.
+    leg: usize,
+    /// How many requests of the whole load are due at the next one of this thread; a whole number at equal gaps.
+    count: f64,
+    stride: f64,
+    /// Draws the strides of Poisson arrivals.
+    random: Option<Random>,
+    due_ns: u64,
+}
+
+impl Changing {
+    fn advance(&mut self) {
+        self.count += match &mut self.random {
+            Some(random) => random.exponential() * self.stride,
+            None => self.stride,
+        };
+        self.find();
+    }
+
+    fn find(&mut self) {
+        let offset_ns = self.course.reached(self.count, &mut self.leg) * 1e9;
+        self.due_ns = self.start_ns.saturating_add(offset_ns.round() as u64);
+    }
+}
+
 impl Pacer {
+    /// Part `share` of a load whose rate follows `course` from `start_ns` on. Requests are evenly spread over the
+    /// integral of the rate, of which each thread has every n-th; with a `seed` by independent exponential strides, so
+    /// that the union is a Poisson process of that rate.
+    pub fn changing(
+        course: Arc<RateCourse>,
+        seed: Option<u64>,
+        share: Share,
+        start_ns: u64,
+    ) -> Self {
+        let mut changing = Changing {
+            start_ns,
+            course,
+            leg: 0,
+            count: 0.0,
+            stride: f64::from(share.of),
+            random: seed.map(|seed| Random::seeded(seed.wrapping_add(u64::from(share.index)))),
+            due_ns: start_ns,
+        };
+        if changing.random.is_some() {
+            // A Poisson process does not begin with an event.
+            changing.advance();
+        } else {
+            changing.count = f64::from(share.index);
+            changing.find();
+        }
+        Pacer::Changing(changing)
+    }
+
     /// Part `share` of `per_s` requests a second at equal gaps, from `start_ns` on. The parts are shifted against
     /// each other so that their union has equal gaps.
     pub fn constant(per_s: f64, share: Share, start_ns: u64) -> Self {
@@ -84,6 +146,8 @@ impl Pacer {
         match &mut self {
             Pacer::Constant(c) => c.ramp_ns = ramp_ns as f64,
             Pacer::Poisson(p) => p.ramp_ns = ramp_ns as f64,
+            // Its course says how it begins.
+            Pacer::Changing(_) => {}
         }
         self
     }
@@ -94,6 +158,7 @@ impl Pacer {
         let (start_ns, offset_ns, ramp_ns) = match self {
             Pacer::Constant(c) => (c.start_ns, c.number as f64 * c.gap_ns, c.ramp_ns),
             Pacer::Poisson(p) => (p.start_ns, p.offset_ns, p.ramp_ns),
+            Pacer::Changing(c) => return c.due_ns,
         };
         start_ns.saturating_add(bent(offset_ns, ramp_ns) as u64)
     }
@@ -104,6 +169,7 @@ impl Pacer {
         match self {
             Pacer::Constant(c) => c.number += c.stride,
             Pacer::Poisson(p) => p.advance(),
+            Pacer::Changing(c) => c.advance(),
         }
     }
 }
@@ -128,6 +194,7 @@ impl Poisson {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::{Nanos, RatePiece, RatePieces};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -162,6 +229,78 @@ mod tests {
             .collect();
         all.sort_unstable();
         all
+    }
+
+    fn course(pieces: &[(f64, f64, u64)]) -> Arc<RateCourse> {
+        let piece = |&(from_per_s, to_per_s, s)| RatePiece {
+            from_per_s,
+            to_per_s,
+            duration: Nanos::from_secs(s),
+        };
+        let pieces = RatePieces(pieces.iter().map(piece).collect());
+        Arc::new(RateCourse::new(&pieces, Nanos::from_secs(1)))
+    }
+
+    #[test]
+    fn the_threads_of_a_changing_rate_are_together_the_whole() {
+        let mut random = Random::seeded(11);
+        for _ in 0..30 {
+            let mut rate = || (random.bits() % 5_000) as f64;
+            let pieces = [(rate(), rate(), 1), (0.0, rate(), 2), (rate(), rate(), 1)];
+            let course = course(&pieces);
+            let part = |share| Pacer::changing(Arc::clone(&course), None, share, 77);
+            let whole = union(part, 1, 77 + 5 * SECOND);
+            for parts in [2, 3, 7, 64] {
+                assert_eq!(
+                    union(part, parts, 77 + 5 * SECOND),
+                    whole,
+                    "{parts} parts of {pieces:?}"
+                );
+            }
+            let integral: f64 = pieces.iter().map(|p| (p.0 + p.1) / 2.0 * p.2 as f64).sum();
+            let with_warm_up = integral + pieces[0].0;
+            assert!(
+                (whole.len() as f64 - with_warm_up).abs() <= 1.0,
+                "{pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_changing_rate_has_no_lumps() {
+        let course = course(&[
+            (1_000.0, 1_000.0, 1),
+            (1_000.0, 4_000.0, 2),
+            (500.0, 500.0, 1),
+        ]);
+        let part = |share| Pacer::changing(Arc::clone(&course), None, share, 0);
+        let due = union(part, 4, 5 * SECOND);
+        // Warm-up, a step, a ramp of 5,000, a step down.
+        assert_eq!(due.len(), 1_000 + 1_000 + 5_000 + 500);
+        let gaps = due.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.clone().min().unwrap() >= 249_900, "{:?}", gaps.min());
+        assert!(gaps.clone().max().unwrap() <= 2_000_000, "{:?}", gaps.max());
+        let first_half = due.iter().filter(|t| (2 * SECOND..3 * SECOND).contains(*t));
+        assert_eq!(first_half.count(), 1_750, "the mean is 1,750 in it");
+    }
+
+    #[test]
+    fn poisson_arrivals_follow_a_changing_rate() {
+        let course = course(&[(0.0, 20_000.0, 4), (5_000.0, 5_000.0, 4)]);
+        for parts in [1, 3] {
+            let part = |share| Pacer::changing(Arc::clone(&course), Some(9), share, 0);
+            let due = union(part, parts, 9 * SECOND);
+            let between = |from, to| {
+                let inside = due
+                    .iter()
+                    .filter(|t| (from * SECOND..to * SECOND).contains(*t));
+                inside.count() as f64
+            };
+            for (from, to, expected) in [(1, 3, 10_000.0), (3, 5, 30_000.0), (5, 9, 20_000.0_f64)] {
+                let off = (between(from, to) - expected) / expected.sqrt();
+                assert!(off.abs() < 5.0, "{from} to {to} s: off by {off} deviations");
+            }
+        }
     }
 
     #[test]

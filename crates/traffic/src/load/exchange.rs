@@ -7,6 +7,7 @@
 
 use super::coalesce::Coalesce;
 use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal};
+use super::pieces::Pieces;
 use super::response::{Answer, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
@@ -101,13 +102,19 @@ impl Exchange {
         self.cache.last_head()
     }
 
+    /// Counts by the pieces of a rate that changes, too.
+    pub fn with_pieces(mut self, pieces: Pieces) -> Self {
+        self.tally = Tally::of(None, pieces);
+        self
+    }
+
     /// Sends the requests of a workload, for thread `index` of `of`.
     pub fn with_workload(mut self, work: Arc<Prepared>, index: u32, of: u32) -> Self {
         let slots = self.slots();
         if work.thinks() {
             self.thinking = BinaryHeap::with_capacity(slots as usize);
         }
-        self.tally = Tally::of(Some(&work));
+        self.tally = Tally::of(Some(&work), std::mem::take(&mut self.tally.pieces));
         let script = Script::new(work, index, of, slots, self.policy.depth);
         self.script = Some(Box::new(script));
         self
@@ -116,6 +123,7 @@ impl Exchange {
     /// Sets the measured part, which ends the arrivals; returns when the last response counts.
     pub fn set_window(&mut self, window: Window) -> u64 {
         self.window = window;
+        self.tally.pieces.begin(window.from);
         self.arrivals.set_until(window.to);
         let grace_ns = self.arrivals.grace_ns(self.policy.timeout_ns);
         self.counted_until = window.to.saturating_add(grace_ns);
@@ -324,6 +332,7 @@ impl Exchange {
                 self.tally.sent += 1;
                 if let Some(named) = self.tally.by_name.get_mut(request.which as usize) {
                     named.sent += 1;
+                    self.tally.pieces.sent(request);
                 }
             }
             self.fail(request, failure);
@@ -714,7 +723,7 @@ impl Exchange {
     pub fn drop_due_before(&mut self, limit: u64) {
         while let Some(due) = self.arrivals.take_expired(limit) {
             if self.window.contains(due) {
-                self.tally.dropped += 1;
+                self.tally.note_dropped(due);
             }
         }
     }

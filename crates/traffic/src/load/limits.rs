@@ -106,10 +106,8 @@ fn ports_needed(spec: &LoadSpec, reused: bool) -> u64 {
     let Some(each) = spec.requests_per_connection.filter(|_| leaves_time_wait) else {
         return open;
     };
-    let by_rate = spec.arrival.offered_per_s().map(|per_s| {
-        let span = spec.duration.map_or(TIME_WAIT, |d| d.min(TIME_WAIT));
-        (per_s * span.as_secs_f64()) as u64
-    });
+    let span = spec.duration.map_or(TIME_WAIT, |d| d.min(TIME_WAIT));
+    let by_rate = spec.busiest(span).map(|requests| requests as u64);
     let requests = [by_rate, spec.requests].into_iter().flatten().min();
     requests.unwrap_or(0).div_ceil(each.max(1)).max(open)
 }

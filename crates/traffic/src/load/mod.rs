@@ -23,6 +23,7 @@ mod exchange;
 mod limits;
 mod look;
 mod outcome;
+mod pieces;
 pub(crate) mod request;
 pub(crate) mod response;
 mod shared;
@@ -46,8 +47,10 @@ use crate::transport::{
 use crate::user_space::AnyDevice;
 use connection::Policy;
 use exchange::Exchange;
+use pieces::Pieces;
 use record::{
-    Carrier, Close, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, Warning,
+    Carrier, Close, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, RateCourse,
+    Warning,
 };
 use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
@@ -87,6 +90,8 @@ pub struct Load {
     policy: Policy,
     requests: Arc<[u8]>,
     workload: Option<Arc<Prepared>>,
+    /// How the rate changes.
+    course: Option<Arc<RateCourse>>,
     spin_ns: u64,
     warnings: Vec<Warning>,
 }
@@ -148,6 +153,8 @@ impl Load {
             },
             requests: request.bytes.repeat(policy.depth).into(),
             workload,
+            course: (!spec.rate_pieces.is_empty())
+                .then(|| Arc::new(RateCourse::new(&spec.rate_pieces, spec.warmup))),
             spin_ns: spin_ns(spec, threads, allowed.len()),
             spec: spec.clone(),
             threads,
@@ -298,6 +305,9 @@ impl Load {
         let connections = share.of_count(u64::from(self.spec.connections)) as u32;
         let slots = connections * self.policy.streams;
         let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
+        if self.course.is_some() {
+            exchange = exchange.with_pieces(Pieces::of(&self.spec));
+        }
         if let Some(work) = &self.workload {
             exchange = exchange.with_workload(Arc::clone(work), share.index, self.threads);
         }
@@ -334,6 +344,7 @@ impl Load {
         Task {
             requests: Arc::clone(&self.requests),
             arrival: self.spec.arrival,
+            course: self.course.clone(),
             share,
             budget: self.spec.requests.map_or(u64::MAX, |n| share.of_count(n)),
             close: self.spec.close,
@@ -740,7 +751,7 @@ fn thread_count(spec: &LoadSpec, allowed_cpus: usize) -> u32 {
 fn spin_ns(spec: &LoadSpec, threads: u32, allowed_cpus: usize) -> u64 {
     const SHARE_MAX: f64 = 0.6;
     const SHORTEST_NS: u64 = 5_000;
-    let Some(per_s) = spec.arrival.offered_per_s().filter(|_| allowed_cpus > 1) else {
+    let Some(per_s) = spec.peak_per_s().filter(|_| allowed_cpus > 1) else {
         return 0;
     };
     match spec.precision {

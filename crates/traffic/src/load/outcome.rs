@@ -77,6 +77,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         contents: Some(contents),
         log: tally.log,
         by_request,
+        by_piece: tally.pieces.outcomes(measured),
     }
 }
 

@@ -13,6 +13,7 @@
 //! A connection that cannot be opened is a failure of the request that was to travel on it: it counts as
 //! sent and failed. Bytes are counted when they pass within the measured part, whoever's they are.
 
+use super::pieces::Pieces;
 use super::response::Answer;
 use super::workload::Prepared;
 use crate::transport::{Detail, Failure};
@@ -21,7 +22,7 @@ use record::{FailureKind, Histogram, LoggedRequest, Nanos};
 /// Statuses have three digits.
 const STATUSES: usize = 1000;
 /// Sent later than this after it was due, a request is late.
-const LATE_NS: u64 = 1_000_000;
+pub(super) const LATE_NS: u64 = 1_000_000;
 
 /// The measured part of the load on the run's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +131,13 @@ pub(crate) struct Tally {
     pub stray: u64,
     /// The requests of a workload, each by itself.
     pub by_name: Vec<ByName>,
+    /// By the pieces of a rate that changes; only where there is a count by name.
+    pub pieces: Pieces,
 }
 
 impl Tally {
     /// All zero, with counts for each request of a workload.
-    pub fn of(work: Option<&Prepared>) -> Self {
+    pub fn of(work: Option<&Prepared>, pieces: Pieces) -> Self {
         let zero = |checks: &[String]| ByName {
             sent: 0,
             completed: 0,
@@ -144,8 +147,13 @@ impl Tally {
             response: Histogram::new(),
         };
         let names = work.into_iter().flat_map(Prepared::names);
+        let mut by_name: Vec<ByName> = names.map(|(_, checks)| zero(checks)).collect();
+        if by_name.is_empty() && !pieces.is_empty() {
+            by_name.push(zero(&[]));
+        }
         Tally {
-            by_name: names.map(|(_, checks)| zero(checks)).collect(),
+            by_name,
+            pieces,
             ..Tally::new()
         }
     }
@@ -178,6 +186,7 @@ impl Tally {
             closed_by_server: 0,
             stray: 0,
             by_name: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 
@@ -191,6 +200,7 @@ impl Tally {
         }
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
             named.sent += 1;
+            self.pieces.sent(request);
         }
     }
 
@@ -224,6 +234,8 @@ impl Tally {
         self.status[usize::from(status) % STATUSES] += 1;
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
             named.completed += 1;
+            let waited = done_at.saturating_sub(request.scheduled_at) + connect_ns;
+            self.pieces.answered(request, failed, Nanos(waited));
             match failed {
                 Some(kind) => named.failed[kind as usize] += 1,
                 None => {
@@ -260,11 +272,19 @@ impl Tally {
         self.failed[failure.kind as usize] += 1;
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
             named.failed[failure.kind as usize] += 1;
+            self.pieces.failed(request, failure.kind);
         }
+    }
+
+    /// A measured request that was due at this time was given up unsent.
+    pub fn note_dropped(&mut self, scheduled_at: u64) {
+        self.dropped += 1;
+        self.pieces.dropped(scheduled_at);
     }
 
     /// Adds another thread's counts.
     pub fn merge(&mut self, other: &Tally) {
+        self.pieces.merge(&other.pieces);
         self.scheduled += other.scheduled;
         self.sent += other.sent;
         self.completed += other.completed;

@@ -21,7 +21,7 @@ use super::tally::{Tally, Window};
 use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Tagged, Transport};
-use record::{Arrival, Close, FailureKind, Pauses};
+use record::{Arrival, Close, FailureKind, Pauses, RateCourse};
 use std::sync::Arc;
 
 /// The longest time between two looks at timeouts and at the stop; the stop is announced further ahead.
@@ -44,6 +44,8 @@ pub(crate) struct Task {
     pub requests: Arc<[u8]>,
     /// When requests are due.
     pub arrival: Arrival,
+    /// How their rate changes.
+    pub course: Option<Arc<RateCourse>>,
     /// This thread's part.
     pub share: Share,
     /// This thread's part of the number of requests; `u64::MAX` without one.
@@ -232,9 +234,21 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             until: window.to,
             budget: self.task.budget,
         };
-        let Task { arrival, share, .. } = &self.task;
+        let Task {
+            arrival,
+            course,
+            share,
+            ..
+        } = &self.task;
         let clients = self.exchange.capacity();
-        self.exchange.arrivals = Arrivals::new(arrival, *share, clients, started_at, limits);
+        self.exchange.arrivals = Arrivals::new(
+            arrival,
+            course.as_ref(),
+            *share,
+            clients,
+            started_at,
+            limits,
+        );
         self.grace_until = self.exchange.set_window(window);
         self.edges = Edges::new(started_at, self.shared.total_ns());
         self.exchange.slicer.current.from = started_at;

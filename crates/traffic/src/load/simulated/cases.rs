@@ -4,7 +4,7 @@ use super::timeline::Timeline;
 use super::world::{Delay, Machine, Mishap, Server};
 use super::{Case, Ended, Share, check, in_flight, same};
 use crate::random::Random;
-use record::{Arrival, FailureKind, Histogram};
+use record::{Arrival, FailureKind, Histogram, Nanos, RatePiece, RatePieces};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -354,6 +354,25 @@ fn one_of<T: Copy>(random: &mut Random, choices: &[T]) -> T {
     choices[random.bits() as usize % choices.len()]
 }
 
+/// Half of the loads have a rate that changes, once down to nothing.
+fn draw_pieces(per_s: f64, seed: u64) -> RatePieces {
+    let random = &mut Random::seeded(!seed);
+    let mut piece = |rates: &[f64]| RatePiece {
+        from_per_s: per_s * one_of(random, rates),
+        to_per_s: per_s * one_of(random, rates),
+        duration: Nanos(10 * MS + random.bits() % (80 * MS)),
+    };
+    let pieces = [
+        piece(&[0.0, 1.0, 2.0]),
+        piece(&[0.0, 0.5]),
+        piece(&[0.3, 1.0]),
+    ];
+    match seed % 2 {
+        0 => RatePieces::default(),
+        _ => RatePieces(pieces.to_vec()),
+    }
+}
+
 /// A load and a healthy server, on a machine that may be slow.
 fn draw(seed: u64) -> Case {
     let random = &mut Random::seeded(seed);
@@ -365,6 +384,10 @@ fn draw(seed: u64) -> Case {
     };
     let of = one_of(random, &[1, 1, 2, 3]);
     let index = (random.bits() % u64::from(of)) as u32;
+    let pieces = match arrival {
+        Arrival::Closed => RatePieces::default(),
+        _ => draw_pieces(per_s, seed),
+    };
     let mut server = Server::healthy(draw_delay(random));
     server.connect = draw_delay(random);
     server.one_at_a_time = random.bits().is_multiple_of(4);
@@ -373,6 +396,7 @@ fn draw(seed: u64) -> Case {
     let by_count = random.bits().is_multiple_of(4);
     Case {
         seed,
+        pieces,
         share: Share { index, of },
         warmup_ns: one_of(random, &[0, 0, 30 * MS]),
         duration_ns: (!by_count).then(|| 50 * MS + random.bits() % (200 * MS)),

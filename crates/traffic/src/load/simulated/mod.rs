@@ -15,7 +15,7 @@ use super::slices;
 use super::tally::{Tally, Window};
 use super::worker::{Report, Task, Worker};
 use crate::arrival::{Arrivals, Limits, Share};
-use record::{Arrival, Close, FailureKind, Nanos};
+use record::{Arrival, Close, FailureKind, Nanos, RateCourse, RatePieces};
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -34,6 +34,7 @@ const LAST_ROUND_NS: u64 = 5_000_000;
 struct Case {
     seed: u64,
     arrival: Arrival,
+    pieces: RatePieces,
     share: Share,
     slots: u32,
     warmup_ns: u64,
@@ -56,6 +57,7 @@ impl Case {
         Case {
             seed: 0,
             arrival,
+            pieces: RatePieces::default(),
             share: Share { index: 0, of: 1 },
             slots,
             warmup_ns: 0,
@@ -72,10 +74,16 @@ impl Case {
         }
     }
 
+    fn course(&self) -> Option<Arc<RateCourse>> {
+        let warmup = Nanos(self.warmup_ns);
+        (!self.pieces.is_empty()).then(|| Arc::new(RateCourse::new(&self.pieces, warmup)))
+    }
+
     fn task(&self) -> Task {
         Task {
             requests: REQUEST.repeat(self.depth).into(),
             arrival: self.arrival,
+            course: self.course(),
             share: self.share,
             budget: self.budget,
             close: Close::Fin,
@@ -110,7 +118,14 @@ impl Case {
             until,
             budget: u64::MAX,
         };
-        let mut arrivals = Arrivals::new(&self.arrival, self.share, 0, started_at, limits);
+        let mut arrivals = Arrivals::new(
+            &self.arrival,
+            self.course().as_ref(),
+            self.share,
+            0,
+            started_at,
+            limits,
+        );
         std::iter::from_fn(|| arrivals.take(until)).collect()
     }
 }
