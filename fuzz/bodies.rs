@@ -111,3 +111,39 @@ pub fn workload(input: &[u8]) {
         assert!(!workload.requests.is_empty());
     }
 }
+
+/// An access log. What is sent of it has a place in time and a request, and every line that is not a reason.
+pub fn access_log(input: &[u8]) {
+    for takes_unsafe in [false, true] {
+        let mut log = import::AccessLog::new(takes_unsafe);
+        let mut lines = 0;
+        for line in input.split(|byte| *byte == b'\n') {
+            lines += u64::from(!line.trim_ascii().is_empty());
+            assert_eq!(log.line(line), Ok(()));
+        }
+        let cut = import::Cut {
+            speed: 2.0,
+            span_ns: None,
+            requests: None,
+        };
+        match log.finish(cut) {
+            Ok(made) => {
+                let left_out: u64 = made.left_out.values().sum();
+                assert_eq!(made.timetable.len() as u64 + left_out, lines);
+                let requests = &made.workload.requests;
+                for i in 0..made.timetable.len() {
+                    let which = made.timetable.which(i).map(|which| which as usize);
+                    assert!(which.is_some_and(|which| which < requests.len()));
+                }
+                for request in requests {
+                    let target = request.target.literal().unwrap_or_default();
+                    assert!(
+                        target.starts_with('/') && target.bytes().all(|b| b > b' ' && b != 127)
+                    );
+                }
+                assert_eq!(made.status.values().sum::<u64>() + left_out, lines);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}

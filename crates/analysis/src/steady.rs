@@ -30,7 +30,7 @@ const Z_LIMIT: f64 = 1.96;
 
 /// Tests the measured part; `None` when it has fewer than eight slices or no success, and where the rate is to change.
 pub(crate) fn steady(outcome: &LoadOutcome, spec: &LoadSpec) -> Option<Steady> {
-    if !spec.rate_pieces.is_empty() {
+    if spec.has_changing_rate() {
         return None;
     }
     let measured: Vec<&Interval> = outcome

@@ -65,9 +65,9 @@ pub(crate) fn schedule(case: &Case<'_>) -> Schedule {
         .measured()
         .0
         .saturating_sub((residence_s * 1e9) as u64);
-    let in_flight = match case.spec.rate_pieces.is_empty() {
-        true => offered * residence_s,
-        false => expected - case.spec.expected(Nanos(before)).unwrap_or(0.0),
+    let in_flight = match case.spec.has_changing_rate() {
+        false => offered * residence_s,
+        true => expected - case.spec.expected(Nanos(before)).unwrap_or(0.0),
     };
     if due - ended > UNMET * due + in_flight + 1.0 {
         return Schedule::Short { due, answered };

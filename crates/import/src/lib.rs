@@ -10,7 +10,7 @@
 //! out, by its lines and with the reason, and never repaired.
 //!
 //! The other way leads to a load: [`convert`] makes a workload file of what a browser, curl or an OpenAPI document
-//! says of requests.
+//! says of requests; an [`AccessLog`] or an [`ArrivalList`] becomes requests that are due when they were.
 
 mod ab;
 mod assemble;
@@ -26,6 +26,7 @@ mod pidstat;
 mod place;
 mod plainly;
 mod read;
+mod replay;
 mod strace;
 mod table;
 mod text;
@@ -38,4 +39,5 @@ pub use error::ImportError;
 pub use format::Format;
 pub use pasted::read_pasted;
 pub use read::{Source, import};
+pub use replay::{AccessLog, ArrivalList, Cut, LeftOutLine, Replay, ReplayError};
 pub use workload::{ConvertedWorkload, WorkloadFormat, WorkloadOptions, convert};

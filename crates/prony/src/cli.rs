@@ -142,6 +142,8 @@ Examples:
       10,000 requests, the result as JSON
   prony load -c 64 --find-max --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/
       the highest rate that holds it, with an interval
+  prony load --replay access.log --speed 10 http://127.0.0.1:8080/
+      the requests of an access log, ten times as fast as recorded
   prony load --workload shop.toml http://127.0.0.1:8080/
       the requests of a file, results by name; docs/workloads.md
 
@@ -158,6 +160,18 @@ pub struct LoadArgs {
     /// Requests with weights, or a session of steps, from a file; a URL then replaces its server
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
+    /// Send the requests of an access log (common or combined format) to the URL's server at their recorded times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "arrivals", "body", "body_file"])]
+    pub replay: Option<PathBuf>,
+    /// Replay methods other than GET, HEAD and OPTIONS too; POST, PUT and PATCH never, whose bodies are in no log
+    #[arg(long, requires = "replay")]
+    pub replay_unsafe: bool,
+    /// Send a request at each time of a file: one a line, seconds or RFC 3339, counted from the first
+    #[arg(long, value_name = "FILE")]
+    pub arrivals: Option<PathBuf>,
+    /// Replay, or follow --arrivals, so many times as fast as recorded
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    pub speed: f64,
     /// The load.
     #[command(flatten)]
     pub load: LoadFlags,
@@ -415,6 +429,7 @@ impl LoadFlags {
             workload: None,
             think: self.think.filter(|think| think.mean().0 > 0),
             rate_pieces: RatePieces::default(),
+            timetable: None,
         };
         if let Some(pieces) = changing {
             spec.change_rate(pieces.clone());
@@ -1072,6 +1087,12 @@ fn sources(text: &str) -> Result<Sources, Misfit> {
 
 fn duration(text: &str) -> Result<Nanos, Misfit> {
     typed::duration(text)
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok();
+    let known = factor.filter(|n: &f64| (1e-6..=1e6).contains(n));
+    known.ok_or_else(|| "must be a number from 0.000001 to 1000000, such as 10 or 0.5".to_owned())
 }
 
 fn duration_above_zero(text: &str) -> Result<Nanos, Misfit> {

@@ -189,6 +189,12 @@ fn command_lines_of_curl() {
 }
 
 #[test]
+fn access_logs() {
+    let seeds = seeds("fuzz/corpus/access_log", "");
+    check(&seeds, 20_000, bodies::access_log);
+}
+
+#[test]
 fn descriptions_of_openapi() {
     let seeds = seeds("crates/import/tests/workload", ".openapi.json");
     check(&seeds, 4_000, bodies::openapi);

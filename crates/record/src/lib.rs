@@ -14,6 +14,7 @@ pub mod rate;
 pub mod reported;
 pub mod run;
 pub mod series;
+pub mod timetable;
 pub mod traffic;
 pub mod turns;
 pub mod units;
@@ -40,6 +41,7 @@ pub use run::{
     Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
+pub use timetable::Timetable;
 pub use traffic::{TrafficOutcome, TrafficRun, TrafficSpec};
 pub use turns::{
     Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,

@@ -3,11 +3,11 @@
 //! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
 //! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
 
-use crate::{Histogram, Nanos, RateCourse, RatePieces, Think, Warning, Workload};
+use crate::{Histogram, Nanos, RateCourse, RatePieces, Think, Timetable, Warning, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// When requests are scheduled. Where the rate changes ([`LoadSpec::rate_pieces`]), `per_s` is its mean.
+/// When requests are scheduled. Where the rate changes ([`LoadSpec::has_changing_rate`]), `per_s` is its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "process", rename_all = "snake_case")]
 pub enum Arrival {
@@ -181,6 +181,9 @@ pub struct LoadSpec {
     /// How the rate of an open loop changes; empty is not at all.
     #[serde(default, skip_serializing_if = "RatePieces::is_empty")]
     pub rate_pieces: RatePieces,
+    /// When each request of an open loop is due, where that was read from a file. It is of one load and not stored.
+    #[serde(skip)]
+    pub timetable: Option<Timetable>,
     /// Requests that a connection carries before the client closes it; `None` is no limit.
     pub requests_per_connection: Option<u64>,
     /// How the client closes.
@@ -306,6 +309,7 @@ impl LoadSpec {
             requests: None,
             arrival: Arrival::Closed,
             rate_pieces: RatePieces::default(),
+            timetable: None,
             requests_per_connection: None,
             close: Close::Fin,
             pipeline: 1,
@@ -357,12 +361,31 @@ impl LoadSpec {
         self.rate_pieces = pieces;
     }
 
+    /// Lets requests be due as `table` says, to its end or for as long as the load is to be.
+    pub fn follow(&mut self, table: Timetable) {
+        let span = table.span();
+        let duration = self.duration.map_or(span, |asked| asked.min(span));
+        let asked = self.requests.unwrap_or(u64::MAX);
+        let due = (table.expected(duration) as u64).min(asked);
+        self.arrival = Arrival::Constant {
+            per_s: due as f64 / duration.as_secs_f64(),
+        };
+        self.duration = Some(duration);
+        self.timetable = Some(table);
+    }
+
+    /// The rate of the open loop is not one rate.
+    pub fn has_changing_rate(&self) -> bool {
+        !self.rate_pieces.is_empty() || self.timetable.is_some()
+    }
+
     /// How many requests an open loop has due in the first `elapsed` of the measured part.
     pub fn expected(&self, elapsed: Nanos) -> Option<f64> {
         let per_s = self.arrival.offered_per_s()?;
-        Some(match self.rate_pieces.is_empty() {
-            true => per_s * elapsed.as_secs_f64(),
-            false => self.rate_pieces.expected(elapsed),
+        Some(match &self.timetable {
+            Some(table) => table.expected(elapsed) as f64,
+            None if self.rate_pieces.is_empty() => per_s * elapsed.as_secs_f64(),
+            None => self.rate_pieces.expected(elapsed),
         })
     }
 
@@ -375,7 +398,8 @@ impl LoadSpec {
     /// The highest rate that an open loop comes to.
     pub fn peak_per_s(&self) -> Option<f64> {
         let per_s = self.arrival.offered_per_s()?;
-        Some(per_s.max(self.rate_pieces.peak_per_s()))
+        let table = self.timetable.as_ref().map_or(0.0, Timetable::peak_per_s);
+        Some(per_s.max(self.rate_pieces.peak_per_s()).max(table))
     }
 
     /// Requests in flight on one connection.

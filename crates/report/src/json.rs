@@ -60,6 +60,9 @@ pub struct LoadDocument {
     /// The TCP in user space that carried the load; `null` over the kernel's.
     #[serde(default)]
     pub stack: Option<LoadStack>,
+    /// What was read for a replay (`--replay`, `--arrivals`); `null` without one.
+    #[serde(default)]
+    pub replay: Option<Replayed>,
     /// The service level that was asked for with `--slo`; `null` without one.
     #[serde(default)]
     pub slo: Option<SloKept>,
@@ -71,6 +74,25 @@ pub struct LoadDocument {
     pub histogram: String,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+}
+
+/// Requests, or their times alone, that were read from a file to be sent again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Replayed {
+    /// The file.
+    pub file: String,
+    /// `access_log`, or `arrivals` for times alone.
+    pub kind: String,
+    /// By how much faster than recorded.
+    pub speed: f64,
+    /// Requests that were to be sent.
+    pub requests: u64,
+    /// Different ones of them, by method and target; `null` for times alone.
+    pub distinct: Option<u64>,
+    /// Lines that are not sent, by reason: `malformed`, `target`, `connect`, `body`, `unsafe`.
+    pub left_out: BTreeMap<String, u64>,
+    /// Statuses that were recorded with those requests; those answered stand in `status`.
+    pub recorded_status: BTreeMap<String, u64>,
 }
 
 /// A service level and what became of it.
@@ -140,7 +162,7 @@ pub struct LoadAsked {
     pub requests: Option<u64>,
     /// Warm-up before the measured part, s.
     pub warmup_s: f64,
-    /// `closed`, `constant` or `poisson`.
+    /// `closed`, `constant`, `poisson` or `listed`.
     pub arrival: String,
     /// How the rate of an open loop changes, piece by piece; empty where it does not.
     #[serde(default)]
@@ -572,6 +594,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         connections: outcome.connections.clone(),
         generator: generator(outcome),
         stack: load_stack(spec, outcome),
+        replay: None,
         slo: None,
         search: None,
         histogram: outcome.response.to_base64(),
@@ -603,6 +626,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         requests: spec.requests,
         warmup_s: spec.warmup.as_secs_f64(),
         arrival: match spec.arrival {
+            _ if spec.timetable.is_some() => "listed",
             Arrival::Closed => "closed",
             Arrival::Constant { .. } => "constant",
             Arrival::Poisson { .. } => "poisson",

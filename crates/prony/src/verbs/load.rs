@@ -13,7 +13,7 @@ use monitor::Watched;
 use record::workload::{Part, Template, WorkloadBody, WorkloadRequest};
 use record::{Body, Clock, LoadOutcome, LoadSpec, TargetRecord, Warning, Workload};
 use report::export::WallTime;
-use report::json::{LoadDocument, SloKept};
+use report::json::{LoadDocument, Replayed, SloKept};
 use std::path::Path;
 use sut::discover;
 use traffic::{Load, LoadError, MonotonicClock, Place};
@@ -23,7 +23,7 @@ use traffic::{Load, LoadError, MonotonicClock, Place};
 /// # Errors
 /// [`Failure`] when the load could not start.
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
-    let spec = spec(args)?;
+    let (spec, replayed) = spec(args)?;
     host::check_cpus(&spec.cpus, "the load threads")?;
     if args.search.is_asked() {
         return super::find::run(args, spec);
@@ -37,6 +37,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
         broken: slo.broken(outcome),
     });
     let document = LoadDocument {
+        replay: replayed.clone(),
         slo: slo.clone(),
         ..report::json::load_document(&spec, outcome, verdict)
     };
@@ -46,7 +47,9 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
         let style = terminal::style();
         let text = report::text::load_text(&spec, outcome, verdict, style);
         let slo = slo.as_ref().map(|slo| report::text::slo_text(slo, style));
-        terminal::result(&(slo.unwrap_or_default() + &text))?;
+        let replay = replayed.as_ref();
+        let replay = replay.map(|replay| report::text::replay_text(replay, outcome, style));
+        terminal::result(&(slo.unwrap_or_default() + &replay.unwrap_or_default() + &text))?;
     }
     export(&args.out, &document, outcome)?;
     let broken = slo.as_ref().map_or(0, |slo| slo.broken.len());
@@ -135,8 +138,8 @@ pub(super) fn wall_time(outcome: &LoadOutcome) -> WallTime {
     }
 }
 
-/// The load that the flags describe, with the workload that they name.
-fn spec(args: &LoadArgs) -> Result<LoadSpec, Failure> {
+/// The load that the flags describe, with the workload, the log or the times that they name.
+fn spec(args: &LoadArgs) -> Result<(LoadSpec, Option<Replayed>), Failure> {
     let mut spec = args.spec();
     if let Some(path) = &args.workload {
         let (mut workload, url) = read_workload(path)?;
@@ -163,7 +166,8 @@ fn spec(args: &LoadArgs) -> Result<LoadSpec, Failure> {
     } else if args.urls.len() > 1 {
         spec.workload = Some(several(args, &spec));
     }
-    Ok(spec)
+    let replayed = super::replay::read(args, &mut spec)?;
+    Ok((spec, replayed))
 }
 
 /// A workload file, and the server that its first request names.

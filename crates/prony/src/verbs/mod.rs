@@ -12,6 +12,7 @@ mod index;
 mod load;
 mod origin;
 mod pasted;
+mod replay;
 mod report;
 mod run;
 mod traffic;

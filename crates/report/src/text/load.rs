@@ -149,6 +149,9 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     let asked = offered.map_or_else(
         || "closed loop".to_owned(),
         |r| match spec.rate_pieces.is_empty() {
+            true if spec.timetable.is_some() => {
+                format!("as listed ({}/s on average){wait}", rate(r))
+            }
             true => format!("{}/s{wait}", rate(r)),
             false => format!("{} ({}/s on average){wait}", spec.rate_pieces, rate(r)),
         },

@@ -17,7 +17,7 @@ mod schedule;
 pub use pacer::{Pacer, Share};
 
 use clients::Clients;
-use record::{Arrival, RateCourse};
+use record::{Arrival, RateCourse, Timetable};
 use schedule::Schedule;
 use std::sync::Arc;
 
@@ -76,6 +76,20 @@ impl Arrivals {
             }
         };
         Arrivals::Schedule(Schedule::new(pacer, limits))
+    }
+
+    /// Part `share` of the requests of a timetable from `start_ns` on.
+    pub fn listed(table: &Timetable, share: Share, start_ns: u64, limits: Limits) -> Self {
+        let pacer = Pacer::listed(table.clone(), share, start_ns);
+        Arrivals::Schedule(Schedule::new(pacer, limits))
+    }
+
+    /// Of a replay, which request of the workload the one taken last is.
+    pub fn last_which(&self) -> Option<u32> {
+        match self {
+            Arrivals::Clients(_) => None,
+            Arrivals::Schedule(schedule) => schedule.last_which(),
+        }
     }
 
     /// All of a process that grows to its rate within `ramp_ns`: `pacer` alone, without clients.

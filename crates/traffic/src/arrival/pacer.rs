@@ -1,7 +1,7 @@
-//! Due times of one load thread in an open loop: constant or Poisson, at a rate that may change.
+//! Due times of one load thread in an open loop: constant or Poisson, at a rate that may change, or as read.
 
 use crate::random::Random;
-use record::RateCourse;
+use record::{RateCourse, Timetable};
 use std::sync::Arc;
 
 /// Which part of the load a thread carries: part `index` of `of`.
@@ -29,6 +29,8 @@ pub enum Pacer {
     Poisson(Poisson),
     /// A rate that changes.
     Changing(Changing),
+    /// Due times that were read.
+    Listed(Listed),
 }
 
 /// Equal gaps; see [`Pacer::constant`].
@@ -67,6 +69,16 @@ pub struct Changing {
     /// Draws the strides of Poisson arrivals.
     random: Option<Random>,
     due_ns: u64,
+}
+
+/// Due times that were read; see [`Pacer::listed`].
+#[derive(Clone, Debug)]
+pub struct Listed {
+    start_ns: u64,
+    table: Timetable,
+    /// Number of the next request within the whole load; a thread has every `stride`-th one.
+    number: usize,
+    stride: usize,
 }
 
 impl Changing {
@@ -113,6 +125,24 @@ impl Pacer {
         Pacer::Changing(changing)
     }
 
+    /// Part `share` of the requests of a timetable, counted from `start_ns` on: every n-th of them.
+    pub fn listed(table: Timetable, share: Share, start_ns: u64) -> Self {
+        Pacer::Listed(Listed {
+            start_ns,
+            table,
+            number: share.index as usize,
+            stride: share.of as usize,
+        })
+    }
+
+    /// Of a replay, which request the one before the next is.
+    pub fn last_which(&self) -> Option<u32> {
+        match self {
+            Pacer::Listed(l) => l.table.which(l.number.checked_sub(l.stride)?),
+            Pacer::Constant(_) | Pacer::Poisson(_) | Pacer::Changing(_) => None,
+        }
+    }
+
     /// Part `share` of `per_s` requests a second at equal gaps, from `start_ns` on. The parts are shifted against
     /// each other so that their union has equal gaps.
     pub fn constant(per_s: f64, share: Share, start_ns: u64) -> Self {
@@ -146,8 +176,8 @@ impl Pacer {
         match &mut self {
             Pacer::Constant(c) => c.ramp_ns = ramp_ns as f64,
             Pacer::Poisson(p) => p.ramp_ns = ramp_ns as f64,
-            // Its course says how it begins.
-            Pacer::Changing(_) => {}
+            // What they follow says how they begin.
+            Pacer::Changing(_) | Pacer::Listed(_) => {}
         }
         self
     }
@@ -159,6 +189,10 @@ impl Pacer {
             Pacer::Constant(c) => (c.start_ns, c.number as f64 * c.gap_ns, c.ramp_ns),
             Pacer::Poisson(p) => (p.start_ns, p.offset_ns, p.ramp_ns),
             Pacer::Changing(c) => return c.due_ns,
+            Pacer::Listed(l) => {
+                let due = l.table.due(l.number);
+                return due.map_or(u64::MAX, |due| l.start_ns.saturating_add(due));
+            }
         };
         start_ns.saturating_add(bent(offset_ns, ramp_ns) as u64)
     }
@@ -170,6 +204,7 @@ impl Pacer {
             Pacer::Constant(c) => c.number += c.stride,
             Pacer::Poisson(p) => p.advance(),
             Pacer::Changing(c) => c.advance(),
+            Pacer::Listed(l) => l.number = l.number.saturating_add(l.stride),
         }
     }
 }
@@ -263,6 +298,31 @@ mod tests {
                 (whole.len() as f64 - with_warm_up).abs() <= 1.0,
                 "{pieces:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_threads_of_a_timetable_have_each_request_once_and_know_which() {
+        let mut random = Random::seeded(3);
+        for n in [0_usize, 1, 2, 50, 1_000] {
+            let mut due: Vec<u64> = (0..n).map(|_| random.bits() % (2 * SECOND)).collect();
+            due.sort_unstable();
+            let table = Timetable::new(due.clone(), (0..n as u32).collect());
+            for parts in [1, 2, 3, 64] {
+                let mut seen = Vec::new();
+                for index in 0..parts {
+                    let mut pacer = Pacer::listed(table.clone(), Share { index, of: parts }, 77);
+                    assert_eq!(pacer.last_which(), None);
+                    while pacer.next_due() < u64::MAX {
+                        let due = pacer.next_due();
+                        pacer.advance();
+                        seen.push((due - 77, pacer.last_which().unwrap()));
+                    }
+                }
+                seen.sort_unstable();
+                let whole = due.iter().copied().zip(0..).collect::<Vec<(u64, u32)>>();
+                assert_eq!(seen, whole, "{n} over {parts}");
+            }
         }
     }
 

@@ -77,6 +77,11 @@ impl Schedule {
         Some(due)
     }
 
+    /// Of a replay, which request the one taken last is.
+    pub fn last_which(&self) -> Option<u32> {
+        self.head.pacer.last_which()
+    }
+
     /// Takes the longest-waiting request if it was due before `limit`: it has waited for too long.
     pub fn take_expired(&mut self, limit: u64) -> Option<u64> {
         let due = self.next_due().filter(|&due| due < limit)?;

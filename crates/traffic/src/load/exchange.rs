@@ -206,7 +206,10 @@ impl Exchange {
         let request = Request {
             scheduled_at,
             sent_at: now,
-            which: self.script.as_mut().map_or(0, |script| script.draw(slot)),
+            which: self.script.as_mut().map_or(0, |script| {
+                let listed = self.arrivals.last_which();
+                listed.unwrap_or_else(|| script.draw(slot))
+            }),
             bytes: 0,
         };
         Some((request, false))

@@ -345,6 +345,7 @@ impl Load {
             requests: Arc::clone(&self.requests),
             arrival: self.spec.arrival,
             course: self.course.clone(),
+            timetable: self.spec.timetable.clone(),
             share,
             budget: self.spec.requests.map_or(u64::MAX, |n| share.of_count(n)),
             close: self.spec.close,

@@ -21,7 +21,7 @@ use super::tally::{Tally, Window};
 use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Tagged, Transport};
-use record::{Arrival, Close, FailureKind, Pauses, RateCourse};
+use record::{Arrival, Close, FailureKind, Pauses, RateCourse, Timetable};
 use std::sync::Arc;
 
 /// The longest time between two looks at timeouts and at the stop; the stop is announced further ahead.
@@ -46,6 +46,8 @@ pub(crate) struct Task {
     pub arrival: Arrival,
     /// How their rate changes.
     pub course: Option<Arc<RateCourse>>,
+    /// When each of them is due, where that was read.
+    pub timetable: Option<Timetable>,
     /// This thread's part.
     pub share: Share,
     /// This thread's part of the number of requests; `u64::MAX` without one.
@@ -237,18 +239,22 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         let Task {
             arrival,
             course,
+            timetable,
             share,
             ..
         } = &self.task;
         let clients = self.exchange.capacity();
-        self.exchange.arrivals = Arrivals::new(
-            arrival,
-            course.as_ref(),
-            *share,
-            clients,
-            started_at,
-            limits,
-        );
+        self.exchange.arrivals = match timetable {
+            Some(table) => Arrivals::listed(table, *share, started_at, limits),
+            None => Arrivals::new(
+                arrival,
+                course.as_ref(),
+                *share,
+                clients,
+                started_at,
+                limits,
+            ),
+        };
         self.grace_until = self.exchange.set_window(window);
         self.edges = Edges::new(started_at, self.shared.total_ns());
         self.exchange.slicer.current.from = started_at;

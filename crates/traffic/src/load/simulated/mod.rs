@@ -84,6 +84,7 @@ impl Case {
             requests: REQUEST.repeat(self.depth).into(),
             arrival: self.arrival,
             course: self.course(),
+            timetable: None,
             share: self.share,
             budget: self.budget,
             close: Close::Fin,

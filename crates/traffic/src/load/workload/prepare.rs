@@ -15,6 +15,8 @@ use url::{Position, Url};
 
 /// Checks and captures of one request: each has a bit.
 const CHECKS_MAX: usize = 60;
+/// A replay of more requests than this is counted as a whole: each would have a histogram on every thread.
+const LISTED_APART_MAX: usize = 50;
 /// What the cookies of a request may take in its head.
 pub(super) const COOKIES_MAX: usize = 10 * 1024;
 
@@ -30,6 +32,8 @@ pub(crate) struct Prepared {
     pub(super) body_limit: usize,
     pub(super) requests: Vec<Compiled>,
     pub(super) tables: Vec<Table>,
+    /// How many requests are counted each by itself: all or none.
+    counted_apart: usize,
     /// How many names values are captured under.
     pub(super) captures: usize,
     /// The longest that a request can be.
@@ -95,15 +99,19 @@ impl Prepared {
             body_limit: usize::try_from(workload.body_limit.0).unwrap_or(usize::MAX),
             largest: requests.iter().map(longest).max().unwrap_or(0) + COOKIES_MAX,
             captures: names.captured.len(),
+            counted_apart: match spec.timetable {
+                Some(_) if requests.len() > LISTED_APART_MAX => 0,
+                _ => requests.len(),
+            },
             requests,
             tables,
             sequence: Sequence::new(0),
         })
     }
 
-    /// Names of the requests, each with the names of its checks.
+    /// Names of the requests that are counted each by itself, with the names of their checks.
     pub fn names(&self) -> impl Iterator<Item = (&str, &[String])> {
-        let requests = self.requests.iter();
+        let requests = self.requests.iter().take(self.counted_apart);
         requests.map(|r| (r.name.as_str(), r.check_names.as_slice()))
     }
 

@@ -1,0 +1,7 @@
+//! An access log.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::access_log(input));
