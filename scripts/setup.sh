@@ -63,6 +63,7 @@ python3                                   python3
 script                                    bsdutils
 taskset                                   util-linux
 wrk                                       wrk
+/usr/lib/python3/dist-packages/grpc       python3-grpcio
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }
