@@ -114,15 +114,21 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
+/// As servers log them; nginx and Apache write 2.0 where the protocol says 2.
+const VERSIONS: [&[u8]; 6] = [
+    b"HTTP/1.0",
+    b"HTTP/1.1",
+    b"HTTP/2",
+    b"HTTP/2.0",
+    b"HTTP/3",
+    b"HTTP/3.0",
+];
+
 /// Method and target.
 fn request_line(request: &[u8]) -> Option<(&str, &[u8])> {
     let method_end = request.iter().position(|b| *b == b' ')?;
     let version_at = request.iter().rposition(|b| *b == b' ')?;
-    let version = request[version_at + 1..].strip_prefix(b"HTTP/")?;
-    let is_version = matches!(
-        version,
-        [b'1', b'.', b'0' | b'1'] | [b'2' | b'3', b'.', b'0'] | [b'2' | b'3']
-    );
+    let is_version = VERSIONS.contains(&&request[version_at + 1..]);
     let method = std::str::from_utf8(&request[..method_end]).ok()?;
     let is_method =
         !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
