@@ -3,11 +3,14 @@
 use super::{Cut, ReplayError, when};
 use record::Timetable;
 
+/// How a line is read: ns since some moment.
+type Reads = fn(&[u8]) -> Option<i128>;
+
 /// Reads a list of times.
 #[derive(Clone, Debug, Default)]
 pub struct ArrivalList {
     line: u64,
-    reads: Option<fn(&[u8]) -> Option<i128>>,
+    reads: Option<Reads>,
     first: i128,
     /// Since the first, in ns.
     since: Vec<u64>,

@@ -51,7 +51,7 @@ fn fields(line: &[u8]) -> Option<(i64, Vec<u8>, u16)> {
     let mut digits = &rest[..end];
     let status = when::number(&mut digits, 3).filter(|status| *status >= 100)?;
     let is_whole = digits.is_empty() && head.contains(&b' ');
-    is_whole.then(|| (at, request, status as u16))
+    is_whole.then_some((at, request, status as u16))
 }
 
 /// Of `31/Jan/2026:12:00:00 +0100`.
