@@ -61,6 +61,7 @@ nginx                                     nginx
 openssl                                   openssl
 python3                                   python3
 script                                    bsdutils
+squid                                     squid
 taskset                                   util-linux
 wrk                                       wrk
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common

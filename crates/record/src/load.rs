@@ -248,6 +248,12 @@ pub struct LoadSpec {
     /// The Unix socket to connect to in place of the URL's host and port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
+    /// `host:port` of the forward proxy that the load goes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// `user:password` for the proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_user: Option<String>,
     /// How the load threads wait for a scheduled send.
     #[serde(default)]
     pub precision: Precision,
@@ -332,6 +338,8 @@ impl LoadSpec {
             sni: None,
             connect_to: None,
             unix: None,
+            proxy: None,
+            proxy_user: None,
             precision: Precision::Hybrid,
             habits: Habits::default(),
             workload: None,
@@ -447,11 +455,13 @@ pub enum FailureKind {
     Capture,
     /// A body larger than what is kept for checks and captures.
     BodyTooLarge,
+    /// The proxy refused the tunnel to the server.
+    ProxyRefused,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 22] = [
+    pub const ALL: [FailureKind; 23] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -474,6 +484,7 @@ impl FailureKind {
         FailureKind::Check,
         FailureKind::Capture,
         FailureKind::BodyTooLarge,
+        FailureKind::ProxyRefused,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -501,6 +512,7 @@ impl FailureKind {
             FailureKind::Check => "check",
             FailureKind::Capture => "capture",
             FailureKind::BodyTooLarge => "body_too_large",
+            FailureKind::ProxyRefused => "proxy_refused",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From a [`LoadSpec`] to the bytes of its request, made once before the load.
 
-use super::LoadError;
+use super::{LoadError, way};
 use record::{Body, Close, LoadSpec};
 use url::{Position, Url};
 
@@ -47,12 +47,22 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
     let mut bytes = Vec::new();
     let target = &url[Position::BeforePath..Position::AfterQuery];
     let version = if spec.habits.http_1_0 { "0" } else { "1" };
-    let line = [&spec.method, " ", target, " HTTP/1.", version, "\r\n"];
+    let prefix = way::prefix(spec, url);
+    let line = [
+        &spec.method,
+        " ",
+        prefix,
+        target,
+        " HTTP/1.",
+        version,
+        "\r\n",
+    ];
     push(&mut bytes, &line);
     if given("host").is_none() {
         let host = &url[Position::BeforeHost..Position::AfterPort];
         push(&mut bytes, &["Host: ", host, "\r\n"]);
     }
+    push(&mut bytes, &[&way::authorization(spec, url)]);
     for (name, value) in &spec.headers {
         check_header(name, value)?;
         push(&mut bytes, &[name, ": ", value, "\r\n"]);
