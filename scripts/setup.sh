@@ -64,6 +64,7 @@ script                                    bsdutils
 squid                                     squid
 taskset                                   util-linux
 wrk                                       wrk
+/usr/lib/python3/dist-packages/grpc       python3-grpcio
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }

@@ -173,6 +173,7 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::StreamRefused => format!("{peer} refused to process {requests}"),
         FailureKind::StreamReset => format!("{peer} reset the streams of {requests}"),
         FailureKind::GoAway => format!("{peer} ended connections with {requests} outstanding"),
+        FailureKind::Grpc => format!("{peer} ended calls of gRPC with an error: {requests}"),
         FailureKind::ProxyRefused => format!("the proxy {next} refused {connections} to {server}"),
     };
     match case.outcome.first_failure.get(&kind) {
@@ -217,6 +218,9 @@ fn remedy(kind: FailureKind) -> &'static str {
         }
         FailureKind::StreamRefused => {
             "use fewer streams (`streams`, --streams), or read the server's error log"
+        }
+        FailureKind::Grpc => {
+            "read the code in the words above: the path is /package.Service/Method, and --body-file the message as protobuf encodes it"
         }
         FailureKind::StreamReset | FailureKind::GoAway => {
             "read the server's error log, and the code in the words above"

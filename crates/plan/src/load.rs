@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 35] = [
+pub const FIELDS: [&str; 36] = [
     "url",
     "connections",
     "threads",
@@ -24,6 +24,7 @@ pub const FIELDS: [&str; 35] = [
     "pipeline",
     "http",
     "streams",
+    "grpc",
     "engine",
     "transport",
     "interface",
@@ -98,6 +99,11 @@ impl Draft {
             "pipeline" => spec.pipeline = field.count32(1)?,
             "http" => spec.http = field.typed(typed::http)?,
             "streams" => spec.streams = field.count32(1)?,
+            "grpc" => {
+                if field.boolean()? {
+                    spec.call_grpc();
+                }
+            }
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
@@ -249,6 +255,7 @@ mod tests {
             "4",
             "\"2\"",
             "8",
+            "true",
             "\"epoll\"",
             "\"tap\"",
             "\"tap0\"",

@@ -272,6 +272,10 @@ pub struct LoadFlags {
     /// Concurrent streams, and so requests in flight, on one connection of HTTP/2
     #[arg(long, value_name = "N", default_value = "1", value_parser = count_u32)]
     pub streams: u32,
+    /// Each request is a unary call of gRPC: the path is /package.Service/Method, --body-file the message as protobuf
+    /// encodes it. A grpc-status other than 0 is a failure. Implies --http 2 and POST
+    #[arg(long)]
+    pub grpc: bool,
     /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
@@ -395,6 +399,7 @@ impl LoadFlags {
             pipeline: self.pipeline,
             http: self.http,
             streams: self.streams,
+            grpc: false,
             engine: self.engine,
             transport: self.transport,
             interface: self.interface.clone(),
@@ -424,6 +429,9 @@ impl LoadFlags {
             think: self.think.filter(|think| think.mean().0 > 0),
             rate_pieces: RatePieces::default(),
         };
+        if self.grpc {
+            spec.call_grpc();
+        }
         if let Some(pieces) = changing {
             spec.change_rate(pieces.clone());
         }

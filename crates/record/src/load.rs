@@ -193,6 +193,9 @@ pub struct LoadSpec {
     /// Requests in flight on one connection of HTTP/2.
     #[serde(default = "one")]
     pub streams: u32,
+    /// Requests are unary calls of gRPC, whose message is the body.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// Kernel interface.
     pub engine: Engine,
     /// Whose TCP.
@@ -294,6 +297,13 @@ impl LoadSpec {
         self.arrival == Arrival::Closed && self.requests.is_some_and(|most| most <= MOST)
     }
 
+    /// Makes each request a unary call of gRPC, which is a POST over HTTP/2.
+    pub fn call_grpc(&mut self) {
+        self.grpc = true;
+        self.http = Http::Two;
+        "POST".clone_into(&mut self.method);
+    }
+
     /// How long answers may gather, asked for or by the carrier's default; `None` leaves it to the loop.
     pub fn gathering(&self) -> Option<Nanos> {
         /// Most of the saving, and part of every latency.
@@ -317,6 +327,7 @@ impl LoadSpec {
             pipeline: 1,
             http: Http::One,
             streams: 1,
+            grpc: false,
             engine: Engine::Auto,
             transport: Carrier::Kernel,
             interface: None,
@@ -455,13 +466,15 @@ pub enum FailureKind {
     Capture,
     /// A body larger than what is kept for checks and captures.
     BodyTooLarge,
+    /// A call of gRPC that ended with another status than OK, or without one.
+    Grpc,
     /// The proxy refused the tunnel to the server.
     ProxyRefused,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 23] = [
+    pub const ALL: [FailureKind; 24] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -484,6 +497,7 @@ impl FailureKind {
         FailureKind::Check,
         FailureKind::Capture,
         FailureKind::BodyTooLarge,
+        FailureKind::Grpc,
         FailureKind::ProxyRefused,
     ];
 
@@ -512,6 +526,7 @@ impl FailureKind {
             FailureKind::Check => "check",
             FailureKind::Capture => "capture",
             FailureKind::BodyTooLarge => "body_too_large",
+            FailureKind::Grpc => "grpc",
             FailureKind::ProxyRefused => "proxy_refused",
         }
     }

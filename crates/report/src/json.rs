@@ -156,6 +156,9 @@ pub struct LoadAsked {
     pub http: String,
     /// Requests in flight on one connection of HTTP/2.
     pub streams: u32,
+    /// Requests were unary calls of gRPC; absent where they were not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grpc: bool,
     /// The Unix socket that was connected to; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
@@ -617,6 +620,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         pipeline: spec.pipeline,
         http: spec.http.name().to_owned(),
         streams: spec.streams,
+        grpc: spec.grpc,
         unix: spec.unix.clone(),
         proxy: spec.proxy.clone(),
         timeout_s: spec.timeout.as_secs_f64(),

@@ -7,7 +7,8 @@
 )]
 
 use record::traffic::{Data, Http, Pace, Protocol, Side, Step, Template, TrafficSpec};
-use record::{Arrival, Carrier, Close, LoadSpec, Nanos};
+use record::workload::{Check, Template as Filled, Workload, WorkloadRequest};
+use record::{Arrival, Carrier, Close, Engine, LoadSpec, Nanos, RatePiece, RatePieces};
 use stack::device::loopback;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
@@ -90,14 +91,35 @@ fn load_threads_allocate_nothing() {
         duration: Some(Nanos::from_secs(60)),
         ..LoadSpec::new(url(path))
     };
+    let each = |spec: &LoadSpec| LoadSpec {
+        requests_per_connection: Some(1),
+        ..spec.clone()
+    };
+    let ramp = LoadSpec {
+        arrival: Arrival::Constant { per_s: 2_000.0 },
+        rate_pieces: RatePieces(vec![RatePiece {
+            from_per_s: 1_000.0,
+            to_per_s: 3_000.0,
+            duration: Nanos::from_secs(60),
+        }]),
+        ..closed("/")
+    };
+    let numbered = Filled::parse("/bytes/200?n={{sequence}}&of={{integer 1 9}}").unwrap();
+    let mix = LoadSpec {
+        workload: Some(Workload::mix(vec![
+            WorkloadRequest {
+                checks: vec![Check::Length(200, 200)],
+                ..WorkloadRequest::get("numbered", numbered)
+            },
+            WorkloadRequest::get("plain", Filled::parse("/").unwrap()),
+        ])),
+        ..closed("/")
+    };
     let loads = [
         closed("/"),
         closed("/bytes/200k"),
         closed("/status/404"),
-        LoadSpec {
-            requests_per_connection: Some(1),
-            ..closed("/")
-        },
+        each(&closed("/")),
         LoadSpec {
             pipeline: 4,
             ..closed("/")
@@ -110,7 +132,20 @@ fn load_threads_allocate_nothing() {
             ..closed("/")
         },
     ];
-    for spec in loads {
+    // Where the kernel refuses it there is nothing to count.
+    let has_uring = Load::prepare(&LoadSpec {
+        engine: Engine::Uring,
+        ..closed("/")
+    })
+    .is_ok();
+    let by_uring = [closed("/"), closed("/bytes/200k"), each(&closed("/"))]
+        .map(|spec| LoadSpec {
+            engine: Engine::Uring,
+            ..spec
+        })
+        .into_iter()
+        .filter(|_| has_uring);
+    for spec in loads.into_iter().chain(by_uring).chain([ramp, mix]) {
         let (counted, succeeded) = allocations(&spec);
         assert_eq!(counted, 0, "{spec:?}");
         assert!(succeeded > 0 || spec.url.ends_with("404"));

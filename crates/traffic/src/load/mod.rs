@@ -349,6 +349,7 @@ impl Load {
             streams: self.policy.streams,
             per_connection: self.spec.requests_per_connection.unwrap_or(u64::MAX),
             scheme: if self.tls.is_some() { "https" } else { "http" },
+            grpc: self.spec.grpc,
         }
     }
 
@@ -479,6 +480,16 @@ fn check_http(spec: &LoadSpec) -> Result<(), LoadError> {
             "more than 4194304 streams in total",
             "each is a place for a request in memory",
             "use fewer --connections or --streams",
+        ),
+        Http::One if spec.grpc => refused(
+            "a call of gRPC",
+            "gRPC stands on HTTP/2",
+            "leave out --http 1.1",
+        ),
+        Http::Two if spec.grpc && spec.workload.is_some() => refused(
+            "calls of gRPC in a workload",
+            "one message is sent again and again",
+            "give one URL and --body-file",
         ),
         Http::Two if has("connection") => refused(
             "the header Connection",

@@ -1,6 +1,7 @@
 //! From a [`LoadSpec`] to the bytes of its request, made once before the load.
 
 use super::{LoadError, way};
+use crate::transport::grpc;
 use record::{Body, Close, LoadSpec};
 use url::{Position, Url};
 
@@ -39,7 +40,14 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, LoadError> {
 /// server closes first and TIME_WAIT does not use up the client's ports; with a reset there is none.
 pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadError> {
     check_method(&spec.method)?;
-    let body = read_body(&spec.body)?;
+    let mut body = read_body(&spec.body)?;
+    let mut method = spec.method.as_str();
+    let mut own: &[(&str, &str)] = &[];
+    if spec.grpc {
+        body = grpc::framed(&body);
+        method = "POST";
+        own = &[("Content-Type", "application/grpc"), ("TE", "trailers")];
+    }
     let given = |name: &str| {
         let mut named = spec.headers.iter();
         named.find(|(given, _)| given.eq_ignore_ascii_case(name))
@@ -48,27 +56,22 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
     let target = &url[Position::BeforePath..Position::AfterQuery];
     let version = if spec.habits.http_1_0 { "0" } else { "1" };
     let prefix = way::prefix(spec, url);
-    let line = [
-        &spec.method,
-        " ",
-        prefix,
-        target,
-        " HTTP/1.",
-        version,
-        "\r\n",
-    ];
+    let line = [method, " ", prefix, target, " HTTP/1.", version, "\r\n"];
     push(&mut bytes, &line);
     if given("host").is_none() {
         let host = &url[Position::BeforeHost..Position::AfterPort];
         push(&mut bytes, &["Host: ", host, "\r\n"]);
     }
     push(&mut bytes, &[&way::authorization(spec, url)]);
+    for (name, value) in own.iter().filter(|(name, _)| given(name).is_none()) {
+        push(&mut bytes, &[name, ": ", value, "\r\n"]);
+    }
     for (name, value) in &spec.headers {
         check_header(name, value)?;
         push(&mut bytes, &[name, ": ", value, "\r\n"]);
     }
     let framed = given("content-length").or_else(|| given("transfer-encoding"));
-    if framed.is_none() && (!body.is_empty() || expects_body(&spec.method)) {
+    if framed.is_none() && (!body.is_empty() || expects_body(method)) {
         let length = body.len().to_string();
         push(&mut bytes, &["Content-Length: ", &length, "\r\n"]);
     }

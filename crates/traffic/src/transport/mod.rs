@@ -17,7 +17,7 @@ pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use dial::Endpoint;
 pub use dial::Place;
 pub(crate) use epoll::{Epoll, OpenCount};
-pub(crate) use h2::{H2, Http2};
+pub(crate) use h2::{H2, Http2, grpc};
 pub(crate) use tls::{Tls, Trust, client_config};
 pub(crate) use tunnel::Tunnel;
 pub(crate) use uring::{Uring, Usage};

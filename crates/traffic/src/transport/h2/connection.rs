@@ -4,6 +4,7 @@
 //! its slots. A slot is one place for a stream: it carries one request after the other, each a stream of its own.
 
 use super::frame::{self, Head, code, flag, kind, setting};
+use super::grpc;
 use super::hpack::{Decoder, Said, TABLE_BYTES};
 use super::request::Requests;
 use crate::transport::{Event, Failure, Generation, Slot, Tagged};
@@ -56,6 +57,8 @@ pub(super) struct Stream {
     /// Came of its window and was not given back.
     received: u32,
     pub status: u16,
+    /// `grpc-status`, when it was said.
+    grpc: Option<u16>,
     /// Of the answer's body, padding and all.
     pub body_bytes: u64,
     pub first_byte_at: u64,
@@ -137,6 +140,8 @@ pub(super) struct Connection {
     blocked: usize,
     /// With which code the server said GOAWAY.
     goaway: Option<u32>,
+    /// Its requests are calls of gRPC, so that every response says how the call ended.
+    expects_grpc: bool,
 }
 
 impl Connection {
@@ -150,6 +155,7 @@ impl Connection {
             window: 0,
             received: 0,
             status: 0,
+            grpc: None,
             body_bytes: 0,
             first_byte_at: 0,
             done_at: 0,
@@ -184,7 +190,14 @@ impl Connection {
             waiting: VecDeque::with_capacity(streams as usize),
             blocked: 0,
             goaway: None,
+            expects_grpc: false,
         }
+    }
+
+    /// The same, for calls of gRPC or for other requests.
+    pub fn of_grpc(mut self, expects_grpc: bool) -> Self {
+        self.expects_grpc = expects_grpc;
+        self
     }
 
     fn slot(&mut self, slot: Slot) -> &mut Stream {
@@ -361,6 +374,7 @@ impl Connection {
         stream.window = self.first_window;
         stream.received = 0;
         stream.status = 0;
+        stream.grpc = None;
         stream.body_bytes = 0;
         stream.first_byte_at = 0;
         stream.frames = self.frames;
@@ -492,11 +506,15 @@ impl Connection {
             );
             return self.fail(at, malformed, now, told);
         }
+        let refused = grpc::refused(stream.status, stream.grpc, self.expects_grpc);
         if stream.unsent > 0 {
             // Answered before all of it was sent (RFC 9113 8.1).
             frame::put_number(&mut self.out, kind::RST_STREAM, stream.id, code::CANCEL);
         }
-        self.settle(at, Outcome::Answer, now, told);
+        let outcome = refused.map_or(Outcome::Answer, |words| {
+            Outcome::Failed(Failure::text(FailureKind::Grpc, words))
+        });
+        self.settle(at, outcome, now, told);
     }
 
     /// The loop closes a slot.
@@ -787,13 +805,14 @@ impl Connection {
         told: &mut VecDeque<Tagged>,
     ) -> Result<(), Failure> {
         // Also of a stream that nobody waits for any more: the table must stay the server's.
-        let Ok(Said { status }) = self.decoder.decode(block) else {
+        let Ok(Said { status, grpc }) = self.decoder.decode(block) else {
             return Err(malformed("HTTP/2: a header block that cannot be decoded"));
         };
         let Some(at) = self.find(id) else {
             return Ok(());
         };
         let stream = &mut self.slots[at];
+        stream.grpc = grpc.or(stream.grpc);
         let fits = match (status, stream.status) {
             (Some(100..=199), 0) => !ends,
             (Some(status), 0) => {

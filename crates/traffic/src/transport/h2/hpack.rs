@@ -91,6 +91,8 @@ pub(super) static STATIC_TABLE: [(&[u8], &[u8]); 61] = [
 pub(super) struct Said {
     /// `:status`; `None` in trailers.
     pub status: Option<u16>,
+    /// `grpc-status`, which stands in trailers, or in the head of a response without a body.
+    pub grpc: Option<u16>,
 }
 
 /// The block cannot be decoded, and with it no later one of the connection (RFC 7541 2.2).
@@ -104,6 +106,20 @@ enum Meaning {
     Status(u16),
     /// A name without its value that would make it a status.
     StatusName,
+    Grpc(u16),
+    /// The same for `grpc-status`.
+    GrpcName,
+}
+
+impl Meaning {
+    /// What a field means that has the name of this one.
+    fn named(self, value: &[u8]) -> Meaning {
+        match self {
+            Meaning::None => Meaning::None,
+            Meaning::Status(_) | Meaning::StatusName => status_of(value),
+            Meaning::Grpc(_) | Meaning::GrpcName => grpc_of(value),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -203,8 +219,10 @@ impl Decoder {
                 }
                 _ => self.literal(&mut rest, 4, &mut refers)?.meaning,
             };
-            if let Meaning::Status(status) = meaning {
-                said.status = Some(status);
+            match meaning {
+                Meaning::Status(status) => said.status = Some(status),
+                Meaning::Grpc(code) => said.grpc = Some(code),
+                Meaning::None | Meaning::StatusName | Meaning::GrpcName => {}
             }
         }
         self.again = match (refers, changes) {
@@ -251,23 +269,24 @@ impl Decoder {
     /// A field given as text, its name perhaps by index.
     fn literal(&self, rest: &mut &[u8], prefix: u32, refers: &mut bool) -> Result<Entry, BadBlock> {
         let index = integer(rest, prefix)?;
-        let (name_bytes, is_status) = if index == 0 {
+        let (name_bytes, named) = if index == 0 {
             let name = string(rest)?;
-            (name.len, name.is(b":status"))
+            let named = match name.start() {
+                b":status" if name.len == 7 => Meaning::StatusName,
+                b"grpc-status" if name.len == 11 => Meaning::GrpcName,
+                _ => Meaning::None,
+            };
+            (name.len, named)
         } else {
             *refers |= index > STATIC_TABLE.len();
             let entry = self.entry(index)?;
-            (entry.name_bytes as usize, entry.meaning != Meaning::None)
+            (entry.name_bytes as usize, entry.meaning)
         };
         let value = string(rest)?;
         Ok(Entry {
             bytes: (name_bytes + value.len + ENTRY_BYTES) as u32,
             name_bytes: name_bytes as u32,
-            meaning: if is_status {
-                status_of(value.start())
-            } else {
-                Meaning::None
-            },
+            meaning: named.named(value.start()),
         })
     }
 
@@ -298,6 +317,14 @@ fn status_of(value: &[u8]) -> Meaning {
     }
 }
 
+/// A code of gRPC; one that is no number is its UNKNOWN, 2.
+fn grpc_of(value: &[u8]) -> Meaning {
+    let code = std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Meaning::Grpc(code.unwrap_or(2))
+}
+
 /// RFC 7541 5.1, with a prefix of so many bits.
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadBlock> {
     let mut next = || {
@@ -321,20 +348,18 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadBlock> {
     Err(BadBlock)
 }
 
+/// So much of a string is looked at: a longer name is none of those that are known.
+const FIRST: usize = 12;
+
 /// A decoded string: its length, and its first bytes.
 struct Decoded {
     len: usize,
-    first: [u8; 8],
+    first: [u8; FIRST],
 }
 
 impl Decoded {
     fn start(&self) -> &[u8] {
         &self.first[..self.len.min(self.first.len())]
-    }
-
-    /// For texts shorter than what is kept.
-    fn is(&self, text: &[u8]) -> bool {
-        self.len == text.len() && self.start() == text
     }
 }
 
@@ -346,7 +371,7 @@ fn string(rest: &mut &[u8]) -> Result<Decoded, BadBlock> {
     *rest = tail;
     let mut decoded = Decoded {
         len: 0,
-        first: [0; 8],
+        first: [0; FIRST],
     };
     let mut push = |byte| {
         if let Some(place) = decoded.first.get_mut(decoded.len) {
@@ -359,7 +384,7 @@ fn string(rest: &mut &[u8]) -> Result<Decoded, BadBlock> {
             .then_some(decoded)
             .ok_or(BadBlock)
     } else {
-        bytes.iter().take(8).for_each(|&byte| push(byte));
+        bytes.iter().take(FIRST).for_each(|&byte| push(byte));
         decoded.len = len;
         Ok(decoded)
     }

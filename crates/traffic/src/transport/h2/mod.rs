@@ -10,6 +10,7 @@
 
 mod connection;
 mod frame;
+pub(crate) mod grpc;
 mod hpack;
 mod huffman;
 mod request;
@@ -39,6 +40,8 @@ pub(crate) struct Http2 {
     pub per_connection: u64,
     /// `http` or `https`.
     pub scheme: &'static str,
+    /// The requests are calls of gRPC.
+    pub grpc: bool,
 }
 
 /// What is to be done for a connection below.
@@ -79,7 +82,7 @@ impl<T: Transport> H2<T> {
             asked,
             requests: Requests::new(asked.scheme),
             connections: (0..connections)
-                .map(|n| Connection::new(n * asked.streams, asked.streams))
+                .map(|n| Connection::new(n * asked.streams, asked.streams).of_grpc(asked.grpc))
                 .collect(),
             turns: vec![Turn::default(); connections as usize],
             due: VecDeque::with_capacity(connections as usize),

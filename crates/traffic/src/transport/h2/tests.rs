@@ -117,16 +117,20 @@ struct Play {
 
 impl Play {
     fn new(streams: u32, per_connection: u64) -> Play {
+        Play::of(Http2 {
+            streams,
+            per_connection,
+            scheme: "http",
+            grpc: false,
+        })
+    }
+
+    fn of(asked: Http2) -> Play {
         let lines = Rc::new(RefCell::new(Lines {
             room: usize::MAX,
             piece: usize::MAX,
             ..Lines::default()
         }));
-        let asked = Http2 {
-            streams,
-            per_connection,
-            scheme: "http",
-        };
         let memory = Memory(Rc::clone(&lines), Vec::new());
         let h2 = H2::new(memory, 1, asked);
         Play { h2, lines }
@@ -135,12 +139,16 @@ impl Play {
     /// A connection that is up, with all its slots open.
     fn up(streams: u32, settings: &[(u16, u32)]) -> Play {
         let mut play = Play::new(streams, u64::MAX);
-        play.open_all(streams);
-        assert_eq!(play.told(), []);
-        play.server(|out| put_settings(out, settings));
-        play.told();
-        play.lines.borrow_mut().to_server.clear();
+        play.greet(streams, settings);
         play
+    }
+
+    fn greet(&mut self, streams: u32, settings: &[(u16, u32)]) {
+        self.open_all(streams);
+        assert_eq!(self.told(), []);
+        self.server(|out| put_settings(out, settings));
+        self.told();
+        self.lines.borrow_mut().to_server.clear();
     }
 
     fn open_all(&mut self, streams: u32) {
@@ -295,6 +303,69 @@ fn answers_come_in_any_order_and_at_any_split() {
         play.send(0);
         assert_eq!(play.sent(), [(kind::PING, 0), (kind::HEADERS, 5)]);
     }
+}
+
+/// A response whose trailers say how a call ended, the field as text or entered in the table.
+fn called(out: &mut Vec<u8>, stream: u32, code: &[u8], how: u8) {
+    head(out, stream, OK, 0);
+    data(out, stream, 5, 0);
+    let name = b"grpc-status";
+    let mut block = vec![how, name.len() as u8];
+    block.extend_from_slice(name);
+    block.push(code.len() as u8);
+    block.extend_from_slice(code);
+    head(out, stream, &block, flag::END_STREAM);
+}
+
+#[test]
+fn how_a_call_ended_stands_in_the_trailers() {
+    let mut play = Play::of(Http2 {
+        streams: 1,
+        per_connection: u64::MAX,
+        scheme: "http",
+        grpc: true,
+    });
+    play.greet(1, &[]);
+    let failed = [Told::Failed(0, FailureKind::Grpc)];
+    play.send(0);
+    play.server(|out| called(out, 1, b"0", 0x40));
+    assert_eq!(play.told(), [Told::Answer(0, 200, true)]);
+    play.send(0);
+    // The name by its place in the table, where the code 0 stands.
+    play.server(|out| {
+        head(out, 3, OK, 0);
+        head(out, 3, b"\x0f\x2f\x0214", flag::END_STREAM);
+    });
+    assert_eq!(play.told(), failed);
+    play.h2.open(0, 2).unwrap();
+    play.told();
+    play.send(0);
+    // The field as a whole by its place.
+    play.server(|out| {
+        head(out, 5, OK, 0);
+        head(out, 5, b"\xbe", flag::END_STREAM);
+    });
+    assert_eq!(play.told(), [Told::Answer(0, 200, true)]);
+    // Without a body the code stands in the head; a word is no code; a response of something else has none.
+    let one_headed = |stream, block: &'static [u8]| {
+        move |out: &mut Vec<u8>| head(out, stream, block, flag::END_STREAM)
+    };
+    let blocks = [
+        &b"\x88\x00\x0bgrpc-status\x0212"[..],
+        b"\x88\x00\x0bgrpc-status\x02no",
+        OK,
+    ];
+    for (stream, block) in [7, 9, 11].into_iter().zip(blocks) {
+        play.send(0);
+        play.server(one_headed(stream, block));
+        assert_eq!(play.told(), failed, "stream {stream}");
+        play.h2.open(0, stream).unwrap();
+        play.told();
+    }
+    // An error of HTTP counts as that.
+    play.send(0);
+    play.server(one_headed(13, b"\x8d"));
+    assert_eq!(play.told(), [Told::Answer(0, 404, true)]);
 }
 
 #[test]
