@@ -254,8 +254,8 @@ pub struct LoadSpec {
     /// `host:port` of the forward proxy that the load goes through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// `user:password` for the proxy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `user:password` for the proxy; not in records.
+    #[serde(default, skip_serializing)]
     pub proxy_user: Option<String>,
     /// How the load threads wait for a scheduled send.
     #[serde(default)]
