@@ -61,6 +61,7 @@ nginx                                     nginx
 openssl                                   openssl
 python3                                   python3
 script                                    bsdutils
+squid                                     squid
 taskset                                   util-linux
 wrk                                       wrk
 /usr/lib/python3/dist-packages/grpc       python3-grpcio

@@ -132,18 +132,24 @@ fn dominant(outcome: &LoadOutcome) -> Option<(FailureKind, u64)> {
 
 /// A failure as a clause: `127.0.0.1:1 refused 10 connections (Connection refused)`.
 fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
-    let peer = authority(&case.spec.url);
+    let server = authority(&case.spec.url);
+    let proxy = case.spec.proxy.as_deref();
+    let peer = match proxy {
+        None => server.to_owned(),
+        Some(proxy) => format!("{server} through the proxy {proxy}"),
+    };
+    let next = proxy.unwrap_or(server);
     let all = if all && n > 1 { "all " } else { "" };
     let connections = format!("{all}{}", plural(n, "connection"));
     let requests = format!("{all}{}", plural(n, "request"));
     let responses = format!("{all}{}", plural(n, "response"));
     let timeout = case.spec.timeout;
     let text = match kind {
-        FailureKind::ConnectRefused => format!("{peer} refused {connections}"),
+        FailureKind::ConnectRefused => format!("{next} refused {connections}"),
         FailureKind::ConnectTimeout => {
-            format!("{peer} accepted none of {connections} within {timeout}")
+            format!("{next} accepted none of {connections} within {timeout}")
         }
-        FailureKind::ConnectFailed => format!("{connections} to {peer} failed"),
+        FailureKind::ConnectFailed => format!("{connections} to {next} failed"),
         FailureKind::NoLocalPort => format!("no local port was free for {connections} to {peer}"),
         FailureKind::NoDescriptor => format!("no file descriptor was free for {connections}"),
         FailureKind::Tls => format!("TLS failed on {connections} to {peer}"),
@@ -168,6 +174,7 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::StreamReset => format!("{peer} reset the streams of {requests}"),
         FailureKind::GoAway => format!("{peer} ended connections with {requests} outstanding"),
         FailureKind::Grpc => format!("{peer} ended calls of gRPC with an error: {requests}"),
+        FailureKind::ProxyRefused => format!("the proxy {next} refused {connections} to {server}"),
     };
     match case.outcome.first_failure.get(&kind) {
         Some(words) if !words.is_empty() => format!("{text} ({words})"),
@@ -217,6 +224,9 @@ fn remedy(kind: FailureKind) -> &'static str {
         }
         FailureKind::StreamReset | FailureKind::GoAway => {
             "read the server's error log, and the code in the words above"
+        }
+        FailureKind::ProxyRefused => {
+            "give the proxy a user (`proxy_user`, --proxy-user), let it tunnel to this port, or check that it reaches the server"
         }
     }
 }

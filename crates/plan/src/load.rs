@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 34] = [
+pub const FIELDS: [&str; 36] = [
     "url",
     "connections",
     "threads",
@@ -46,6 +46,8 @@ pub const FIELDS: [&str; 34] = [
     "sni",
     "connect_to",
     "unix",
+    "proxy",
+    "proxy_user",
     "think",
 ];
 
@@ -123,6 +125,8 @@ impl Draft {
             "sni" => spec.sni = Some(field.text()?.to_owned()),
             "connect_to" => spec.connect_to = Some(field.typed(typed::connect_to)?),
             "unix" => spec.unix = Some(field.typed(typed::unix)?),
+            "proxy" => spec.proxy = Some(field.typed(typed::proxy)?),
+            "proxy_user" => spec.proxy_user = Some(field.typed(typed::proxy_user)?),
             "think" => spec.think = crate::workload::think_of(field)?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
@@ -273,6 +277,8 @@ mod tests {
             "\"name\"",
             "\"127.0.0.1:80\"",
             "\"/run/a.sock\"",
+            "\"http://127.0.0.1:3128\"",
+            "\"me:secret\"",
             "\"10ms\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {

@@ -217,6 +217,24 @@ pub fn connect_to(text: &str) -> Result<String, Misfit> {
     }
 }
 
+/// Where a forward proxy listens: `http://host:port`, the scheme may be left out.
+pub fn proxy(text: &str) -> Result<String, Misfit> {
+    let place = text.strip_prefix("http://").unwrap_or(text);
+    let place = place.strip_suffix('/').unwrap_or(place);
+    match connect_to(place) {
+        Ok(place) if !place.contains(['/', '@']) => Ok(place),
+        _ => must_be("an HTTP proxy by host and port: http://127.0.0.1:3128"),
+    }
+}
+
+/// Who asks a proxy.
+pub fn proxy_user(text: &str) -> Result<String, Misfit> {
+    match text.split_once(':') {
+        Some((user, _)) if !user.is_empty() => Ok(text.to_owned()),
+        _ => must_be("a user and a password: USER:PASS"),
+    }
+}
+
 /// The path of a Unix socket, which the kernel takes up to 107 bytes of (unix(7)).
 pub fn unix(text: &str) -> Result<String, Misfit> {
     match (1..=107).contains(&text.len()) && !text.contains('\0') {

@@ -359,6 +359,12 @@ pub struct LoadFlags {
     /// Connect to this Unix socket; the URL names Host and path
     #[arg(long, value_name = "PATH", value_parser = typed::unix)]
     pub unix: Option<String>,
+    /// Go through this forward proxy, by a tunnel for https://: http://HOST:PORT
+    #[arg(long, value_name = "URL", value_parser = typed::proxy)]
+    pub proxy: Option<String>,
+    /// Say to the proxy who asks (Basic)
+    #[arg(long, value_name = "USER:PASS", value_parser = typed::proxy_user, requires = "proxy")]
+    pub proxy_user: Option<String>,
     /// Each client waits so long before its next request: 10ms, exponential:10ms (mean)
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
@@ -429,6 +435,8 @@ impl LoadFlags {
             sni: self.sni.clone(),
             connect_to: self.connect_to.clone(),
             unix: self.unix.clone(),
+            proxy: self.proxy.clone(),
+            proxy_user: self.proxy_user.clone(),
             precision: self.precision,
             habits: record::Habits::default(),
             workload: None,
@@ -1308,6 +1316,10 @@ mod tests {
             ("--sni name", "sni = \"name\""),
             ("--connect-to [::1]:80", "connect_to = \"[::1]:80\""),
             ("--unix /run/a.sock", "unix = \"/run/a.sock\""),
+            (
+                "--proxy http://[::1]:3128/ --proxy-user a:b",
+                "proxy = \"[::1]:3128\"\nproxy_user = \"a:b\"",
+            ),
         ] {
             let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
             let typed = LoadSpec {

@@ -254,6 +254,12 @@ pub struct LoadSpec {
     /// The Unix socket to connect to in place of the URL's host and port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
+    /// `host:port` of the forward proxy that the load goes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// `user:password` for the proxy; not in records.
+    #[serde(default, skip_serializing)]
+    pub proxy_user: Option<String>,
     /// How the load threads wait for a scheduled send.
     #[serde(default)]
     pub precision: Precision,
@@ -347,6 +353,8 @@ impl LoadSpec {
             sni: None,
             connect_to: None,
             unix: None,
+            proxy: None,
+            proxy_user: None,
             precision: Precision::Hybrid,
             habits: Habits::default(),
             workload: None,
@@ -484,11 +492,13 @@ pub enum FailureKind {
     BodyTooLarge,
     /// A call of gRPC that ended with another status than OK, or without one.
     Grpc,
+    /// The proxy refused the tunnel to the server.
+    ProxyRefused,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 23] = [
+    pub const ALL: [FailureKind; 24] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -512,6 +522,7 @@ impl FailureKind {
         FailureKind::Capture,
         FailureKind::BodyTooLarge,
         FailureKind::Grpc,
+        FailureKind::ProxyRefused,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -540,6 +551,7 @@ impl FailureKind {
             FailureKind::Capture => "capture",
             FailureKind::BodyTooLarge => "body_too_large",
             FailureKind::Grpc => "grpc",
+            FailureKind::ProxyRefused => "proxy_refused",
         }
     }
 }

@@ -184,6 +184,9 @@ pub struct LoadAsked {
     /// The Unix socket that was connected to; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
+    /// The forward proxy that the load went through, whose speed is part of the figures; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// A request without an answer for this long has failed, s.
     pub timeout_s: f64,
 }
@@ -643,6 +646,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         streams: spec.streams,
         grpc: spec.grpc,
         unix: spec.unix.clone(),
+        proxy: spec.proxy.clone(),
         timeout_s: spec.timeout.as_secs_f64(),
     }
 }

@@ -229,6 +229,10 @@ impl Prover<'_> {
 
     /// Starts a copy with `changes`.
     fn copy(&self, name: &str, changes: &[Change]) -> Result<Copy, ProofError> {
+        if self.spec.proxy.is_some() {
+            let why = "a copy is loaded directly, and the load goes through a proxy";
+            return Err(ProofError::NotAlike(why.to_owned()));
+        }
         let serves = Load::prepare(self.spec)?.address();
         let serves = serves.ok_or_else(|| {
             ProofError::NotAlike(

@@ -37,17 +37,26 @@ pub fn load_text(
 
 /// The request, or what the workload holds.
 fn asked_for(spec: &LoadSpec) -> String {
+    let way = way(spec);
     match &spec.workload {
-        None => format!("{} {}\n", spec.method, spec.url),
+        None => format!("{} {}{way}\n", spec.method, spec.url),
         Some(workload) => {
             let n = workload.requests.len() as u64;
             let what = match workload.order {
                 Order::Mix => plural(n, "kind") + " of requests",
                 Order::Session => "sessions of ".to_owned() + &plural(n, "step"),
             };
-            format!("{what} to {}\n", spec.url)
+            format!("{what} to {}{way}\n", spec.url)
         }
     }
+}
+
+/// What is between the generator and the server by request.
+fn way(spec: &LoadSpec) -> String {
+    let proxy = spec.proxy.iter();
+    proxy
+        .map(|proxy| format!(" through the proxy {proxy}"))
+        .collect()
 }
 
 /// The counters of a TCP in user space that are not zero.

@@ -222,5 +222,6 @@ pub(super) fn is_refusal(kind: FailureKind) -> bool {
             | FailureKind::ConnectFailed
             | FailureKind::Tls
             | FailureKind::NotHttp2
+            | FailureKind::ProxyRefused
     )
 }

@@ -1,6 +1,7 @@
 //! Which kernel interface drives the sockets of a load.
 
 use super::error::LoadError;
+use super::way;
 use crate::transport::Uring;
 use record::{Arrival, Engine, LoadSpec, Warning};
 
@@ -35,7 +36,7 @@ pub(super) fn choose(
         Engine::Uring => {
             refused().map_or(Ok(Engine::Uring), |cause| Err(LoadError::Engine { cause }))
         }
-        Engine::Auto if spec.unix.is_some() => Ok(Engine::Epoll),
+        Engine::Auto if spec.unix.is_some() || way::is_tunnel(spec) => Ok(Engine::Epoll),
         Engine::Auto if !is_uring_cheaper(spec, threads) => Ok(Engine::Epoll),
         Engine::Auto => Ok(match refused() {
             None => Engine::Uring,

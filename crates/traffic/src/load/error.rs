@@ -100,6 +100,15 @@ pub enum LoadError {
         /// What to do.
         remedy: &'static str,
     },
+    /// What is asked for cannot be had on the way that the load is to take.
+    #[error("choosing the load's way: {what} cannot be had: {why}")]
+    Way {
+        /// What was asked for.
+        what: &'static str,
+        why: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// io_uring was asked for, and the kernel refuses it.
     #[error("choosing the engine `uring`: the kernel refuses io_uring: {cause}")]
     Engine {
@@ -266,7 +275,9 @@ impl LoadError {
                 "give a duration (-d 10s) or a number of requests (-n 1000)".to_owned()
             }
             LoadError::Attach(cause) => cause.remedy(),
-            LoadError::Http { remedy, .. } | LoadError::Unix { remedy, .. } => (*remedy).to_owned(),
+            LoadError::Http { remedy, .. }
+            | LoadError::Unix { remedy, .. }
+            | LoadError::Way { remedy, .. } => (*remedy).to_owned(),
             LoadError::Workload { remedy, .. } => remedy.clone(),
             LoadError::Engine { .. } => {
                 format!("use --engine epoll; {}", super::engine::REMEDY)

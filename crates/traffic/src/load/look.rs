@@ -4,6 +4,7 @@
 
 use super::Load;
 use crate::transport::Place;
+use crate::transport::tunnel;
 use http1::{BodyDecoder, parse_response, response_fields};
 use record::{Answer, Nanos};
 use rustls::{ClientConnection, StreamOwned};
@@ -37,7 +38,7 @@ impl Load {
             Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
             left => Ok(left),
         };
-        let socket: Box<dyn Duplex> = match &self.endpoint.server {
+        let mut socket: Box<dyn Duplex> = match &self.endpoint.server {
             Place::Tcp(address) => {
                 let tcp = TcpStream::connect_timeout(address, left()?)?;
                 tcp.set_read_timeout(Some(left()?))?;
@@ -51,6 +52,19 @@ impl Load {
                 Box::new(unix)
             }
         };
+        if let Some(request) = &self.tunnel {
+            socket.write_all(request)?;
+            let (mut answer, mut piece) = (Vec::new(), vec![0; PIECE]);
+            let refused =
+                |failure: crate::transport::Failure| io::Error::other(failure.detail.to_string());
+            while !tunnel::is_granted(&mut answer).map_err(refused)? {
+                left()?;
+                match socket.read(&mut piece)? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    n => answer.extend_from_slice(&piece[..n]),
+                }
+            }
+        }
         let mut stream: Box<dyn Duplex> = match &self.tls {
             None => socket,
             Some((config, name)) => {

@@ -4,6 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `request`, `limits` | the request's bytes; what the host must have |
+//! | `way` | what stands between the load and its server |
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
 //! | `user_space` | what a TCP of our own needs beside its attachment |
@@ -32,6 +33,7 @@ mod simulated;
 mod slices;
 pub(crate) mod tally;
 mod user_space;
+mod way;
 mod worker;
 mod workload;
 
@@ -41,8 +43,8 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys::{self, RawAddress};
 use crate::transport::{
-    Endpoint, Epoll, H2, Http2, Place, Setup, Tls, Transport, Trust, Uring, Usage, UserSpace,
-    client_config,
+    Endpoint, Epoll, H2, Http2, Place, Setup, Tls, Transport, Trust, Tunnel, Uring, Usage,
+    UserSpace, client_config,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
@@ -84,6 +86,8 @@ pub struct Load {
     /// Of sockets; never [`Engine::Auto`].
     engine: Engine,
     endpoint: Endpoint,
+    /// What asks a proxy for a tunnel.
+    tunnel: Option<Arc<[u8]>>,
     /// Set up for a TCP of our own.
     user_space: Option<Setup>,
     tls: Option<(ClientConfig, ServerName<'static>)>,
@@ -116,6 +120,7 @@ impl Load {
         let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
         let mut warnings = Vec::new();
+        way::check(&url, spec, &mut warnings)?;
         let place = place(&url, spec, &mut warnings)?;
         if spec.transport == Carrier::Kernel {
             limits::check_descriptors(spec.connections)?;
@@ -151,6 +156,7 @@ impl Load {
                 sources: spec.source.clone(),
                 one_segment: !reused && tls.is_none() && spec.http == Http::One,
             },
+            tunnel: way::connect_request(spec, &url),
             requests: request.bytes.repeat(policy.depth).into(),
             workload,
             course: (!spec.rate_pieces.is_empty())
@@ -265,7 +271,13 @@ impl Load {
         }
         let transport = Epoll::new(slots, &self.endpoint, source, open_count)
             .map_err(|errno| started("epoll_create")(errno.to_io()))?;
-        self.spawn_over(transport, share, slicer, shared, identify)
+        match &self.tunnel {
+            None => self.spawn_over(transport, share, slicer, shared, identify),
+            Some(request) => {
+                let transport = Tunnel::new(transport, slots, Arc::clone(request));
+                self.spawn_over(transport, share, slicer, shared, identify)
+            }
+        }
     }
 
     /// A load thread over a transport, or over TLS over it.
@@ -548,7 +560,7 @@ fn place(url: &Url, spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<Plac
 /// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
 /// the server does not listen on.
 fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
-    let (host, found) = match &spec.connect_to {
+    let (host, found) = match spec.proxy.as_ref().or(spec.connect_to.as_ref()) {
         Some(place) => (
             place.clone(),
             place.to_socket_addrs().map(Iterator::collect::<Vec<_>>),

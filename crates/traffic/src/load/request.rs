@@ -1,6 +1,6 @@
 //! From a [`LoadSpec`] to the bytes of its request, made once before the load.
 
-use super::LoadError;
+use super::{LoadError, way};
 use crate::transport::grpc;
 use record::{Body, Close, LoadSpec};
 use url::{Position, Url};
@@ -55,12 +55,14 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
     let mut bytes = Vec::new();
     let target = &url[Position::BeforePath..Position::AfterQuery];
     let version = if spec.habits.http_1_0 { "0" } else { "1" };
-    let line = [method, " ", target, " HTTP/1.", version, "\r\n"];
+    let prefix = way::prefix(spec, url);
+    let line = [method, " ", prefix, target, " HTTP/1.", version, "\r\n"];
     push(&mut bytes, &line);
     if given("host").is_none() {
         let host = &url[Position::BeforeHost..Position::AfterPort];
         push(&mut bytes, &["Host: ", host, "\r\n"]);
     }
+    push(&mut bytes, &[&way::authorization(spec, url)]);
     for (name, value) in own.iter().filter(|(name, _)| given(name).is_none()) {
         push(&mut bytes, &[name, ": ", value, "\r\n"]);
     }

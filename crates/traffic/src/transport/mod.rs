@@ -10,6 +10,7 @@ mod epoll;
 mod h2;
 mod stack;
 pub(crate) mod tls;
+pub(crate) mod tunnel;
 mod uring;
 
 pub(crate) use self::stack::{Setup, UserSpace};
@@ -18,6 +19,7 @@ pub use dial::Place;
 pub(crate) use epoll::{Epoll, OpenCount};
 pub(crate) use h2::{H2, Http2, grpc};
 pub(crate) use tls::{Tls, Trust, client_config};
+pub(crate) use tunnel::Tunnel;
 pub(crate) use uring::{Uring, Usage};
 
 use crate::sys::Errno;
@@ -52,6 +54,8 @@ pub(crate) enum Detail {
     Tls(Box<rustls::Error>),
     /// A complete response with this status.
     Status(u16),
+    /// A proxy refused a tunnel with this status.
+    Proxy(u16),
     /// The server ended a stream or a connection with this frame and code.
     Http2(&'static str, u32),
 }
@@ -64,6 +68,9 @@ impl fmt::Display for Detail {
             Detail::Codec(error) => write!(f, "{error}"),
             Detail::Tls(error) => write!(f, "TLS: {error}"),
             Detail::Status(status) => write!(f, "the server responded with status {status}"),
+            Detail::Proxy(status) => {
+                write!(f, "the proxy answered CONNECT with status {status}")
+            }
             Detail::Http2(frame, code) => {
                 write!(f, "the server sent {frame} with {}", h2::name_of(*code))
             }

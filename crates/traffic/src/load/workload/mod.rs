@@ -456,6 +456,10 @@ impl Script {
             let date = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"date"));
             let date = date.map(|(_, value)| value);
             let target = target_of(&self.buffers[slot as usize]);
+            // A proxy is given whole URLs.
+            let target = target
+                .strip_prefix(work.origin.as_slice())
+                .unwrap_or(target);
             let path = cookies::path_of(target);
             for field in set_cookies(head) {
                 if let Some(cookie) = cookies::read_field(field, path, date, work.is_secure, now) {

@@ -4,7 +4,7 @@ use super::cookies::path_of;
 use super::json::Pointer;
 use super::{CAPTURED_MAX, Compiled, Needs, Piece, Row, Sequence, Source, Table, Taken, Test};
 use crate::load::LoadError;
-use crate::load::request;
+use crate::load::{request, way};
 use record::workload::{
     CaptureFrom, Check, Order, Part, Pick, Template, WorkloadBody, WorkloadRequest,
 };
@@ -242,6 +242,7 @@ fn compile(
             &url[Position::BeforeHost..Position::AfterPort]
         ));
     }
+    head.text(&way::authorization(spec, url));
     for (name, value) in &headers {
         request::check_header(name, &value.to_string())?;
         head.text(&format!("{name}: "));
@@ -278,7 +279,7 @@ fn compile(
     head.text("\r\n");
     let mut compiled = Compiled {
         name: request.name.clone(),
-        method: format!("{} ", request.method).into_bytes(),
+        method: format!("{} {}", request.method, way::prefix(spec, url)).into_bytes(),
         target,
         head: head.0,
         body,

@@ -1,4 +1,4 @@
-//! How a call of gRPC ended (https://github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md and doc/statuscodes.md).
+//! How a call of gRPC ended (<https://github.com/grpc/grpc>, doc/PROTOCOL-HTTP2.md and doc/statuscodes.md).
 //!
 //! The surprise: whatever came of a call, the response's HTTP status is 200. How it ended stands in the trailers.
 
