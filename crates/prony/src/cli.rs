@@ -1203,8 +1203,15 @@ mod tests {
     }
 
     /// Flags of a load that are no key of `[load]`, and why.
-    const ELSEWHERE: [(&str, &str); 7] = [
+    const ELSEWHERE: [(&str, &str); 11] = [
         ("workload", "an experiment varies one request"),
+        (
+            "arrivals",
+            "the file says how long a load is, and trials are as long as `measure`",
+        ),
+        ("replay", "likewise, and one request is varied"),
+        ("replay_unsafe", "of `replay`"),
+        ("speed", "of `arrivals` and `replay`"),
         (
             "duration",
             "`measure` in [design]: all trials of a stage are equally long",
