@@ -393,6 +393,23 @@ impl LoadSpec {
         self.timetable = Some(table);
     }
 
+    /// The same load at one rate, the mean: what a load of another length begins with, because a rate that changes is
+    /// that of a stretch of time.
+    #[must_use]
+    pub fn steady(&self) -> Self {
+        LoadSpec {
+            rate_pieces: RatePieces::default(),
+            timetable: None,
+            ..self.clone()
+        }
+    }
+
+    /// The URL's scheme is https.
+    pub fn is_tls(&self) -> bool {
+        let scheme = self.url.split_once(':').map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+    }
+
     /// The rate of the open loop is not one rate.
     pub fn has_changing_rate(&self) -> bool {
         !self.rate_pieces.is_empty() || self.timetable.is_some()
@@ -914,6 +931,33 @@ mod tests {
                 format!("\"{}\"", kind.name())
             );
         }
+    }
+
+    #[test]
+    fn a_scheme_is_read_in_any_case() {
+        for url in ["https://h/", "HTTPS://h/", "Https://h:1/"] {
+            assert!(LoadSpec::new(url).is_tls(), "{url}");
+        }
+        for url in ["http://h/", "HTTP://https:1/", "httpsx://h/"] {
+            assert!(!LoadSpec::new(url).is_tls(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_steady_load_follows_no_course() {
+        let ramp = LoadSpec {
+            rate_pieces: RatePieces(vec![crate::RatePiece {
+                from_per_s: 1_000.0,
+                to_per_s: 5_000.0,
+                duration: Nanos(1_000_000_000),
+            }]),
+            connections: 7,
+            ..LoadSpec::new("http://h/")
+        };
+        assert!(ramp.has_changing_rate());
+        let steady = ramp.steady();
+        assert!(!steady.has_changing_rate());
+        assert_eq!(steady.connections, 7);
     }
 
     #[test]

@@ -18,8 +18,8 @@ use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
     Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
-    ProcessRecord, Profile, ProfileKind, RatePieces, Server, Signature, TargetRecord, Tier,
-    TrialRecord, TrialState, Turns, Unavailable, UpstreamPeer, Watching,
+    ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
+    TrialState, Turns, Unavailable, UpstreamPeer, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -123,8 +123,7 @@ impl Examiner<'_> {
             warmup: Nanos(0),
             requests: Some(SINGLE_CLIENT_REQUESTS),
             duration: Some(SINGLE_CLIENT_TIME.max(self.spec.timeout.min(Nanos::SECOND))),
-            rate_pieces: RatePieces::default(),
-            ..self.spec.clone()
+            ..self.spec.steady()
         };
         found.single_client = Some(self.drive_and_see(&single_client, servers)?);
         if !known && !(self.interrupted)() {
@@ -132,8 +131,7 @@ impl Examiner<'_> {
                 warmup: Nanos(0),
                 requests: None,
                 duration: Some(SCOUT_TIME),
-                rate_pieces: RatePieces::default(),
-                ..self.spec.clone()
+                ..self.spec.steady()
             };
             self.drive_and_see(&discovery_load, servers)?;
         }
@@ -194,8 +192,7 @@ impl Examiner<'_> {
                     .max(20 * u64::from(self.spec.connections)),
             ),
             duration: Some(SIGNATURE_TIME),
-            rate_pieces: RatePieces::default(),
-            ..self.spec.clone()
+            ..self.spec.steady()
         };
         let load = Load::prepare(&spec)?;
         let probes = self.arm(servers);
@@ -224,8 +221,7 @@ impl Examiner<'_> {
             warmup: TURNS_WARMUP,
             requests: None,
             duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
-            rate_pieces: RatePieces::default(),
-            ..self.spec.clone()
+            ..self.spec.steady()
         };
         let load = Load::prepare(&spec)?;
         let one_in = followed_one_in(rate_per_s, spec.connections);

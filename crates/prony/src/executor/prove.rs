@@ -21,8 +21,8 @@ use analysis::{
 };
 use monitor::Watched;
 use record::{
-    Clock, EnvironmentItem, LoadSpec, Nanos, PROOF_STAGE, RatePieces, Server, Tier, TrialRecord,
-    TrialState, Warning,
+    Clock, EnvironmentItem, LoadSpec, Nanos, PROOF_STAGE, Server, Tier, TrialRecord, TrialState,
+    Warning,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -306,8 +306,7 @@ impl Prover<'_> {
             warmup: SLOT_WARMUP,
             requests: None,
             duration: Some(duration),
-            rate_pieces: RatePieces::default(),
-            ..copy.spec.clone()
+            ..copy.spec.steady()
         };
         let around = Instrumentation::watching(vec![copy.watched()]);
         let driven = drive(
@@ -365,8 +364,7 @@ impl Prover<'_> {
         let mut servers = vec![with_config(sut::discover::of_pids(&pids, SERVER))];
         let spec = LoadSpec {
             duration: Some(EXAMINED),
-            rate_pieces: RatePieces::default(),
-            ..copy.spec.clone()
+            ..copy.spec.steady()
         };
         let examined = Examiner {
             spec: &spec,

@@ -22,16 +22,20 @@ const MEASURED: Nanos = Nanos::from_secs(5);
 ///
 /// # Errors
 /// [`Failure`] when the flags do not make a search, or a load could not start.
-pub(super) fn run(args: &LoadArgs, mut spec: LoadSpec) -> Result<Exit, Failure> {
+pub(super) fn run(args: &LoadArgs, spec: &LoadSpec) -> Result<Exit, Failure> {
     let aim = aim(args)?;
-    spec.duration = Some(args.load.duration.unwrap_or(MEASURED));
-    spec.warmup = args.load.warmup.unwrap_or(WARMUP);
-    let step = (spec.warmup, spec.duration.unwrap_or(MEASURED));
+    let warmup = args.load.warmup.unwrap_or(WARMUP);
+    let measured = args.load.duration.unwrap_or(MEASURED);
+    let spec = LoadSpec {
+        warmup,
+        duration: Some(measured),
+        ..spec.steady()
+    };
     let plan = SearchPlan::new(
         &aim,
         spec.connections,
         spec.arrival.offered_per_s(),
-        step,
+        (warmup, measured),
         args.search.budget,
     )
     .map_err(|e| {

@@ -26,7 +26,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let (spec, replayed) = spec(args)?;
     host::check_cpus(&spec.cpus, "the load threads")?;
     if args.search.is_asked() {
-        return super::find::run(args, spec);
+        return super::find::run(args, &spec);
     }
     let interrupt = Interrupt::install()?;
     let measured = measure(&spec, args.load.error_limit, &interrupt, "")

@@ -17,7 +17,7 @@ const URING_CONNECTIONS_MAX: u32 = 4_096;
 fn is_uring_cheaper(spec: &LoadSpec, threads: u32) -> bool {
     let each = spec.connections.div_ceil(threads);
     let is_many = (URING_CONNECTIONS_MIN..=URING_CONNECTIONS_MAX).contains(&each);
-    let is_new = spec.requests_per_connection == Some(1) && !spec.url.starts_with("https:");
+    let is_new = spec.requests_per_connection == Some(1) && !spec.is_tls();
     spec.arrival == Arrival::Closed && (is_many || is_new)
 }
 

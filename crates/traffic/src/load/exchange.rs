@@ -332,11 +332,7 @@ impl Exchange {
         if let Some((request, is_retry)) = self.next_request(slot, at) {
             if self.window.contains(request.scheduled_at) && !is_retry {
                 self.in_flight += 1;
-                self.tally.sent += 1;
-                if let Some(named) = self.tally.by_name.get_mut(request.which as usize) {
-                    named.sent += 1;
-                    self.tally.pieces.sent(request);
-                }
+                self.tally.count_sent(request);
             }
             self.fail(request, failure);
             if let Some(script) = &mut self.script {

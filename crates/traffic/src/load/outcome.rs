@@ -106,18 +106,21 @@ fn by_request(parts: &Parts<'_>, tally: &Tally) -> Vec<RequestOutcome> {
         let failed_checks = checks.filter(|(_, n)| **n > 0);
         RequestOutcome {
             name: name.to_owned(),
-            sent: counted.sent,
-            completed: counted.completed,
-            succeeded: counted.succeeded,
-            failed: by_kind(&counted.failed),
+            sent: counted.counts.sent,
+            completed: counted.counts.completed,
+            succeeded: counted.counts.succeeded,
+            failed: by_kind(&counted.counts.failed),
             failed_checks: failed_checks.map(|(name, n)| (name.clone(), *n)).collect(),
-            response: counted.response.clone(),
+            response: counted.counts.response.clone(),
         }
     });
     outcomes.collect()
 }
 
-fn by_kind(failed: &[u64; FailureKind::ALL.len()]) -> std::collections::BTreeMap<FailureKind, u64> {
+/// The failures that there were.
+pub(super) fn by_kind(
+    failed: &[u64; FailureKind::ALL.len()],
+) -> std::collections::BTreeMap<FailureKind, u64> {
     let counted = FailureKind::ALL.map(|kind| (kind, failed[kind as usize]));
     counted.into_iter().filter(|&(_, n)| n > 0).collect()
 }

@@ -2,8 +2,9 @@
 //!
 //! [`super::tally::Tally`] asks only where it counts by name, so that a load at one rate does not pay for it.
 
-use super::tally::{LATE_NS, Request};
-use record::{FailureKind, Histogram, LoadSpec, Nanos, PieceOutcome};
+use super::outcome::by_kind;
+use super::tally::{Counts, LATE_NS, Request};
+use record::{FailureKind, LoadSpec, Nanos, PieceOutcome};
 
 /// One thread's counts by piece; empty for a rate that does not change.
 #[derive(Clone, Default)]
@@ -17,13 +18,9 @@ pub(crate) struct Pieces {
 struct Piece {
     /// Its end, from the begin of the measured part on.
     until: u64,
-    sent: u64,
     late: u64,
     dropped: u64,
-    completed: u64,
-    succeeded: u64,
-    failed: [u64; FailureKind::ALL.len()],
-    response: Histogram,
+    counts: Counts,
 }
 
 impl Pieces {
@@ -34,13 +31,9 @@ impl Pieces {
             until = until.saturating_add(piece.duration.0);
             Piece {
                 until,
-                sent: 0,
                 late: 0,
                 dropped: 0,
-                completed: 0,
-                succeeded: 0,
-                failed: [0; FailureKind::ALL.len()],
-                response: Histogram::new(),
+                counts: Counts::default(),
             }
         });
         Pieces {
@@ -70,7 +63,7 @@ impl Pieces {
     /// A measured request was sent.
     pub fn sent(&mut self, request: Request) {
         if let Some(piece) = self.at(request.scheduled_at) {
-            piece.sent += 1;
+            piece.counts.sent += 1;
             piece.late += u64::from(request.sent_at > request.scheduled_at + LATE_NS);
         }
     }
@@ -85,21 +78,14 @@ impl Pieces {
     /// A measured request was answered after `response`.
     pub fn answered(&mut self, request: Request, failed: Option<FailureKind>, response: Nanos) {
         if let Some(piece) = self.at(request.scheduled_at) {
-            piece.completed += 1;
-            match failed {
-                Some(kind) => piece.failed[kind as usize] += 1,
-                None => {
-                    piece.succeeded += 1;
-                    piece.response.record(response);
-                }
-            }
+            piece.counts.answered(failed, response);
         }
     }
 
     /// A measured request failed without a response.
     pub fn failed(&mut self, request: Request, kind: FailureKind) {
         if let Some(piece) = self.at(request.scheduled_at) {
-            piece.failed[kind as usize] += 1;
+            piece.counts.failed[kind as usize] += 1;
         }
     }
 
@@ -110,14 +96,9 @@ impl Pieces {
             return;
         }
         for (ours, theirs) in self.pieces.iter_mut().zip(&other.pieces) {
-            ours.sent += theirs.sent;
             ours.late += theirs.late;
             ours.dropped += theirs.dropped;
-            ours.completed += theirs.completed;
-            ours.succeeded += theirs.succeeded;
-            ours.response.merge(&theirs.response);
-            let failed = ours.failed.iter_mut().zip(&theirs.failed);
-            failed.for_each(|(ours, theirs)| *ours += theirs);
+            ours.counts.merge(&theirs.counts);
         }
     }
 
@@ -131,17 +112,17 @@ impl Pieces {
                 false => piece.until.min(measured.0),
             };
             let begins = std::mem::replace(&mut from, piece.until);
-            let counted = FailureKind::ALL.map(|kind| (kind, piece.failed[kind as usize]));
+            let counts = piece.counts;
             PieceOutcome {
                 from: Nanos(begins),
                 to: Nanos(to),
-                sent: piece.sent,
+                sent: counts.sent,
                 late: piece.late,
                 dropped: piece.dropped,
-                completed: piece.completed,
-                succeeded: piece.succeeded,
-                failed: counted.into_iter().filter(|&(_, n)| n > 0).collect(),
-                response: piece.response,
+                completed: counts.completed,
+                succeeded: counts.succeeded,
+                failed: by_kind(&counts.failed),
+                response: counts.response,
             }
         });
         outcomes.filter(|piece| piece.from < piece.to).collect()

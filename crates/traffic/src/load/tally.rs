@@ -54,15 +54,45 @@ pub(crate) struct Request {
     pub bytes: u32,
 }
 
-/// Counts of the requests of one name.
-#[derive(Clone)]
-pub(crate) struct ByName {
+/// What came of some of the requests.
+#[derive(Clone, Default)]
+pub(crate) struct Counts {
     pub sent: u64,
     pub completed: u64,
     pub succeeded: u64,
     pub failed: [u64; FailureKind::ALL.len()],
-    pub checks: CheckCounts,
     pub response: Histogram,
+}
+
+impl Counts {
+    /// One was answered whole, by `failed` not as it must be.
+    pub fn answered(&mut self, failed: Option<FailureKind>, response: Nanos) {
+        self.completed += 1;
+        match failed {
+            Some(kind) => self.failed[kind as usize] += 1,
+            None => {
+                self.succeeded += 1;
+                self.response.record(response);
+            }
+        }
+    }
+
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: &Counts) {
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.succeeded += other.succeeded;
+        self.response.merge(&other.response);
+        let failed = self.failed.iter_mut().zip(&other.failed);
+        failed.for_each(|(ours, theirs)| *ours += theirs);
+    }
+}
+
+/// Counts of the requests of one name.
+#[derive(Clone)]
+pub(crate) struct ByName {
+    pub counts: Counts,
+    pub checks: CheckCounts,
 }
 
 /// How often each check and capture of a request failed.
@@ -139,12 +169,8 @@ impl Tally {
     /// All zero, with counts for each request of a workload.
     pub fn of(work: Option<&Prepared>, pieces: Pieces) -> Self {
         let zero = |checks: &[String]| ByName {
-            sent: 0,
-            completed: 0,
-            succeeded: 0,
-            failed: [0; FailureKind::ALL.len()],
+            counts: Counts::default(),
             checks: CheckCounts(vec![0; checks.len()]),
-            response: Histogram::new(),
         };
         let names = work.into_iter().flat_map(Prepared::names);
         let mut by_name: Vec<ByName> = names.map(|(_, checks)| zero(checks)).collect();
@@ -193,13 +219,19 @@ impl Tally {
     /// A measured request was sent for the first time, by the generator's own fault this late.
     #[inline]
     pub fn note_sent(&mut self, request: Request, lag_ns: Option<u64>) {
-        self.sent += 1;
+        self.count_sent(request);
         self.late += u64::from(request.sent_at > request.scheduled_at + LATE_NS);
         if let Some(lag) = lag_ns {
             self.schedule_lag.record(Nanos(lag));
         }
+    }
+
+    /// A measured request was sent, or given up with the connection that was to carry it.
+    #[inline]
+    pub fn count_sent(&mut self, request: Request) {
+        self.sent += 1;
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
-            named.sent += 1;
+            named.counts.sent += 1;
             self.pieces.sent(request);
         }
     }
@@ -232,26 +264,17 @@ impl Tally {
             });
         }
         self.status[usize::from(status) % STATUSES] += 1;
+        let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
+        let response = Nanos(since(request.scheduled_at, done_at).0 + connect_ns);
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
-            named.completed += 1;
-            let waited = done_at.saturating_sub(request.scheduled_at) + connect_ns;
-            self.pieces.answered(request, failed, Nanos(waited));
-            match failed {
-                Some(kind) => named.failed[kind as usize] += 1,
-                None => {
-                    named.succeeded += 1;
-                    let response = done_at.saturating_sub(request.scheduled_at);
-                    named.response.record(Nanos(response));
-                }
-            }
+            named.counts.answered(failed, response);
+            self.pieces.answered(request, failed, response);
         }
         match failed {
             Some(kind) => self.failed[kind as usize] += 1,
             None => {
                 self.succeeded += 1;
-                let since = |from: u64, to: u64| Nanos(to.saturating_sub(from));
-                let response = since(request.scheduled_at, done_at);
-                self.response.record(Nanos(response.0 + connect_ns));
+                self.response.record(response);
                 self.service.record(since(request.sent_at, done_at));
                 self.first_byte
                     .record(since(request.sent_at, first_byte_at));
@@ -271,7 +294,7 @@ impl Tally {
     pub fn note_failure(&mut self, request: Request, failure: &Failure) {
         self.failed[failure.kind as usize] += 1;
         if let Some(named) = self.by_name.get_mut(request.which as usize) {
-            named.failed[failure.kind as usize] += 1;
+            named.counts.failed[failure.kind as usize] += 1;
             self.pieces.failed(request, failure.kind);
         }
     }
@@ -325,12 +348,7 @@ impl Tally {
 
 impl ByName {
     fn merge(&mut self, other: &ByName) {
-        self.sent += other.sent;
-        self.completed += other.completed;
-        self.succeeded += other.succeeded;
-        self.response.merge(&other.response);
-        let failed = self.failed.iter_mut().zip(&other.failed);
-        failed.for_each(|(ours, theirs)| *ours += theirs);
+        self.counts.merge(&other.counts);
         let checks = self.checks.0.iter_mut().zip(&other.checks.0);
         checks.for_each(|(ours, theirs)| *ours += theirs);
     }

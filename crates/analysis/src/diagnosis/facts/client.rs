@@ -91,7 +91,7 @@ fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
     }
     sheet.known("client.connections", f64::from(spec.connections), LOAD);
     sheet.known("client.pipeline", f64::from(spec.depth()), LOAD);
-    sheet.known("client.tls", flag(spec.url.starts_with("https:")), LOAD);
+    sheet.known("client.tls", flag(spec.is_tls()), LOAD);
     sheet.known("client.http10", 0.0, LOAD);
     let personal = spec.headers.iter().any(|(name, _)| is_personal(name));
     sheet.known("client.asked_personally", flag(personal), LOAD);
@@ -258,7 +258,7 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
     let few = "connections carried too few requests to compare";
     sheet.maybe("client.fairness", fairness(outcome), LOAD, few);
     let handshakes = (connections.tls_full + connections.tls_resumed) as f64;
-    if material.trial.load.url.starts_with("https:") {
+    if material.trial.load.is_tls() {
         let full = Some(connections.tls_full as f64);
         sheet.divided("client.tls_full_per_request", full, requests, LOAD, none);
         let name = "client.tls_handshakes_per_request";

@@ -123,7 +123,7 @@ impl<'a> Seen<'a> {
             signature,
             turns,
             open: connections,
-            https: material.trial.load.url.starts_with("https:"),
+            https: material.trial.load.is_tls(),
         }
     }
 
