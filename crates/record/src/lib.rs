@@ -9,6 +9,7 @@ pub mod clock;
 pub mod examination;
 pub mod histogram;
 pub mod load;
+mod merged;
 pub mod pasted;
 pub mod rate;
 pub mod reported;
@@ -31,8 +32,8 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
-    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Pauses, PieceOutcome, Precision,
-    RequestCounts, RequestOutcome, ThreadCost,
+    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Part, Pauses, PieceOutcome,
+    Precision, RequestCounts, RequestOutcome, ThreadCost,
 };
 pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};

@@ -274,6 +274,37 @@ pub struct LoadSpec {
     pub think: Option<Think>,
 }
 
+/// Which threads of a load one host carries: `threads` of `of`, from number `first` on. Connections, requests and due
+/// times are divided by threads, so that the parts of several hosts add up exactly and interleave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Number of its first thread in the whole load, 0-based.
+    pub first: u32,
+    /// How many threads it has.
+    pub threads: u32,
+    /// How many threads the whole load has.
+    pub of: u32,
+}
+
+impl Part {
+    /// All of a load with so many threads.
+    pub fn whole(threads: u32) -> Self {
+        Self {
+            first: 0,
+            threads,
+            of: threads,
+        }
+    }
+
+    /// How much of `whole` its threads have together. A thread has as much as any other, and the first ones get the rest.
+    pub fn of_count(self, whole: u64) -> u64 {
+        let numbers = self.first..self.first.saturating_add(self.threads);
+        let remainder = (whole % u64::from(self.of)) as u32;
+        let extra = remainder.clamp(numbers.start, numbers.end) - numbers.start;
+        u64::from(self.threads) * (whole / u64::from(self.of)) + u64::from(extra)
+    }
+}
+
 /// Habits of older load generators, for those who compare with their figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -402,6 +433,18 @@ impl LoadSpec {
             timetable: None,
             ..self.clone()
         }
+    }
+
+    /// The names of the files that the load reads before it starts.
+    pub fn files_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let body = match &mut self.body {
+            Body::File(file) => Some(file),
+            Body::None | Body::Text(_) => None,
+        };
+        let keys = [&mut self.cacert, &mut self.cert, &mut self.key];
+        let workload = self.workload.iter_mut().flat_map(Workload::files_mut);
+        let keys = keys.into_iter().flatten();
+        body.into_iter().chain(keys).chain(workload)
     }
 
     /// The URL's scheme is https.
@@ -930,6 +973,25 @@ mod tests {
                 serde_json::to_string(&kind).unwrap(),
                 format!("\"{}\"", kind.name())
             );
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        for (of, whole) in [(1, 7), (5, 7), (5, 5), (7, 400), (64, 1_000_003), (3, 2)] {
+            let part = |first, threads| Part { first, threads, of };
+            let by_thread = |part: Part| {
+                let numbers = part.first..part.first + part.threads;
+                let rest = whole % u64::from(of);
+                let each = numbers.map(|n| whole / u64::from(of) + u64::from(u64::from(n) < rest));
+                each.sum::<u64>()
+            };
+            for cut in 0..of {
+                let halves = [part(0, cut), part(cut, of - cut)];
+                let sum = halves.map(|half| half.of_count(whole));
+                assert_eq!(sum, halves.map(by_thread), "{of} threads, {whole}");
+                assert_eq!(sum[0] + sum[1], whole);
+            }
         }
     }
 

@@ -3,15 +3,45 @@
 //! It is shared, never copied: millions of entries are held once, at twelve bytes each.
 
 use crate::Nanos;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Due times in order, from the begin of the load on, and for a replay the request that is due.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Entries", into = "Entries")]
 pub struct Timetable {
     due: Arc<[u64]>,
     /// Numbers of requests of the workload; empty where it is left to the load which one is sent.
     which: Arc<[u32]>,
     peak_per_s: f64,
+}
+
+/// A timetable as another host is told it.
+#[derive(Serialize, Deserialize)]
+struct Entries {
+    due: Vec<u64>,
+    which: Vec<u32>,
+}
+
+impl From<Timetable> for Entries {
+    fn from(table: Timetable) -> Self {
+        Entries {
+            due: table.due.to_vec(),
+            which: table.which.to_vec(),
+        }
+    }
+}
+
+impl From<Entries> for Timetable {
+    /// Whatever order they are told in, and for as many as both lists have.
+    fn from(entries: Entries) -> Self {
+        let Entries { mut due, mut which } = entries;
+        due.sort_unstable();
+        if !which.is_empty() {
+            which.resize(due.len(), 0);
+        }
+        Timetable::new(due, which)
+    }
 }
 
 impl Timetable {

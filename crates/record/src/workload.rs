@@ -48,17 +48,23 @@ impl Workload {
 
     /// Puts a directory before the files that are named relative to it.
     pub fn rebase(&mut self, directory: &str) {
-        let rebase = |file: &mut String| {
+        for file in self.files_mut() {
             if !directory.is_empty() && !file.starts_with('/') {
                 *file = format!("{directory}/{file}");
             }
-        };
-        self.data.iter_mut().for_each(|data| rebase(&mut data.file));
-        for request in &mut self.requests {
-            if let WorkloadBody::File(file) = &mut request.body {
-                rebase(file);
-            }
         }
+    }
+
+    /// The names of the files that it reads.
+    pub fn files_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let bodies = self.requests.iter_mut().filter_map(|request| {
+            let WorkloadBody::File(file) = &mut request.body else {
+                return None;
+            };
+            Some(file)
+        });
+        let tables = self.data.iter_mut().map(|data| &mut data.file);
+        tables.chain(bodies)
     }
 }
 

@@ -27,6 +27,6 @@ pub mod user_space;
 
 pub use clock::MonotonicClock;
 pub use fetch::{FetchError, Fetched, fetch};
-pub use load::{Load, LoadError, Running, Stopper};
+pub use load::{Load, LoadError, Running, Stopper, address_of};
 pub use program::ProgramError;
 pub use transport::Place;

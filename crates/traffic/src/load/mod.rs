@@ -51,8 +51,8 @@ use connection::Policy;
 use exchange::Exchange;
 use pieces::Pieces;
 use record::{
-    Carrier, Close, Engine, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision, RateCourse,
-    Warning,
+    Carrier, Close, Engine, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, Part,
+    Precision, RateCourse, Warning,
 };
 use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
@@ -79,10 +79,25 @@ const PLACES_MAX: u64 = 1 << 22;
 /// How long an address of a name with several may take to accept a connection.
 const PROBE: Duration = Duration::from_secs(1);
 
+/// Where a load thread belongs, and what it shares with the others.
+struct Seat {
+    /// Its number among the threads of this process.
+    index: u32,
+    /// Its part of the whole load.
+    share: Share,
+    slicer: Slicer,
+    shared: Arc<Shared>,
+    /// Takes its kernel id, or the CPU that it could not be pinned to.
+    identify: Identify,
+}
+
+type Identify = mpsc::Sender<(u32, Result<i32, u32>)>;
+
 /// A load that can start: everything that can be checked has been.
 pub struct Load {
     spec: LoadSpec,
-    threads: u32,
+    /// Which of the load's threads are here.
+    part: Part,
     /// Of sockets; never [`Engine::Auto`].
     engine: Engine,
     endpoint: Endpoint,
@@ -107,6 +122,14 @@ impl Load {
     /// # Errors
     /// [`LoadError`], each variant before anything has been sent.
     pub fn prepare(spec: &LoadSpec) -> Result<Load, LoadError> {
+        Self::prepare_part(spec, None)
+    }
+
+    /// The same for the part of a load that this process carries; `None` is all of it.
+    ///
+    /// # Errors
+    /// [`LoadError`], as of [`Load::prepare`].
+    pub fn prepare_part(spec: &LoadSpec, part: Option<Part>) -> Result<Load, LoadError> {
         check_quantities(spec)?;
         let url = request::parse_url(&spec.url)?;
         let request = request::build(spec, &url)?;
@@ -119,11 +142,12 @@ impl Load {
         }
         let allowed = linux::affinity::allowed();
         limits::check_cpus(&spec.cpus, &allowed)?;
+        let mut part = part.unwrap_or_else(|| Part::whole(thread_count(spec, allowed.len())));
         let mut warnings = Vec::new();
         way::check(&url, spec, &mut warnings)?;
         let place = place(&url, spec, &mut warnings)?;
         if spec.transport == Carrier::Kernel {
-            limits::check_descriptors(spec.connections)?;
+            limits::check_descriptors(part.of_count(spec.connections.into()) as u32)?;
         }
         if let (Carrier::Kernel, Some(server)) = (spec.transport, place.address()) {
             limits::check_sources(&spec.source, server)?;
@@ -131,7 +155,6 @@ impl Load {
             warnings.extend(limits::check_ports(spec, server, ports)?);
         }
         let tls = prepare_tls(&url, spec, &mut warnings)?;
-        let mut threads = thread_count(spec, allowed.len());
         let workload = prepare_workload(spec, &url)?;
         let policy = policy(spec, &request, workload.as_deref());
         let largest = (workload.as_deref()).map_or(request.bytes.len(), Prepared::largest);
@@ -140,12 +163,12 @@ impl Load {
         let user_space = match (spec.transport, place.address()) {
             (Carrier::Kernel, _) | (_, None) => None,
             (_, Some(server)) => {
-                threads = user_space::threads(spec);
+                part = Part::whole(user_space::threads(spec));
                 Some(user_space::prepare(spec, server, bytes, tls.is_some())?)
             }
         };
         let engine = match spec.transport {
-            Carrier::Kernel => engine::choose(spec, threads, &mut warnings)?,
+            Carrier::Kernel => engine::choose(spec, part.of, &mut warnings)?,
             _ => Engine::Epoll,
         };
         Ok(Load {
@@ -161,9 +184,9 @@ impl Load {
             workload,
             course: (!spec.rate_pieces.is_empty())
                 .then(|| Arc::new(RateCourse::new(&spec.rate_pieces, spec.warmup))),
-            spin_ns: spin_ns(spec, threads, allowed.len()),
+            spin_ns: spin_ns(spec, part.of, allowed.len()),
             spec: spec.clone(),
-            threads,
+            part,
             tls,
             policy,
             warnings,
@@ -191,24 +214,50 @@ impl Load {
     /// [`LoadError::Start`] when the system refuses a thread or an epoll instance, [`LoadError::Cpu`] when
     /// a thread cannot be pinned.
     pub fn start(self) -> Result<Running, LoadError> {
+        self.start_over(|shared| shared)
+    }
+
+    /// The same, but they begin when [`Running::begin_at`] says so.
+    ///
+    /// # Errors
+    /// [`LoadError`], as of [`Load::start`].
+    pub fn start_held(self) -> Result<Running, LoadError> {
+        self.start_over(Shared::held)
+    }
+
+    fn start_over(self, hold: impl FnOnce(Shared) -> Shared) -> Result<Running, LoadError> {
         let duration = self.spec.duration.map(|duration| duration.0);
-        let shared = Arc::new(Shared::new(self.threads, self.spec.warmup.0, duration));
+        let Part {
+            first,
+            threads: count,
+            of,
+        } = self.part;
+        let shared = Arc::new(hold(Shared::new(count, self.spec.warmup.0, duration)));
         let (identify, identities) = mpsc::channel();
         let mut lanes = Vec::new();
         let mut threads = Vec::new();
         let mut devices = match &self.user_space {
-            Some(setup) => user_space::open(&self.spec, setup, self.threads)?,
+            Some(setup) => user_space::open(&self.spec, setup, count)?,
             None => Vec::new(),
         }
         .into_iter();
-        for index in 0..self.threads {
+        for index in 0..count {
             let (slicer, lane) = slices::lane();
             lanes.push(lane);
-            let over = devices.next();
-            let spawned = self.spawn(index, over, slicer, &shared, identify.clone());
+            let seat = Seat {
+                index,
+                share: Share {
+                    index: first + index,
+                    of,
+                },
+                slicer,
+                shared: Arc::clone(&shared),
+                identify: identify.clone(),
+            };
+            let spawned = self.spawn(devices.next(), seat);
             if spawned.is_err() {
                 shared.stop(now_ns());
-                (threads.len() as u32..self.threads).for_each(|_| shared.thread_is_ready(now_ns()));
+                (threads.len() as u32..count).for_each(|_| shared.thread_is_ready(now_ns()));
             }
             threads.push(spawned?);
         }
@@ -225,6 +274,7 @@ impl Load {
             }
         }
         Ok(Running {
+            part: self.part,
             stopper: Stopper(shared),
             thread_ids,
             threads,
@@ -238,26 +288,18 @@ impl Load {
 
     fn spawn(
         &self,
-        index: u32,
         over: Option<(AnyDevice, Setup)>,
-        slicer: Slicer,
-        shared: &Arc<Shared>,
-        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+        seat: Seat,
     ) -> Result<JoinHandle<Report>, LoadError> {
-        let share = Share {
-            index,
-            of: self.threads,
-        };
-        let slots = share.of_count(u64::from(self.spec.connections)) as u32;
-        let open_count = Arc::clone(&shared.open_count);
-        let shared = Arc::clone(shared);
+        let slots = seat.share.of_count(u64::from(self.spec.connections)) as u32;
+        let open_count = Arc::clone(&seat.shared.open_count);
         if let Some((device, setup)) = over {
             let attachment = user_space::attachment(&self.spec, setup.server)?;
             let transport = UserSpace::new(slots, device, &setup, open_count)
                 .map_err(|cause| attachment.refused(cause))?;
-            return self.spawn_over(transport, share, slicer, shared, identify);
+            return self.spawn_over(transport, seat);
         }
-        let source = index as usize;
+        let source = seat.index as usize;
         let started = |what| move |cause| LoadError::Start { what, cause };
         if self.engine == Engine::Uring {
             let usage = Usage {
@@ -267,15 +309,15 @@ impl Load {
             };
             let transport = Uring::new(slots, &self.endpoint, source, usage, open_count)
                 .map_err(started("an io_uring"))?;
-            return self.spawn_over(transport, share, slicer, shared, identify);
+            return self.spawn_over(transport, seat);
         }
         let transport = Epoll::new(slots, &self.endpoint, source, open_count)
             .map_err(|errno| started("epoll_create")(errno.to_io()))?;
         match &self.tunnel {
-            None => self.spawn_over(transport, share, slicer, shared, identify),
+            None => self.spawn_over(transport, seat),
             Some(request) => {
                 let transport = Tunnel::new(transport, slots, Arc::clone(request));
-                self.spawn_over(transport, share, slicer, shared, identify)
+                self.spawn_over(transport, seat)
             }
         }
     }
@@ -284,14 +326,11 @@ impl Load {
     fn spawn_over<T: Transport + Send + 'static>(
         &self,
         transport: T,
-        share: Share,
-        slicer: Slicer,
-        shared: Arc<Shared>,
-        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+        seat: Seat,
     ) -> Result<JoinHandle<Report>, LoadError> {
-        let connections = share.of_count(u64::from(self.spec.connections)) as u32;
+        let connections = seat.share.of_count(u64::from(self.spec.connections)) as u32;
         match &self.tls {
-            None => self.spawn_speaking(transport, share, slicer, shared, identify),
+            None => self.spawn_speaking(transport, seat),
             Some((config, name)) => {
                 let transport = Tls::new(
                     transport,
@@ -300,7 +339,7 @@ impl Load {
                     name.clone(),
                     !self.spec.no_resumption,
                 );
-                self.spawn_speaking(transport, share, slicer, shared, identify)
+                self.spawn_speaking(transport, seat)
             }
         }
     }
@@ -309,11 +348,15 @@ impl Load {
     fn spawn_speaking<T: Transport + Send + 'static>(
         &self,
         transport: T,
-        share: Share,
-        slicer: Slicer,
-        shared: Arc<Shared>,
-        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+        seat: Seat,
     ) -> Result<JoinHandle<Report>, LoadError> {
+        let Seat {
+            index,
+            share,
+            slicer,
+            shared,
+            identify,
+        } = seat;
         let connections = share.of_count(u64::from(self.spec.connections)) as u32;
         let slots = connections * self.policy.streams;
         let mut exchange = Exchange::new(self.policy.clone(), slots, slicer);
@@ -321,22 +364,22 @@ impl Load {
             exchange = exchange.with_pieces(Pieces::of(&self.spec));
         }
         if let Some(work) = &self.workload {
-            exchange = exchange.with_workload(Arc::clone(work), share.index, self.threads);
+            exchange = exchange.with_workload(Arc::clone(work), share.index, share.of);
         }
         let logged = share.of_count(self.spec.habits.log_requests);
         exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
-        let cpu = pick_cpu(&self.spec.cpus, share.index);
+        let cpu = pick_cpu(&self.spec.cpus, index);
         match self.spec.http {
             Http::One => spawn_thread(
-                cpu,
+                (index, cpu),
                 identify,
                 Worker::new(transport, MonotonicClock, exchange, task, shared),
             ),
             Http::Two => {
                 let transport = H2::new(transport, connections, self.http2());
                 spawn_thread(
-                    cpu,
+                    (index, cpu),
                     identify,
                     Worker::new(transport, MonotonicClock, exchange, task, shared),
                 )
@@ -375,11 +418,10 @@ fn pick_cpu(cpus: &[u32], index: u32) -> Option<u32> {
 }
 
 fn spawn_thread<T: Transport + Send + 'static>(
-    cpu: Option<u32>,
-    identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    (index, cpu): (u32, Option<u32>),
+    identify: Identify,
     worker: Worker<T, MonotonicClock>,
 ) -> Result<JoinHandle<Report>, LoadError> {
-    let index = worker.index();
     std::thread::Builder::new()
         .name(format!("load-{index}"))
         .spawn(move || {
@@ -559,6 +601,16 @@ fn place(url: &Url, spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<Plac
 
 /// Of several addresses of a name, the first that accepts a connection: `localhost` may have one that
 /// the server does not listen on.
+/// The address of the server of a load that others will carry, as this host knows it; `None` where it does not.
+pub fn address_of(spec: &LoadSpec) -> Option<SocketAddr> {
+    let url = request::parse_url(&spec.url).ok()?;
+    let place = spec.proxy.as_ref().or(spec.connect_to.as_ref());
+    match place {
+        Some(place) => place.to_socket_addrs().ok()?.next(),
+        None => url.socket_addrs(|| None).ok()?.first().copied(),
+    }
+}
+
 fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
     let (host, found) = match spec.proxy.as_ref().or(spec.connect_to.as_ref()) {
         Some(place) => (
@@ -801,6 +853,7 @@ impl Stopper {
 
 /// A load under way. Dropping it stops the load without waiting for it.
 pub struct Running {
+    part: Part,
     stopper: Stopper,
     thread_ids: Vec<i32>,
     threads: Vec<JoinHandle<Report>>,
@@ -823,6 +876,16 @@ impl Running {
         self.stopper.0.set_server_full(is_full);
     }
 
+    /// Every thread has opened its connections, or has given that up for now.
+    pub fn is_ready(&self) -> bool {
+        self.stopper.0.is_ready()
+    }
+
+    /// Begins a load that was started held, warm-up first, a few ms from now or later; the first time given stands.
+    pub fn begin_at(&self, at: Nanos) {
+        self.stopper.0.start_at(at.0);
+    }
+
     /// Kernel ids of the load threads.
     pub fn thread_ids(&self) -> Vec<i32> {
         self.thread_ids.clone()
@@ -836,6 +899,13 @@ impl Running {
 
     /// Waits for the next slice of the load; `None` when it is over. Warm-up included.
     pub fn next_interval(&mut self) -> Option<Interval> {
+        // The load threads must not be slowed down by a wake-up call of theirs, nor by a reader that looks all the time.
+        // A load that is over at once should be seen at once.
+        const LONGEST: Duration = Duration::from_millis(5);
+        let mut pause = match self.intervals.is_empty() {
+            true => Duration::from_micros(50),
+            false => LONGEST,
+        };
         loop {
             match self.merger.poll() {
                 Polled::Ready(interval) => {
@@ -843,11 +913,15 @@ impl Running {
                     return Some(interval);
                 }
                 Polled::Over => return None,
-                // The load threads must not be slowed down by a wake-up call of theirs, nor by a
-                // reader that looks all the time.
-                Polled::Pending => std::thread::sleep(Duration::from_millis(5)),
+                Polled::Pending => std::thread::sleep(pause),
             }
+            pause = (pause * 2).min(LONGEST);
         }
+    }
+
+    /// Response times of the slice that [`Running::next_interval`] returned last.
+    pub fn slice_response(&self) -> &Histogram {
+        &self.merger.response
     }
 
     /// Waits for the end of the load and returns what came of it.
@@ -866,6 +940,7 @@ impl Running {
             .collect();
         outcome::merge(outcome::Parts {
             spec: &self.spec,
+            part: self.part,
             workload: self.workload.as_deref(),
             shared: &self.stopper.0,
             thread_ids: &self.thread_ids,

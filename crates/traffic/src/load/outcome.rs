@@ -9,7 +9,7 @@ use linux::procfs::PROC;
 use record::traffic::SideOutcome;
 use record::{
     Connections, Contents, FailureKind, GeneratorCost, Interval, LoadOutcome, LoadSpec, Nanos,
-    Pauses, RequestCounts, RequestOutcome, ThreadCost, Warning,
+    Part, Pauses, RequestCounts, RequestOutcome, ThreadCost, Warning,
 };
 use std::path::Path;
 
@@ -17,6 +17,8 @@ use std::path::Path;
 pub(crate) struct Parts<'a> {
     /// What was asked for.
     pub spec: &'a LoadSpec,
+    /// Which threads of it were here.
+    pub part: Part,
     /// What it asked for, when that was more than one request.
     pub workload: Option<&'a Prepared>,
     /// When it started, whether it was stopped.
@@ -164,7 +166,7 @@ fn connections(parts: &Parts<'_>, tally: &Tally) -> Connections {
         }
     }
     Connections {
-        asked: parts.spec.connections,
+        asked: parts.part.of_count(parts.spec.connections.into()) as u32,
         opened: tally.opened,
         peak_open: parts.shared.open_count.peak(),
         closed_by_server: parts.reports.iter().map(|r| r.closed_by_server).sum(),

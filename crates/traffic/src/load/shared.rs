@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-/// From the last thread's readiness to the start: all threads look more often than that.
+/// From the last thread's readiness to the start: all threads look more often than that. One by itself need not wait.
 const START_AHEAD_NS: u64 = 3_000_000;
 /// From the wish to stop to the stop: longer than the threads' tick, so that all of them know of it
 /// before it comes and end their measurement at the same time.
@@ -18,6 +18,8 @@ const STOP_AHEAD_NS: u64 = 120_000_000;
 pub(crate) struct Shared {
     threads: u32,
     ready: AtomicU32,
+    /// Somebody else sets the time of the start.
+    held: bool,
     /// 0 before it is known.
     started_at: AtomicU64,
     /// End of the measured part; `u64::MAX` when only the number of requests ends it.
@@ -35,11 +37,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// For so many threads.
+    /// For so many threads, the last of which starts the load.
     pub fn new(threads: u32, warmup_ns: u64, duration_ns: Option<u64>) -> Self {
         Shared {
             threads,
             ready: AtomicU32::new(0),
+            held: false,
             started_at: AtomicU64::new(0),
             stop_at: AtomicU64::new(u64::MAX),
             stopped: AtomicBool::new(false),
@@ -52,19 +55,33 @@ impl Shared {
         }
     }
 
-    /// One more thread is ready; the last one sets the time of the start.
+    /// The same, to be started by [`Shared::start_at`].
+    pub fn held(self) -> Self {
+        Shared { held: true, ..self }
+    }
+
+    /// One more thread is ready; the last one sets the time of the start, unless that is somebody else's.
     pub fn thread_is_ready(&self, now: u64) {
-        if self.ready.fetch_add(1, SeqCst) + 1 < self.threads {
-            return;
+        if self.ready.fetch_add(1, SeqCst) + 1 >= self.threads && !self.held {
+            let ahead = if self.threads == 1 { 0 } else { START_AHEAD_NS };
+            self.start_at(now + ahead);
         }
-        let started_at = now + START_AHEAD_NS;
+    }
+
+    /// Every thread has opened its connections, or has given that up.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(SeqCst) >= self.threads
+    }
+
+    /// Sets the time of the start, which should be [`START_AHEAD_NS`] ahead; the first one stands.
+    pub fn start_at(&self, started_at: u64) {
         if let Some(duration_ns) = self.duration_ns {
             let end = started_at
                 .saturating_add(self.warmup_ns)
                 .saturating_add(duration_ns);
             self.stop_at.fetch_min(end, SeqCst);
         }
-        // A thread that panics counts as ready, perhaps a second time: the first start stands.
+        // A thread that panics counts as ready, perhaps a second time.
         let _ = self
             .started_at
             .compare_exchange(0, started_at, SeqCst, SeqCst);
@@ -165,6 +182,19 @@ mod tests {
             to: at + 110,
         };
         assert_eq!(shared.window(), expected);
+    }
+
+    #[test]
+    fn a_held_load_starts_when_it_is_told_to() {
+        let shared = Shared::new(1, 10, Some(100)).held();
+        assert!(!shared.is_ready());
+        shared.thread_is_ready(NOW);
+        assert!(shared.is_ready());
+        assert_eq!(shared.started_at(), None);
+        shared.start_at(NOW + 5);
+        shared.start_at(NOW + 9);
+        assert_eq!(shared.started_at(), Some(NOW + 5));
+        assert_eq!(shared.window().to, NOW + 115);
     }
 
     #[test]

@@ -184,7 +184,9 @@ pub(crate) struct Merger {
     /// End of the last interval.
     edge: u64,
     merged: Interval,
-    response: Histogram,
+    /// Response times of the interval that is being merged, or of the last one until the next poll.
+    pub response: Histogram,
+    emitted: bool,
 }
 
 /// What [`Merger::poll`] found.
@@ -206,12 +208,16 @@ impl Merger {
             edge: 0,
             merged: Interval::default(),
             response: Histogram::new(),
+            emitted: false,
         }
     }
 
     /// Takes what is there. An interval is ready when every thread that still runs has been merged up
     /// to the same edge; a thread that skipped edges pulls the others along to its own.
     pub fn poll(&mut self) -> Polled {
+        if std::mem::take(&mut self.emitted) {
+            self.response.clear();
+        }
         let mut pending = true;
         while pending {
             let target = self.merged.to.0;
@@ -282,7 +288,7 @@ impl Merger {
             to: interval.to,
             ..Interval::default()
         };
-        self.response.clear();
+        self.emitted = true;
         interval
     }
 }

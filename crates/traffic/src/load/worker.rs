@@ -161,11 +161,6 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         }
     }
 
-    /// 0-based number of the thread.
-    pub fn index(&self) -> u32 {
-        self.task.share.index
-    }
-
     /// What the threads share.
     pub fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
