@@ -1,0 +1,256 @@
+//! What conductor and agents say to each other.
+
+use record::{Interval, LoadOutcome, LoadSpec, Nanos, Part, Series, Timetable, Unavailable};
+use serde::{Deserialize, Serialize};
+
+/// What an agent is, said first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of prony.
+    pub version: String,
+    /// What tells two builds of a version apart; conductor and agents must have the same.
+    pub build: String,
+    /// As the host calls itself.
+    pub hostname: String,
+    /// Of the kernel that runs: two agents with one are on one machine.
+    pub boot_id: String,
+    pub kernel: String,
+    /// Numeric user id.
+    pub user: u32,
+    /// CPUs that it may use.
+    pub cpus: Vec<u32>,
+    /// Files that it may have open.
+    pub open_files: u64,
+    /// What it does when it is asked to.
+    pub rights: Vec<Right>,
+}
+
+/// What an agent is allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// Send a load.
+    Load,
+}
+
+impl Right {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Right::Load => "load",
+        }
+    }
+}
+
+/// Times of an exchange so far: the agent's of its own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockTimes {
+    /// The conductor's, when it asked.
+    pub asked: Nanos,
+    /// When the question came.
+    pub received: Nanos,
+    /// When the answer went.
+    pub answered: Nanos,
+}
+
+/// A file that a load needs, sent before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// SHA-256 of the content, hexadecimal: the name by which the load's description calls it.
+    pub hash: String,
+    #[serde(with = "bytes")]
+    pub content: Vec<u8>,
+}
+
+/// A part of a load, to be made ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// Files are named by their hash.
+    pub spec: LoadSpec,
+    /// Which threads of it.
+    pub part: Part,
+    /// What the description leaves out, because it is not kept in records.
+    pub timetable: Option<Timetable>,
+    /// Likewise.
+    pub proxy_user: Option<String>,
+}
+
+/// A slice of an agent's load. Times count from the start of the load, so that those of all agents have the same edges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    pub interval: Interval,
+    /// Response times, from which percentiles of several agents can be had.
+    pub response: record::Histogram,
+}
+
+/// A load that has ended, all times of the agent's clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    pub outcome: LoadOutcome,
+    /// What was watched of the agent's host beside the load.
+    pub series: Vec<Series>,
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// Why an agent does not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub what: String,
+    pub remedy: String,
+    /// The exit code that a local load would have had.
+    pub exit: u8,
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident $(($content:ty))? $({ $($field:ident: $type:ty),* })? = $byte:literal, $limit:expr;)*) => {
+        /// One message.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Message {
+            $($(#[$doc])* $name $(($content))? $({ $($field: $type),* })?,)*
+        }
+
+        /// What kind of message a frame holds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$doc])* $name = $byte,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
+
+            /// The most bytes of a body.
+            pub fn limit(self) -> u32 {
+                match self {
+                    $(Kind::$name => $limit,)*
+                }
+            }
+
+            /// The kind of this number.
+            pub fn from_byte(byte: u8) -> Option<Kind> {
+                match byte {
+                    $($byte => Some(Kind::$name),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl Message {
+            /// What a frame says of it.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(messages!(@pattern $name $(($content))? $({ $($field),* })?) => Kind::$name,)*
+                }
+            }
+        }
+    };
+    (@pattern $name:ident ($content:ty)) => { Message::$name(_) };
+    (@pattern $name:ident { $($field:ident),* }) => { Message::$name { .. } };
+    (@pattern $name:ident) => { Message::$name };
+}
+
+const SMALL: u32 = 1 << 10;
+const MIDDLE: u32 = 1 << 20;
+const LARGE: u32 = 64 << 20;
+
+messages! {
+    /// Agent: who it is.
+    Hello(Hello) = 1, 64 * SMALL;
+    /// Conductor: what time is it?
+    ClockAsk { asked: Nanos } = 2, SMALL;
+    /// Agent: this.
+    ClockAnswer(ClockTimes) = 3, SMALL;
+    /// Conductor: content that a load will name.
+    File(File) = 4, LARGE;
+    /// Conductor: open the connections of this load.
+    Prepare(Box<Prepare>) = 5, LARGE;
+    /// Agent: they are open, or as many as would.
+    Ready = 6, SMALL;
+    /// Conductor: begin at this time of the agent's clock, or not at all when it has passed.
+    Start { at: Nanos } = 7, SMALL;
+    /// Both: I live.
+    Beat = 8, SMALL;
+    /// Agent: what the load did in the last second.
+    Slices(Vec<Slice>) = 9, MIDDLE;
+    /// Conductor: end the load, and say what came of it.
+    Stop = 10, SMALL;
+    /// Conductor: whether the server is seen to be full.
+    ServerFull { is_full: bool } = 11, SMALL;
+    /// Agent: what came of the load.
+    Done(Box<Done>) = 12, LARGE;
+    /// Agent: I do not do that.
+    Refused(Refusal) = 13, 64 * SMALL;
+    /// Both: so many messages came before this, and none comes after it.
+    Bye { frames: u64 } = 14, SMALL;
+}
+
+impl Message {
+    /// The body of its frame.
+    pub fn body(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("messages are plain data with string keys")
+    }
+
+    /// The message of a frame.
+    ///
+    /// # Errors
+    /// Words for a body that is none of its kind.
+    pub fn parse(kind: Kind, body: &[u8]) -> Result<Self, String> {
+        let message: Message = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+        if message.kind() == kind {
+            Ok(message)
+        } else {
+            Err(format!("it holds {:?}", message.kind()))
+        }
+    }
+}
+
+/// Bytes as base64, which JSON can hold.
+mod bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_a_number_each() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_byte(*kind as u8), Some(*kind));
+        }
+        assert_eq!(Kind::from_byte(0), None);
+    }
+
+    #[test]
+    fn a_body_of_another_kind_is_refused() {
+        let body = Message::Stop.body();
+        assert_eq!(Message::parse(Kind::Stop, &body), Ok(Message::Stop));
+        assert_eq!(
+            Message::parse(Kind::Beat, &body),
+            Err("it holds Stop".to_owned())
+        );
+        assert!(Message::parse(Kind::Stop, b"{").is_err());
+    }
+
+    #[test]
+    fn files_come_as_they_were() {
+        let file = File {
+            hash: "ab".to_owned(),
+            content: (0..=255).collect(),
+        };
+        let message = Message::File(file);
+        assert_eq!(Message::parse(Kind::File, &message.body()), Ok(message));
+    }
+}
