@@ -1,9 +1,28 @@
 //! A load on many hosts: framed messages between a conductor, which is the command that a person runs, and one agent a
-//! host, which carries threads of the load.
+//! host, which carries threads of the load; what carries the messages; clocks, leases and sums.
+//!
+//! The conductor holds all state. What it asks for happens at most once and has a deadline; an agent that hears nothing
+//! of it for [`LEASE`] ends its load and itself. How a load is made is the [`Generator`]'s.
 
+pub mod carrier;
 pub mod clock;
+pub mod conductor;
 pub mod frame;
+mod link;
 pub mod message;
-pub mod together;
+pub mod serve;
+mod together;
 
+pub use carrier::{Host, HostError};
+pub use conductor::{Agent, Carried, Ended, Fleet, FleetError, Flow, Gathered};
 pub use message::{Done, Hello, Prepare, Refusal, Right};
+pub use serve::{Gate, Generator, ServeError, serve};
+
+use std::time::Duration;
+
+/// An agent that hears nothing for so long ends its load.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How often each end says that it lives.
+pub const BEAT: Duration = Duration::from_secs(1);
+/// An agent that is not heard for so long is lost.
+pub const SILENCE: Duration = Duration::from_secs(6);
