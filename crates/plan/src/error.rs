@@ -299,6 +299,16 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Something that must be there, for example so.
+    pub fn missing(offset: usize, what: &str, inside: &str, example: &str) -> Self {
+        let fault = Fault::Missing {
+            what: what.to_owned(),
+            inside: inside.to_owned(),
+            example: example.to_owned(),
+        };
+        Self::at(offset, fault)
+    }
+
     pub fn at(offset: usize, fault: Fault) -> Self {
         Self::new(Place::Offset(offset), fault)
     }

@@ -12,6 +12,7 @@ mod error;
 mod expand;
 mod experiment;
 mod figure;
+pub mod hosts;
 mod idle;
 mod levels;
 mod load;

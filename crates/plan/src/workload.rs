@@ -190,7 +190,8 @@ impl Draft {
                 _ => return Err(field.unknown_key(&inside, &REQUEST_KEYS)),
             }
         }
-        request.target = url.ok_or_else(|| missing(item.node.at, "url", &inside, "url = \"/\""))?;
+        request.target =
+            url.ok_or_else(|| Found::missing(item.node.at, "url", &inside, "url = \"/\""))?;
         request.method = method.unwrap_or_else(|| match request.body {
             WorkloadBody::None => "GET".to_owned(),
             _ => "POST".to_owned(),
@@ -228,7 +229,7 @@ impl Draft {
 
     fn finish(self) -> Result<Workload, Found> {
         let Some((at, order)) = self.order.filter(|_| !self.requests.is_empty()) else {
-            return Err(missing(
+            return Err(Found::missing(
                 0,
                 "[[request]]",
                 "the file",
@@ -342,7 +343,8 @@ fn data(entry: &Entry) -> Result<Data, Found> {
             _ => return Err(field.unknown_key(&inside, &DATA_KEYS)),
         }
     }
-    let file = file.ok_or_else(|| missing(entry.at, "file", &inside, "file = \"users.csv\""))?;
+    let file =
+        file.ok_or_else(|| Found::missing(entry.at, "file", &inside, "file = \"users.csv\""))?;
     Ok(Data {
         name: entry.name.clone(),
         file,
@@ -474,15 +476,6 @@ fn captures(field: Field<'_>) -> Result<Vec<Capture>, Found> {
         });
     }
     Ok(captures)
-}
-
-fn missing(at: usize, what: &str, inside: &str, example: &str) -> Found {
-    let fault = Fault::Missing {
-        what: what.to_owned(),
-        inside: inside.to_owned(),
-        example: example.to_owned(),
-    };
-    Found::at(at, fault)
 }
 
 #[cfg(test)]

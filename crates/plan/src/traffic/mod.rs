@@ -136,7 +136,7 @@ impl Typed {
 
     fn finish(mut self) -> Result<TrafficFile, Found> {
         if self.templates.is_empty() {
-            return Err(missing(
+            return Err(Found::missing(
                 0,
                 "[[template]]",
                 "the file",
@@ -196,7 +196,7 @@ impl Typed {
                 (None, Some((_, Paced::Concurrent(_)))) => Paced::Concurrent(counts[i]),
                 (None, None) => {
                     let inside = format!("[[template]] `{}`", draft.template.name);
-                    return Err(missing(
+                    return Err(Found::missing(
                         draft.at,
                         "rate or concurrent",
                         &inside,
@@ -233,7 +233,7 @@ impl Typed {
             side::share_threads(&mut sides)?;
         }
         if sides.iter().all(Option::is_none) {
-            return Err(missing(
+            return Err(Found::missing(
                 0,
                 "[client] or [server]",
                 "the file",
@@ -252,16 +252,6 @@ impl Typed {
         }
         Ok((client.map(|s| s.side), server.map(|s| s.side)))
     }
-}
-
-/// A key that every file needs.
-fn missing(at: usize, what: &str, inside: &str, example: &str) -> Found {
-    let fault = Fault::Missing {
-        what: what.to_owned(),
-        inside: inside.to_owned(),
-        example: example.to_owned(),
-    };
-    Found::at(at, fault)
 }
 
 /// `rate` or `concurrent`.

@@ -1,6 +1,6 @@
 //! `[client]` and `[server]`: device, addresses, settings of TCP, faults, capture.
 
-use super::{address, missing};
+use super::address;
 use crate::error::{Fault, Found, Report};
 use crate::node::{Entry, Field};
 use crate::typed;
@@ -159,7 +159,12 @@ impl Draft {
         let inside = if is_client { "[client]" } else { "[server]" };
         let implied = loopback.then_some(Carrier::Loopback);
         let Some(transport) = self.carrier.or(carrier).or(implied) else {
-            return Err(missing(self.at, "transport", inside, "transport = \"tap\""));
+            return Err(Found::missing(
+                self.at,
+                "transport",
+                inside,
+                "transport = \"tap\"",
+            ));
         };
         if loopback != (transport == Carrier::Loopback) {
             let fault = Fault::Conflict {
@@ -172,7 +177,7 @@ impl Draft {
         }
         let interface = match (self.interface, loopback) {
             (None, false) => {
-                return Err(missing(
+                return Err(Found::missing(
                     self.at,
                     "interface",
                     inside,
@@ -191,7 +196,7 @@ impl Draft {
             (true, false) => of_targets(targets),
             (true, true) if loopback => beside(self.at, targets)?,
             (true, true) => {
-                return Err(missing(
+                return Err(Found::missing(
                     self.at,
                     "addresses",
                     inside,
@@ -341,7 +346,7 @@ fn beside(at: usize, targets: &[IpAddr]) -> Result<Vec<String>, Found> {
         };
         let range = address::beside(*first);
         if targets.iter().any(|t| address::is_within(&[range], *t)) {
-            return Err(missing(
+            return Err(Found::missing(
                 at,
                 "addresses",
                 "[client]",

@@ -4,7 +4,7 @@
 //! UDP has exchanges. A key of another scheme is refused with the scheme that has it.
 
 use super::address::{self, Scheme};
-use super::{ReadBytes, arrival, missing, paced, pcap, rate_and_concurrent, replay, steps};
+use super::{ReadBytes, arrival, paced, pcap, rate_and_concurrent, replay, steps};
 use crate::error::{Fault, Found, Report};
 use crate::node::{Entry, Field};
 use crate::typed::{self, Process};
@@ -122,7 +122,7 @@ pub(super) fn read(
     // The scheme says which keys belong here, so the target is read first.
     let is_target = |e: &&Entry| e.name == "target";
     let target = entries.iter().find(is_target).ok_or_else(|| {
-        missing(
+        Found::missing(
             field.node.at,
             "target",
             "[[template]]",
@@ -427,7 +427,7 @@ impl Keys {
                     .and_then(|capture| replay::steps(&capture, &choice, self.pauses))
                     .map_err(|cause| Found::at(at, Fault::Capture { path, cause }))
             }
-            (None, None) => Err(missing(
+            (None, None) => Err(Found::missing(
                 at,
                 "steps or pcap",
                 inside,
@@ -467,7 +467,7 @@ impl Keys {
                 pem(key_at, &key, "PRIVATE KEY", read)?,
             )),
             (Some((at, _)), None) => {
-                return Err(missing(
+                return Err(Found::missing(
                     at,
                     "key",
                     inside,
@@ -475,7 +475,7 @@ impl Keys {
                 ));
             }
             (None, Some((at, _))) => {
-                return Err(missing(
+                return Err(Found::missing(
                     at,
                     "certificate",
                     inside,
