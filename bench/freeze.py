@@ -3,8 +3,9 @@
 
 The built-in origin stops for F in every P. Requests come at a steady rate R, whatever the server does, over fewer
 connections than there are requests in a freeze. A generator that waits for the server would hardly notice (the error
-is called coordinated omission); the response time from the scheduled send follows from F, P and the same run's times
-from the actual send, see README.md.
+is called coordinated omission); the response time from the scheduled send follows from F, P, the rate at which the
+server works off what has gathered (measured without a freeze, over the same connections), and the same run's times from
+the actual send, see README.md.
 """
 
 import argparse
@@ -26,37 +27,50 @@ PRONY_MEASURED = (0, 3)
 EXPERIMENT = """
 question = "Are the response times of a server that freezes what they must be?"
 [target.origin]
-origin = {{ listen = "127.0.0.1:0", threads = 1, freeze = "{freeze_ms}ms/{period_ms}ms" }}
+origin = {{ listen = "127.0.0.1:0", threads = 1{freeze} }}
 [load]
 url = "http://origin/bytes/1k"
 connections = {connections}
 threads = 1
-rate = {rate}
+{rate}
 [design]
 repeats = 1
 warmup = "{period_ms}ms"
 measure = "{seconds}s"
 """
+CAPACITY_SECONDS = 2
 
 
 # ---- measuring ----
 
 
 def measure(options):
-    """One trial with the built-in origin; its outcome as stored, all histograms included."""
+    """One trial with the built-in origin that freezes; its outcome as stored, all histograms included."""
+    freeze = f', freeze = "{options.freeze_ms}ms/{options.period_ms}ms"'
+    return trial(options, freeze, f"rate = {options.rate}", options.seconds)
+
+
+def capacity(options):
+    """Requests per second that the origin serves over these connections when it never freezes and always has work."""
+    outcome = trial(options, "", "", CAPACITY_SECONDS)
+    seconds = (outcome["measured_to"] - outcome["measured_from"]) / 1e9
+    return outcome["requests"]["succeeded"] / seconds
+
+
+def trial(options, freeze, rate, seconds):
     with tempfile.TemporaryDirectory() as home:
         experiment = Path(home, "freeze.toml")
-        experiment.write_text(EXPERIMENT.format(**vars(options)))
+        experiment.write_text(EXPERIMENT.format(**vars(options) | {"freeze": freeze, "rate": rate, "seconds": seconds}))
         out = Path(home, "record")
         argv = [options.prony, "run", str(experiment), "--out", str(out)]
-        progress("frozen")
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=options.seconds + 60)
+        progress("frozen" if freeze else "capacity")
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds + 60)
         if done.returncode not in PRONY_MEASURED:
             raise Failed(f"{' '.join(argv)}\nexit code {done.returncode}: {done.stderr.strip()}")
-        trial = json.loads(Path(out, "trials/0000/trial.json").read_text())
-    outcome = trial["outcome"]
+        stored = json.loads(Path(out, "trials/0000/trial.json").read_text())
+    outcome = stored["outcome"]
     if not outcome or not outcome["requests"]["succeeded"]:
-        raise Failed(f"no request succeeded: {trial['state']}")
+        raise Failed(f"no request succeeded: {stored['state']}")
     return outcome
 
 
@@ -128,33 +142,43 @@ def unfrozen_ns(options, service):
     return without_slowest(service, freezes * options.connections)
 
 
-def share_below(t, freeze, period, unfrozen):
-    """Share of requests whose response time is at most t: those due outside of a freeze take a time S from the send;
-    those due in it wait for its end first, a time that is uniform over 0 to F."""
+def behind_ns(freeze, rate, capacity):
+    """From the begin of a freeze until nothing is left of what has gathered. At u from the begin u R requests have come;
+    served at C from F on, the one that comes then is done at F + u R / C, so it waits F - u (1 - R / C): as long as F for
+    the first one, and nothing from F / (1 - R / C) on."""
+    return freeze / (1 - rate / capacity)
+
+
+def share_below(t, freeze, behind, unfrozen):
+    """Share of requests whose response time is at most t: those that come while nothing has gathered take a time S from
+    the send; the share `behind` waits first, a time that is uniform over 0 to F."""
     total = sum(count for _, count in unfrozen)
     outside = sum(count for value, count in unfrozen if value <= t) / total
     inside = sum(count * min(max((t - value) / freeze, 0), 1) for value, count in unfrozen) / total
-    return outside * (1 - freeze / period) + inside * freeze / period
+    return outside * (1 - behind) + inside * behind
 
 
-def model_quantile_ns(q, freeze, period, unfrozen):
+def model_quantile_ns(q, freeze, behind, unfrozen):
     low, high = 0, freeze + unfrozen[-1][0]
     while high - low > 1:
         middle = (low + high) // 2
-        if share_below(middle, freeze, period, unfrozen) < q:
+        if share_below(middle, freeze, behind, unfrozen) < q:
             low = middle
         else:
             high = middle
     return high
 
 
-def model_ns(options, service):
-    """Mean and quantiles of the response time, from F, P and the times from the send."""
+def model_ns(options, service, served):
+    """Mean and quantiles of the response time, from F, P, the rate, the capacity and the times from the send."""
     freeze, period = options.freeze_ms * 1e6, options.period_ms * 1e6
     unfrozen = unfrozen_ns(options, service)
-    truth = {"mean": mean_ns(unfrozen) + freeze**2 / (2 * period)}
+    behind = behind_ns(freeze, options.rate, served) / period
+    if not 0 < behind < 1:
+        raise Failed(f"at {options.rate}/s what gathers is not worked off before the next freeze ({served:.0f}/s served)")
+    truth = {"mean": mean_ns(unfrozen) + freeze * behind / 2}
     for name, q in QUANTILES.items():
-        truth[name] = model_quantile_ns(q, freeze, period, unfrozen)
+        truth[name] = model_quantile_ns(q, freeze, behind, unfrozen)
     return truth
 
 
@@ -170,12 +194,12 @@ def deviations(truth, response):
 # ---- showing ----
 
 
-def show(options, requests, service, rows):
+def show(options, requests, service, rows, served):
     print(
         f"origin frozen {options.freeze_ms} ms every {options.period_ms} ms; {options.rate} requests/s"
         f" over {options.connections} connections for {options.seconds} s"
     )
-    print(f"sent {requests['sent']}, late {requests['late']}, dropped {requests['dropped']}\n")
+    print(f"sent {requests['sent']}, late {requests['late']}, dropped {requests['dropped']}; {served:.0f}/s served unfrozen\n")
     print(f"{'':6}{'model ms':>12}{'measured ms':>12}{'deviation':>11}{'from the send ms':>18}")
     for name, want, got, percent in rows:
         print(f"{name:6}{want / 1e6:12.3f}{got / 1e6:12.3f}{percent:10.1f}%{service[name] / 1e6:18.3f}")
@@ -202,13 +226,14 @@ def main():
         print(f"freeze: there is no {options.prony}\nremedy: make build", file=sys.stderr)
         return EXIT_ENVIRONMENT
     try:
+        served = capacity(options)
         outcome = measure(options)
+        response, service = (list(histogram(outcome[name])) for name in ("response", "service"))
+        rows = deviations(model_ns(options, service, served), measured_ns(response))
     except Failed as failed:
         print(f"freeze: {failed}", file=sys.stderr)
         return EXIT_INVALID
-    response, service = (list(histogram(outcome[name])) for name in ("response", "service"))
-    rows = deviations(model_ns(options, service), measured_ns(response))
-    show(options, outcome["requests"], measured_ns(service), rows)
+    show(options, outcome["requests"], measured_ns(service), rows, served)
     worst = max(abs(percent) for *_, percent in rows)
     print(f"\nlargest deviation {worst:.1f} %, allowed {options.limit:.1f} %")
     return EXIT_VALID if worst <= options.limit else EXIT_COMPARISON
