@@ -61,6 +61,10 @@ pub enum Verb {
     Weighttp(DropInArgs),
     /// Start the built-in HTTP server: a backend, or a reference to calibrate a generator with.
     Origin(OriginArgs),
+    /// Carry a part of another prony's load; speaks frames on its standard streams, which that prony joins to its own.
+    Agent(AgentArgs),
+    /// See whether agents can be started on hosts, and what they may do there.
+    Hosts(HostsArgs),
     /// Make traffic with a TCP of prony's own in user space: clients, servers or both, as a file says.
     Traffic(TrafficArgs),
     /// Run an experiment; without a file, the built-in evaluation.
@@ -77,6 +81,87 @@ pub enum Verb {
     Tune(TuneArgs),
     /// Turn other tools' output into a record: wrk, ab, strace -c, vmstat, tables of a study, ...
     Import(ImportArgs),
+}
+
+const AGENT_EXAMPLES: &str = "\
+Examples:
+  ssh gen1 prony agent
+      what prony load --on gen1 does by itself
+  restrict,command=\"prony agent --allow load\" ssh-ed25519 AAAA...
+      a line of authorized_keys: this key starts an agent, and nothing else
+
+It ends with the connection, and 10 s after the last word that came over it.";
+
+/// Flags of `prony agent`.
+#[derive(Debug, Args)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub struct AgentArgs {
+    /// What the other side may ask for
+    #[arg(
+        long,
+        value_name = "RIGHTS",
+        value_delimiter = ',',
+        default_value = "load"
+    )]
+    pub allow: Vec<AgentRight>,
+}
+
+/// What an agent may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgentRight {
+    /// To send a load
+    Load,
+}
+
+const HOSTS_EXAMPLES: &str = "\
+Examples:
+  prony hosts check --on gen1,user@gen2
+  prony hosts check --hosts lab.toml";
+
+/// Flags of `prony hosts`.
+#[derive(Debug, Args)]
+#[command(after_help = HOSTS_EXAMPLES)]
+pub struct HostsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: HostsAction,
+}
+
+/// What to do with hosts.
+#[derive(Debug, Subcommand)]
+pub enum HostsAction {
+    /// Start an agent on each, and say who it is, what it may do, and how far its clock is from ours.
+    #[command(after_help = HOSTS_EXAMPLES)]
+    Check(HostsCheckArgs),
+}
+
+/// Flags of `prony hosts check`.
+#[derive(Debug, Args)]
+pub struct HostsCheckArgs {
+    /// The hosts.
+    #[command(flatten)]
+    pub hosts: HostFlags,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which hosts.
+#[derive(Debug, Default, Args)]
+pub struct HostFlags {
+    /// Send the load from these hosts: names of --hosts, or destinations of ssh; gen1=4 for four load threads there
+    #[arg(long, value_name = "HOST[=THREADS],...", value_delimiter = ',')]
+    pub on: Vec<String>,
+    /// A file with [host.NAME] sections: how to get to hosts; without --on, all of them [docs/hosts.md]
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+}
+
+impl HostFlags {
+    /// Whether the load is sent from other hosts.
+    pub fn is_asked(&self) -> bool {
+        !self.on.is_empty() || self.hosts.is_some()
+    }
 }
 
 const DROP_IN_EXAMPLES: &str = "\
@@ -146,6 +231,8 @@ Examples:
       the requests of an access log, ten times as fast as recorded
   prony load --workload shop.toml http://127.0.0.1:8080/
       the requests of a file, results by name; docs/workloads.md
+  prony load --on gen1,gen2 -c 400 http://10.0.0.1/
+      from two hosts, by ssh, as one load; docs/hosts.md
 
 Exit 0: the figures can be used. Exit 3: they can not, and the first line of
 the result says why.";
@@ -187,6 +274,9 @@ pub struct LoadArgs {
     /// The search.
     #[command(flatten)]
     pub search: SearchFlags,
+    /// From where.
+    #[command(flatten)]
+    pub from: HostFlags,
 }
 
 /// Flags of a search for a rate.
@@ -1203,7 +1293,12 @@ mod tests {
     }
 
     /// Flags of a load that are no key of `[load]`, and why.
-    const ELSEWHERE: [(&str, &str); 11] = [
+    const ELSEWHERE: [(&str, &str); 13] = [
+        (
+            "on",
+            "trials are sent from the host that runs the experiment",
+        ),
+        ("hosts", "likewise"),
         ("workload", "an experiment varies one request"),
         (
             "arrivals",

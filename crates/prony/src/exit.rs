@@ -22,6 +22,13 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// What another prony would have exited with.
+    pub fn of(code: u8) -> Self {
+        let ours = [Self::Failed, Self::Usage, Self::Invalid, Self::Interrupted];
+        let known = ours.into_iter().find(|exit| exit.code() == code);
+        known.unwrap_or(Self::Environment)
+    }
+
     /// The number that the shell sees.
     pub const fn code(self) -> u8 {
         match self {

@@ -98,6 +98,16 @@ impl Progress {
         }
     }
 
+    /// Progress that nobody sees.
+    pub fn silent() -> Self {
+        Self {
+            live: false,
+            quiet: true,
+            prefix: String::new(),
+            next: LOG_EVERY,
+        }
+    }
+
     /// What stands before every line from now on.
     pub fn prefix(&mut self, prefix: &str) {
         prefix.clone_into(&mut self.prefix);

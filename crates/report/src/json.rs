@@ -4,6 +4,7 @@
 //! types; a test holds them together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
 
 use crate::conclusion::{self, Statement};
+use crate::hosts::AgentFigures;
 use crate::signature::{self, CostRow, SignatureTable};
 use crate::traffic::TrafficDocument;
 use analysis::imported::{ReportedTable, reported_tables};
@@ -70,6 +71,9 @@ pub struct LoadDocument {
     /// without `--find-max` and `--find-knee`.
     #[serde(default)]
     pub search: Option<RateSearch>,
+    /// What each host brought, of a load from several (`--on`); empty without them.
+    #[serde(default)]
+    pub agents: Vec<AgentFigures>,
     /// Response times as HdrHistogram V2 compressed, base64: mergeable with those of other loads.
     pub histogram: String,
     /// What a reader must know.
@@ -603,6 +607,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         replay: None,
         slo: None,
         search: None,
+        agents: Vec::new(),
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }

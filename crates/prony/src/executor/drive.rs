@@ -4,9 +4,10 @@ use crate::terminal::Progress;
 use linux::Root;
 use monitor::profile::{EndedProfile, ProfileConfig, Profiler};
 use monitor::{Extras, Full, Observation, Watch, WatchConfig, Watched};
-use record::{Clock, LoadOutcome, LoadSpec, Nanos, Unavailable};
+use record::{Clock, Interval, LoadOutcome, LoadSpec, Nanos, Unavailable};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use traffic::{Load, LoadError, MonotonicClock};
+use traffic::{Load, LoadError, MonotonicClock, Running};
 
 /// What stands around a load.
 #[derive(Default)]
@@ -30,13 +31,68 @@ impl Instrumentation {
 }
 
 /// What a load and the monitors brought.
-pub struct Driven {
+pub struct Driven<T = LoadOutcome> {
     /// The load's side.
-    pub outcome: LoadOutcome,
+    pub outcome: T,
     /// The monitors' side.
     pub watched: Observation,
     /// The profile, when one was asked for, before its stacks are followed; or why there is none.
     pub profiled: Option<Result<EndedProfile, Unavailable>>,
+}
+
+/// A load under way, wherever its threads are.
+pub trait UnderWay {
+    /// What comes of it.
+    type Outcome;
+
+    /// Waits for the next slice; `None` when the load is over.
+    fn next_interval(&mut self) -> Option<Interval>;
+    /// Ends it before its end.
+    fn stop(&mut self);
+    /// Says whether the server is known to be full.
+    fn set_server_full(&mut self, is_full: bool);
+    /// Waits for its end.
+    fn finish(self) -> Self::Outcome;
+}
+
+impl UnderWay for Running {
+    type Outcome = LoadOutcome;
+
+    fn next_interval(&mut self) -> Option<Interval> {
+        Running::next_interval(self)
+    }
+
+    fn stop(&mut self) {
+        self.stopper().stop();
+    }
+
+    fn set_server_full(&mut self, is_full: bool) {
+        Running::set_server_full(self, is_full);
+    }
+
+    fn finish(self) -> LoadOutcome {
+        Running::finish(self)
+    }
+}
+
+impl UnderWay for agent::Flow<'_> {
+    type Outcome = agent::Gathered;
+
+    fn next_interval(&mut self) -> Option<Interval> {
+        agent::Flow::next_interval(self)
+    }
+
+    fn stop(&mut self) {
+        agent::Flow::stop(self);
+    }
+
+    fn set_server_full(&mut self, is_full: bool) {
+        agent::Flow::set_server_full(self, is_full);
+    }
+
+    fn finish(self) -> Self::Outcome {
+        agent::Flow::finish(self)
+    }
 }
 
 /// Runs `load` to its end, or until `stop` says so; it is asked after every slice of the load.
@@ -50,23 +106,38 @@ pub fn drive(
     progress: &mut Progress,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Driven, LoadError> {
+    let address = load.address();
+    drive_any(address, || load.start(), spec, around, progress, stop)
+}
+
+/// The same for a load to `address` that `start` starts.
+///
+/// # Errors
+/// Those of `start`.
+pub fn drive_any<T: UnderWay, E>(
+    address: Option<SocketAddr>,
+    start: impl FnOnce() -> Result<T, E>,
+    spec: &LoadSpec,
+    around: &Instrumentation,
+    progress: &mut Progress,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Driven<T::Outcome>, E> {
     progress.keep_off(&spec.cpus);
     let watch = around.watch.as_ref().map(|targets| {
         let config = WatchConfig {
             targets: targets.clone(),
-            listen: Vec::from_iter(load.address()),
+            listen: Vec::from_iter(address),
             extras: around.extras,
             ..WatchConfig::default()
         };
         Watch::start(&config, Arc::new(|| MonotonicClock.now()))
     });
     let profiler = around.profile.as_ref().map(Profiler::start);
-    let mut running = load.start()?;
+    let mut running = start()?;
     // A server that is full changes how a closed loop waits; an open one sees its responses at once.
     let may_gather = spec.arrival.offered_per_s().is_none();
     let mut full = (watch.as_ref().filter(|_| may_gather))
         .map(|watch| Full::new(Root::default(), watch.members(), MonotonicClock.now()));
-    let stopper = running.stopper();
     let mut started: Option<Nanos> = None;
     while let Some(interval) = running.next_interval() {
         let started_at = *started.get_or_insert(interval.from);
@@ -76,7 +147,7 @@ pub fn drive(
             running.set_server_full(full.look(MonotonicClock.now()));
         }
         if stop() {
-            stopper.stop();
+            running.stop();
         }
     }
     let outcome = running.finish();

@@ -1,6 +1,7 @@
 //! The glue between plan, targets, load, monitors and record: runs trials one after another.
 
 pub mod budget;
+pub mod carry;
 pub mod change;
 pub mod drive;
 pub mod examine;

@@ -168,7 +168,9 @@ impl Finder {
             number + 1,
             search.plan.most_steps
         );
-        let Measured { outcome, verdict } = self.load(arrival, &prefix)?;
+        let Measured {
+            outcome, verdict, ..
+        } = self.load(arrival, &prefix)?;
         if outcome.interrupted {
             return Ok(());
         }
@@ -225,7 +227,9 @@ fn show(args: &LoadArgs, aim: &Aim, search: &RateSearch, finder: Finder) -> Resu
     let Some(Step { spec, measured }) = finder.shown(search) else {
         return terminal::result(&found);
     };
-    let Measured { outcome, verdict } = &measured;
+    let Measured {
+        outcome, verdict, ..
+    } = &measured;
     let document = LoadDocument {
         slo: aim.slo.as_ref().map(|slo| SloKept {
             asked: slo.to_string(),

@@ -8,11 +8,13 @@ use crate::executor::drive::{Driven, Instrumentation, drive};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{host, terminal};
+use agent::Fleet;
 use analysis::Verdict;
 use monitor::Watched;
 use record::workload::{Part, Template, WorkloadBody, WorkloadRequest};
 use record::{Body, Clock, LoadOutcome, LoadSpec, TargetRecord, Warning, Workload};
 use report::export::WallTime;
+use report::hosts::AgentFigures;
 use report::json::{LoadDocument, Replayed, SloKept};
 use std::path::Path;
 use sut::discover;
@@ -24,14 +26,17 @@ use traffic::{Load, LoadError, MonotonicClock, Place};
 /// [`Failure`] when the load could not start.
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let (spec, replayed) = spec(args)?;
-    host::check_cpus(&spec.cpus, "the load threads")?;
+    let mut from = From::of(args, &spec)?;
     if args.search.is_asked() {
         return super::find::run(args, &spec);
     }
     let interrupt = Interrupt::install()?;
-    let measured = measure(&spec, args.load.error_limit, &interrupt, "")
-        .map_err(|e| super::load_failure(&e))?;
-    let Measured { outcome, verdict } = &measured;
+    let measured = from.measure(&spec, args.load.error_limit, &interrupt, "")?;
+    let Measured {
+        outcome,
+        verdict,
+        agents,
+    } = &measured;
     let slo = args.slo.as_ref().map(|slo| SloKept {
         asked: slo.to_string(),
         broken: slo.broken(outcome),
@@ -39,6 +44,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let document = LoadDocument {
         replay: replayed.clone(),
         slo: slo.clone(),
+        agents: agents.clone(),
         ..report::json::load_document(&spec, outcome, verdict)
     };
     if args.json {
@@ -46,6 +52,7 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     } else {
         let style = terminal::style();
         let text = report::text::load_text(&spec, outcome, verdict, style);
+        let text = text + &report::hosts::agents_text(agents);
         let slo = slo.as_ref().map(|slo| report::text::slo_text(slo, style));
         let replay = replayed.as_ref();
         let replay = replay.map(|replay| report::text::replay_text(replay, outcome, style));
@@ -66,6 +73,53 @@ pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
 pub(super) struct Measured {
     pub outcome: LoadOutcome,
     pub verdict: Verdict,
+    /// What each host brought, of a load from several.
+    pub agents: Vec<AgentFigures>,
+}
+
+/// From where a load is sent.
+pub(super) enum From {
+    /// From this process.
+    Here,
+    /// From other hosts.
+    Fleet(Box<Fleet>),
+}
+
+impl From {
+    /// What the flags say; hosts are reached.
+    ///
+    /// # Errors
+    /// [`Failure`] when a host cannot be reached, or the load is one that only this host can send.
+    pub fn of(args: &LoadArgs, spec: &LoadSpec) -> Result<Self, Failure> {
+        if !args.from.is_asked() {
+            host::check_cpus(&spec.cpus, "the load threads")?;
+            return Ok(Self::Here);
+        }
+        super::over::check(spec, args.search.is_asked())?;
+        let hosts = super::hosts::named(&args.from)?;
+        let own = super::hosts::own()?;
+        let fleet = Fleet::reach(&hosts, &own).map_err(|e| super::over::unreached(&e))?;
+        Ok(Self::Fleet(Box::new(fleet)))
+    }
+
+    /// Makes a load from there, watches the servers behind it that are of this host, and judges it.
+    ///
+    /// # Errors
+    /// [`Failure`] when the load could not start.
+    pub fn measure(
+        &mut self,
+        spec: &LoadSpec,
+        error_limit: f64,
+        interrupt: &Interrupt,
+        prefix: &str,
+    ) -> Result<Measured, Failure> {
+        match self {
+            Self::Here => {
+                measure(spec, error_limit, interrupt, prefix).map_err(|e| super::load_failure(&e))
+            }
+            Self::Fleet(fleet) => super::over::measure(fleet, spec, error_limit, interrupt, prefix),
+        }
+    }
 }
 
 /// Makes a load, watches the servers behind it that are of this host, and judges it.
@@ -108,7 +162,11 @@ pub(super) fn measure(
     if watch && servers_hidden(&place, &outcome, &targets) {
         outcome.warnings.push(hidden_server(&place));
     }
-    Ok(Measured { outcome, verdict })
+    Ok(Measured {
+        outcome,
+        verdict,
+        agents: Vec::new(),
+    })
 }
 
 /// Writes the files of `--out`; `-` is standard output.
@@ -232,7 +290,7 @@ fn several(args: &LoadArgs, spec: &LoadSpec) -> Workload {
     Workload::mix(requests)
 }
 
-fn watched(target: &TargetRecord) -> Watched {
+pub(super) fn watched(target: &TargetRecord) -> Watched {
     Watched {
         target: target.name.clone(),
         pids: target.processes.iter().map(|p| p.pid).collect(),

@@ -1,16 +1,19 @@
 //! One module a verb: flags to work to output.
 
+mod agent;
 mod built_in;
 mod check;
 mod compare;
 pub(crate) mod diagnose;
 mod dropin;
 mod find;
+mod hosts;
 mod import;
 mod import_workload;
 mod index;
 mod load;
 mod origin;
+mod over;
 mod pasted;
 mod replay;
 mod report;
@@ -40,6 +43,8 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Wrk2(args) => dropin::wrk::run_2(&args.args),
         Verb::Weighttp(args) => dropin::weighttp::run(&args.args),
         Verb::Origin(args) => origin::run(args),
+        Verb::Agent(args) => agent::run(args),
+        Verb::Hosts(args) => hosts::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Compare(args) => compare::run(args),
         Verb::Diagnose(args) => diagnose::run(args),
@@ -126,7 +131,7 @@ fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
 }
 
 /// The exit code that an error of the load has.
-fn load_failure(error: &LoadError) -> Failure {
+pub(crate) fn load_failure(error: &LoadError) -> Failure {
     let exit = match error {
         // Nothing answers under a name that has no address.
         LoadError::Resolve { .. } => Exit::Invalid,

@@ -1,0 +1,80 @@
+//! `prony agent`: serves the prony at the other end of the standard streams.
+
+use crate::cli::{AgentArgs, AgentRight};
+use crate::executor::carry::Loads;
+use crate::exit::{Exit, Failure};
+use crate::host;
+use agent::carrier::Program;
+use agent::{Hello, Right};
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+/// Runs the verb.
+///
+/// # Errors
+/// [`Failure`] when there is nobody to talk to, or when the other end was lost.
+pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
+    if std::io::stdin().is_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "an agent is not for people: its standard input is a terminal",
+            "start the load elsewhere, it starts the agent here: prony load --on THIS-HOST URL",
+        ));
+    }
+    let own = |what: &str, e: &dyn std::fmt::Display| {
+        Failure::new(Exit::Environment, format!("{what}: {e}"), "")
+    };
+    // Whatever the load sends along is gone with the agent.
+    let files = tempfile::tempdir().map_err(|e| {
+        let what = "making a directory for the load's files";
+        let remedy = "set TMPDIR to a directory that may be written to";
+        Failure::new(Exit::Environment, format!("{what}: {e}"), remedy)
+    })?;
+    let program = Program::own().map_err(|e| own("reading the program that runs", &e))?;
+    let hello = Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build: program.build,
+        hostname: read("sys/kernel/hostname"),
+        boot_id: read("sys/kernel/random/boot_id"),
+        kernel: read("sys/kernel/osrelease"),
+        user: rustix::process::geteuid().as_raw(),
+        cpus: host::allowed_cpus(),
+        open_files: open_files(),
+        rights: args.allow.iter().map(|right| right_of(*right)).collect(),
+    };
+    let output = Box::new(std::io::stdout());
+    let served = agent::serve(
+        std::io::stdin(),
+        output,
+        &hello,
+        files.path(),
+        Arc::new(Loads),
+    );
+    match served {
+        Ok(()) => Ok(Exit::Valid),
+        Err(e) => Err(Failure::new(
+            Exit::Invalid,
+            format!("{e}; the load was stopped"),
+            "",
+        )),
+    }
+}
+
+fn right_of(right: AgentRight) -> Right {
+    match right {
+        AgentRight::Load => Right::Load,
+    }
+}
+
+/// A line of /proc; empty where it cannot be read.
+fn read(path: &str) -> String {
+    let file = std::path::Path::new(linux::procfs::PROC).join(path);
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// Files that this process may have open when it raises its limit; `u64::MAX` without one.
+fn open_files() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.maximum.unwrap_or(u64::MAX)
+}
