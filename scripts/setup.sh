@@ -20,7 +20,7 @@ readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid trafficserver unicorn'
+    h2o hitch squid ssh trafficserver unicorn'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -62,6 +62,8 @@ openssl                                   openssl
 python3                                   python3
 script                                    bsdutils
 squid                                     squid
+ssh                                       openssh-client
+sshd                                      openssh-server
 taskset                                   util-linux
 wrk                                       wrk
 /usr/lib/python3/dist-packages/grpc       python3-grpcio

@@ -1,0 +1,454 @@
+//! A load from several hosts, end to end: agents behind command lines and behind a real sshd, sums, clocks, and what
+//! is left when one end is killed.
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, helpers included, a panic is the report"
+)]
+
+mod common;
+
+use common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_prony");
+
+/// One load at a time: they would disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file of hosts that are processes of this one, each started by a command.
+fn hosts(dir: &Path, all: &[(&str, &[&str])]) -> PathBuf {
+    let mut text = String::new();
+    for (name, via) in all {
+        text += &format!("[host.{name}]\nvia = {via:?}\nbinary = \"{BINARY}\"\n");
+    }
+    let file = dir.join("hosts.toml");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn load(dir: &Path, hosts: &Path, origin: &Origin, flags: &[&str]) -> Command {
+    let mut command = prony(dir);
+    command.args(["--quiet", "load", &origin.url, "--json", "--hosts"]);
+    command.arg(hosts).args(flags);
+    command
+}
+
+/// Again where the machine was too busy for a valid load.
+fn valid(mut make: impl FnMut() -> Command) -> Finished {
+    for _ in 0..8 {
+        let done = finish(&mut make());
+        if done.code == Some(0) {
+            return done;
+        }
+        assert_eq!(done.code, Some(3), "{}", done.stderr);
+    }
+    panic!("never valid");
+}
+
+fn agents(document: &Value) -> &Vec<Value> {
+    document["agents"].as_array().unwrap()
+}
+
+#[test]
+fn a_load_from_two_hosts_is_one_load() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    // A shell that greets whoever comes is no trouble.
+    let greets = ["sh", "-c", "echo Welcome; exec \"$@\"", "greets"];
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &greets)]);
+    let flags = ["-c", "7", "-n", "1001", "-t", "3", "--engine", "epoll"];
+    let done = valid(|| load(dir.path(), &file, &origin, &flags));
+    let document = done.json();
+    assert_eq!(document["requests"]["completed"], 1_001);
+    assert_eq!(document["connections"]["asked"], 7);
+    assert_eq!(document["generator"]["threads"], 3);
+    let agents = agents(&document);
+    let each = |field: &str| -> Vec<u64> {
+        let get = |agent: &Value| agent[field].as_u64().unwrap();
+        agents.iter().map(get).collect()
+    };
+    assert_eq!(each("threads"), [2, 1]);
+    // 1,001 over three threads is 334, 334, 333; 7 connections are 3, 2, 2.
+    assert_eq!(each("completed"), [668, 333]);
+    let asked = |agent: &Value| agent["connections"]["asked"].as_u64().unwrap();
+    assert_eq!(agents.iter().map(asked).collect::<Vec<_>>(), [5, 2]);
+    // What each brought adds up to the whole, bit for bit.
+    let mut sum = record::Histogram::new();
+    for agent in agents {
+        let own = agent["histogram"].as_str().unwrap();
+        sum.merge(&record::Histogram::from_base64(own).unwrap());
+    }
+    assert!(sum.to_base64() == document["histogram"].as_str().unwrap());
+    let named = |warning: &Value| warning["name"] == "one_machine";
+    assert!(document["warnings"].as_array().unwrap().iter().any(named));
+    for agent in agents {
+        let clock = &agent["clock"];
+        let off = clock["offset_ns"].as_i64().unwrap().unsigned_abs();
+        assert!(off <= clock["bound_ns"].as_u64().unwrap(), "{clock}");
+    }
+    assert!(done.stderr.is_empty(), "{}", done.stderr);
+}
+
+#[test]
+fn an_open_loop_is_divided_and_its_arrivals_interleave() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let flags = ["-c", "4", "-R", "500", "-d", "2s"];
+    let document = valid(|| load(dir.path(), &file, &origin, &flags)).json();
+    let scheduled = document["requests"]["scheduled"].as_u64().unwrap();
+    assert_eq!(scheduled, 1_000);
+    let rate = document["rate_per_s"]["offered"].as_f64().unwrap();
+    assert!((rate - 500.0).abs() < 1e-9);
+    for agent in agents(&document) {
+        assert_eq!(
+            agent["completed"].as_u64().unwrap().abs_diff(500),
+            0,
+            "{agent}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_shows_another_time_is_known_and_changes_nothing() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let unshare = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--time",
+        "--monotonic",
+        "86400",
+        "--fork",
+    ];
+    let can = Command::new(unshare[0])
+        .args(&unshare[1..])
+        .arg("true")
+        .output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no time namespace here");
+        return;
+    }
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("now", &["env"]), ("tomorrow", &unshare)]);
+    let flags = ["-c", "4", "-R", "500", "-d", "1s"];
+    let document = valid(|| load(dir.path(), &file, &origin, &flags)).json();
+    let clock = &agents(&document)[1]["clock"];
+    let off = clock["offset_ns"].as_i64().unwrap() - 86_400_000_000_000;
+    assert!(
+        off.unsigned_abs() <= clock["bound_ns"].as_u64().unwrap(),
+        "{clock}"
+    );
+    // The slices of both lie on one line of time, or there would be none for a day.
+    assert!((document["measured_s"].as_f64().unwrap() - 1.0).abs() < 0.2);
+}
+
+#[test]
+fn a_host_that_is_lost_is_named_and_nothing_runs_on() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(
+        dir.path(),
+        &[("one", &["env"]), ("two", &["env", "LOST=1"])],
+    );
+    let child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lost = None;
+    wait_until("the second agent has opened its connections", || {
+        lost = agent_with(dir.path(), "LOST=1").filter(|pid| sockets(*pid) >= 2);
+        lost.is_some()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    signal(lost.unwrap(), "KILL");
+    let done = finish_child(child);
+    assert_eq!(done.code, Some(3), "{}", done.stderr);
+    let document = done.json();
+    let why = document["verdict"]["why"].as_str().unwrap();
+    assert!(why.starts_with("host two did not carry its part:"), "{why}");
+    assert_eq!(agents(&document)[0]["state"], "carried");
+    assert_eq!(agents(&document)[1]["state"], "lost");
+    wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
+}
+
+#[test]
+fn agents_end_with_their_conductor() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let mut child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("the agents are at work", || {
+        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
+    });
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
+}
+
+#[test]
+fn ctrl_c_ends_the_load_on_all_hosts_and_keeps_what_was_measured() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the agents are at work", || {
+        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    signal(child.id(), "INT");
+    let done = finish_child(child);
+    assert_eq!(done.code, Some(130), "{}", done.stderr);
+    let document = done.json();
+    assert_eq!(document["interrupted"], true);
+    assert!(
+        agents(&document)
+            .iter()
+            .all(|agent| agent["state"] == "carried")
+    );
+    assert!(document["requests"]["completed"].as_u64().unwrap() > 0);
+    wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_before_anything_is_sent() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let error = |via: &[&str], flags: &[&str]| {
+        let file = hosts(dir.path(), &[("one", via), ("two", &["env"])]);
+        let done = finish(&mut load(dir.path(), &file, &origin, flags));
+        (done.code, done.stderr)
+    };
+    let (code, words) = error(&["sh", "-c", "echo no route >&2; exit 255"], &["-n", "2"]);
+    assert_eq!(code, Some(4));
+    assert!(
+        words.contains("reaching host one: no route") && words.contains("remedy:"),
+        "{words}"
+    );
+    let (code, words) = error(&["env"], &["-c", "1"]);
+    assert_eq!(code, Some(2));
+    assert!(words.contains("cannot share 1"), "{words}");
+    // Pinned to a core that no host has.
+    let (code, words) = error(&["env"], &["--cpus", "4000", "-c", "4"]);
+    assert_eq!(code, Some(4));
+    assert!(
+        words.contains("host one: ") && words.contains("4000"),
+        "{words}"
+    );
+    let (code, words) = error(&["env"], &["--unix", "/run/x", "-c", "4"]);
+    assert_eq!(code, Some(2));
+    assert!(words.contains("--unix and --on"), "{words}");
+    // Another build: a host of the same name whose prony is none.
+    let other = dir.path().join("other");
+    fs::write(&other, "#!/bin/sh\necho I am not prony\n").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = dir.path().join("other.toml");
+    let text = format!(
+        "[host.x]\nvia = [\"env\"]\nbinary = \"{}\"\n",
+        other.display()
+    );
+    fs::write(&file, text).unwrap();
+    let done = finish(&mut load(dir.path(), &file, &origin, &[]));
+    assert_eq!(done.code, Some(4));
+    assert!(
+        done.stderr.contains("it said: I am not prony"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn an_agent_is_nothing_for_a_person_and_gives_no_rights_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = finish(prony(dir.path()).arg("agent"));
+    // Its input ends at once.
+    assert_eq!(done.code, Some(3));
+    assert!(done.stdout.starts_with("prony-agent 1\n"));
+    assert!(
+        done.stderr.contains("the conductor is gone"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_host_is_reached_by_ssh_and_given_a_copy() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let Some(sshd) = Sshd::start(dir.path()) else {
+        eprintln!("skipped: no sshd here, or not root");
+        return;
+    };
+    let origin = Origin::start(dir.path(), &[]);
+    let check = |flags: &[&str]| {
+        let mut command = prony(dir.path());
+        command.env("PATH", sshd.path());
+        finish(
+            command
+                .args(["hosts", "check", "--json", "--on", "lab1,lab2"])
+                .args(flags),
+        )
+    };
+    let done = check(&[]);
+    assert_eq!(done.code, Some(0), "{}\n{}", done.stdout, done.stderr);
+    let document = done.json();
+    for host in document["hosts"].as_array().unwrap() {
+        assert_eq!(host["state"], "ready", "{host}");
+        assert_eq!(host["rights"][0], "load");
+    }
+    // The copy lies below the user's cache, by its build.
+    let build = document["build"].as_str().unwrap();
+    let copy = dir.path().join("cache/prony").join(build).join("prony");
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(BINARY).unwrap());
+    let before = fs::metadata(&copy).unwrap().modified().unwrap();
+    let done = valid(|| {
+        let mut command = prony(dir.path());
+        command
+            .env("PATH", sshd.path())
+            .args(["--quiet", "load", &origin.url, "--json"]);
+        command.args(["--on", "lab1=2,lab2", "-c", "6", "-n", "600"]);
+        command
+    });
+    let document = done.json();
+    assert_eq!(document["requests"]["completed"], 600);
+    let agents = agents(&document);
+    let completed = agents
+        .iter()
+        .map(|agent| agent["completed"].as_u64().unwrap());
+    assert_eq!(completed.collect::<Vec<_>>(), [400, 200]);
+    let after = fs::metadata(&copy).unwrap().modified().unwrap();
+    assert_eq!(before, after, "sent once");
+}
+
+/// The agents of a test are told by the place of their journal.
+fn agent_with(dir: &Path, word: &str) -> Option<u32> {
+    let is_agent = |pid: &i32| {
+        let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let argv = read("cmdline");
+        let environment = String::from_utf8_lossy(&read("environ")).into_owned();
+        argv.ends_with(b"agent\0")
+            && argv.starts_with(BINARY.as_bytes())
+            && environment.contains(word)
+    };
+    ours(dir).into_iter().find(is_agent).map(i32::cast_unsigned)
+}
+
+fn sockets(pid: u32) -> usize {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return 0;
+    };
+    let links = files
+        .flatten()
+        .filter_map(|file| fs::read_link(file.path()).ok());
+    links
+        .filter(|link| link.to_string_lossy().starts_with("socket:"))
+        .count()
+}
+
+/// A real sshd of the test's own on a free port of loopback, and an `ssh` on a PATH that knows where it is.
+struct Sshd {
+    child: Child,
+    bin: PathBuf,
+}
+
+impl Sshd {
+    fn start(dir: &Path) -> Option<Self> {
+        const DAEMON: &str = "/usr/sbin/sshd";
+        let is_root = fs::metadata("/proc/self")
+            .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        if !Path::new(DAEMON).exists() || !is_root {
+            return None;
+        }
+        // Where sshd of Debian wants its empty directory.
+        fs::create_dir_all("/run/sshd").ok()?;
+        let home = dir.join("sshd");
+        fs::create_dir_all(&home).unwrap();
+        for key in ["host", "user"] {
+            let file = home.join(key);
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(&file)
+                .status();
+            assert!(made.unwrap().success());
+        }
+        let at = home.display();
+        fs::copy(home.join("user.pub"), home.join("authorized")).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {at}/host\nPidFile none\nUsePAM no\nStrictModes no\n\
+             AuthorizedKeysFile {at}/authorized\nPermitRootLogin prohibit-password\nMaxStartups 10:30:100\n\
+             SetEnv XDG_CACHE_HOME={}/cache XDG_STATE_HOME={}\n",
+            dir.display(),
+            dir.display()
+        );
+        fs::write(home.join("config"), config).unwrap();
+        let mut child = Command::new(DAEMON)
+            .args(["-D", "-e", "-f"])
+            .arg(home.join("config"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let listens = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains("listening on"));
+        assert!(listens.is_some(), "sshd did not start");
+        // Somebody must read what it says, or it waits.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let client = format!(
+            "Host lab*\n HostName 127.0.0.1\n Port {port}\n User root\n IdentityFile {at}/user\n \
+             StrictHostKeyChecking accept-new\n UserKnownHostsFile {at}/known\n"
+        );
+        fs::write(home.join("client"), client).unwrap();
+        let bin = home.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F {at}/client \"$@\"\n");
+        fs::write(bin.join("ssh"), wrapper).unwrap();
+        fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+        Some(Self { child, bin })
+    }
+
+    fn path(&self) -> String {
+        let path = std::env::var("PATH").unwrap_or_default();
+        format!("{}:{path}", self.bin.display())
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
