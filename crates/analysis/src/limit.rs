@@ -35,6 +35,10 @@ const OTHERS_SHARE: f64 = 0.1;
 /// any time; the rest is for the edges of the measured part.
 pub(crate) const LITTLE_TOLERANCE: f64 = 0.15;
 
+/// Connections that carry this share of what they are limited to are held back by that. The rest is for the requests
+/// between the responses and the edges of the measured part.
+const LIMIT_USED: f64 = 0.85;
+
 /// A limit with its reason; [`crate::Verdict`] without the question of validity.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -651,10 +655,44 @@ fn starved_task(observed: &Observed) -> Option<Finding> {
 }
 
 fn nobody_saturated(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Finding {
+    if let Some(finding) = limited_rate(case, observed) {
+        return finding;
+    }
     match case.spec.arrival.offered_per_s() {
         Some(offered) if schedule_met => offered_load(offered, observed),
         offered => connections_limit(case, observed, offered),
     }
+}
+
+/// The connections carried what they were allowed to (`limit_rate`), so that the server was never asked for more.
+fn limited_rate(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    let rate = case.spec.limit_rate?;
+    let allowed =
+        rate.0 as f64 * f64::from(case.spec.connections) * case.outcome.measured().as_secs_f64();
+    let outcome = case.outcome;
+    // What each connection begins with passes whatever the limit is.
+    let at_once = case.spec.limit_burst()?.0 as f64 * outcome.connections.opened as f64;
+    let carried = outcome.received_bytes.max(outcome.sent_bytes) as f64 - at_once;
+    let used = share(carried, allowed).filter(|used| *used >= LIMIT_USED)?;
+    let mut evidence = idle_evidence(observed);
+    let source = "load: (bytes - bursts of new connections) / (limit x connections x time)";
+    evidence.insert(
+        0,
+        Evidence::new("limit_rate.used", used, "1", Some(LIMIT_USED), source),
+    );
+    Some(Finding {
+        limit: Limit::OfferedLoad,
+        resource: "limit_rate",
+        why: format!(
+            "{} x {rate}/s is all that the load takes, as asked, and {} of it was carried; nobody is saturated: {}",
+            plural(u64::from(case.spec.connections), "connection"),
+            percent(used),
+            busiest_server(observed),
+        ),
+        remedy: "add slow clients (`connections`, --connections), or leave out the limit (`limit_rate`, --limit-rate) to find the capacity"
+            .to_owned(),
+        evidence,
+    })
 }
 
 fn offered_load(offered: f64, observed: &Observed) -> Finding {

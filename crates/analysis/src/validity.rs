@@ -258,7 +258,12 @@ fn failure_finding(case: &Case<'_>, why: String, kind: FailureKind) -> Finding {
         limit,
         resource,
         why,
-        remedy: remedy(kind).to_owned(),
+        remedy: match (kind, case.spec.limit_rate) {
+            (FailureKind::Timeout, Some(rate)) => format!(
+                "at {rate}/s (`limit_rate`, --limit-rate) a response needs its size in time: allow more (`timeout`, --timeout)"
+            ),
+            _ => remedy(kind).to_owned(),
+        },
         evidence: std::iter::once(errors).chain(kinds).collect(),
     }
 }

@@ -341,6 +341,51 @@ mod tests {
     }
 
     #[test]
+    fn connections_at_their_limit_are_the_offered_load() {
+        let slow = |bytes| {
+            Load::closed(0.05, 0.08).change(|l| {
+                l.spec.limit_rate = Some(record::Bytes(100_000));
+                l.outcome.received_bytes = bytes;
+            })
+        };
+        // 10 connections for 10 s, all but a tenth of what they may carry.
+        let words = [
+            "10 connections x 97.66KiB/s",
+            "90 % of it",
+            "nginx worker 7",
+        ];
+        check(
+            &slow(9_000_000),
+            true,
+            Limit::OfferedLoad,
+            "limit_rate",
+            &words,
+        );
+        check(
+            &slow(9_000_000).remote(),
+            true,
+            Limit::OfferedLoad,
+            "limit_rate",
+            &[],
+        );
+        // With room in the connections it is something else that they wait for, and a full server comes first.
+        check(
+            &slow(5_000_000),
+            true,
+            Limit::OfferedLoad,
+            "connections",
+            &[],
+        );
+        let new = slow(9_000_000).change(|l| l.outcome.connections.opened = 4_500);
+        check(&new, true, Limit::OfferedLoad, "connections", &[]);
+        let full = slow(9_000_000).change(|l| l.series = thread("web", 7, 7, 0.99, 0.0));
+        check(&full, true, Limit::Server, "worker", &[]);
+        let late = slow(0).failing(FailureKind::Timeout, 10, 0, "");
+        check(&late, false, Limit::Unknown, "", &["left all 10 requests"]);
+        assert!(late.verdict().remedy.contains("--limit-rate"));
+    }
+
+    #[test]
     fn a_connection_per_request_closes_with_its_connect_time() {
         let load = Load::closed(0.05, 0.08).change(|l| {
             l.spec.connections = 20;

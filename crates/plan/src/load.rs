@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 36] = [
+pub const FIELDS: [&str; 37] = [
     "url",
     "connections",
     "threads",
@@ -48,6 +48,7 @@ pub const FIELDS: [&str; 36] = [
     "unix",
     "proxy",
     "proxy_user",
+    "limit_rate",
     "think",
 ];
 
@@ -127,6 +128,7 @@ impl Draft {
             "unix" => spec.unix = Some(field.typed(typed::unix)?),
             "proxy" => spec.proxy = Some(field.typed(typed::proxy)?),
             "proxy_user" => spec.proxy_user = Some(field.typed(typed::proxy_user)?),
+            "limit_rate" => spec.limit_rate = Some(field.typed(typed::limit_rate)?),
             "think" => spec.think = crate::workload::think_of(field)?,
             _ => return Err(field.unknown_key(inside, &FIELDS)),
         }
@@ -279,6 +281,7 @@ mod tests {
             "\"/run/a.sock\"",
             "\"http://127.0.0.1:3128\"",
             "\"me:secret\"",
+            "\"256KiB\"",
             "\"10ms\"",
         ];
         for (name, value) in FIELDS.iter().zip(values) {

@@ -217,6 +217,14 @@ pub fn connect_to(text: &str) -> Result<String, Misfit> {
     }
 }
 
+/// Bytes a second: `256KiB`, `256KiB/s`.
+pub fn limit_rate(text: &str) -> Result<Bytes, Misfit> {
+    match bytes(text.strip_suffix("/s").unwrap_or(text))? {
+        Bytes(0) => must_be("above 0: bytes per second and connection (\"256KiB\")"),
+        rate => Ok(rate),
+    }
+}
+
 /// Where a forward proxy listens: `http://host:port`, the scheme may be left out.
 pub fn proxy(text: &str) -> Result<String, Misfit> {
     let place = text.strip_prefix("http://").unwrap_or(text);

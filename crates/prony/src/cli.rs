@@ -6,8 +6,8 @@ use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Course, Misfit, Process, Rate};
 use record::{
-    Arrival, Body, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, RatePieces, Think,
-    Tier,
+    Arrival, Body, Bytes, Carrier, Close, Engine, Http, LoadSpec, Nanos, Precision, RatePieces,
+    Think, Tier,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -455,6 +455,11 @@ pub struct LoadFlags {
     /// Say to the proxy who asks (Basic)
     #[arg(long, value_name = "USER:PASS", value_parser = typed::proxy_user, requires = "proxy")]
     pub proxy_user: Option<String>,
+    /// Slow clients: each connection receives at most so many bytes a second and sends at most as many, over TCP, TLS
+    /// included. It does not read while it may not, with a receive buffer of a tenth of a second, so that the server
+    /// sees the slow client and not a kernel that takes the response for it: 256KiB, 1MB
+    #[arg(long, value_name = "RATE", value_parser = typed::limit_rate)]
+    pub limit_rate: Option<Bytes>,
     /// Each client waits so long before its next request: 10ms, exponential:10ms (mean)
     #[arg(long, value_name = "TIME", value_parser = think)]
     pub think: Option<Think>,
@@ -527,6 +532,7 @@ impl LoadFlags {
             unix: self.unix.clone(),
             proxy: self.proxy.clone(),
             proxy_user: self.proxy_user.clone(),
+            limit_rate: self.limit_rate,
             precision: self.precision,
             habits: record::Habits::default(),
             workload: None,
@@ -1422,6 +1428,8 @@ mod tests {
                 "--proxy http://[::1]:3128/ --proxy-user a:b",
                 "proxy = \"[::1]:3128\"\nproxy_user = \"a:b\"",
             ),
+            ("--limit-rate 256KiB", "limit_rate = \"256KiB\""),
+            ("--limit-rate 1MB/s", "limit_rate = 1_000_000"),
         ] {
             let args: Vec<&str> = flags.split(' ').chain(["http://h/"]).collect();
             let typed = LoadSpec {

@@ -261,6 +261,35 @@ fn bodies_arrive_whole() {
     assert_eq!(stats["total"]["upload_bytes"], 12_000_000, "{stats}");
 }
 
+/// The limit is of the connection: its streams share it.
+#[test]
+fn streams_share_the_limit_of_their_connection() {
+    let (state, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(home.path().join("large"), vec![b'x'; 100_000]).unwrap();
+    let section = format!(
+        "server {{ listen 127.0.0.1:{{port}} http2; root {}; }}",
+        home.path().display()
+    );
+    let access = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path(), access).unwrap();
+    let server = nginx(home.path(), &section);
+    let url = format!("{}large", server.url());
+    let flags = [
+        "-n",
+        "16",
+        "-c",
+        "2",
+        "--streams",
+        "4",
+        "--limit-rate",
+        "1M",
+    ];
+    let document = load(state.path(), &url, &flags);
+    all_succeeded(&document, 16);
+    let took_s = document["measured_s"].as_f64().unwrap();
+    assert!(took_s >= 0.8 * 0.8, "800 kB at 1 MB/s each: {document}");
+}
+
 #[test]
 fn over_tls_the_server_must_choose_it() {
     let (state, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

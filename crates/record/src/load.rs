@@ -3,7 +3,7 @@
 //! All times are on the run's monotonic clock. `response` counts from the *scheduled* send, `service`
 //! from the actual one; in a closed loop a request is scheduled when it is sent, and the two are equal.
 
-use crate::{Histogram, Nanos, RateCourse, RatePieces, Think, Timetable, Warning, Workload};
+use crate::{Bytes, Histogram, Nanos, RateCourse, RatePieces, Think, Timetable, Warning, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -260,6 +260,9 @@ pub struct LoadSpec {
     /// `user:password` for the proxy; not in records.
     #[serde(default, skip_serializing)]
     pub proxy_user: Option<String>,
+    /// Bytes that each connection receives at most in a second, and sends at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_rate: Option<Bytes>,
     /// How the load threads wait for a scheduled send.
     #[serde(default)]
     pub precision: Precision,
@@ -338,6 +341,14 @@ impl LoadSpec {
         "POST".clone_into(&mut self.method);
     }
 
+    /// What a connection of limited bandwidth may carry at once after a rest, and so at its beginning: 20 ms at the
+    /// limit, or a segment, which cannot be had in parts.
+    pub fn limit_burst(&self) -> Option<Bytes> {
+        const SEGMENT: u64 = 1_460;
+        let rate = self.limit_rate?;
+        Some(Bytes(SEGMENT.max(rate.0 / 50)))
+    }
+
     /// How long answers may gather, asked for or by the carrier's default; `None` leaves it to the loop.
     pub fn gathering(&self) -> Option<Nanos> {
         /// Most of the saving, and part of every latency.
@@ -386,6 +397,7 @@ impl LoadSpec {
             unix: None,
             proxy: None,
             proxy_user: None,
+            limit_rate: None,
             precision: Precision::Hybrid,
             habits: Habits::default(),
             workload: None,

@@ -191,6 +191,9 @@ pub struct LoadAsked {
     /// The forward proxy that the load went through, whose speed is part of the figures; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
+    /// Bytes that each connection received at most in a second, and sent at most; absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_rate_bytes_per_s: Option<u64>,
     /// A request without an answer for this long has failed, s.
     pub timeout_s: f64,
 }
@@ -652,6 +655,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         grpc: spec.grpc,
         unix: spec.unix.clone(),
         proxy: spec.proxy.clone(),
+        limit_rate_bytes_per_s: spec.limit_rate.map(|rate| rate.0),
         timeout_s: spec.timeout.as_secs_f64(),
     }
 }

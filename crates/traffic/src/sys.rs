@@ -190,6 +190,11 @@ pub(crate) fn set_delayed_acknowledgement(fd: RawFd) -> Result<(), Errno> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, &0_i32)
 }
 
+/// Sets the size of the receive buffer, bytes; the kernel takes twice as many, and grows it no more.
+pub(crate) fn set_receive_buffer(fd: RawFd, bytes: i32) -> Result<(), Errno> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)
+}
+
 /// Makes `close` send a reset instead of a FIN.
 pub(crate) fn set_reset_on_close(fd: RawFd) -> Result<(), Errno> {
     let linger = libc::linger {

@@ -125,6 +125,10 @@ fn load_threads_allocate_nothing() {
             ..closed("/")
         },
         LoadSpec {
+            limit_rate: Some(record::Bytes(2_000_000)),
+            ..closed("/bytes/200k")
+        },
+        LoadSpec {
             arrival: Arrival::Poisson {
                 per_s: 2_000.0,
                 seed: 1,

@@ -102,6 +102,20 @@ fn https_carries_requests_and_says_what_was_agreed() {
 }
 
 #[test]
+fn a_limit_below_tls_holds_for_its_records() {
+    let spec = LoadSpec {
+        limit_rate: Some(record::Bytes(1 << 20)),
+        timeout: Nanos::from_secs(60),
+        ..requests(answering(300_000), 4)
+    };
+    let outcome = run(&spec);
+    assert_eq!(outcome.requests.succeeded, 4, "{:?}", outcome.first_failure);
+    assert_eq!(outcome.generator.engine, "epoll+tls");
+    let least_s = 0.8 * 600_000.0 / f64::from(1 << 20);
+    assert!(outcome.measured().as_secs_f64() >= least_s);
+}
+
+#[test]
 fn sessions_are_resumed_and_counted() {
     let spec = LoadSpec {
         connections: 1,

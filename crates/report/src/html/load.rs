@@ -10,7 +10,7 @@ use crate::text::find::{held, in_short};
 use crate::text::limit_words;
 use analysis::words::{count, percent, plural, rate};
 use analysis::{Found, LatencySummary, Limit, RateSearch, SearchStep};
-use record::Nanos;
+use record::{Bytes, Nanos};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -72,6 +72,13 @@ fn per_s(of: Option<f64>) -> String {
     of.map_or_else(|| "–".to_owned(), |r| format!("{}/s", rate(r)))
 }
 
+/// What each connection was limited to; empty without a limit.
+fn bandwidth(per_s: Option<u64>) -> String {
+    per_s.map_or_else(String::new, |bytes| {
+        format!(", each {}/s at most", Bytes(bytes))
+    })
+}
+
 fn figures(document: &LoadDocument) -> Vec<(&'static str, String)> {
     let asked = &document.asked;
     let requests = &document.requests;
@@ -83,7 +90,10 @@ fn figures(document: &LoadDocument) -> Vec<(&'static str, String)> {
     let busy = document.generator.utilization.map(percent);
     vec![
         ("request", format!("{} {}", asked.method, asked.url)),
-        ("connections", count(u64::from(asked.connections))),
+        (
+            "connections",
+            count(u64::from(asked.connections)) + &bandwidth(asked.limit_rate_bytes_per_s),
+        ),
         (
             "measured",
             Nanos((document.measured_s * 1e9) as u64).to_string(),

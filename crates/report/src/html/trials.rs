@@ -195,6 +195,7 @@ fn load_words(load: &LoadSpec) -> String {
     if load.http == record::Http::Two {
         words.push(format!("HTTP/2, {} streams per connection", load.streams));
     }
+    words.extend((load.limit_rate).map(|rate| format!("{rate}/s per connection at most")));
     words.extend(load.duration.map(|d| format!("measured for {d}")));
     words.extend(load.requests.map(|n| format!("{n} requests")));
     words.push(format!("after {} of warm-up", load.warmup));

@@ -92,6 +92,7 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
             [spec.streams, actual].map(|n| plural(u64::from(n), "stream") + " each");
         rows.push(row(&["HTTP/2", &asked, &actual]));
     }
+    rows.extend(limit_row(spec, outcome));
     rows.push(row(&["duration", &duration(spec), &measured(outcome)]));
     if let Some(n) = spec.requests {
         let succeeded = count(outcome.requests.completed);
@@ -100,6 +101,24 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
     rows.extend(rate_row(spec, outcome));
     rows.extend(handshakes_row(spec, outcome));
     rows
+}
+
+/// What each connection was limited to, and what it carried on average.
+fn limit_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
+    let asked = format!("{}/s each", spec.limit_rate?);
+    let each = |bytes: u64| {
+        let per_s = bytes as f64 / outcome.measured().as_secs_f64();
+        Bytes((per_s / f64::from(spec.connections)) as u64)
+    };
+    let actual = match outcome.measured() {
+        Nanos(0) => "none".to_owned(),
+        _ => format!(
+            "{}/s received, {}/s sent",
+            each(outcome.received_bytes),
+            each(outcome.sent_bytes)
+        ),
+    };
+    Some(row(&["bandwidth", &asked, &actual]))
 }
 
 /// A span for people who typed it: whole seconds as `10s`.

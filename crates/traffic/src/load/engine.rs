@@ -36,7 +36,7 @@ pub(super) fn choose(
         Engine::Uring => {
             refused().map_or(Ok(Engine::Uring), |cause| Err(LoadError::Engine { cause }))
         }
-        Engine::Auto if spec.unix.is_some() || way::is_tunnel(spec) => Ok(Engine::Epoll),
+        Engine::Auto if way::wants_epoll(spec) => Ok(Engine::Epoll),
         Engine::Auto if !is_uring_cheaper(spec, threads) => Ok(Engine::Epoll),
         Engine::Auto => Ok(match refused() {
             None => Engine::Uring,

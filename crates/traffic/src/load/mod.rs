@@ -43,8 +43,8 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys::{self, RawAddress};
 use crate::transport::{
-    Endpoint, Epoll, H2, Http2, Place, Setup, Tls, Transport, Trust, Tunnel, Uring, Usage,
-    UserSpace, client_config,
+    Endpoint, Epoll, H2, Http2, Limited, Place, Setup, Tls, Transport, Trust, Tunnel, Uring, Usage,
+    UserSpace, client_config, receive_buffer,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
@@ -178,6 +178,7 @@ impl Load {
                 server: place,
                 sources: spec.source.clone(),
                 one_segment: !reused && tls.is_none() && spec.http == Http::One,
+                receive_buffer: spec.limit_rate.map(|rate| receive_buffer(rate.0)),
             },
             tunnel: way::connect_request(spec, &url),
             requests: request.bytes.repeat(policy.depth).into(),
@@ -313,9 +314,28 @@ impl Load {
         }
         let transport = Epoll::new(slots, &self.endpoint, source, open_count)
             .map_err(|errno| started("epoll_create")(errno.to_io()))?;
+        match self.spec.limit_rate.zip(self.spec.limit_burst()) {
+            None => self.spawn_through(transport, share, slicer, shared, identify),
+            Some((rate, burst)) => {
+                let transport = Limited::new(transport, MonotonicClock, slots, rate.0, burst.0);
+                self.spawn_through(transport, share, slicer, shared, identify)
+            }
+        }
+    }
+
+    /// A load thread over a transport, or through a proxy's tunnels over it.
+    fn spawn_through<T: Transport + Send + 'static>(
+        &self,
+        transport: T,
+        share: Share,
+        slicer: Slicer,
+        shared: Arc<Shared>,
+        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+    ) -> Result<JoinHandle<Report>, LoadError> {
         match &self.tunnel {
             None => self.spawn_over(transport, seat),
             Some(request) => {
+                let slots = share.of_count(u64::from(self.spec.connections)) as u32;
                 let transport = Tunnel::new(transport, slots, Arc::clone(request));
                 self.spawn_over(transport, seat)
             }

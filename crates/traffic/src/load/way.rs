@@ -1,4 +1,5 @@
-//! The way of a load that does not go straight to its server: through a forward proxy.
+//! The way of a load that does not go straight to its server: through a forward proxy, or over connections of limited
+//! bandwidth.
 
 use super::LoadError;
 use base64::Engine as _;
@@ -12,12 +13,54 @@ pub(super) fn is_tunnel(spec: &LoadSpec) -> bool {
     spec.proxy.is_some() && spec.is_tls()
 }
 
+/// Whether only epoll drives sockets on this way.
+pub(super) fn wants_epoll(spec: &LoadSpec) -> bool {
+    spec.unix.is_some() || spec.limit_rate.is_some() || is_tunnel(spec)
+}
+
 /// Refuses what does not go together, and warns of what the way changes.
 pub(super) fn check(
     url: &Url,
     spec: &LoadSpec,
     warnings: &mut Vec<Warning>,
 ) -> Result<(), LoadError> {
+    check_limit(spec, warnings)?;
+    check_proxy(url, spec, warnings)
+}
+
+fn check_limit(spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<(), LoadError> {
+    let Some(rate) = spec.limit_rate else {
+        return Ok(());
+    };
+    let refused = |what, why, remedy| Err(LoadError::Way { what, why, remedy });
+    if rate.0 == 0 {
+        return refused("--limit-rate 0", "no byte would pass", "leave it out");
+    }
+    if spec.transport != Carrier::Kernel {
+        return refused(
+            "--limit-rate over a TCP of prony's own",
+            "the limit stands on the kernel's sockets",
+            "leave out --transport",
+        );
+    }
+    if spec.engine == Engine::Uring {
+        return refused(
+            "--engine uring with --limit-rate",
+            "io_uring receives before the load loop asks, and a slow client must not",
+            "leave it out: epoll drives limited connections",
+        );
+    }
+    warnings.push(Warning::new(
+        "limited_rate",
+        format!(
+            "each connection receives at most {rate}/s and sends at most as much (--limit-rate), driven by epoll: the pauses are part of the response times, and the limit bounds every rate"
+        ),
+        "load the server without --limit-rate for its capacity",
+    ));
+    Ok(())
+}
+
+fn check_proxy(url: &Url, spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<(), LoadError> {
     let refused = |what, why, remedy| Err(LoadError::Way { what, why, remedy });
     let Some(proxy) = &spec.proxy else {
         if spec.proxy_user.is_some() {

@@ -32,6 +32,8 @@ pub(crate) struct Endpoint {
     /// Connections carry one request each, of one segment: there is nothing that it could be delayed behind, so
     /// `TCP_NODELAY` is not set, and the last acknowledgement of the handshake goes with it instead of ahead of it.
     pub one_segment: bool,
+    /// Size of the sockets' receive buffers, bytes; `None` leaves it to the kernel.
+    pub receive_buffer: Option<i32>,
 }
 
 /// Makes the sockets of one load thread.
@@ -40,6 +42,7 @@ pub(super) struct Dialler {
     sources: Vec<RawAddress>,
     next_source: usize,
     one_segment: bool,
+    receive_buffer: Option<i32>,
     /// The socket is of TCP.
     pub is_tcp: bool,
     /// System calls made.
@@ -59,6 +62,7 @@ impl Dialler {
             sources: endpoint.sources.iter().map(raw).collect(),
             next_source: first_source,
             one_segment: endpoint.one_segment,
+            receive_buffer: endpoint.receive_buffer,
             is_tcp: endpoint.server.address().is_some(),
             syscalls: 0,
         }
@@ -77,6 +81,11 @@ impl Dialler {
             .map_err(failed("socket"))?;
         if !self.is_tcp {
             return Ok(socket);
+        }
+        if let Some(bytes) = self.receive_buffer {
+            // The window is scaled by it when the connection is opened.
+            self.call(sys::set_receive_buffer(socket.raw(), bytes))
+                .map_err(failed("setsockopt SO_RCVBUF"))?;
         }
         if !self.one_segment {
             self.call(sys::set_no_delay(socket.raw()))

@@ -331,6 +331,7 @@ mod tests {
             server: Place::Tcp(listener.local_addr().unwrap()),
             sources: Vec::new(),
             one_segment: false,
+            receive_buffer: None,
         };
         let count = Arc::new(OpenCount::default());
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::clone(&count)).unwrap();
@@ -378,6 +379,7 @@ mod tests {
                 server: Place::Tcp(listener.local_addr().unwrap()),
                 sources: Vec::new(),
                 one_segment: false,
+                receive_buffer: None,
             };
             let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
             if with_timer {
@@ -396,6 +398,7 @@ mod tests {
             server: Place::Tcp(listener.local_addr().unwrap()),
             sources: Vec::new(),
             one_segment: true,
+            receive_buffer: None,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         // A closed slot has no descriptor: the kernel says EBADF.
@@ -418,6 +421,7 @@ mod tests {
             server: Place::Tcp(free),
             sources: Vec::new(),
             one_segment: true,
+            receive_buffer: None,
         };
         let mut transport = Epoll::new(1, &endpoint, 0, Arc::default()).unwrap();
         let failure = transport.open(0, 1).err().unwrap_or_else(|| {

@@ -8,6 +8,7 @@
 mod dial;
 mod epoll;
 mod h2;
+mod limited;
 mod stack;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
@@ -18,6 +19,7 @@ pub(crate) use dial::Endpoint;
 pub use dial::Place;
 pub(crate) use epoll::{Epoll, OpenCount};
 pub(crate) use h2::{H2, Http2, grpc};
+pub(crate) use limited::{Limited, receive_buffer};
 pub(crate) use tls::{Tls, Trust, client_config};
 pub(crate) use tunnel::Tunnel;
 pub(crate) use uring::{Uring, Usage};

@@ -693,6 +693,7 @@ mod tests {
             server: super::super::Place::Tcp(server),
             sources: Vec::new(),
             one_segment: !kept,
+            receive_buffer: None,
         };
         let usage = Usage {
             requests: REQUEST.into(),
