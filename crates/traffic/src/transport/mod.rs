@@ -12,6 +12,7 @@ mod stack;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
 mod uring;
+pub mod websocket;
 
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use dial::Endpoint;

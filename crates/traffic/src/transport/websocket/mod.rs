@@ -1,0 +1,3 @@
+//! WebSocket (RFC 6455): the frames of a server.
+
+pub mod frame;
