@@ -240,7 +240,7 @@ fn remedy(kind: FailureKind) -> &'static str {
         }
         FailureKind::WebSocket => "the server, or a proxy before it, breaks RFC 6455: repair it",
         FailureKind::WebSocketClosed => {
-            "read the code in the words above, and the server's log: it may not take such messages (`body`, --body)"
+            "read the code in the words above, and the server's log: it may not take such messages (`body`, --body; `ws_binary`, --ws-binary)"
         }
     }
 }

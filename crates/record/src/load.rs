@@ -199,6 +199,9 @@ pub struct LoadSpec {
     /// Requests are unary calls of gRPC, whose message is the body.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Messages over WebSocket are binary and not text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ws_binary: bool,
     /// Kernel interface.
     pub engine: Engine,
     /// Whose TCP.
@@ -332,6 +335,7 @@ impl LoadSpec {
             http: Http::One,
             streams: 1,
             grpc: false,
+            ws_binary: false,
             engine: Engine::Auto,
             transport: Carrier::Kernel,
             interface: None,

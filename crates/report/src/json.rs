@@ -181,6 +181,9 @@ pub struct LoadAsked {
     /// Requests were unary calls of gRPC; absent where they were not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Requests were messages over WebSocket, binary and not text; absent where they were not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ws_binary: bool,
     /// The Unix socket that was connected to; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
@@ -645,6 +648,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         http: spec.http.name().to_owned(),
         streams: spec.streams,
         grpc: spec.grpc,
+        ws_binary: spec.ws_binary,
         unix: spec.unix.clone(),
         proxy: spec.proxy.clone(),
         timeout_s: spec.timeout.as_secs_f64(),

@@ -9,7 +9,7 @@ use url::{Position, Url};
 
 /// Whether each connection is a tunnel through a proxy.
 pub(super) fn is_tunnel(spec: &LoadSpec) -> bool {
-    spec.proxy.is_some() && spec.is_tls()
+    spec.proxy.is_some() && (spec.is_tls() || spec.is_websocket())
 }
 
 /// Refuses what does not go together, and warns of what the way changes.
