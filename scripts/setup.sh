@@ -65,6 +65,7 @@ squid                                     squid
 taskset                                   util-linux
 wrk                                       wrk
 /usr/lib/python3/dist-packages/grpc       python3-grpcio
+/usr/lib/python3/dist-packages/websockets python3-websockets
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }

@@ -8,6 +8,8 @@
 pub mod frame;
 mod handshake;
 pub(crate) mod sending;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Detail, Event, Failure, Generation, Handshakes, Received, Slot, Tagged, Transport, Want, Wire,
