@@ -7,6 +7,7 @@
 
 use http1::{BodyDecoder, CodecError, Framing, parse_request, parse_response};
 use import::{Format, ImportError, Making, Options, Source, WorkloadFormat, WorkloadOptions};
+use traffic::websocket::{Reader, Said};
 
 /// Bytes that a body takes, whether it is done, or why it is none.
 type Walk = Result<(u64, usize, bool), CodecError>;
@@ -52,6 +53,36 @@ pub fn request(input: &[u8]) {
 /// A chunked body.
 pub fn chunked(input: &[u8]) {
     split_anywhere(Framing::Chunked, input);
+}
+
+/// What a server says over WebSocket in pieces of this size, and how it breaks the rules.
+fn said(input: &[u8], piece: usize) -> (Vec<(Said, Vec<u8>)>, Option<&'static str>) {
+    let mut reader = Reader::default();
+    let mut said = Vec::new();
+    for mut rest in input.chunks(piece) {
+        loop {
+            match reader.feed(&mut rest) {
+                Ok(None) => break,
+                Ok(Some(told)) => said.push((told, reader.control().to_vec())),
+                Err(words) => return (said, Some(words)),
+            }
+        }
+        assert!(rest.is_empty());
+    }
+    (said, None)
+}
+
+/// A server's frames of WebSocket: the same however they are split, and no more than came.
+pub fn websocket(input: &[u8]) {
+    let whole = said(input, input.len().max(1));
+    for piece in [1, 2, 7] {
+        assert_eq!(said(input, piece), whole, "in pieces of {piece}");
+    }
+    let bytes = whole.0.iter().map(|(said, _)| match said {
+        Said::Message(bytes) => *bytes,
+        Said::Ping | Said::Close(_) => 0,
+    });
+    assert!(bytes.sum::<u64>() <= input.len() as u64);
 }
 
 /// What other tools print, by content.

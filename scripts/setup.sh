@@ -67,6 +67,7 @@ sshd                                      openssh-server
 taskset                                   util-linux
 wrk                                       wrk
 /usr/lib/python3/dist-packages/grpc       python3-grpcio
+/usr/lib/python3/dist-packages/websockets python3-websockets
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
 }

@@ -175,6 +175,13 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::GoAway => format!("{peer} ended connections with {requests} outstanding"),
         FailureKind::Grpc => format!("{peer} ended calls of gRPC with an error: {requests}"),
         FailureKind::ProxyRefused => format!("the proxy {next} refused {connections} to {server}"),
+        FailureKind::UpgradeRefused => {
+            format!("{peer} refused to speak WebSocket on {connections}")
+        }
+        FailureKind::WebSocket => format!("{peer} broke the rules of WebSocket on {connections}"),
+        FailureKind::WebSocketClosed => {
+            format!("{peer} closed {connections} in place of a reply")
+        }
     };
     match case.outcome.first_failure.get(&kind) {
         Some(words) if !words.is_empty() => format!("{text} ({words})"),
@@ -227,6 +234,13 @@ fn remedy(kind: FailureKind) -> &'static str {
         }
         FailureKind::ProxyRefused => {
             "give the proxy a user (`proxy_user`, --proxy-user), let it tunnel to this port, or check that it reaches the server"
+        }
+        FailureKind::UpgradeRefused => {
+            "check the path, and what the server asks of the upgrade: -H 'Origin: ...', -H 'Sec-WebSocket-Protocol: ...', a token"
+        }
+        FailureKind::WebSocket => "the server, or a proxy before it, breaks RFC 6455: repair it",
+        FailureKind::WebSocketClosed => {
+            "read the code in the words above, and the server's log: it may not take such messages (`body`, --body; `ws_binary`, --ws-binary)"
         }
     }
 }

@@ -96,8 +96,22 @@ pub fn parse_response(
 /// are not UTF-8 are replaced.
 ///
 /// # Errors
-/// [`CodecError`] when `buf` does not begin with a whole head.
+/// As [`for_each_field`].
 pub fn response_fields(buf: &[u8]) -> Result<(String, Vec<(String, String)>), CodecError> {
+    let mut fields = Vec::new();
+    let minor = for_each_field(buf, |name, value| {
+        let value = String::from_utf8_lossy(value).into_owned();
+        fields.push((name.to_ascii_lowercase(), value));
+    })?;
+    Ok((format!("HTTP/1.{minor}"), fields))
+}
+
+/// Hands out the header fields of a complete response head, in order and as they are, without allocating; returns the
+/// minor version.
+///
+/// # Errors
+/// [`CodecError`] when `buf` does not begin with a whole head.
+pub fn for_each_field(buf: &[u8], mut note: impl FnMut(&str, &[u8])) -> Result<u8, CodecError> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let parsed = ParserConfig::default().parse_response_with_uninit_headers(
@@ -108,12 +122,11 @@ pub fn response_fields(buf: &[u8]) -> Result<(String, Vec<(String, String)>), Co
     if complete(parsed, buf)?.is_none() {
         return Err(CodecError::Truncated { missing: None });
     }
-    let fields = response.headers.iter().map(|field| {
-        let value = String::from_utf8_lossy(field.value).into_owned();
-        (field.name.to_ascii_lowercase(), value)
-    });
-    let version = format!("HTTP/1.{}", response.version.unwrap_or(0));
-    Ok((version, fields.collect()))
+    response
+        .headers
+        .iter()
+        .for_each(|field| note(field.name, field.value));
+    Ok(response.version.unwrap_or(0))
 }
 
 /// Reads a request's head from the start of `buf`; `None` when it is not complete yet.

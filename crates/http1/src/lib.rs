@@ -14,7 +14,8 @@ mod peek;
 
 pub use body::{BodyDecoder, Fed};
 pub use head::{
-    HEADERS_MAX, RequestHead, ResponseHead, parse_request, parse_response, response_fields,
+    HEADERS_MAX, RequestHead, ResponseHead, for_each_field, parse_request, parse_response,
+    response_fields,
 };
 pub use peek::{FirstLine, Peeked, peek};
 

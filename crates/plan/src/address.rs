@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// A URL cut where prony needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
-    /// `http://` or `https://`.
+    /// `http://`, `https://`, `ws://` or `wss://`.
     pub scheme: &'a str,
     /// Host without brackets' removal: `[::1]` stays as typed.
     pub host: &'a str,
@@ -21,10 +21,10 @@ pub(crate) struct Parts<'a> {
 /// # Errors
 /// What is wrong with it, in words.
 pub(crate) fn parts(url: &str) -> Result<Parts<'_>, String> {
-    let scheme = ["http://", "https://"]
+    let scheme = ["http://", "https://", "ws://", "wss://"]
         .into_iter()
         .find(|s| url.starts_with(s))
-        .ok_or("it must start with http:// or https://")?;
+        .ok_or("it must start with http://, https://, ws:// or wss://")?;
     let behind = &url[scheme.len()..];
     let end = behind.find(['/', '?', '#']).unwrap_or(behind.len());
     let (authority, rest) = behind.split_at(end);
@@ -91,6 +91,8 @@ mod tests {
             ("https://a:1/b?c:d", ("https://", "a", Some("1"), "/b?c:d")),
             ("http://[::1]:80/x", ("http://", "[::1]", Some("80"), "/x")),
             ("http://a?x", ("http://", "a", None, "?x")),
+            ("ws://a/x", ("ws://", "a", None, "/x")),
+            ("wss://a:1", ("wss://", "a", Some("1"), "")),
         ] {
             assert_eq!(cut(url), Ok(want), "{url}");
         }

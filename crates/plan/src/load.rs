@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 37] = [
+pub const FIELDS: [&str; 38] = [
     "url",
     "connections",
     "threads",
@@ -25,6 +25,7 @@ pub const FIELDS: [&str; 37] = [
     "http",
     "streams",
     "grpc",
+    "ws_binary",
     "engine",
     "transport",
     "interface",
@@ -105,6 +106,7 @@ impl Draft {
                     spec.call_grpc();
                 }
             }
+            "ws_binary" => spec.ws_binary = field.boolean()?,
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
@@ -257,6 +259,7 @@ mod tests {
             "4",
             "\"2\"",
             "8",
+            "true",
             "true",
             "\"epoll\"",
             "\"tap\"",

@@ -862,7 +862,7 @@ fn what_is_said_of_a_wrong_file() {
         (
             "http://proxy/",
             "ftp://proxy/",
-            "experiment.toml:18:47: `ftp://proxy/` cannot be loaded: it must start with http:// or https://",
+            "experiment.toml:18:47: `ftp://proxy/` cannot be loaded: it must start with http://, https://, ws:// or wss://",
         ),
         (
             "proxy.conf",

@@ -223,6 +223,9 @@ Examples:
       a new connection for every request
   prony load -c 8 --http 2 --streams 8 https://127.0.0.1:8443/
       HTTP/2: 8 requests in flight on each of 8 connections
+  prony load -c 64 --body ping ws://127.0.0.1:8080/chat
+      WebSocket: 64 connections, each sends its next message when the last
+      one has its reply
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
   prony load -c 64 --find-max --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/
@@ -241,7 +244,7 @@ the result says why.";
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArgs {
-    /// http:// or https:// URL; of several, on one server, each gets as many requests
+    /// http://, https://, ws:// or wss:// URL; of several, on one server, each gets as many requests
     #[arg(id = "url", value_name = "URL", required_unless_present = "workload")]
     pub urls: Vec<String>,
     /// Requests with weights, or a session of steps, from a file; a URL then replaces its server
@@ -380,6 +383,9 @@ pub struct LoadFlags {
     /// encodes it. A grpc-status other than 0 is a failure. Implies --http 2 and POST
     #[arg(long)]
     pub grpc: bool,
+    /// Messages over WebSocket (a ws:// or wss:// URL; the message is --body or --body-file) are binary and not text
+    #[arg(long)]
+    pub ws_binary: bool,
     /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
@@ -509,6 +515,7 @@ impl LoadFlags {
             http: self.http,
             streams: self.streams,
             grpc: false,
+            ws_binary: self.ws_binary,
             engine: self.engine,
             transport: self.transport,
             interface: self.interface.clone(),
@@ -1392,6 +1399,7 @@ mod tests {
             ("--http 2", "http = \"2\""),
             ("--http 1.1", "http = 1.1"),
             ("--streams 8", "streams = 8"),
+            ("--ws-binary", "ws_binary = true"),
             ("--engine epoll", "engine = \"epoll\""),
             ("--transport af_xdp", "transport = \"af_xdp\""),
             ("--interface tap0", "interface = \"tap0\""),

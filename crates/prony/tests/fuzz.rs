@@ -166,6 +166,12 @@ fn messages_of_http_1() {
 }
 
 #[test]
+fn frames_of_websocket() {
+    let seeds = seeds("fuzz/corpus/websocket", "");
+    check(&seeds, 60_000, bodies::websocket);
+}
+
+#[test]
 fn results_of_other_tools() {
     check(
         &seeds("crates/import/tests/tools", ""),

@@ -166,7 +166,7 @@ pub enum Body {
 /// One load, completely described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadSpec {
-    /// `http://` or `https://` URL.
+    /// `http://`, `https://`, `ws://` or `wss://` URL.
     pub url: String,
     /// Connections in total, at most open at one time.
     pub connections: u32,
@@ -199,6 +199,9 @@ pub struct LoadSpec {
     /// Requests are unary calls of gRPC, whose message is the body.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Messages over WebSocket are binary and not text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ws_binary: bool,
     /// Kernel interface.
     pub engine: Engine,
     /// Whose TCP.
@@ -374,6 +377,7 @@ impl LoadSpec {
             http: Http::One,
             streams: 1,
             grpc: false,
+            ws_binary: false,
             engine: Engine::Auto,
             transport: Carrier::Kernel,
             interface: None,
@@ -459,10 +463,19 @@ impl LoadSpec {
         body.into_iter().chain(keys).chain(workload)
     }
 
-    /// The URL's scheme is https.
+    /// The URL's scheme is https or wss.
     pub fn is_tls(&self) -> bool {
-        let scheme = self.url.split_once(':').map(|(scheme, _)| scheme);
-        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+        self.has_scheme(["https", "wss"])
+    }
+
+    /// The URL's scheme is ws or wss: requests are messages over WebSocket.
+    pub fn is_websocket(&self) -> bool {
+        self.has_scheme(["ws", "wss"])
+    }
+
+    fn has_scheme(&self, schemes: [&str; 2]) -> bool {
+        let scheme = self.url.split_once(':').map_or("", |(scheme, _)| scheme);
+        schemes.iter().any(|one| one.eq_ignore_ascii_case(scheme))
     }
 
     /// The rate of the open loop is not one rate.
@@ -566,11 +579,19 @@ pub enum FailureKind {
     Grpc,
     /// The proxy refused the tunnel to the server.
     ProxyRefused,
+    /// The server did not agree to speak WebSocket.
+    UpgradeRefused,
+    /// The server broke the rules of WebSocket's frames.
+    #[serde(rename = "websocket")]
+    WebSocket,
+    /// The server closed a WebSocket in place of an answer.
+    #[serde(rename = "websocket_closed")]
+    WebSocketClosed,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 24] = [
+    pub const ALL: [FailureKind; 27] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -595,6 +616,9 @@ impl FailureKind {
         FailureKind::BodyTooLarge,
         FailureKind::Grpc,
         FailureKind::ProxyRefused,
+        FailureKind::UpgradeRefused,
+        FailureKind::WebSocket,
+        FailureKind::WebSocketClosed,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -624,6 +648,9 @@ impl FailureKind {
             FailureKind::BodyTooLarge => "body_too_large",
             FailureKind::Grpc => "grpc",
             FailureKind::ProxyRefused => "proxy_refused",
+            FailureKind::UpgradeRefused => "upgrade_refused",
+            FailureKind::WebSocket => "websocket",
+            FailureKind::WebSocketClosed => "websocket_closed",
         }
     }
 }

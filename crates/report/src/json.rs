@@ -185,6 +185,9 @@ pub struct LoadAsked {
     /// Requests were unary calls of gRPC; absent where they were not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grpc: bool,
+    /// Requests were messages over WebSocket, binary and not text; absent where they were not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ws_binary: bool,
     /// The Unix socket that was connected to; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
@@ -653,6 +656,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         http: spec.http.name().to_owned(),
         streams: spec.streams,
         grpc: spec.grpc,
+        ws_binary: spec.ws_binary,
         unix: spec.unix.clone(),
         proxy: spec.proxy.clone(),
         limit_rate_bytes_per_s: spec.limit_rate.map(|rate| rate.0),

@@ -30,3 +30,4 @@ pub use fetch::{FetchError, Fetched, fetch};
 pub use load::{Load, LoadError, Running, Stopper, address_of};
 pub use program::ProgramError;
 pub use transport::Place;
+pub use transport::websocket::frame as websocket;

@@ -6,9 +6,12 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
+#[path = "websocket/server.rs"]
+mod server;
+
 use record::traffic::{Data, Http, Pace, Protocol, Side, Step, Template, TrafficSpec};
-use record::workload::{Check, Template as Filled, Workload, WorkloadRequest};
-use record::{Arrival, Carrier, Close, Engine, LoadSpec, Nanos, RatePiece, RatePieces};
+use record::workload::{Check, Template as Filled, Workload, WorkloadBody, WorkloadRequest};
+use record::{Arrival, Body, Carrier, Close, Engine, LoadSpec, Nanos, RatePiece, RatePieces};
 use stack::device::loopback;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
@@ -149,7 +152,20 @@ fn load_threads_allocate_nothing() {
         })
         .into_iter()
         .filter(|_| has_uring);
-    for spec in loads.into_iter().chain(by_uring).chain([ramp, mix]) {
+    let websocket = LoadSpec {
+        url: server::serve(server::echo),
+        body: Body::Text("hello".to_owned()),
+        ..closed("/")
+    };
+    let messages = LoadSpec {
+        workload: Some(Workload::mix(vec![WorkloadRequest {
+            body: WorkloadBody::Text(Filled::parse("{{sequence}} {{uuid}}").unwrap()),
+            ..WorkloadRequest::get("numbered", Filled::parse("/").unwrap())
+        }])),
+        ..websocket.clone()
+    };
+    let more = [ramp, mix, each(&websocket), messages, websocket];
+    for spec in loads.into_iter().chain(by_uring).chain(more) {
         let (counted, succeeded) = allocations(&spec);
         assert_eq!(counted, 0, "{spec:?}");
         assert!(succeeded > 0 || spec.url.ends_with("404"));

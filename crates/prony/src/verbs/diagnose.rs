@@ -50,6 +50,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let mut servers = named_servers(args)?;
     let mut progress = Progress::new("");
     let spec = args.spec(&url(args)?);
+    if spec.is_websocket() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "`prony diagnose` examines no server by WebSocket: its passes count requests of HTTP",
+            "load it with `prony load`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
+        ));
+    }
     host::check_cpus(&spec.cpus, "the load threads")?;
     let failed = |e: traffic::LoadError| super::load_failure(&e);
     if servers.is_empty() {

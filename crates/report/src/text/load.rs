@@ -26,7 +26,7 @@ pub fn load_text(
         columns(&by_request(outcome), names(1)),
         columns(&by_piece(spec, outcome), names(1)),
         columns(&failed_checks(outcome), names(2)),
-        columns(&counts(outcome), names(2)),
+        columns(&counts(spec, outcome), names(2)),
         columns(&generator(outcome), names(2)),
         stack(spec, outcome, style),
         warnings_text(&outcome.warnings, style),
@@ -39,6 +39,7 @@ pub fn load_text(
 fn asked_for(spec: &LoadSpec) -> String {
     let way = way(spec);
     match &spec.workload {
+        None if spec.is_websocket() => format!("messages to {}{way}\n", spec.url),
         None => format!("{} {}{way}\n", spec.method, spec.url),
         Some(workload) => {
             let n = workload.requests.len() as u64;
@@ -96,10 +97,10 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
     rows.push(row(&["duration", &duration(spec), &measured(outcome)]));
     if let Some(n) = spec.requests {
         let succeeded = count(outcome.requests.completed);
-        rows.push(row(&["requests", &count(n), &succeeded]));
+        rows.push(row(&[what(spec), &count(n), &succeeded]));
     }
     rows.extend(rate_row(spec, outcome));
-    rows.extend(handshakes_row(spec, outcome));
+    rows.extend(handshake_rows(spec, outcome));
     rows
 }
 
@@ -188,16 +189,40 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
     Some(row(&["rate", &asked, &actual]))
 }
 
-/// Where connections are part of the load: how many TLS handshakes a second that is.
-fn handshakes_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
+/// Where connections are part of the load: how many handshakes a second that is.
+fn handshake_rows(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
     let connections = &outcome.connections;
-    let handshakes = connections.tls_full + connections.tls_resumed;
     let loaded_s = outcome.measured_to.since(outcome.started_at).as_secs_f64();
-    if spec.requests_per_connection.is_none() || handshakes == 0 || loaded_s <= 0.0 {
-        return None;
+    if spec.requests_per_connection.is_none() || loaded_s <= 0.0 {
+        return Vec::new();
     }
-    let per_s = format!("{}/s", rate(handshakes as f64 / loaded_s));
-    Some(row(&["TLS handshakes", "", &per_s]))
+    let upgrades = if spec.is_websocket() {
+        connections.opened
+    } else {
+        0
+    };
+    let kinds = [
+        (
+            "TLS handshakes",
+            connections.tls_full + connections.tls_resumed,
+        ),
+        ("WebSocket handshakes", upgrades),
+    ];
+    let made = kinds.into_iter().filter(|(_, handshakes)| *handshakes > 0);
+    made.map(|(name, handshakes)| {
+        let per_s = format!("{}/s", rate(handshakes as f64 / loaded_s));
+        row(&[name, "", &per_s])
+    })
+    .collect()
+}
+
+/// What is counted as a request.
+fn what(spec: &LoadSpec) -> &'static str {
+    if spec.is_websocket() {
+        "messages"
+    } else {
+        "requests"
+    }
 }
 
 fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
@@ -312,7 +337,7 @@ fn latency_row(name: &str, histogram: &Histogram) -> Option<Vec<String>> {
     Some(std::iter::once(name.to_owned()).chain(times).collect())
 }
 
-fn counts(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+fn counts(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
     let requests = &outcome.requests;
     let mut fates = format!(
         "{} sent, {} answered, {} succeeded",
@@ -329,7 +354,7 @@ fn counts(outcome: &LoadOutcome) -> Vec<Vec<String>> {
             fates += &format!(", {} {fate}", count(n));
         }
     }
-    let mut rows = vec![row(&["requests", &fates])];
+    let mut rows = vec![row(&[what(spec), &fates])];
     let failed = requests.failed.iter().filter(|(_, n)| **n > 0);
     rows.extend(failed.map(|(kind, n)| failure(outcome, *kind, *n)));
     if !outcome.status.is_empty() {

@@ -223,5 +223,6 @@ pub(super) fn is_refusal(kind: FailureKind) -> bool {
             | FailureKind::Tls
             | FailureKind::NotHttp2
             | FailureKind::ProxyRefused
+            | FailureKind::UpgradeRefused
     )
 }

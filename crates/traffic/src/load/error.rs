@@ -18,8 +18,8 @@ pub enum LoadError {
         /// What the parser says.
         cause: url::ParseError,
     },
-    /// A scheme other than `http` and `https`.
-    #[error("reading the URL `{url}`: the scheme is `{scheme}`, known are http and https")]
+    /// A scheme other than `http`, `https`, `ws` and `wss`.
+    #[error("reading the URL `{url}`: the scheme is `{scheme}`, known are http, https, ws and wss")]
     Scheme {
         /// As typed.
         url: String,
@@ -85,6 +85,15 @@ pub enum LoadError {
     /// What is asked for cannot be had in this HTTP.
     #[error("choosing the protocol: {what} cannot be had: {why}")]
     Http {
+        /// What was asked for.
+        what: &'static str,
+        why: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// What is asked for cannot be had over WebSocket.
+    #[error("speaking WebSocket: {what} cannot be had: {why}")]
+    WebSocket {
         /// What was asked for.
         what: &'static str,
         why: &'static str,
@@ -276,6 +285,7 @@ impl LoadError {
             }
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Http { remedy, .. }
+            | LoadError::WebSocket { remedy, .. }
             | LoadError::Unix { remedy, .. }
             | LoadError::Way { remedy, .. } => (*remedy).to_owned(),
             LoadError::Workload { remedy, .. } => remedy.clone(),
@@ -327,10 +337,11 @@ fn scheme_remedy(url: &str, scheme: &str) -> String {
     if !url.contains("://") {
         return format!("did you mean http://{url}?");
     }
-    let near = if scheme.ends_with('s') {
-        "https"
-    } else {
-        "http"
+    let near = match (scheme.starts_with('w'), scheme.ends_with('s')) {
+        (true, true) => "wss",
+        (true, false) => "ws",
+        (false, true) => "https",
+        (false, false) => "http",
     };
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     format!("did you mean {near}://{rest}?")

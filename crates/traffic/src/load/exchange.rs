@@ -369,7 +369,10 @@ impl Exchange {
             Ending::IdleEnd => true,
             Ending::Failed(failure) => matches!(
                 failure.kind,
-                FailureKind::ClosedEarly | FailureKind::Truncated | FailureKind::Reset
+                FailureKind::ClosedEarly
+                    | FailureKind::Truncated
+                    | FailureKind::Reset
+                    | FailureKind::WebSocketClosed
             ),
             Ending::Policy | Ending::Stray | Ending::Unprocessed(_) => false,
         };

@@ -43,8 +43,8 @@ use crate::arrival::Share;
 use crate::clock::{MonotonicClock, now_ns};
 use crate::sys::{self, RawAddress};
 use crate::transport::{
-    Endpoint, Epoll, H2, Http2, Limited, Place, Setup, Tls, Transport, Trust, Tunnel, Uring, Usage,
-    UserSpace, client_config, receive_buffer,
+    Endpoint, Epoll, H2, Http2, Limited, Place, Setup, Tls, Transport, Trust, Tunnel, Upgrade,
+    Uring, Usage, UserSpace, WebSocket, client_config, receive_buffer,
 };
 use crate::user_space::AnyDevice;
 use connection::Policy;
@@ -64,7 +64,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use url::Url;
+use url::{Position, Url};
 use worker::{Report, Task, Worker};
 use workload::Prepared;
 
@@ -106,6 +106,8 @@ pub struct Load {
     /// Set up for a TCP of our own.
     user_space: Option<Setup>,
     tls: Option<(ClientConfig, ServerName<'static>)>,
+    /// What asks for a WebSocket.
+    upgrade: Option<Arc<Upgrade>>,
     policy: Policy,
     requests: Arc<[u8]>,
     workload: Option<Arc<Prepared>>,
@@ -159,7 +161,9 @@ impl Load {
         let policy = policy(spec, &request, workload.as_deref());
         let largest = (workload.as_deref()).map_or(request.bytes.len(), Prepared::largest);
         let reused = policy.per_connection > 1 || largest > ONE_SEGMENT_BYTES;
-        let bytes = largest * spec.depth() as usize;
+        let upgrade = request::upgrade(spec, &url)?;
+        let opening = upgrade.as_ref().map_or(0, Upgrade::len);
+        let bytes = opening.max(largest * spec.depth() as usize);
         let user_space = match (spec.transport, place.address()) {
             (Carrier::Kernel, _) | (_, None) => None,
             (_, Some(server)) => {
@@ -177,10 +181,14 @@ impl Load {
             endpoint: Endpoint {
                 server: place,
                 sources: spec.source.clone(),
-                one_segment: !reused && tls.is_none() && spec.http == Http::One,
+                one_segment: !reused
+                    && tls.is_none()
+                    && upgrade.is_none()
+                    && spec.http == Http::One,
                 receive_buffer: spec.limit_rate.map(|rate| receive_buffer(rate.0)),
             },
             tunnel: way::connect_request(spec, &url),
+            upgrade: upgrade.map(Arc::new),
             requests: request.bytes.repeat(policy.depth).into(),
             workload,
             course: (!spec.rate_pieces.is_empty())
@@ -315,10 +323,10 @@ impl Load {
         let transport = Epoll::new(slots, &self.endpoint, source, open_count)
             .map_err(|errno| started("epoll_create")(errno.to_io()))?;
         match self.spec.limit_rate.zip(self.spec.limit_burst()) {
-            None => self.spawn_through(transport, share, slicer, shared, identify),
+            None => self.spawn_through(transport, seat),
             Some((rate, burst)) => {
                 let transport = Limited::new(transport, MonotonicClock, slots, rate.0, burst.0);
-                self.spawn_through(transport, share, slicer, shared, identify)
+                self.spawn_through(transport, seat)
             }
         }
     }
@@ -327,15 +335,12 @@ impl Load {
     fn spawn_through<T: Transport + Send + 'static>(
         &self,
         transport: T,
-        share: Share,
-        slicer: Slicer,
-        shared: Arc<Shared>,
-        identify: mpsc::Sender<(u32, Result<i32, u32>)>,
+        seat: Seat,
     ) -> Result<JoinHandle<Report>, LoadError> {
         match &self.tunnel {
             None => self.spawn_over(transport, seat),
             Some(request) => {
-                let slots = share.of_count(u64::from(self.spec.connections)) as u32;
+                let slots = seat.share.of_count(u64::from(self.spec.connections)) as u32;
                 let transport = Tunnel::new(transport, slots, Arc::clone(request));
                 self.spawn_over(transport, seat)
             }
@@ -364,7 +369,7 @@ impl Load {
         }
     }
 
-    /// A load thread that speaks HTTP/1.1, or HTTP/2, over a transport of bytes.
+    /// A load thread that speaks HTTP/1.1, HTTP/2 or WebSocket over a transport of bytes.
     fn spawn_speaking<T: Transport + Send + 'static>(
         &self,
         transport: T,
@@ -390,13 +395,21 @@ impl Load {
         exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
         let cpu = pick_cpu(&self.spec.cpus, index);
-        match self.spec.http {
-            Http::One => spawn_thread(
+        match (&self.upgrade, self.spec.http) {
+            (Some(upgrade), _) => {
+                let transport = WebSocket::new(transport, connections, Arc::clone(upgrade));
+                spawn_thread(
+                    (index, cpu),
+                    identify,
+                    Worker::new(transport, MonotonicClock, exchange, task, shared),
+                )
+            }
+            (None, Http::One) => spawn_thread(
                 (index, cpu),
                 identify,
                 Worker::new(transport, MonotonicClock, exchange, task, shared),
             ),
-            Http::Two => {
+            (None, Http::Two) => {
                 let transport = H2::new(transport, connections, self.http2());
                 spawn_thread(
                     (index, cpu),
@@ -487,6 +500,7 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
         return Err(LoadError::TooLong { what, asked });
     }
     check_http(spec)?;
+    check_websocket(spec)?;
     match spec {
         LoadSpec { connections: 0, .. } => zero("the number of connections"),
         LoadSpec { pipeline: 0, .. } => zero("the pipelining depth"),
@@ -566,6 +580,76 @@ fn check_http(spec: &LoadSpec) -> Result<(), LoadError> {
         ),
         _ => Ok(()),
     }
+}
+
+/// What has no sense over WebSocket, or is not there yet.
+fn check_websocket(spec: &LoadSpec) -> Result<(), LoadError> {
+    const OURS: [&str; 5] = [
+        "connection",
+        "upgrade",
+        "sec-websocket-key",
+        "sec-websocket-version",
+        "sec-websocket-accept",
+    ];
+    let refused = |what, why, remedy| Err(LoadError::WebSocket { what, why, remedy });
+    let has = |names: &[&str]| {
+        let mut given = spec.headers.iter();
+        given.any(|(name, _)| names.iter().any(|one| one.eq_ignore_ascii_case(name)))
+    };
+    if !spec.is_websocket() {
+        return if spec.ws_binary {
+            refused(
+                "binary messages",
+                "they are of WebSocket, and the URL is not",
+                "give a ws:// or wss:// URL, or leave out --ws-binary",
+            )
+        } else {
+            Ok(())
+        };
+    }
+    if spec.http == Http::Two {
+        return refused(
+            "WebSocket over HTTP/2",
+            "few servers speak it (RFC 8441), and this version does not",
+            "use --http 1.1 and leave out --grpc",
+        );
+    }
+    if spec.pipeline > 1 {
+        return refused(
+            "several messages in flight on a connection",
+            "nothing in WebSocket says which message answers which",
+            "use more --connections in place of --pipeline",
+        );
+    }
+    if spec.method != "GET" {
+        return refused(
+            "another method than GET",
+            "a WebSocket is opened by a GET (RFC 6455 4.1), and messages have no method",
+            "leave out --method",
+        );
+    }
+    if has(&OURS) {
+        return refused(
+            "a header of the handshake itself",
+            "prony makes its own for each connection",
+            "leave out Connection, Upgrade and Sec-WebSocket-Key, -Version and -Accept",
+        );
+    }
+    if has(&["sec-websocket-extensions"]) {
+        return refused(
+            "an extension",
+            "prony offers none: compressed messages would measure the compression",
+            "leave out Sec-WebSocket-Extensions",
+        );
+    }
+    if !spec.habits.is_none() {
+        return refused(
+            "WebSocket in another tool's place",
+            "that tool does not speak it",
+            "use prony load",
+        );
+    }
+    Ok(())
 }
 
 /// What the load connects to. Over a Unix socket most of what is known of TCP is not; that is said.
@@ -674,7 +758,7 @@ fn prepare_tls(
     spec: &LoadSpec,
     warnings: &mut Vec<Warning>,
 ) -> Result<PreparedTls, LoadError> {
-    if url.scheme() != "https" {
+    if !spec.is_tls() {
         return Ok(None);
     }
     let host = (spec.sni.as_deref()).unwrap_or_else(|| url.host_str().unwrap_or_default());
@@ -773,6 +857,21 @@ fn prepare_workload(spec: &LoadSpec, url: &Url) -> Result<Option<Arc<Prepared>>,
             "use --http 1.1, or leave them out: a check of the status can stay",
         );
     }
+    if prepared.reads_answers() && spec.is_websocket() {
+        return refused(
+            "the checks, captures or cookies of a workload over WebSocket",
+            "of a message that answers only the length is looked at",
+            "leave them out",
+        );
+    }
+    if !prepared.is_all_at(&url[Position::BeforePath..Position::AfterQuery]) && spec.is_websocket()
+    {
+        return refused(
+            "several paths, or headers of a request, over WebSocket",
+            "its messages go over connections that were opened at the load's one URL",
+            "give each request the URL's path, a body of its own, and headers by -H",
+        );
+    }
     if prepared.is_stateful() && spec.pipeline > 1 {
         return refused(
             "pipelining",
@@ -805,6 +904,19 @@ fn policy(
             head_requests: false,
             request_bytes: workload.map_or(request.bytes.len(), |_| 0),
             streams: spec.streams,
+            is_decoded: true,
+            timeout_ns: spec.timeout.0,
+        };
+    }
+    if spec.is_websocket() {
+        return Policy {
+            depth: 1,
+            per_connection: spec.requests_per_connection.unwrap_or(u64::MAX),
+            announces_close: false,
+            connect_counts: false,
+            head_requests: false,
+            request_bytes: workload.map_or(request.bytes.len(), |_| 0),
+            streams: 1,
             is_decoded: true,
             timeout_ns: spec.timeout.0,
         };

@@ -55,7 +55,9 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         .streams_allowed
         .map(|allowed| fewer_streams(parts.spec.streams, allowed));
     let by_request = by_request(&parts, &tally);
+    let unasked = unasked(parts.reports.iter().map(|report| report.unasked).sum());
     let warnings = parts.warnings.into_iter().chain(stray(&tally));
+    let warnings = warnings.chain(unasked);
     let warnings = warnings.chain(given_up).chain(fewer_streams).collect();
     LoadOutcome {
         started_at: Nanos(started_at),
@@ -81,6 +83,19 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         by_request,
         by_piece: tally.pieces.outcomes(measured),
     }
+}
+
+/// Messages that a server pushes.
+fn unasked(count: u64) -> Option<Warning> {
+    (count > 0).then(|| {
+        Warning::new(
+            "unasked_messages",
+            format!(
+                "{count} messages came over WebSocket while no reply was awaited; they are not counted, but one that came after a message was sent counted as the reply to it"
+            ),
+            "load a path whose server only replies, for the response times of its replies",
+        )
+    })
 }
 
 fn contents(reports: &[Report], tally: &Tally) -> Contents {
@@ -142,7 +157,8 @@ fn request_counts(tally: &Tally) -> RequestCounts {
 }
 
 fn by_status(counts: &[u64]) -> std::collections::BTreeMap<u16, u64> {
-    let numbered = (0_u16..).zip(counts.iter().copied());
+    // What has no status, a message over WebSocket, is counted as 0.
+    let numbered = (0_u16..).zip(counts.iter().copied()).skip(1);
     numbered.filter(|&(_, n)| n > 0).collect()
 }
 

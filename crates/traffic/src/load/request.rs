@@ -1,7 +1,7 @@
 //! From a [`LoadSpec`] to the bytes of its request, made once before the load.
 
 use super::{LoadError, way};
-use crate::transport::grpc;
+use crate::transport::{Upgrade, grpc, websocket};
 use record::{Body, Close, LoadSpec};
 use url::{Position, Url};
 
@@ -22,7 +22,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, LoadError> {
     })?;
     let text = text.to_owned();
     match url.scheme() {
-        "http" | "https" => {}
+        "http" | "https" | "ws" | "wss" => {}
         scheme => {
             let scheme = scheme.to_owned();
             return Err(LoadError::Scheme { url: text, scheme });
@@ -48,28 +48,14 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
         method = "POST";
         own = &[("Content-Type", "application/grpc"), ("TE", "trailers")];
     }
-    let given = |name: &str| {
-        let mut named = spec.headers.iter();
-        named.find(|(given, _)| given.eq_ignore_ascii_case(name))
-    };
-    let mut bytes = Vec::new();
-    let target = &url[Position::BeforePath..Position::AfterQuery];
-    let version = if spec.habits.http_1_0 { "0" } else { "1" };
-    let prefix = way::prefix(spec, url);
-    let line = [method, " ", prefix, target, " HTTP/1.", version, "\r\n"];
-    push(&mut bytes, &line);
-    if given("host").is_none() {
-        let host = &url[Position::BeforeHost..Position::AfterPort];
-        push(&mut bytes, &["Host: ", host, "\r\n"]);
+    if spec.is_websocket() {
+        return Ok(PreparedRequest {
+            bytes: websocket::sending::framed(&body, spec.ws_binary),
+            announces_close: false,
+        });
     }
-    push(&mut bytes, &[&way::authorization(spec, url)]);
-    for (name, value) in own.iter().filter(|(name, _)| given(name).is_none()) {
-        push(&mut bytes, &[name, ": ", value, "\r\n"]);
-    }
-    for (name, value) in &spec.headers {
-        check_header(name, value)?;
-        push(&mut bytes, &[name, ": ", value, "\r\n"]);
-    }
+    let given = |name: &str| given(spec, name);
+    let mut bytes = head(spec, url, method, own)?;
     let framed = given("content-length").or_else(|| given("transfer-encoding"));
     if framed.is_none() && (!body.is_empty() || expects_body(method)) {
         let length = body.len().to_string();
@@ -94,6 +80,49 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
         bytes,
         announces_close,
     })
+}
+
+fn given<'a>(spec: &'a LoadSpec, name: &str) -> Option<&'a (String, String)> {
+    let mut named = spec.headers.iter();
+    named.find(|(given, _)| given.eq_ignore_ascii_case(name))
+}
+
+/// The request that opens a WebSocket, or `None` for another load.
+pub(crate) fn upgrade(spec: &LoadSpec, url: &Url) -> Result<Option<Upgrade>, LoadError> {
+    if !spec.is_websocket() {
+        return Ok(None);
+    }
+    let offered = given(spec, "sec-websocket-protocol");
+    let offered = offered.map_or("", |(_, value)| value);
+    Ok(Some(Upgrade::new(&head(spec, url, "GET", &[])?, offered)))
+}
+
+/// Request line and the headers that do not speak of a body or the connection.
+fn head(
+    spec: &LoadSpec,
+    url: &Url,
+    method: &str,
+    own: &[(&str, &str)],
+) -> Result<Vec<u8>, LoadError> {
+    let mut bytes = Vec::new();
+    let target = &url[Position::BeforePath..Position::AfterQuery];
+    let version = if spec.habits.http_1_0 { "0" } else { "1" };
+    let prefix = way::prefix(spec, url);
+    let line = [method, " ", prefix, target, " HTTP/1.", version, "\r\n"];
+    push(&mut bytes, &line);
+    if given(spec, "host").is_none() {
+        let host = &url[Position::BeforeHost..Position::AfterPort];
+        push(&mut bytes, &["Host: ", host, "\r\n"]);
+    }
+    push(&mut bytes, &[&way::authorization(spec, url)]);
+    for (name, value) in own.iter().filter(|(name, _)| given(spec, name).is_none()) {
+        push(&mut bytes, &[name, ": ", value, "\r\n"]);
+    }
+    for (name, value) in &spec.headers {
+        check_header(name, value)?;
+        push(&mut bytes, &[name, ": ", value, "\r\n"]);
+    }
+    Ok(bytes)
 }
 
 fn push(bytes: &mut Vec<u8>, parts: &[&str]) {

@@ -10,7 +10,7 @@ use url::{Position, Url};
 
 /// Whether each connection is a tunnel through a proxy.
 pub(super) fn is_tunnel(spec: &LoadSpec) -> bool {
-    spec.proxy.is_some() && spec.is_tls()
+    spec.proxy.is_some() && (spec.is_tls() || spec.is_websocket())
 }
 
 /// Whether only epoll drives sockets on this way.

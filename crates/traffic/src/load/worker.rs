@@ -93,6 +93,8 @@ pub(crate) struct Report {
     pub streams_allowed: Option<u32>,
     /// TLS handshakes.
     pub handshakes: Handshakes,
+    /// Messages that came while no answer was awaited, the whole load.
+    pub unasked: u64,
     /// The last response's head.
     pub last_head: Vec<u8>,
     /// The transport's name.
@@ -610,6 +612,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 .unwrap_or(self.exchange.tally.closed_by_server),
             streams_allowed: self.transport.limited_to(),
             handshakes: self.transport.handshakes(),
+            unasked: self.transport.unasked(),
             last_head: self.exchange.last_head().to_vec(),
             engine: self.transport.name(),
             stack: self.transport.counted(),

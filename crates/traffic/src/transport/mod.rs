@@ -3,7 +3,7 @@
 //! The loop speaks of *slots*, numbered from 0; what a slot is (a descriptor, a TLS session, a control
 //! block) is the transport's affair. A transport owns its receive memory and lends it out, so that an
 //! engine whose kernel chooses the buffer fits as well as one that passes a buffer in. TLS is a
-//! transport over a transport, and so is HTTP/2, whose slots are streams.
+//! transport over a transport, and so are WebSocket and HTTP/2, whose slots are streams.
 
 mod dial;
 mod epoll;
@@ -13,6 +13,7 @@ mod stack;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
 mod uring;
+pub mod websocket;
 
 pub(crate) use self::stack::{Setup, UserSpace};
 pub(crate) use dial::Endpoint;
@@ -23,9 +24,10 @@ pub(crate) use limited::{Limited, receive_buffer};
 pub(crate) use tls::{Tls, Trust, client_config};
 pub(crate) use tunnel::Tunnel;
 pub(crate) use uring::{Uring, Usage};
+pub(crate) use websocket::{Upgrade, WebSocket};
 
 use crate::sys::Errno;
-use http1::CodecError;
+use http1::{CodecError, Excerpt};
 use record::{Close, FailureKind};
 use std::fmt;
 
@@ -60,6 +62,10 @@ pub(crate) enum Detail {
     Proxy(u16),
     /// The server ended a stream or a connection with this frame and code.
     Http2(&'static str, u32),
+    /// A server refused an upgrade with this status.
+    Upgrade(u16),
+    /// The server closed a WebSocket with this code, for this reason.
+    WebSocketClosed(Option<u16>, Excerpt),
 }
 
 impl fmt::Display for Detail {
@@ -75,6 +81,20 @@ impl fmt::Display for Detail {
             }
             Detail::Http2(frame, code) => {
                 write!(f, "the server sent {frame} with {}", h2::name_of(*code))
+            }
+            Detail::Upgrade(status) => {
+                write!(f, "the server answered the upgrade with status {status}")
+            }
+            Detail::WebSocketClosed(None, _) => f.write_str("it sent a close frame without a code"),
+            Detail::WebSocketClosed(Some(code), reason) => {
+                let name = websocket::name_of(*code);
+                write!(f, "it sent a close frame with code {code}{name}")?;
+                let said = reason.to_string();
+                if said.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {said}")
+                }
             }
         }
     }
@@ -283,6 +303,11 @@ pub(crate) trait Transport {
     /// Connections that the server has ended; `None` when a slot is a connection.
     fn closed_by_server(&self) -> Option<u64> {
         None
+    }
+
+    /// Messages that came while no answer was awaited.
+    fn unasked(&self) -> u64 {
+        0
     }
 
     /// Streams that the server allows on a connection, where that is fewer than there are slots for.

@@ -12,6 +12,7 @@ mod prepare;
 use super::tally::CheckCounts;
 use crate::random::Random;
 use crate::transport::Slot;
+use crate::transport::websocket::sending::put_head;
 use cookies::Jar;
 use json::Pointer;
 pub(crate) use prepare::{Prepared, single};
@@ -260,22 +261,9 @@ impl Script {
         let from = out.len();
         body.clear();
         self.write(&request.body, slot, &mut body, false);
-        out.extend_from_slice(&request.method);
-        let target_from = out.len();
-        self.write(&request.target, slot, &mut out, true);
-        if out[target_from..].starts_with(&work.origin) {
-            out.drain(target_from..target_from + work.origin.len());
-        }
-        if out.get(target_from) != Some(&b'/') {
-            out.insert(target_from, b'/');
-        }
-        let target_to = out.len();
-        for piece in &request.head {
-            match piece {
-                Piece::BodyLength => drop(write!(out, "{}", body.len())),
-                Piece::Cookies => self.write_cookies(slot, &mut out, target_from..target_to, now),
-                piece => self.write(std::slice::from_ref(piece), slot, &mut out, false),
-            }
+        match work.message {
+            Some(opcode) => put_head(&mut out, opcode, body.len()),
+            None => self.write_head(request, slot, &mut out, body.len(), now),
         }
         out.extend_from_slice(&body);
         let rendered = Rendered {
@@ -285,6 +273,35 @@ impl Script {
         self.buffers[slot as usize] = out;
         self.body = body;
         rendered
+    }
+
+    /// All of a request of HTTP before its body of `body_len` bytes.
+    fn write_head(
+        &mut self,
+        request: &Compiled,
+        slot: Slot,
+        out: &mut Vec<u8>,
+        body_len: usize,
+        now: u64,
+    ) {
+        out.extend_from_slice(&request.method);
+        let target_from = out.len();
+        self.write(&request.target, slot, out, true);
+        let origin = &self.work.origin;
+        if out[target_from..].starts_with(origin) {
+            out.drain(target_from..target_from + origin.len());
+        }
+        if out.get(target_from) != Some(&b'/') {
+            out.insert(target_from, b'/');
+        }
+        let target_to = out.len();
+        for piece in &request.head {
+            match piece {
+                Piece::BodyLength => drop(write!(out, "{body_len}")),
+                Piece::Cookies => self.write_cookies(slot, out, target_from..target_to, now),
+                piece => self.write(std::slice::from_ref(piece), slot, out, false),
+            }
+        }
     }
 
     /// The last bytes that were written for a slot.

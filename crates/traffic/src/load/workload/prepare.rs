@@ -5,6 +5,7 @@ use super::json::Pointer;
 use super::{CAPTURED_MAX, Compiled, Needs, Piece, Row, Sequence, Source, Table, Taken, Test};
 use crate::load::LoadError;
 use crate::load::{request, way};
+use crate::transport::websocket;
 use record::workload::{
     CaptureFrom, Check, Order, Part, Pick, Template, WorkloadBody, WorkloadRequest,
 };
@@ -34,6 +35,10 @@ pub(crate) struct Prepared {
     pub(super) tables: Vec<Table>,
     /// How many requests are counted each by itself: all or none.
     counted_apart: usize,
+    /// The bodies are sent alone, as messages over WebSocket of this opcode.
+    pub(super) message: Option<u8>,
+    /// The only path and query, where there is one, and no request has headers of its own.
+    only_target: Option<String>,
     /// How many names values are captured under.
     pub(super) captures: usize,
     /// The longest that a request can be.
@@ -95,10 +100,12 @@ impl Prepared {
             order: workload.order,
             cookies: workload.cookies,
             origin: url[..Position::BeforePath].as_bytes().to_vec(),
-            is_secure: url.scheme() == "https",
+            is_secure: spec.is_tls(),
             body_limit: usize::try_from(workload.body_limit.0).unwrap_or(usize::MAX),
             largest: requests.iter().map(longest).max().unwrap_or(0) + COOKIES_MAX,
             captures: names.captured.len(),
+            message: (spec.is_websocket()).then(|| websocket::sending::opcode_of(spec.ws_binary)),
+            only_target: only_target(workload, url)?,
             counted_apart: match spec.timetable {
                 Some(_) if requests.len() > LISTED_APART_MAX => 0,
                 _ => requests.len(),
@@ -130,6 +137,11 @@ impl Prepared {
     pub fn reads_answers(&self) -> bool {
         let reads = |r: &Compiled| !r.checks.is_empty() || !r.captures.is_empty();
         self.cookies || self.requests.iter().any(reads)
+    }
+
+    /// Every request is for this path and query, and none has headers of its own.
+    pub fn is_all_at(&self, target: &str) -> bool {
+        self.only_target.as_deref() == Some(target)
     }
 
     /// Some client waits between requests.
@@ -379,6 +391,23 @@ fn digest(digits: &str) -> [u8; 32] {
         *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
     }
     bytes
+}
+
+/// The path and query of all requests; `None` when they differ, are made up anew each time, or come with headers.
+fn only_target(workload: &Workload, url: &Url) -> Result<Option<String>, LoadError> {
+    let mut only: Option<String> = None;
+    for request in &workload.requests {
+        let target = target(url, &request.target, &request.name)?;
+        match target.literal() {
+            Some(text)
+                if request.headers.is_empty() && only.as_deref().is_none_or(|o| o == text) =>
+            {
+                only = Some(text.to_owned());
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok(only)
 }
 
 /// Path and query of a request. A URL must be one of the load's server.
