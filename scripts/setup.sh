@@ -52,10 +52,12 @@ apache2                                   apache2-bin
 caddy                                     caddy
 chromium                                  chromium
 curl                                      curl
+fish                                      fish
 go                                        golang-go
 haproxy                                   haproxy
 ip                                        iproute2
 javac                                     default-jdk-headless
+man                                       man-db
 nghttpd                                   nghttp2-server
 nginx                                     nginx
 openssl                                   openssl
@@ -64,6 +66,7 @@ script                                    bsdutils
 squid                                     squid
 taskset                                   util-linux
 wrk                                       wrk
+zsh                                       zsh
 /usr/lib/python3/dist-packages/grpc       python3-grpcio
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
 TABLE
