@@ -52,10 +52,12 @@ apache2                                   apache2-bin
 caddy                                     caddy
 chromium                                  chromium
 curl                                      curl
+fish                                      fish
 go                                        golang-go
 haproxy                                   haproxy
 ip                                        iproute2
 javac                                     default-jdk-headless
+man                                       man-db
 nghttpd                                   nghttp2-server
 nginx                                     nginx
 openssl                                   openssl
@@ -66,6 +68,7 @@ ssh                                       openssh-client
 sshd                                      openssh-server
 taskset                                   util-linux
 wrk                                       wrk
+zsh                                       zsh
 /usr/lib/python3/dist-packages/grpc       python3-grpcio
 /usr/lib/python3/dist-packages/websockets python3-websockets
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common

@@ -81,6 +81,12 @@ pub enum Verb {
     Tune(TuneArgs),
     /// Turn other tools' output into a record: wrk, ab, strace -c, vmstat, tables of a study, ...
     Import(ImportArgs),
+    /// Print what a shell needs to complete prony's command lines.
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of a verb, or write all of them.
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 const AGENT_EXAMPLES: &str = "\
@@ -1143,6 +1149,40 @@ pub struct ImportArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  prony completions bash    for /usr/share/bash-completion/completions/prony
+  prony completions zsh     for _prony in a directory of $fpath
+  prony completions fish    for ~/.config/fish/completions/prony.fish";
+
+/// Flags of `prony completions`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  prony man load                  the page of a verb, as roff
+  prony man tune apply            that of a verb's verb
+  prony man --all --out man1      every page, as prony-load.1 and so on";
+
+/// Flags of `prony man`.
+#[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub struct ManArgs {
+    /// The verb; without one, prony itself
+    pub verb: Vec<String>,
+    /// Write every page
+    #[arg(long, requires = "out", conflicts_with = "verb")]
+    pub all: bool,
+    /// Directory that the pages are written to; it is made when it is missing
+    #[arg(long, value_name = "DIR", requires = "all")]
+    pub out: Option<PathBuf>,
 }
 
 /// Forms of a report.

@@ -157,7 +157,7 @@ fn get(number: usize) -> Limit {
         rlim_max: libc::RLIM_INFINITY,
     };
     // SAFETY: `raw` is a valid, writable rlimit. The call fails only for numbers that the kernel does not know.
-    unsafe { libc::getrlimit(number as libc::__rlimit_resource_t, &mut raw) };
+    unsafe { libc::getrlimit(number as _, &mut raw) };
     Limit {
         soft: raw.rlim_cur,
         hard: raw.rlim_max,
@@ -170,7 +170,7 @@ fn set(number: usize, limit: Limit) -> io::Result<()> {
         rlim_max: limit.hard,
     };
     // SAFETY: `raw` is a valid rlimit.
-    match unsafe { libc::setrlimit(number as libc::__rlimit_resource_t, &raw) } {
+    match unsafe { libc::setrlimit(number as _, &raw) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

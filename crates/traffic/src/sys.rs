@@ -308,7 +308,7 @@ pub(crate) fn epoll_wait(
 /// A time span in the kernel's form.
 pub(crate) fn timespec(ns: u64) -> libc::timespec {
     libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     }
 }

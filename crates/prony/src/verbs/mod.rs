@@ -4,6 +4,7 @@ mod agent;
 mod built_in;
 mod check;
 mod compare;
+mod completions;
 pub(crate) mod diagnose;
 mod dropin;
 mod find;
@@ -12,6 +13,7 @@ mod import;
 mod import_workload;
 mod index;
 mod load;
+mod man;
 mod origin;
 mod over;
 mod pasted;
@@ -53,6 +55,8 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Tune(args) => tune::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Traffic(args) => traffic::run(args),
+        Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => man::run(args),
     }
 }
 

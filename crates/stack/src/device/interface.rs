@@ -79,13 +79,14 @@ impl Interface {
 
     fn ask(
         &self,
-        what: libc::Ioctl,
+        what: libc::c_ulong,
         set: impl FnOnce(&mut libc::ifreq),
     ) -> io::Result<libc::ifreq> {
         let mut request = request(&self.name).ok_or(io::ErrorKind::InvalidInput)?;
         set(&mut request);
+        // A request is a `c_int` with musl, a `c_ulong` with glibc.
         // SAFETY: the requests below read and write an `ifreq`, which outlives the call.
-        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) })?;
+        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), what as _, &mut request) })?;
         Ok(request)
     }
 
@@ -284,9 +285,7 @@ pub fn wait_readable(fd: &impl AsRawFd, timeout_ns: u64) -> io::Result<()> {
 /// The kernel's; an interrupted wait is none.
 pub fn wait_any(fds: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000)
-            .try_into()
-            .unwrap_or(libc::time_t::MAX),
+        tv_sec: (timeout_ns / 1_000_000_000).try_into().unwrap_or(i64::MAX),
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: the array and the time live through the call; no signal mask is given.

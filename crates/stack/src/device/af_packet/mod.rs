@@ -271,7 +271,7 @@ impl AfPacket {
                     self.socket.as_raw_fd(),
                     messages.as_mut_ptr(),
                     messages.len() as libc::c_uint,
-                    libc::MSG_DONTWAIT,
+                    libc::MSG_DONTWAIT as _,
                 )
             };
             match checked(done) {
