@@ -91,10 +91,11 @@ pub enum Verb {
 
 const AGENT_EXAMPLES: &str = "\
 Examples:
-  ssh gen1 prony agent
-      what prony load --on gen1 does by itself
+  prony agent --allow load
+      what prony load --on HOST starts on HOST, by ssh and by itself
+
+In authorized_keys, a key that starts an agent and nothing else:
   restrict,command=\"prony agent --allow load\" ssh-ed25519 AAAA...
-      a line of authorized_keys: this key starts an agent, and nothing else
 
 It ends with the connection, and 10 s after the last word that came over it.";
 

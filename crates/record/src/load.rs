@@ -302,7 +302,7 @@ impl Part {
         }
     }
 
-    /// How much of `whole` its threads have together. A thread has as much as any other, and the first ones get the rest.
+    /// How much of `whole` its threads have together: a thread has as much as any other, the first ones get the rest.
     pub fn of_count(self, whole: u64) -> u64 {
         let numbers = self.first..self.first.saturating_add(self.threads);
         let remainder = (whole % u64::from(self.of)) as u32;

@@ -1031,7 +1031,7 @@ impl Running {
 
     /// Waits for the next slice of the load; `None` when it is over. Warm-up included.
     pub fn next_interval(&mut self) -> Option<Interval> {
-        // The load threads must not be slowed down by a wake-up call of theirs, nor by a reader that looks all the time.
+        // The load threads must not be slowed down by a wake-up of theirs, nor by a reader that looks all the time.
         // A load that is over at once should be seen at once.
         const LONGEST: Duration = Duration::from_millis(5);
         let mut pause = match self.intervals.is_empty() {
