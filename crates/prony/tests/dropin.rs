@@ -193,6 +193,64 @@ fn exit_codes_are_the_tools_and_refusals_are_ours() {
 }
 
 #[test]
+fn what_each_prints_of_a_load_is_read_back_by_its_importer() {
+    let dir = tempdir().unwrap();
+    let mut origin = Origin::start(dir.path(), &[]);
+    origin.url += "/";
+    for (tool, flags, connections) in [
+        ("ab", "-q -k -n 200 -c 4", Some(4.0)),
+        ("wrk", "-t1 -c4 -d1s --latency", Some(4.0)),
+        ("wrk2", "-t1 -c4 -d1s -R500 --latency", Some(4.0)),
+        // It does not print them.
+        ("weighttp", "-n 200 -c 4 -k", None),
+    ] {
+        let printed = run(dir.path(), tool, flags, &origin.url);
+        let file = dir.path().join(format!("{tool}.txt"));
+        std::fs::write(&file, &printed.stdout).unwrap();
+        let mut import = prony(dir.path());
+        import.args(["import", "auto", "--json", "--out"]);
+        let read = finish(import.arg(dir.path().join(tool)).arg(&file));
+        assert_eq!(
+            read.code,
+            Some(0),
+            "{tool}: {}\n{}",
+            read.stderr,
+            printed.stdout
+        );
+        let document = read.json();
+        assert_eq!(document["left_out"], serde_json::json!([]), "{tool}");
+        let reported = &document["results"][0]["reported"];
+        assert_eq!(reported["tool"], tool);
+        let figure = |name: &str, part: &str| {
+            let figures = reported["figures"].as_array().unwrap().iter();
+            let mut named = figures.filter(|figure| figure["name"] == name);
+            named.next().map(|figure| figure[part].as_f64().unwrap())
+        };
+        let value = |name: &str| figure(name, "value");
+        assert_eq!(value("connections"), connections, "{tool}");
+        let (requests, duration_s) = (value("requests").unwrap(), value("duration_s").unwrap());
+        let rate = value("rate_per_s").unwrap();
+        // A short load's time is printed in whole milliseconds.
+        let rounding = figure("duration_s", "rounding").unwrap() / duration_s;
+        let fits = (rate * duration_s / requests - 1.0).abs();
+        assert!(fits < 0.01 + rounding, "{tool}: {reported}");
+        if tool != "wrk" && tool != "wrk2" {
+            assert_eq!(
+                (requests, value("failed.all")),
+                (200.0, Some(0.0)),
+                "{tool}"
+            );
+        }
+        if tool != "weighttp" {
+            let [p50, p90, p99] = ["p50", "p90", "p99"].map(|q| value(&format!("latency_ns.{q}")));
+            // ab's are whole milliseconds, of which there may be none.
+            let rise = p50.is_some() && p50 <= p90 && p90 <= p99;
+            assert!(rise, "{tool}: {reported}");
+        }
+    }
+}
+
+#[test]
 fn abs_files_are_written() {
     let dir = tempdir().unwrap();
     let mut origin = Origin::start(dir.path(), &[]);
