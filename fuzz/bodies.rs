@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each target has one of them")]
 
+use agent::frame::Receiver;
+use agent::message::{Message, Side};
 use http1::{BodyDecoder, CodecError, Framing, parse_request, parse_response};
 use import::{Format, ImportError, Making, Options, Source, WorkloadFormat, WorkloadOptions};
 use traffic::websocket::{Reader, Said};
@@ -83,6 +85,21 @@ pub fn websocket(input: &[u8]) {
         Said::Ping | Said::Close(_) => 0,
     });
     assert!(bytes.sum::<u64>() <= input.len() as u64);
+}
+
+/// What a conductor says to an agent, and an agent to a conductor: what was heard can be said again.
+pub fn frames(input: &[u8]) {
+    for side in [Side::Conductor, Side::Agent] {
+        let Ok(mut heard) = Receiver::begin(input, side) else {
+            continue;
+        };
+        while let Ok(Some(message)) = heard.receive() {
+            assert!(message.kind().is_of(side));
+            let again = Message::parse(message.kind(), &message.body());
+            // Not the same to the last bit: JSON's numbers are decimal.
+            assert!(again.is_ok_and(|again| again.kind() == message.kind()));
+        }
+    }
 }
 
 /// What other tools print, by content.

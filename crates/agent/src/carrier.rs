@@ -3,7 +3,7 @@
 
 use crate::frame::FrameError;
 use crate::link::{Came, Heard, Voice, listen};
-use crate::message::{Hello, Message};
+use crate::message::{Hello, Message, Side};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -182,7 +182,7 @@ impl Link {
         to: Box<dyn Write + Send>,
     ) -> io::Result<Self> {
         let (sender, came) = mpsc::channel();
-        let heard = listen(name, from, move |one| sender.send(one).is_ok())?;
+        let heard = listen(name, Side::Agent, from, move |one| sender.send(one).is_ok())?;
         Ok(Self {
             voice: Voice::begin(to)?,
             heard,

@@ -491,10 +491,17 @@ impl Flow<'_> {
     pub fn next_interval(&mut self) -> Option<Interval> {
         loop {
             let has_come = self.take();
-            if let Some(interval) = self.together.next() {
-                let interval = self.by_our_clock(interval);
-                self.intervals.push(interval);
-                return Some(interval);
+            match self.together.next() {
+                Ok(Some(interval)) => {
+                    let interval = self.by_our_clock(interval);
+                    self.intervals.push(interval);
+                    return Some(interval);
+                }
+                Ok(None) => {}
+                Err(i) => {
+                    let ended = self.lost("its slices of the load cannot be read".to_owned());
+                    self.end(i, ended);
+                }
             }
             if self.ended.iter().all(Option::is_some) {
                 return None;
@@ -564,14 +571,18 @@ impl Flow<'_> {
                 }
                 Err(error) => self.lost(error.what),
             };
-            let is_whole = matches!(ended, Ended::Done(_));
-            self.ended[i] = Some(ended);
-            self.together.end(i);
-            if !is_whole {
-                self.stop();
-            }
+            self.end(i, ended);
         }
         has_come
+    }
+
+    fn end(&mut self, i: usize, ended: Ended) {
+        let is_whole = matches!(ended, Ended::Done(_));
+        self.ended[i] = Some(ended);
+        self.together.end(i, is_whole);
+        if !is_whole {
+            self.stop();
+        }
     }
 
     fn lost(&self, what: String) -> Ended {

@@ -3,7 +3,7 @@
 //! A stream begins with a line of its own, because a login shell may print before the program that it starts. It ends
 //! with [`Message::Bye`], which counts the frames: an end without it is a loss, whatever the exit code of the carrier.
 
-use crate::message::{Kind, Message};
+use crate::message::{Kind, Message, Side};
 use std::io::{self, Read, Write};
 
 /// The line that the frames begin behind.
@@ -97,15 +97,17 @@ impl<W: Write> Sender<W> {
 /// Reads frames.
 pub struct Receiver<R> {
     from: R,
+    /// Who speaks.
+    side: Side,
     received: u64,
 }
 
 impl<R: Read> Receiver<R> {
-    /// Reads up to the line that frames begin behind, whatever was printed before it.
+    /// What `side` says. Reads up to the line that frames begin behind, whatever was printed before it.
     ///
     /// # Errors
     /// [`FrameError::NoMagic`] when the stream ends before it, or when more was printed than a shell would.
-    pub fn begin(mut from: R) -> Result<Self, FrameError> {
+    pub fn begin(mut from: R, side: Side) -> Result<Self, FrameError> {
         let mut seen = Vec::new();
         while !seen.ends_with(MAGIC) {
             let mut byte = [0];
@@ -116,7 +118,11 @@ impl<R: Read> Receiver<R> {
             }
             seen.push(byte[0]);
         }
-        Ok(Self { from, received: 0 })
+        Ok(Self {
+            from,
+            side,
+            received: 0,
+        })
     }
 
     /// The next message; `None` behind the farewell.
@@ -127,7 +133,9 @@ impl<R: Read> Receiver<R> {
         let mut head = [0; 5];
         self.fill(&mut head)?;
         let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+        // What the other side does not say is not read: no memory is spent on it.
         let kind = Kind::from_byte(head[4])
+            .filter(|kind| kind.is_of(self.side))
             .ok_or_else(|| FrameError::Foreign(format!("kind {}", head[4])))?;
         if length > kind.limit() {
             let words = format!(
@@ -187,20 +195,20 @@ mod tests {
 
     fn some() -> Vec<Message> {
         vec![
-            Message::Stop,
+            Message::Ready,
             Message::ClockAnswer(ClockTimes {
                 asked: Nanos(1),
                 received: Nanos(2),
                 answered: Nanos(3),
             }),
-            Message::ServerFull { is_full: true },
+            Message::Beat,
         ]
     }
 
     /// Everything up to the end or the first error.
     fn read(bytes: &[u8]) -> (Vec<Message>, Result<(), FrameError>) {
         let mut messages = Vec::new();
-        let ended = Receiver::begin(bytes).and_then(|mut receiver| {
+        let ended = Receiver::begin(bytes, Side::Agent).and_then(|mut receiver| {
             while let Some(message) = receiver.receive()? {
                 messages.push(message);
             }
@@ -248,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_announced_is_not_believed() {
-        let huge = [MAGIC, &u32::MAX.to_be_bytes(), &[Kind::Stop as u8]].concat();
+        let huge = [MAGIC, &u32::MAX.to_be_bytes(), &[Kind::Ready as u8]].concat();
         let error = read(&huge).1.unwrap_err().to_string();
         assert!(error.contains("is the most"), "{error}");
         let unknown = [MAGIC, &[0, 0, 0, 0, 250]].concat();
@@ -258,6 +266,14 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("kind 250")
+        );
+        let conductors = [MAGIC, &[0, 0, 0, 0, Kind::Stop as u8]].concat();
+        assert!(
+            read(&conductors)
+                .1
+                .unwrap_err()
+                .to_string()
+                .contains("kind 10")
         );
         let endless = vec![b'x'; 2 * NOISE_MAX];
         assert!(matches!(read(&endless).1, Err(FrameError::NoMagic(_))));

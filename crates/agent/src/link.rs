@@ -1,7 +1,7 @@
 //! One end of a conversation: what is sent, and a thread that reads what comes into a channel.
 
 use crate::frame::{FrameError, Receiver, Sender};
-use crate::message::Message;
+use crate::message::{Message, Side};
 use linux::clock::monotonic_ns;
 use record::Nanos;
 use std::io::{self, BufReader, Read, Write};
@@ -86,12 +86,13 @@ impl<R: Read> Read for Listened<R> {
     }
 }
 
-/// Reads `from` in a thread of its own to its end, and hands on what comes.
+/// Reads what `side` says from `from`, in a thread of its own, to its end, and hands it on.
 ///
 /// # Errors
 /// When the system refuses a thread.
 pub fn listen(
     name: &str,
+    side: Side,
     from: impl Read + Send + 'static,
     take: impl Fn(Came) -> bool + Send + 'static,
 ) -> io::Result<Heard> {
@@ -103,7 +104,7 @@ pub fn listen(
     };
     let read = move || {
         let now = || Nanos(monotonic_ns());
-        let mut frames = match Receiver::begin(BufReader::new(listened)) {
+        let mut frames = match Receiver::begin(BufReader::new(listened), side) {
             Ok(frames) => frames,
             Err(error) => {
                 take((now(), Err(error)));

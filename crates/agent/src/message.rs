@@ -79,8 +79,9 @@ pub struct Prepare {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     pub interval: Interval,
-    /// Response times, from which percentiles of several agents can be had.
-    pub response: record::Histogram,
+    /// Response times, from which percentiles of several agents can be had: HdrHistogram V2 compressed, base64. It is
+    /// unpacked, to a thousand times its size, when it is merged and not before.
+    pub response: String,
 }
 
 /// A load that has ended, all times of the agent's clock.
@@ -101,8 +102,15 @@ pub struct Refusal {
     pub exit: u8,
 }
 
+/// One end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Conductor,
+    Agent,
+}
+
 macro_rules! messages {
-    ($($(#[$doc:meta])* $name:ident $(($content:ty))? $({ $($field:ident: $type:ty),* })? = $byte:literal, $limit:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $(($content:ty))? $({ $($field:ident: $type:ty),* })? = $byte:literal, $limit:expr, $sides:expr;)*) => {
         /// One message.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Message {
@@ -124,6 +132,13 @@ macro_rules! messages {
             pub fn limit(self) -> u32 {
                 match self {
                     $(Kind::$name => $limit,)*
+                }
+            }
+
+            /// Whether this side says it; the other one hears it.
+            pub fn is_of(self, side: Side) -> bool {
+                match self {
+                    $(Kind::$name => $sides.contains(&side),)*
                 }
             }
 
@@ -153,36 +168,39 @@ macro_rules! messages {
 const SMALL: u32 = 1 << 10;
 const MIDDLE: u32 = 1 << 20;
 const LARGE: u32 = 64 << 20;
+const CONDUCTOR: &[Side] = &[Side::Conductor];
+const AGENT: &[Side] = &[Side::Agent];
+const BOTH: &[Side] = &[Side::Conductor, Side::Agent];
 
 messages! {
     /// Agent: who it is.
-    Hello(Hello) = 1, 64 * SMALL;
+    Hello(Hello) = 1, 64 * SMALL, AGENT;
     /// Conductor: what time is it?
-    ClockAsk { asked: Nanos } = 2, SMALL;
+    ClockAsk { asked: Nanos } = 2, SMALL, CONDUCTOR;
     /// Agent: this.
-    ClockAnswer(ClockTimes) = 3, SMALL;
+    ClockAnswer(ClockTimes) = 3, SMALL, AGENT;
     /// Conductor: content that a load will name.
-    File(File) = 4, LARGE;
+    File(File) = 4, LARGE, CONDUCTOR;
     /// Conductor: open the connections of this load.
-    Prepare(Box<Prepare>) = 5, LARGE;
+    Prepare(Box<Prepare>) = 5, LARGE, CONDUCTOR;
     /// Agent: they are open, or as many as would.
-    Ready = 6, SMALL;
+    Ready = 6, SMALL, AGENT;
     /// Conductor: begin at this time of the agent's clock, or not at all when it has passed.
-    Start { at: Nanos } = 7, SMALL;
+    Start { at: Nanos } = 7, SMALL, CONDUCTOR;
     /// Both: I live.
-    Beat = 8, SMALL;
+    Beat = 8, SMALL, BOTH;
     /// Agent: what the load did in the last second.
-    Slices(Vec<Slice>) = 9, MIDDLE;
+    Slices(Vec<Slice>) = 9, MIDDLE, AGENT;
     /// Conductor: end the load, and say what came of it.
-    Stop = 10, SMALL;
+    Stop = 10, SMALL, CONDUCTOR;
     /// Conductor: whether the server is seen to be full.
-    ServerFull { is_full: bool } = 11, SMALL;
+    ServerFull { is_full: bool } = 11, SMALL, CONDUCTOR;
     /// Agent: what came of the load.
-    Done(Box<Done>) = 12, LARGE;
+    Done(Box<Done>) = 12, LARGE, AGENT;
     /// Agent: I do not do that.
-    Refused(Refusal) = 13, 64 * SMALL;
+    Refused(Refusal) = 13, 64 * SMALL, AGENT;
     /// Both: so many messages came before this, and none comes after it.
-    Bye { frames: u64 } = 14, SMALL;
+    Bye { frames: u64 } = 14, SMALL, BOTH;
 }
 
 impl Message {

@@ -2,7 +2,7 @@
 
 use crate::frame::FrameError;
 use crate::link::{Came, Voice, listen};
-use crate::message::{ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right};
+use crate::message::{ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right, Side};
 use crate::{BEAT, LEASE};
 use linux::clock::monotonic_ns;
 use record::Nanos;
@@ -132,7 +132,7 @@ pub fn serve(
     let voice = Voice::begin(output)?;
     voice.say(&Message::Hello(hello.clone()))?;
     let from = events.clone();
-    let heard = listen("conductor", input, move |came| {
+    let heard = listen("conductor", Side::Conductor, input, move |came| {
         from.send(Event::Came(came)).is_ok()
     })?;
     let mut server = Server {
@@ -220,6 +220,7 @@ impl Server<'_> {
             Message::ServerFull { is_full } => {
                 self.told(|gate| gate.server_full.store(is_full, SeqCst));
             }
+            // No conductor's, and not read; here for who adds a kind.
             other => return Err(ServeError::Protocol(format!("{:?}", other.kind()))),
         }
         Ok(true)

@@ -31,18 +31,26 @@ impl Together {
         self.agents[agent].slices.extend(slices);
     }
 
-    /// Nothing more comes of an agent.
-    pub fn end(&mut self, agent: usize) {
+    /// Nothing more comes of an agent; what came is left out unless it is `whole`.
+    pub fn end(&mut self, agent: usize, whole: bool) {
         self.agents[agent].over = true;
+        if !whole {
+            self.agents[agent].slices.clear();
+        }
     }
 
     /// The next interval, when every agent that goes on has come to its end; an agent whose slices are longer pulls the
     /// others along. Times count from the start of the load.
-    pub fn next(&mut self) -> Option<Interval> {
+    ///
+    /// # Errors
+    /// The number of an agent whose slice is none.
+    pub fn next(&mut self) -> Result<Option<Interval>, usize> {
         let going = |lane: &&Lane| !lane.over || !lane.slices.is_empty();
         let mut end = Nanos(0);
         for lane in self.agents.iter().filter(going) {
-            let first = lane.slices.front()?;
+            let Some(first) = lane.slices.front() else {
+                return Ok(None);
+            };
             end = end.max(first.interval.to);
         }
         // The longest slice may end where another agent has not come to yet.
@@ -51,7 +59,7 @@ impl Together {
             lane.over || last.is_some_and(|slice| slice.interval.to >= end)
         };
         if end == Nanos(0) || !self.agents.iter().all(reached) {
-            return None;
+            return Ok(None);
         }
         let mut merged = Interval {
             from: self.edge,
@@ -59,7 +67,7 @@ impl Together {
             ..Interval::default()
         };
         let mut response = Histogram::new();
-        for lane in &mut self.agents {
+        for (i, lane) in self.agents.iter_mut().enumerate() {
             while let Some(slice) = lane.slices.front().filter(|s| s.interval.to <= end) {
                 let one = &slice.interval;
                 merged.sent += one.sent;
@@ -68,7 +76,8 @@ impl Together {
                 merged.received_bytes += one.received_bytes;
                 merged.queued += one.queued;
                 merged.generator_permille = merged.generator_permille.max(one.generator_permille);
-                response.merge(&slice.response);
+                let own = Histogram::from_base64(&slice.response);
+                response.merge(&own.map_err(|_| i)?);
                 lane.slices.pop_front();
             }
         }
@@ -77,7 +86,7 @@ impl Together {
         merged.response_ns_p99 = at(0.99);
         merged.response_ns_max = response.max().unwrap_or_default().0;
         self.edge = end;
-        Some(merged)
+        Ok(Some(merged))
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
                 succeeded: latencies.len() as u64,
                 ..Interval::default()
             },
-            response,
+            response: response.to_base64(),
         }
     }
 
@@ -103,14 +112,21 @@ mod tests {
     fn percentiles_are_those_of_all_samples() {
         let mut together = Together::new(2);
         together.push(0, vec![slice(0, 100, &[10; 98])]);
-        assert_eq!(together.next(), None, "the other has not come");
+        assert_eq!(together.next(), Ok(None), "the other has not come");
         together.push(1, vec![slice(0, 100, &[900, 1_000])]);
-        let merged = together.next().unwrap();
+        let merged = together.next().unwrap().unwrap();
         assert_eq!((merged.from, merged.to), (Nanos(0), Nanos(100)));
         assert_eq!(merged.succeeded, 100);
         // The mean of both agents' p99 would be about 500.
         assert_eq!((merged.response_ns_p50, merged.response_ns_p99), (10, 900));
-        assert_eq!(together.next(), None);
+        assert_eq!(together.next(), Ok(None));
+        let broken = Slice {
+            response: "none".to_owned(),
+            ..slice(100, 200, &[])
+        };
+        together.push(0, vec![slice(100, 200, &[1])]);
+        together.push(1, vec![broken]);
+        assert_eq!(together.next(), Err(1));
     }
 
     #[test]
@@ -118,11 +134,11 @@ mod tests {
         let mut together = Together::new(2);
         together.push(0, vec![slice(0, 300, &[1])]);
         together.push(1, vec![slice(0, 100, &[1]), slice(100, 200, &[1])]);
-        assert_eq!(together.next(), None, "the second is not at 300");
+        assert_eq!(together.next(), Ok(None), "the second is not at 300");
         together.push(1, vec![slice(200, 300, &[1]), slice(300, 400, &[1])]);
-        assert_eq!(together.next().unwrap().succeeded, 4);
-        together.end(0);
-        let last = together.next().unwrap();
+        assert_eq!(together.next().unwrap().unwrap().succeeded, 4);
+        together.end(0, true);
+        let last = together.next().unwrap().unwrap();
         assert_eq!(
             (last.from, last.to, last.succeeded),
             (Nanos(300), Nanos(400), 1)

@@ -81,7 +81,7 @@ impl Generator for Counts {
         };
         tell(Message::Slices(vec![Slice {
             interval,
-            response: response.clone(),
+            response: response.to_base64(),
         }]));
         Ok(Done {
             outcome: outcome(begun, response, &asked),

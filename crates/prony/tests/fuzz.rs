@@ -172,6 +172,12 @@ fn frames_of_websocket() {
 }
 
 #[test]
+fn frames_between_hosts() {
+    let seeds = seeds("fuzz/corpus/frames", "");
+    check(&seeds, 20_000, bodies::frames);
+}
+
+#[test]
 fn results_of_other_tools() {
     check(
         &seeds("crates/import/tests/tools", ""),

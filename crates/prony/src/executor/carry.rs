@@ -148,7 +148,7 @@ impl UnderWay for Told<'_> {
                 to: since(interval.to),
                 ..interval
             },
-            response: self.running.slice_response().clone(),
+            response: self.running.slice_response().to_base64(),
         });
         if self.told_at.elapsed() >= TELL_EVERY {
             self.hand_on();

@@ -1,0 +1,7 @@
+//! Frames between hosts.
+#![no_main]
+
+#[path = "../bodies.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bodies::frames(input));
