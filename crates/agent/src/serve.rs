@@ -1,7 +1,7 @@
 //! The agent's side: it does what the conductor asks for, one load after another, for as long as it hears of it.
 
 use crate::frame::FrameError;
-use crate::link::{Came, Voice, listen};
+use crate::link::{Came, Heard, Voice, listen};
 use crate::message::{ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right, Side};
 use crate::{BEAT, LEASE};
 use linux::clock::monotonic_ns;
@@ -119,6 +119,9 @@ struct Server<'a> {
 
 /// Serves one conductor until it says farewell. Files that it sends are kept below `files`, which is the agent's own.
 ///
+/// A conductor that is stopped reads nothing, and whoever speaks to it hangs in a full pipe. So `give_up` is called by
+/// another thread when the lease is over and this one has not returned: it has to end the process, with the load.
+///
 /// # Errors
 /// [`ServeError`] when the conductor is gone, silent or talks nonsense; the load has then been stopped.
 pub fn serve(
@@ -127,6 +130,7 @@ pub fn serve(
     hello: &Hello,
     files: &Path,
     generator: Arc<dyn Generator>,
+    give_up: impl FnOnce() + Send + 'static,
 ) -> Result<(), ServeError> {
     let (events, queue) = mpsc::channel();
     let voice = Voice::begin(output)?;
@@ -135,6 +139,7 @@ pub fn serve(
     let heard = listen("conductor", Side::Conductor, input, move |came| {
         from.send(Event::Came(came)).is_ok()
     })?;
+    let _guard = guard(heard.clone(), give_up)?;
     let mut server = Server {
         voice,
         hello,
@@ -178,6 +183,24 @@ pub fn serve(
         }
         lost => lost,
     }
+}
+
+/// Calls `give_up` when the conductor was silent for longer than the thread that speaks to it would wait, unless what
+/// is returned is dropped before.
+fn guard(heard: Heard, give_up: impl FnOnce() + Send + 'static) -> io::Result<mpsc::Sender<()>> {
+    let (alive, ended) = mpsc::channel::<()>();
+    let watch = move || {
+        while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if heard.silence() > LEASE + STOPPING {
+                give_up();
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("lease".to_owned())
+        .spawn(watch)?;
+    Ok(alive)
 }
 
 /// The conductor listened no more because it has ended in order: its farewell is on the way.

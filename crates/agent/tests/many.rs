@@ -166,6 +166,7 @@ fn fleet(fails: &[Fails]) -> (Fleet, Vec<Served>) {
                 &hello,
                 files.path(),
                 generator,
+                || (),
             )
         }));
         let host = Host {
@@ -333,6 +334,7 @@ fn an_agent_ends_when_its_conductor_is_gone() {
             &hello,
             Path::new("/nowhere"),
             generator,
+            || (),
         )
     });
     // As after kill -9: the stream ends without a farewell.

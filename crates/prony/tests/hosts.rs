@@ -207,6 +207,29 @@ fn agents_end_with_their_conductor() {
 }
 
 #[test]
+fn agents_end_when_their_conductor_is_stopped_and_reads_nothing() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let mut child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "100s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("the agents are at work", || {
+        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
+    });
+    signal(child.id(), "STOP");
+    // Before the load would have ended by itself.
+    let since = std::time::Instant::now();
+    wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
+    assert!(since.elapsed().as_secs() < 90);
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+}
+
+#[test]
 fn ctrl_c_ends_the_load_on_all_hosts_and_keeps_what_was_measured() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();

@@ -3,10 +3,11 @@
 use crate::cli::{AgentArgs, AgentRight};
 use crate::executor::carry::Loads;
 use crate::exit::{Exit, Failure};
-use crate::host;
+use crate::{host, terminal};
 use agent::carrier::Program;
 use agent::{Hello, Right};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Runs the verb.
@@ -43,21 +44,30 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
         rights: args.allow.iter().map(|right| right_of(*right)).collect(),
     };
     let output = Box::new(std::io::stdout());
-    let served = agent::serve(
-        std::io::stdin(),
-        output,
-        &hello,
-        files.path(),
-        Arc::new(Loads),
-    );
+    let directory = files.path().to_owned();
+    let give_up = move || give_up(&directory);
+    let (input, generator) = (std::io::stdin(), Arc::new(Loads));
+    let served = agent::serve(input, output, &hello, files.path(), generator, give_up);
     match served {
         Ok(()) => Ok(Exit::Valid),
-        Err(e) => Err(Failure::new(
-            Exit::Invalid,
-            format!("{e}; the load was stopped"),
-            "",
-        )),
+        Err(e) => Err(lost(&e)),
     }
+}
+
+/// Ends the process, and with it the load: another thread hangs in a pipe that nobody reads.
+#[allow(
+    clippy::exit,
+    reason = "no return value reaches a thread that hangs in the kernel"
+)]
+fn give_up(files: &Path) {
+    // They were the load's.
+    let _ = std::fs::remove_dir_all(files);
+    terminal::failure(&lost(&agent::ServeError::Silent));
+    std::process::exit(i32::from(Exit::Invalid.code()));
+}
+
+fn lost(error: &agent::ServeError) -> Failure {
+    Failure::new(Exit::Invalid, format!("{error}; the load was stopped"), "")
 }
 
 fn right_of(right: AgentRight) -> Right {
@@ -68,7 +78,7 @@ fn right_of(right: AgentRight) -> Right {
 
 /// A line of /proc; empty where it cannot be read.
 fn read(path: &str) -> String {
-    let file = std::path::Path::new(linux::procfs::PROC).join(path);
+    let file = Path::new(linux::procfs::PROC).join(path);
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
 }
