@@ -7,11 +7,9 @@
 
 mod common;
 
-use common::{finish, prony, signal, wait_until};
+use common::{Real, finish, prony};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 /// Answers with the message that it got, refuses, and counts what is wrong with a message as an error of its own.
 const SERVER: &str = r#"
@@ -36,39 +34,6 @@ print(server.add_insecure_port("127.0.0.1:0"), flush=True)
 server.start()
 sys.stdin.read()
 "#;
-
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    fn start() -> Self {
-        let mut child = Command::new("/usr/bin/python3")
-            .args(["-c", SERVER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let port = line.trim().parse();
-        let port =
-            port.unwrap_or_else(|_| panic!("python3-grpcio, which `make test` installs: {line}"));
-        wait_until("the server listens", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Server { child, port }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        signal(self.child.id(), "TERM");
-        let _ = self.child.wait();
-    }
-}
 
 fn call(state: &Path, port: u16, method: &str) -> (Option<i32>, Value) {
     let message = state.join("message");
@@ -95,7 +60,7 @@ fn call(state: &Path, port: u16, method: &str) -> (Option<i32>, Value) {
 #[test]
 fn calls_are_made_and_their_errors_counted_as_errors() {
     let state = tempfile::tempdir().unwrap();
-    let server = Server::start();
+    let server = Real::python(SERVER, "python3-grpcio");
     let (code, document) = call(state.path(), server.port, "Say");
     assert!(matches!(code, Some(0 | 3)), "{document}");
     assert_eq!(document["requests"]["succeeded"], 100, "{document}");

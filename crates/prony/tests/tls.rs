@@ -8,55 +8,25 @@
 
 mod common;
 
-use common::{Finished, finish, prony, signal, wait_until};
-use std::net::{TcpListener, TcpStream};
+use common::{Finished, Real, finish, prony};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// nginx that asks for a client's certificate and returns 403 without one.
-struct Nginx {
-    child: Child,
-    port: u16,
-}
-
-impl Nginx {
-    fn start(home: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .unwrap()
-            .port();
-        let config = format!(
+fn start_nginx(home: &Path) -> Real {
+    Real::nginx(home, |port| {
+        format!(
             "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
-             events {{ worker_connections 64; }}\n\
-             http {{ client_body_temp_path t1; proxy_temp_path t2;\n\
-             fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;\n\
-             log_format seen '$ssl_server_name $ssl_client_s_dn $host'; access_log seen.log seen;\n\
-             server {{ listen 127.0.0.1:{port} ssl; ssl_certificate server.pem;\n\
-             ssl_certificate_key server.key; ssl_session_cache shared:s:1m;\n\
-             ssl_verify_client optional; ssl_client_certificate client.pem;\n\
-             location / {{ if ($ssl_client_verify != SUCCESS) {{ return 403; }} return 200 ok; }} }} }}\n"
-        );
-        std::fs::write(home.join("nginx.conf"), config).unwrap();
-        let mut child = Command::new("nginx")
-            .args(["-p", home.to_str().unwrap(), "-c", "nginx.conf"])
-            .args(["-e", "error.log"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        wait_until("nginx listens", || {
-            assert_eq!(child.try_wait().unwrap(), None, "nginx has ended");
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Nginx { child, port }
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        signal(self.child.id(), "TERM");
-        let _ = self.child.wait();
-    }
+         events {{ worker_connections 64; }}\n\
+         http {{ client_body_temp_path t1; proxy_temp_path t2;\n\
+         fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;\n\
+         log_format seen '$ssl_server_name $ssl_client_s_dn $host'; access_log seen.log seen;\n\
+         server {{ listen 127.0.0.1:{port} ssl; ssl_certificate server.pem;\n\
+         ssl_certificate_key server.key; ssl_session_cache shared:s:1m;\n\
+         ssl_verify_client optional; ssl_client_certificate client.pem;\n\
+         location / {{ if ($ssl_client_verify != SUCCESS) {{ return 403; }} return 200 ok; }} }} }}\n"
+        )
+    })
 }
 
 /// A key and a certificate that it signed itself, for a name.
@@ -97,7 +67,7 @@ fn trust_identity_and_names_are_the_users_to_say() {
     let (state, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     certificate(home.path(), "server", "server.test");
     certificate(home.path(), "client", "client.test");
-    let nginx = Nginx::start(home.path());
+    let nginx = start_nginx(home.path());
     let there = format!("--connect-to 127.0.0.1:{}", nginx.port);
     let run = |flags: &str, url: &str| load(state.path(), home.path(), flags, url);
     let both = format!("{there} --cacert @/server.pem --cert @/client.pem --key @/client.key");
@@ -128,7 +98,7 @@ fn sessions_are_resumed_unless_they_may_not() {
     let (state, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     certificate(home.path(), "server", "server.test");
     certificate(home.path(), "client", "client.test");
-    let nginx = Nginx::start(home.path());
+    let nginx = start_nginx(home.path());
     let url = format!("https://127.0.0.1:{}/", nginx.port);
     let each = "--insecure --requests-per-connection 1 --cert @/client.pem --key @/client.key";
     let handshakes = |flags: &str| {

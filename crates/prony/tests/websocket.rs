@@ -7,12 +7,10 @@
 
 mod common;
 
-use common::{finish, prony, signal, wait_until};
+use common::{Real, finish, prony};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Sends each message back as what it is; on other paths it closes, pushes, or pings all the time.
 const SERVER: &str = r#"
@@ -42,47 +40,24 @@ async def main():
 asyncio.run(main())
 "#;
 
-struct Server {
-    child: Child,
-    port: u16,
+fn start_server() -> Real {
+    Real::python(SERVER, "python3-websockets")
 }
 
-impl Server {
-    fn python() -> Self {
-        let mut child = Command::new("/usr/bin/python3")
-            .args(["-c", SERVER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // It complains of connections that the end of a load cuts.
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let port = line.trim().parse();
-        let port = port
-            .unwrap_or_else(|_| panic!("python3-websockets, which `make test` installs: {line}"));
-        Server { child, port }
-    }
-
-    /// nginx before it, with TLS.
-    fn nginx(home: &Path, behind: &Server) -> Self {
-        let made = Command::new("openssl")
-            .args([
-                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-            ])
-            .args(["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=x"])
-            .current_dir(home)
-            .stderr(Stdio::null())
-            .status();
-        assert!(made.unwrap().success());
-        // Free a moment ago; should somebody else take it first, nginx says so and ends.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let upstream = behind.port;
-        let config = format!(
+/// nginx before it, with TLS.
+fn start_nginx(home: &Path, behind: &Real) -> Real {
+    let made = Command::new("openssl")
+        .args([
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+        ])
+        .args(["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=x"])
+        .current_dir(home)
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+    let upstream = behind.port;
+    Real::nginx(home, |port| {
+        format!(
             "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
              events {{ worker_connections 256; }}\n\
              http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2;\n\
@@ -91,27 +66,8 @@ impl Server {
              ssl_certificate_key key.pem; location /none {{ return 404; }}\n\
              location / {{ proxy_pass http://127.0.0.1:{upstream}; proxy_http_version 1.1;\n\
              proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }} }} }}\n"
-        );
-        std::fs::write(home.join("nginx.conf"), config).unwrap();
-        let mut child = Command::new("nginx")
-            .args(["-p", home.to_str().unwrap(), "-c", "nginx.conf"])
-            .args(["-e", "error.log"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        wait_until("nginx listens", || {
-            assert_eq!(child.try_wait().unwrap(), None, "nginx has ended");
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Server { child, port }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        signal(self.child.id(), "TERM");
-        let _ = self.child.wait();
-    }
+        )
+    })
 }
 
 fn load(state: &Path, url: &str, flags: &[&str]) -> (Option<i32>, Value) {
@@ -147,7 +103,7 @@ fn all_succeeded(document: &Value) {
 #[test]
 fn messages_are_echoed_and_each_connection_has_a_handshake() {
     let state = tempfile::tempdir().unwrap();
-    let server = Server::python();
+    let server = start_server();
     let url = |path: &str| format!("ws://127.0.0.1:{}{path}", server.port);
     let (code, document) = load(state.path(), &url("/"), &["--body", "hello"]);
     assert!(matches!(code, Some(0 | 3)), "{document}");
@@ -185,7 +141,7 @@ fn messages_are_echoed_and_each_connection_has_a_handshake() {
 #[test]
 fn a_close_and_a_message_that_is_too_large_name_their_codes() {
     let state = tempfile::tempdir().unwrap();
-    let server = Server::python();
+    let server = start_server();
     let url = |path: &str| format!("ws://127.0.0.1:{}{path}", server.port);
     let large = state.path().join("large");
     std::fs::write(&large, vec![b'x'; 2_000_000]).unwrap();
@@ -209,8 +165,8 @@ fn a_close_and_a_message_that_is_too_large_name_their_codes() {
 #[test]
 fn through_nginx_and_tls_messages_pass_and_a_refusal_has_its_status() {
     let (state, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::python();
-    let nginx = Server::nginx(home.path(), &server);
+    let server = start_server();
+    let nginx = start_nginx(home.path(), &server);
     let url = |path: &str| format!("wss://127.0.0.1:{}{path}", nginx.port);
     let flags = ["--insecure", "--body", "hello"];
     let (_, document) = load(state.path(), &url("/"), &flags);

@@ -135,6 +135,65 @@ impl Drop for Origin {
     }
 }
 
+/// A real server of the test's own on a free port, ended on drop.
+pub struct Real {
+    child: Child,
+    pub port: u16,
+}
+
+impl Real {
+    /// A script for Python that prints its port on its first line and ends with its standard input; it stands on
+    /// `library`, a package of Debian's.
+    pub fn python(script: &str, library: &str) -> Self {
+        let mut child = Command::new("/usr/bin/python3")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // It complains of connections that the end of a load cuts.
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let port = line.trim().parse();
+        let port = port.unwrap_or_else(|_| panic!("{library}, which `make test` installs: {line}"));
+        Self::listening("the script", child, port)
+    }
+
+    /// nginx in `home`, by the configuration that `config` makes for its port.
+    pub fn nginx(home: &Path, config: impl FnOnce(u16) -> String) -> Self {
+        // Free a moment ago; should somebody else take it first, nginx says so and ends.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        fs::write(home.join("nginx.conf"), config(port)).unwrap();
+        let child = Command::new("nginx")
+            .args(["-p", home.to_str().unwrap(), "-c", "nginx.conf"])
+            .args(["-e", "error.log"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self::listening("nginx", child, port)
+    }
+
+    fn listening(name: &str, mut child: Child, port: u16) -> Self {
+        wait_until(&format!("{name} listens"), || {
+            assert_eq!(child.try_wait().unwrap(), None, "{name} has ended");
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Self { child, port }
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        signal(self.child.id(), "TERM");
+        let _ = self.child.wait();
+    }
+}
+
 /// Sends a signal to one process that the test started.
 pub fn signal(pid: u32, signal: &str) {
     let sent = Command::new("kill")
