@@ -43,7 +43,8 @@ fn load(dir: &Path, hosts: &Path, origin: &Origin, flags: &[&str]) -> Command {
     command
 }
 
-/// Again where the machine was too busy for a valid load.
+/// Again where the machine was too busy for a valid load. That a send of an open loop was late touches neither how the
+/// load is divided nor how its hosts' clocks stand: such a load will do.
 fn valid(mut make: impl FnMut() -> Command) -> Finished {
     for _ in 0..8 {
         let done = finish(&mut make());
@@ -51,8 +52,29 @@ fn valid(mut make: impl FnMut() -> Command) -> Finished {
             return done;
         }
         assert_eq!(done.code, Some(3), "{}", done.stderr);
+        let document = done.json();
+        let why = document["verdict"]["why"].as_str().unwrap();
+        if why.contains("the generator sent late by itself") {
+            return done;
+        }
     }
     panic!("never valid");
+}
+
+/// A load for a minute and a half from two hosts, `one` and `two`, whose agents are at work; and the agent of `two`.
+fn at_work(dir: &Path, origin: &Origin) -> (Child, u32) {
+    let file = hosts(dir, &[("one", &["env"]), ("two", &["env", "TWO=1"])]);
+    let child = load(dir, &file, origin, &["-c", "4", "-d", "90s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut second = None;
+    wait_until("the agents have opened their connections", || {
+        second = agent_with(dir, "TWO=1").filter(|pid| sockets(*pid) >= 2);
+        second.is_some()
+    });
+    (child, second.unwrap())
 }
 
 fn agents(document: &Value) -> &Vec<Value> {
@@ -161,22 +183,9 @@ fn a_host_that_is_lost_is_named_and_nothing_runs_on() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &[]);
-    let file = hosts(
-        dir.path(),
-        &[("one", &["env"]), ("two", &["env", "LOST=1"])],
-    );
-    let child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lost = None;
-    wait_until("the second agent has opened its connections", || {
-        lost = agent_with(dir.path(), "LOST=1").filter(|pid| sockets(*pid) >= 2);
-        lost.is_some()
-    });
+    let (child, second) = at_work(dir.path(), &origin);
     std::thread::sleep(std::time::Duration::from_millis(600));
-    signal(lost.unwrap(), "KILL");
+    signal(second, "KILL");
     let done = finish_child(child);
     assert_eq!(done.code, Some(3), "{}", done.stderr);
     let document = done.json();
@@ -192,15 +201,7 @@ fn agents_end_with_their_conductor() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &[]);
-    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
-    let mut child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_until("the agents are at work", || {
-        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
-    });
+    let (mut child, _) = at_work(dir.path(), &origin);
     signal(child.id(), "KILL");
     child.wait().unwrap();
     wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
@@ -211,20 +212,12 @@ fn agents_end_when_their_conductor_is_stopped_and_reads_nothing() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &[]);
-    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
-    let mut child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "100s"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_until("the agents are at work", || {
-        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
-    });
+    let (mut child, _) = at_work(dir.path(), &origin);
     signal(child.id(), "STOP");
     // Before the load would have ended by itself.
     let since = std::time::Instant::now();
     wait_until("no agent is left", || agent_with(dir.path(), "").is_none());
-    assert!(since.elapsed().as_secs() < 90);
+    assert!(since.elapsed().as_secs() < 80);
     signal(child.id(), "KILL");
     child.wait().unwrap();
 }
@@ -234,15 +227,7 @@ fn ctrl_c_ends_the_load_on_all_hosts_and_keeps_what_was_measured() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let origin = Origin::start(dir.path(), &[]);
-    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
-    let child = load(dir.path(), &file, &origin, &["-c", "4", "-d", "60s"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until("the agents are at work", || {
-        agent_with(dir.path(), "").is_some_and(|pid| sockets(pid) >= 2)
-    });
+    let (child, _) = at_work(dir.path(), &origin);
     std::thread::sleep(std::time::Duration::from_millis(800));
     signal(child.id(), "INT");
     let done = finish_child(child);
