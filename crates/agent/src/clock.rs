@@ -27,7 +27,7 @@ impl Exchange {
         Estimate {
             at: Nanos(middle),
             offset_ns: i64::try_from((there + back) / 2).unwrap_or(i64::MAX),
-            bound_ns: self.round_trip_ns().div_ceil(2) + 1,
+            round_trip_ns: self.round_trip_ns(),
         }
     }
 }
@@ -39,11 +39,16 @@ pub struct Estimate {
     pub at: Nanos,
     /// Theirs less ours.
     pub offset_ns: i64,
-    /// The offset is wrong by at most this, ns.
-    pub bound_ns: u64,
+    /// What the exchange took on the way, there and back, ns.
+    pub round_trip_ns: u64,
 }
 
 impl Estimate {
+    /// The offset is wrong by at most this, ns.
+    pub fn bound_ns(&self) -> u64 {
+        self.round_trip_ns.div_ceil(2) + 1
+    }
+
     /// The best of several exchanges: that of the least round trip. `None` without one.
     pub fn of(exchanges: &[Exchange]) -> Option<Self> {
         let best = exchanges.iter().min_by_key(|e| e.round_trip_ns())?;
@@ -66,7 +71,12 @@ impl Line {
 
     /// The largest error anywhere between the two, ns.
     pub fn bound_ns(&self) -> u64 {
-        self.before.bound_ns.max(self.after.bound_ns)
+        self.before.bound_ns().max(self.after.bound_ns())
+    }
+
+    /// The shorter of both ways there and back, ns.
+    pub fn round_trip_ns(&self) -> u64 {
+        self.before.round_trip_ns.min(self.after.round_trip_ns)
     }
 
     /// By how much their clock runs faster than ours, parts per million.
@@ -200,7 +210,7 @@ mod tests {
             exchange(3_000, 53_050, 53_150, 3_300),
         ];
         let best = Estimate::of(&all).unwrap();
-        assert_eq!((best.offset_ns, best.bound_ns), (49_950, 101));
+        assert_eq!((best.offset_ns, best.bound_ns()), (49_950, 101));
         assert_eq!(Estimate::of(&[]), None);
     }
 }

@@ -37,7 +37,6 @@ pub struct Agent {
     link: Link,
     /// Its clock, as last looked at.
     clock: Estimate,
-    round_trip_ns: u64,
     /// Files that it has.
     files: Vec<String>,
 }
@@ -152,9 +151,6 @@ impl Agent {
                 }
             }
         }
-        self.round_trip_ns = (exchanges.iter().map(Exchange::round_trip_ns))
-            .min()
-            .unwrap_or(0);
         self.clock = Estimate::of(&exchanges).expect("there were several");
         Ok(self.clock)
     }
@@ -360,7 +356,7 @@ impl Fleet {
         let mut worst_ns = 0;
         for agent in &mut self.agents {
             agent.look_at_clock()?;
-            worst_ns = worst_ns.max(agent.round_trip_ns);
+            worst_ns = worst_ns.max(agent.clock.round_trip_ns);
         }
         let ahead = AHEAD.max(Duration::from_nanos(worst_ns) * 20);
         let ahead = ahead + EACH * self.agents.len() as u32;
@@ -418,9 +414,8 @@ impl Agent {
             clock: Estimate {
                 at: Nanos(0),
                 offset_ns: 0,
-                bound_ns: 0,
+                round_trip_ns: 0,
             },
-            round_trip_ns: 0,
             files: Vec::new(),
         };
         agent.look_at_clock()?;
@@ -430,11 +425,6 @@ impl Agent {
     /// Its clock less ours, as last looked at.
     pub fn clock(&self) -> Estimate {
         self.clock
-    }
-
-    /// The shortest way there and back, ns.
-    pub fn round_trip_ns(&self) -> u64 {
-        self.round_trip_ns
     }
 }
 
@@ -459,7 +449,6 @@ pub struct Carried {
     pub done: Done,
     /// Its clock against ours, over the load.
     pub line: Line,
-    pub round_trip_ns: u64,
     /// By how much it started later than was agreed, ns; negative for earlier.
     pub start_late_ns: i64,
 }
@@ -605,7 +594,6 @@ impl Flow<'_> {
         let late = started - i128::from(self.start_at.0);
         Ended::Done(Box::new(Carried {
             line,
-            round_trip_ns: self.fleet.agents[i].round_trip_ns,
             start_late_ns: i64::try_from(late).unwrap_or(i64::MAX),
             done,
         }))

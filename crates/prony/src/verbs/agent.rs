@@ -35,9 +35,9 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let hello = Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: program.build,
-        hostname: read("sys/kernel/hostname"),
-        boot_id: read("sys/kernel/random/boot_id"),
-        kernel: read("sys/kernel/osrelease"),
+        hostname: kernel("hostname"),
+        boot_id: kernel("random/boot_id"),
+        kernel: kernel("osrelease"),
         user: rustix::process::geteuid().as_raw(),
         cpus: host::allowed_cpus(),
         open_files: open_files(),
@@ -76,11 +76,10 @@ fn right_of(right: AgentRight) -> Right {
     }
 }
 
-/// A line of /proc; empty where it cannot be read.
-fn read(path: &str) -> String {
-    let file = Path::new(linux::procfs::PROC).join(path);
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.trim().to_owned()
+/// What the kernel says of itself; empty where it cannot be read.
+fn kernel(name: &str) -> String {
+    let text = linux::Root::default().read(&format!("proc/sys/kernel/{name}"));
+    text.unwrap_or_default().trim().to_owned()
 }
 
 /// Files that this process may have open when it raises its limit; `u64::MAX` without one.

@@ -66,7 +66,7 @@ fn described(host: &Host, agent: &Result<Agent, HostError>) -> HostDocument {
                     .iter()
                     .map(|r| r.name().to_owned())
                     .collect(),
-                clock: super::over::clock(&agent.clock(), agent.round_trip_ns()),
+                clock: super::over::clock(&agent.clock()),
             },
         },
     }

@@ -146,12 +146,12 @@ fn end(ended: &Ended) -> PartEnd<'_> {
 }
 
 /// A clock as it was looked at once.
-pub fn clock(seen: &Estimate, round_trip_ns: u64) -> ClockSeen {
+pub fn clock(seen: &Estimate) -> ClockSeen {
     ClockSeen {
         offset_ns: seen.offset_ns,
-        bound_ns: seen.bound_ns,
+        bound_ns: seen.bound_ns(),
         rate_ppm: None,
-        round_trip_ns,
+        round_trip_ns: seen.round_trip_ns,
     }
 }
 
@@ -181,7 +181,7 @@ fn figures(
                     offset_ns: carried.line.offset_ns(outcome.measured_from),
                     bound_ns: carried.line.bound_ns(),
                     rate_ppm: Some(carried.line.rate_ppm()),
-                    round_trip_ns: carried.round_trip_ns,
+                    round_trip_ns: carried.line.round_trip_ns(),
                 },
                 verdict,
                 unavailable: carried.done.unavailable.clone(),

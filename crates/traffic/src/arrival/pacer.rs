@@ -1,7 +1,7 @@
 //! Due times of one load thread in an open loop: constant or Poisson, at a rate that may change, or as read.
 
 use crate::random::Random;
-use record::{RateCourse, Timetable};
+use record::{Part, RateCourse, Timetable};
 use std::sync::Arc;
 
 /// Which part of the load a thread carries: part `index` of `of`.
@@ -16,7 +16,12 @@ pub struct Share {
 impl Share {
     /// This part of a whole that is split as evenly as integers allow; the first parts get the rest.
     pub fn of_count(self, whole: u64) -> u64 {
-        whole / u64::from(self.of) + u64::from(u64::from(self.index) < whole % u64::from(self.of))
+        let part = Part {
+            first: self.index,
+            threads: 1,
+            of: self.of,
+        };
+        part.of_count(whole)
     }
 }
 

@@ -708,24 +708,25 @@ fn place(url: &Url, spec: &LoadSpec, warnings: &mut Vec<Warning>) -> Result<Plac
 /// The address of the server of a load that others will carry, as this host knows it; `None` where it does not.
 pub fn address_of(spec: &LoadSpec) -> Option<SocketAddr> {
     let url = request::parse_url(&spec.url).ok()?;
-    let place = spec.proxy.as_ref().or(spec.connect_to.as_ref());
-    match place {
-        Some(place) => place.to_socket_addrs().ok()?.next(),
-        None => url.socket_addrs(|| None).ok()?.first().copied(),
-    }
+    lookup(&url, spec).1.ok()?.first().copied()
 }
 
-fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
-    let (host, found) = match spec.proxy.as_ref().or(spec.connect_to.as_ref()) {
+/// Where the load's connections lead, as it is typed, and the addresses of that.
+fn lookup(url: &Url, spec: &LoadSpec) -> (String, std::io::Result<Vec<SocketAddr>>) {
+    match spec.proxy.as_ref().or(spec.connect_to.as_ref()) {
         Some(place) => (
             place.clone(),
-            place.to_socket_addrs().map(Iterator::collect::<Vec<_>>),
+            place.to_socket_addrs().map(Iterator::collect),
         ),
         None => (
             url.host_str().unwrap_or_default().to_owned(),
             url.socket_addrs(|| None),
         ),
-    };
+    }
+}
+
+fn resolve(url: &Url, spec: &LoadSpec) -> Result<SocketAddr, LoadError> {
+    let (host, found) = lookup(url, spec);
     let mut addresses = found.map_err(|cause| LoadError::Resolve {
         host: host.clone(),
         cause,
