@@ -1,7 +1,7 @@
 //! How far the clock of another host is from ours: the exchange of four times of NTP (RFC 5905, section 8; Cristian
 //! 1989), whose error is at most half of what the exchange took, however unlike the two ways are.
 
-use record::Nanos;
+use record::{ClockSeen, Nanos};
 
 /// Four times: asked and returned by our clock, received and answered by theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,16 @@ impl Estimate {
     /// The offset is wrong by at most this, ns.
     pub fn bound_ns(&self) -> u64 {
         self.round_trip_ns.div_ceil(2) + 1
+    }
+
+    /// What a reader is told of it.
+    pub fn seen(&self) -> ClockSeen {
+        ClockSeen {
+            offset_ns: self.offset_ns,
+            bound_ns: self.bound_ns(),
+            rate_ppm: None,
+            round_trip_ns: self.round_trip_ns,
+        }
     }
 
     /// The best of several exchanges: that of the least round trip. `None` without one.
@@ -97,6 +107,16 @@ impl Line {
     fn offset_after(&self, since: i128) -> i64 {
         let grown = since as f64 * self.rate_ppm() * 1e-6;
         self.before.offset_ns + grown.round() as i64
+    }
+
+    /// What a reader is told of it, with the offset at a time of ours.
+    pub fn seen(&self, at: Nanos) -> ClockSeen {
+        ClockSeen {
+            offset_ns: self.offset_ns(at),
+            bound_ns: self.bound_ns(),
+            rate_ppm: Some(self.rate_ppm()),
+            round_trip_ns: self.round_trip_ns(),
+        }
     }
 
     /// A time of theirs by our clock.

@@ -8,11 +8,11 @@ use crate::serve::hash;
 use crate::together::Together;
 use crate::{BEAT, SILENCE};
 use linux::clock::monotonic_ns;
-use record::{Interval, LoadOutcome, LoadSpec, Nanos, Part};
-use std::collections::BTreeMap;
+use record::{CarriedPart, HostEnd, HostPart, Interval, LoadOutcome, LoadSpec, Nanos, Part};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Hosts that are connected to at one time: sshd drops by chance beyond ten.
@@ -41,10 +41,21 @@ pub struct Agent {
     files: Vec<String>,
 }
 
-/// All agents of a load.
+/// All agents that loads can be sent from.
 pub struct Fleet {
     agents: Vec<Agent>,
-    beats: Arc<AtomicBool>,
+    /// How each was reached, and the program that it has to be; `None` for agents that were there already.
+    ways: Option<(Vec<Host>, Program)>,
+    /// Agents that were lost, to be reached anew when a load asks for them.
+    lost: BTreeSet<usize>,
+    beats: Arc<Beats>,
+}
+
+/// Who is told that the conductor lives.
+#[derive(Default)]
+struct Beats {
+    voices: Mutex<Vec<crate::link::Voice>>,
+    ended: AtomicBool,
 }
 
 /// Why a load on several hosts could not start.
@@ -164,7 +175,9 @@ impl Fleet {
     pub fn reach(hosts: &[Host], own: &Program) -> Result<Self, HostError> {
         let each = Self::try_reach(hosts, own);
         let agents = each.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::of(agents))
+        let mut fleet = Self::of(agents);
+        fleet.ways = Some((hosts.to_vec(), own.clone()));
+        Ok(fleet)
     }
 
     /// Reaches each host that can be reached, in the order of `hosts`.
@@ -197,15 +210,11 @@ impl Fleet {
 
     /// Agents that are there already.
     pub fn of(agents: Vec<Agent>) -> Self {
-        let beats = Arc::new(AtomicBool::new(true));
-        let go_on = Arc::clone(&beats);
-        let voices: Vec<_> = agents
-            .iter()
-            .map(|agent| agent.link.voice.clone())
-            .collect();
+        let beats = Arc::new(Beats::default());
+        let own = Arc::clone(&beats);
         let beat = move || {
-            while go_on.load(Relaxed) {
-                voices.iter().for_each(crate::link::Voice::beat);
+            while !own.ended.load(Relaxed) {
+                own.voices().iter().for_each(crate::link::Voice::beat);
                 std::thread::park_timeout(BEAT);
             }
         };
@@ -213,7 +222,54 @@ impl Fleet {
         let _ = std::thread::Builder::new()
             .name("beats".to_owned())
             .spawn(beat);
-        Self { agents, beats }
+        let fleet = Self {
+            agents,
+            ways: None,
+            lost: BTreeSet::new(),
+            beats,
+        };
+        fleet.tell_beats();
+        fleet
+    }
+
+    fn tell_beats(&self) {
+        let voices = self.agents.iter().map(|agent| agent.link.voice.clone());
+        *self.beats.voices() = voices.collect();
+    }
+
+    /// The agents that a load asks for: those that it names, or all.
+    fn members(&self, spec: &LoadSpec) -> Result<Vec<usize>, FleetError> {
+        if spec.hosts.is_empty() {
+            return Ok((0..self.agents.len()).collect());
+        }
+        let find = |name: &String| {
+            let found = self.agents.iter().position(|agent| agent.host == *name);
+            found.ok_or_else(|| FleetError::Divide {
+                what: format!("no agent is on a host `{name}`"),
+                remedy: "name hosts that were reached".to_owned(),
+            })
+        };
+        spec.hosts.iter().map(find).collect()
+    }
+
+    /// Reaches those of the agents anew that were lost.
+    fn mend(&mut self, members: &[usize]) -> Result<(), HostError> {
+        let Some((hosts, own)) = &self.ways else {
+            return Ok(());
+        };
+        let lost: Vec<usize> = (members.iter().copied())
+            .filter(|member| self.lost.contains(member))
+            .collect();
+        for member in &lost {
+            let host = &hosts[*member];
+            let (link, hello) = reach(host, own)?;
+            self.agents[*member] = Agent::met(host, link, hello)?;
+            self.lost.remove(member);
+        }
+        if !lost.is_empty() {
+            self.tell_beats();
+        }
+        Ok(())
     }
 
     /// The agents, in the order of their hosts.
@@ -226,7 +282,9 @@ impl Fleet {
     /// # Errors
     /// [`FleetError::Divide`] when a host would have nothing to do.
     pub fn divide(&self, spec: &LoadSpec) -> Result<Vec<Part>, FleetError> {
-        let hosts = self.agents.len() as u32;
+        let members = self.members(spec)?;
+        let agents = || members.iter().map(|member| &self.agents[*member]);
+        let hosts = members.len() as u32;
         let most = u64::from(spec.connections).min(spec.requests.unwrap_or(u64::MAX));
         let refused = |what: String| {
             Err(FleetError::Divide {
@@ -240,7 +298,7 @@ impl Fleet {
             0 => (agent.hello.cpus.len() as u32 / 2).max(1),
             pinned => pinned as u32,
         };
-        let smallest = self.agents.iter().map(cpus).min().unwrap_or(1);
+        let smallest = agents().map(cpus).min().unwrap_or(1);
         let fitting = u32::try_from(most / u64::from(hosts.max(1))).unwrap_or(u32::MAX);
         let each = match spec.threads {
             Some(all) if all < hosts => {
@@ -252,7 +310,7 @@ impl Fleet {
             None => smallest.min(fitting.max(1)),
         };
         let rest = spec.threads.map_or(0, |all| all % hosts);
-        let threads = self.agents.iter().zip(0..).map(|(agent, i)| {
+        let threads = agents().zip(0..).map(|(agent, i)| {
             let even = each + u32::from(i < rest);
             agent.threads.unwrap_or(even).max(1)
         });
@@ -277,24 +335,34 @@ impl Fleet {
     /// # Errors
     /// [`FleetError`] when one of them does not; the others are told to leave it.
     pub fn start(&mut self, spec: &LoadSpec) -> Result<Flow<'_>, FleetError> {
+        let members = self.members(spec)?;
+        self.mend(&members)?;
         let parts = self.divide(spec)?;
-        let begun = self.begin(spec, &parts);
+        let begun = self.begin(spec, &members, &parts);
         let start_at = match begun {
             Ok(start_at) => start_at,
             Err(error) => {
-                for agent in &self.agents {
+                for member in &members {
                     // One of them may be the reason.
-                    let _ = agent.say(&Message::Stop);
+                    let _ = self.agents[*member].say(&Message::Stop);
+                }
+                if let FleetError::Host(gone) = &error {
+                    let of = |agent: &Agent| agent.host == gone.host;
+                    self.lost.extend(self.agents.iter().position(of));
                 }
                 return Err(error);
             }
         };
-        let count = self.agents.len();
+        let count = members.len();
         Ok(Flow {
             together: Together::new(count),
             ended: (0..count).map(|_| None).collect(),
             parts,
-            before: self.agents.iter().map(|agent| agent.clock).collect(),
+            before: members
+                .iter()
+                .map(|member| self.agents[*member].clock)
+                .collect(),
+            members,
             start_at,
             stopped_at: None,
             patience: Duration::from_nanos(spec.timeout.0) + ANSWER,
@@ -303,7 +371,12 @@ impl Fleet {
         })
     }
 
-    fn begin(&mut self, spec: &LoadSpec, parts: &[Part]) -> Result<Nanos, FleetError> {
+    fn begin(
+        &mut self,
+        spec: &LoadSpec,
+        members: &[usize],
+        parts: &[Part],
+    ) -> Result<Nanos, FleetError> {
         let mut asked = spec.clone();
         let mut files = Vec::new();
         for name in asked.files_mut() {
@@ -315,7 +388,8 @@ impl Fleet {
             name.clone_from(&hash);
             files.push(File { hash, content });
         }
-        for (agent, part) in self.agents.iter_mut().zip(parts) {
+        for (member, part) in members.iter().zip(parts) {
+            let agent = &mut self.agents[*member];
             for file in &files {
                 if !agent.files.contains(&file.hash) {
                     agent.say(&Message::File(file.clone()))?;
@@ -331,7 +405,8 @@ impl Fleet {
         }
         let patience = Duration::from_nanos(spec.timeout.0) + ANSWER;
         let since = Instant::now();
-        for agent in &self.agents {
+        for member in members {
+            let agent = &self.agents[*member];
             loop {
                 match agent.look()? {
                     Some((_, Message::Ready)) => break,
@@ -354,14 +429,16 @@ impl Fleet {
             }
         }
         let mut worst_ns = 0;
-        for agent in &mut self.agents {
+        for member in members {
+            let agent = &mut self.agents[*member];
             agent.look_at_clock()?;
             worst_ns = worst_ns.max(agent.clock.round_trip_ns);
         }
         let ahead = AHEAD.max(Duration::from_nanos(worst_ns) * 20);
-        let ahead = ahead + EACH * self.agents.len() as u32;
+        let ahead = ahead + EACH * members.len() as u32;
         let start_at = Nanos(monotonic_ns() + ahead.as_nanos() as u64);
-        for agent in &self.agents {
+        for member in members {
+            let agent = &self.agents[*member];
             let theirs = i128::from(start_at.0) + i128::from(agent.clock.offset_ns);
             let at = Nanos(u64::try_from(theirs).unwrap_or(0));
             agent.say(&Message::Start { at })?;
@@ -370,9 +447,15 @@ impl Fleet {
     }
 }
 
+impl Beats {
+    fn voices(&self) -> MutexGuard<'_, Vec<crate::link::Voice>> {
+        self.voices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Fleet {
     fn drop(&mut self) {
-        self.beats.store(false, Relaxed);
+        self.beats.ended.store(true, Relaxed);
         // All at one time: each may take a moment.
         std::thread::scope(|scope| {
             for agent in &mut self.agents {
@@ -428,37 +511,14 @@ impl Agent {
     }
 }
 
-/// What became of one agent's part.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
-    /// It was carried to its end.
-    Done(Box<Carried>),
-    /// Its agent did not carry it.
-    Refused(Refusal),
-    /// Its agent was lost.
-    Lost {
-        what: String,
-        /// From the start of the load, ns.
-        after: Nanos,
-    },
-}
-
-/// What an agent carried, all times by our clock.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
-    pub done: Done,
-    /// Its clock against ours, over the load.
-    pub line: Line,
-    /// By how much it started later than was agreed, ns; negative for earlier.
-    pub start_late_ns: i64,
-}
-
 /// A load under way on all hosts.
 pub struct Flow<'a> {
     fleet: &'a mut Fleet,
+    /// Which agents carry it.
+    members: Vec<usize>,
     parts: Vec<Part>,
     together: Together,
-    ended: Vec<Option<Ended>>,
+    ended: Vec<Option<HostEnd>>,
     before: Vec<Estimate>,
     start_at: Nanos,
     stopped_at: Option<Instant>,
@@ -470,7 +530,7 @@ pub struct Flow<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gathered {
     /// Each part, in the order of the agents.
-    pub parts: Vec<(Part, Ended)>,
+    pub parts: Vec<HostPart>,
     /// The load in slices of all hosts together.
     pub intervals: Vec<Interval>,
 }
@@ -521,12 +581,17 @@ impl Flow<'_> {
     }
 
     fn tell_all(&self, message: &Message) {
-        for (agent, ended) in self.fleet.agents.iter().zip(&self.ended) {
+        for (i, ended) in self.ended.iter().enumerate() {
             if ended.is_none() {
                 // One that is gone is found when it is listened to.
-                let _ = agent.say(message);
+                let _ = self.agent(i).say(message);
             }
         }
+    }
+
+    /// The agent of a part.
+    fn agent(&self, i: usize) -> &Agent {
+        &self.fleet.agents[self.members[i]]
     }
 
     /// Takes what came; whether something did. An agent that is lost takes the others along: what they would carry on
@@ -537,7 +602,7 @@ impl Flow<'_> {
             if self.ended[i].is_some() {
                 continue;
             }
-            let ended = match self.fleet.agents[i].look() {
+            let ended = match self.agent(i).look() {
                 Ok(None)
                     if self
                         .stopped_at
@@ -554,7 +619,10 @@ impl Flow<'_> {
                             continue;
                         }
                         Message::Done(done) => self.carried(i, *done),
-                        Message::Refused(refusal) => Ended::Refused(refusal),
+                        Message::Refused(refusal) => HostEnd::Refused {
+                            why: refusal.what,
+                            remedy: refusal.remedy,
+                        },
                         _ => continue,
                     }
                 }
@@ -565,8 +633,8 @@ impl Flow<'_> {
         has_come
     }
 
-    fn end(&mut self, i: usize, ended: Ended) {
-        let is_whole = matches!(ended, Ended::Done(_));
+    fn end(&mut self, i: usize, ended: HostEnd) {
+        let is_whole = matches!(ended, HostEnd::Carried(_));
         self.ended[i] = Some(ended);
         self.together.end(i, is_whole);
         if !is_whole {
@@ -574,49 +642,70 @@ impl Flow<'_> {
         }
     }
 
-    fn lost(&self, what: String) -> Ended {
+    fn lost(&self, why: String) -> HostEnd {
         let after = monotonic_ns().saturating_sub(self.start_at.0);
-        Ended::Lost {
-            what,
+        HostEnd::Lost {
+            why,
             after: Nanos(after),
         }
     }
 
-    fn carried(&mut self, i: usize, mut done: Done) -> Ended {
-        let agent = &mut self.fleet.agents[i];
-        let after = match agent.look_at_clock() {
+    fn carried(&mut self, i: usize, done: Done) -> HostEnd {
+        let member = self.members[i];
+        let after = match self.fleet.agents[member].look_at_clock() {
             Ok(after) => after,
             Err(error) => return self.lost(error.what),
         };
         let line = Line::through(self.before[i], after);
-        done.outcome = done.outcome.on_clock(|theirs| line.ours(theirs));
-        let started = i128::from(done.outcome.started_at.0);
+        let Done {
+            outcome,
+            series,
+            unavailable,
+        } = done;
+        let started = i128::from(line.ours(outcome.started_at).0);
         let late = started - i128::from(self.start_at.0);
-        Ended::Done(Box::new(Carried {
-            line,
+        let carried = CarriedPart {
+            clock: line.seen(line.ours(outcome.measured_from)),
+            outcome,
+            series,
+            unavailable,
             start_late_ns: i64::try_from(late).unwrap_or(i64::MAX),
-            done,
-        }))
+        };
+        HostEnd::Carried(Box::new(carried.on_clock(|theirs| line.ours(theirs))))
     }
 
     /// Waits for the end of the load.
     pub fn finish(mut self) -> Gathered {
         while self.next_interval().is_some() {}
-        let ended = self.ended.into_iter().flatten();
-        Gathered {
-            parts: self.parts.into_iter().zip(ended).collect(),
+        let ended = self.parts.into_iter().zip(self.ended);
+        let parts = self.members.iter().zip(ended);
+        let (fleet, mut lost) = (&*self.fleet, Vec::new());
+        let parts = parts.filter_map(|(&member, (part, end))| {
+            let agent = &fleet.agents[member];
+            if matches!(end, Some(HostEnd::Lost { .. })) {
+                lost.push(member);
+            }
+            Some(HostPart {
+                host: agent.host.clone(),
+                boot_id: agent.hello.boot_id.clone(),
+                part,
+                end: end?,
+            })
+        });
+        let gathered = Gathered {
+            parts: parts.collect(),
             intervals: self.intervals,
-        }
+        };
+        self.fleet.lost.extend(lost);
+        gathered
     }
 }
 
 impl Gathered {
     /// The parts that were carried as one load; `None` when none was.
     pub fn sum(&self) -> Option<LoadOutcome> {
-        let outcomes = self.parts.iter().filter_map(|(_, ended)| match ended {
-            Ended::Done(carried) => Some(carried.done.outcome.clone()),
-            Ended::Refused(_) | Ended::Lost { .. } => None,
-        });
-        LoadOutcome::of_parts(&outcomes.collect::<Vec<_>>(), self.intervals.clone())
+        let carried = self.parts.iter().filter_map(HostPart::carried);
+        let outcomes: Vec<_> = carried.map(|part| part.outcome.clone()).collect();
+        LoadOutcome::of_parts(&outcomes, self.intervals.clone())
     }
 }

@@ -14,7 +14,7 @@ pub mod serve;
 mod together;
 
 pub use carrier::{Host, HostError};
-pub use conductor::{Agent, Carried, Ended, Fleet, FleetError, Flow, Gathered};
+pub use conductor::{Agent, Fleet, FleetError, Flow, Gathered};
 pub use message::{Done, Hello, Prepare, Refusal, Right};
 pub use serve::{Gate, Generator, ServeError, serve};
 

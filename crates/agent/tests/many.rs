@@ -8,12 +8,13 @@
 use agent::carrier::Way;
 use agent::message::{Message, Slice};
 use agent::{
-    Agent, Done, Ended, Fleet, FleetError, Gate, Gathered, Generator, Hello, Host, Prepare,
-    Refusal, Right, serve,
+    Agent, Done, Fleet, FleetError, Gate, Gathered, Generator, Hello, Host, Prepare, Refusal,
+    Right, serve,
 };
 use linux::clock::monotonic_ns;
 use record::{
-    Connections, GeneratorCost, Histogram, Interval, LoadOutcome, LoadSpec, Nanos, RequestCounts,
+    Connections, GeneratorCost, Histogram, HostEnd, Interval, LoadOutcome, LoadSpec, Nanos,
+    RequestCounts,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -197,10 +198,9 @@ const AGENTS: usize = if cfg!(debug_assertions) { 60 } else { 500 };
 fn carried(fleet: &mut Fleet, spec: &LoadSpec) -> Gathered {
     for _ in 0..20 {
         let gathered = fleet.start(spec).unwrap().finish();
-        let whys = gathered.parts.iter().filter_map(|(_, ended)| match ended {
-            Ended::Done(_) => None,
-            Ended::Refused(refusal) => Some(refusal.what.clone()),
-            Ended::Lost { what, .. } => Some(what.clone()),
+        let whys = gathered.parts.iter().filter_map(|part| match &part.end {
+            HostEnd::Carried(_) => None,
+            HostEnd::Refused { why, .. } | HostEnd::Lost { why, .. } => Some(why.clone()),
         });
         let whys: Vec<String> = whys.collect();
         if whys.is_empty() {
@@ -229,17 +229,38 @@ fn many_agents_carry_one_load_and_its_percentiles_are_exact() {
     assert_eq!(slice.succeeded, 10_001);
     assert_eq!(slice.response_ns_p99, whole.quantile(0.99).unwrap().0);
     // All of one process: one clock.
-    for (_, ended) in &gathered.parts {
-        let Ended::Done(carried) = ended else {
-            panic!("{ended:?}");
-        };
-        let offset = carried.line.offset_ns(carried.done.outcome.started_at);
-        assert!(offset.unsigned_abs() <= carried.line.bound_ns());
-        assert!(carried.start_late_ns + carried.line.bound_ns() as i64 >= 0);
+    for part in &gathered.parts {
+        let carried = part.carried().unwrap();
+        let clock = carried.clock;
+        assert!(clock.offset_ns.unsigned_abs() <= clock.bound_ns);
+        assert!(carried.start_late_ns + clock.bound_ns as i64 >= 0);
     }
     // The same agents once more.
     let again = carried(&mut fleet, &spec).sum().unwrap();
     assert!(again.response == whole);
+    drop(fleet);
+    for served in served {
+        served.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_load_is_carried_by_the_hosts_that_it_names() {
+    let (mut fleet, served) = fleet(&[Fails::No; 3]);
+    let named = |hosts: &[&str]| LoadSpec {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        ..spec(11)
+    };
+    let gathered = carried(&mut fleet, &named(&["host2", "host0"]));
+    let hosts: Vec<_> = gathered.parts.iter().map(|part| &part.host).collect();
+    assert_eq!(hosts, ["host2", "host0"]);
+    let counts = gathered.parts.iter().map(|part| {
+        let carried = part.carried().unwrap();
+        carried.outcome.requests.completed
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [6, 5]);
+    let error = fleet.start(&named(&["host7"])).err().unwrap();
+    assert!(error.to_string().contains("`host7`"), "{error}");
     drop(fleet);
     for served in served {
         served.join().unwrap().unwrap();
@@ -286,11 +307,11 @@ fn a_load_that_one_host_refuses_does_not_start_on_any() {
 fn an_agent_whose_load_dies_is_refused_and_takes_the_others_along() {
     let (mut fleet, _served) = fleet(&[Fails::No, Fails::Panics]);
     let gathered = fleet.start(&spec(10)).unwrap().finish();
-    assert!(matches!(gathered.parts[0].1, Ended::Done(_)));
-    let Ended::Refused(refusal) = &gathered.parts[1].1 else {
-        panic!("{:?}", gathered.parts[1].1);
+    assert!(gathered.parts[0].carried().is_some());
+    let HostEnd::Refused { why, .. } = &gathered.parts[1].end else {
+        panic!("{:?}", gathered.parts[1].failure());
     };
-    assert!(refusal.what.contains("on purpose"), "{}", refusal.what);
+    assert!(why.contains("on purpose"), "{why}");
 }
 
 #[test]

@@ -291,6 +291,7 @@ mod tests {
             unavailable: vec![],
             warnings: vec![],
             series,
+            hosts: Vec::new(),
             examination: Some(Examination {
                 signature: Some(signature),
                 profiles: vec![Profile {

@@ -83,7 +83,7 @@ pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
-pub use parts::{HostPart, PartEnd, judge_parts};
+pub use parts::{AgentCarried, AgentFigures, AgentState, JudgedParts, judge_parts};
 pub use pasted::{diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use predict::{

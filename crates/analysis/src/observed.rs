@@ -187,6 +187,8 @@ pub(crate) struct Observed {
     pub target_cpu_s: Option<f64>,
     /// There was a load of ours, so that what its threads did is a part of the answer.
     pub loaded: bool,
+    /// The load threads ran on other hosts: nothing of them is in the cores.
+    elsewhere: bool,
     /// Cores that prony's own process used, its monitors included; 0 when it was not watched.
     own_cores: f64,
 }
@@ -211,6 +213,7 @@ impl Observed {
             generator: load_threads(sight, &window),
             target_cpu_s,
             loaded: sight.loaded,
+            elsewhere: !sight.spec.hosts.is_empty(),
             own_cores: own.iter().map(|t| t.busy).sum(),
         }
     }
@@ -298,8 +301,13 @@ impl Observed {
         }
         let busy: f64 = self.cores.values().map(CoreUse::threads).sum();
         let targets: f64 = self.tasks.iter().map(|t| t.busy).sum();
-        let load: f64 = self.generator.iter().map(|t| t.busy + t.spin).sum();
+        let load: f64 = self.load_here().map(|t| t.busy + t.spin).sum();
         Some((busy - targets - load.max(self.own_cores)).max(0.0))
+    }
+
+    /// The load threads that took of this host's cores.
+    fn load_here(&self) -> impl Iterator<Item = &LoadThreadUse> {
+        self.generator.iter().filter(|_| !self.elsewhere)
     }
 
     /// What others took of these cores; `None` when they were not watched. A thread that may also run
@@ -317,11 +325,11 @@ impl Observed {
             .sum();
         let load = |t: &LoadThreadUse| t.busy + t.spin;
         let ours = |t: &&LoadThreadUse| t.cpu.is_none_or(|c| cores.contains(&c));
-        let generator: f64 = self.generator.iter().filter(ours).map(load).sum();
+        let generator: f64 = self.load_here().filter(ours).map(load).sum();
         // On the whole host the generator has to be somewhere; on fewer cores it is pinned to them.
         let confined = cores.len() < self.cores.len();
         let pinned = |t: &&LoadThreadUse| confined && t.cpu.is_some_and(|c| cores.contains(&c));
-        let beside: f64 = self.generator.iter().filter(pinned).map(load).sum();
+        let beside: f64 = self.load_here().filter(pinned).map(load).sum();
         Some(Others {
             foreign: ((busy - targets - generator) / n).max(0.0),
             generator: beside / n,

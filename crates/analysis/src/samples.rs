@@ -348,6 +348,7 @@ fn trial(
         unavailable: vec![],
         warnings: vec![],
         series: thread("web", 7, 7, figures.server, 0.0),
+        hosts: Vec::new(),
         examination: None,
         files: BTreeMap::new(),
     }

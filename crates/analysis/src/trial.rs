@@ -2,15 +2,21 @@
 
 use crate::observed::{Case, Observed};
 use crate::stats::share;
+use crate::words::count;
 use crate::{
-    LatencySummary, TrialAnalysis, Usage, Verdict, imported, limit, steady, validity, verdict, warn,
+    LatencySummary, TrialAnalysis, Usage, Verdict, imported, judge_parts, limit, steady, validity,
+    verdict, warn,
 };
 use record::{
-    FailureKind, LoadOutcome, Nanos, TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
+    FailureKind, LoadOutcome, LoadSpec, Nanos, TargetRecord, ThreadCost, TrialRecord, TrialState,
+    Warning,
 };
 
 /// The kernel counts a core's time in ticks of 10 ms: in a shorter measurement a tenth of a core is a few of them.
 const SHORTEST_WATCHED: Nanos = Nanos::SECOND;
+
+/// The server's count of requests and that of several hosts agree to this share.
+const REFEREE: f64 = 0.001;
 
 /// Figures, verdict and warnings of a trial; its own stored warnings come first.
 pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, Vec<Warning>) {
@@ -32,7 +38,41 @@ pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, 
     let observed = Observed::of(&case).with_profile(record.examination.as_ref());
     warnings.extend(outcome.warnings.iter().cloned());
     warnings.extend(warn::warnings(&case, &observed));
-    (with_outcome(record, &case, &observed), warnings)
+    let mut analysis = with_outcome(record, &case, &observed);
+    if !record.hosts.is_empty() {
+        let sum = match ended_early(&record.state) {
+            None => referee(outcome, limit::addressed(&case.sight()), &record.load),
+            early => early,
+        };
+        let sum = sum.unwrap_or(analysis.verdict);
+        let judged = judge_parts(sum, &record.hosts, &record.load, error_limit, outcome);
+        warnings.extend(judged.warnings);
+        (analysis.verdict, analysis.agents) = (judged.verdict, judged.agents);
+    }
+    (analysis, warnings)
+}
+
+/// The server's own count of requests against the sum of the hosts': apart by more than what was under way at the end
+/// and a thousandth, one of the two is wrong.
+fn referee(
+    outcome: &LoadOutcome,
+    target: Option<&TargetRecord>,
+    spec: &LoadSpec,
+) -> Option<Verdict> {
+    let counted = target?.requests_counted? as f64;
+    let seen = answered(outcome);
+    let under_way = u64::from(spec.connections) * u64::from(spec.pipeline.max(spec.streams));
+    let slack = seen * REFEREE + under_way as f64 + outcome.requests.unanswered() as f64;
+    ((counted - seen).abs() > slack).then(|| {
+        Verdict::invalid(
+            format!(
+                "the server counted {} requests, and the hosts of the load {} answers to them, warm-up included",
+                count(counted as u64),
+                count(seen as u64)
+            ),
+            "look for other clients of the server, or for a host whose answers did not come from it",
+        )
+    })
 }
 
 fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
@@ -56,6 +96,7 @@ fn without_outcome(record: &TrialRecord) -> TrialAnalysis {
         replaced_by: None,
         interrupted: record.state == TrialState::Interrupted,
         counted_by_server: None,
+        agents: Vec::new(),
         usage: Vec::<Usage>::new(),
         steady: None,
         reported: None,
@@ -119,6 +160,11 @@ fn generator_cpu_us(outcome: &LoadOutcome) -> f64 {
 /// from the measured part.
 fn counted_by_server(outcome: &LoadOutcome, target: Option<&TargetRecord>) -> Option<f64> {
     let counted = target?.requests_counted? as f64;
+    share(counted, answered(outcome))
+}
+
+/// Answers of all intervals, warm-up included.
+fn answered(outcome: &LoadOutcome) -> f64 {
     let failed = &outcome.requests.failed;
     let answered = [
         FailureKind::Status4xx,
@@ -130,8 +176,41 @@ fn counted_by_server(outcome: &LoadOutcome, target: Option<&TargetRecord>) -> Op
     let statuses: u64 = answered.iter().filter_map(|kind| failed.get(kind)).sum();
     let answers = share(statuses as f64, outcome.requests.failures() as f64).unwrap_or(0.0);
     let intervals = outcome.intervals.iter();
-    let seen: f64 = intervals
+    intervals
         .map(|i| i.succeeded as f64 + i.failed as f64 * answers)
-        .sum();
-    share(counted, seen)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{nginx, spec, with_rate};
+
+    #[test]
+    fn the_servers_own_count_referees_the_sum_of_hosts() {
+        let mut outcome = with_rate(100_000, Nanos::from_millis(5), 0.3);
+        outcome.intervals = vec![record::Interval {
+            succeeded: 100_000,
+            ..record::Interval::default()
+        }];
+        let judged = |counted| {
+            let target = TargetRecord {
+                requests_counted: counted,
+                ..nginx()
+            };
+            referee(&outcome, Some(&target), &spec())
+        };
+        // A thousandth, and what the connections had under way at the end.
+        let slack = 100 + u64::from(spec().connections);
+        assert_eq!(judged(Some(100_000 + slack)), None);
+        assert_eq!(judged(Some(100_000 - slack)), None);
+        for wrong in [100_001 + slack, 99_999 - slack] {
+            let verdict = judged(Some(wrong)).unwrap();
+            assert!(
+                !verdict.valid && verdict.why.contains("100,000 answers"),
+                "{verdict:?}"
+            );
+        }
+        assert_eq!(judged(None), None, "it keeps no count");
+    }
 }

@@ -1,5 +1,6 @@
 //! What the analysis says, as data: every output format shows these values and computes none.
 
+use crate::{AgentFigures, AgentState};
 use plan::Levels;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,9 @@ pub struct TrialAnalysis {
     /// Requests that the server counted divided by those that the generator completed, warm-up included;
     /// `None` when the server does not count.
     pub counted_by_server: Option<f64>,
+    /// What each host brought, of a load from several; empty for one of this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentFigures>,
     /// Cores, processes and threads that mattered.
     pub usage: Vec<Usage>,
     /// Steady state; `None` when the trial is too short to test.
@@ -191,9 +195,16 @@ impl TrialAnalysis {
     /// CPU of other programs, in cores, above which a trial is measured again and no gain is taken from it.
     pub const DISTURBED_CORES: f64 = 0.1;
 
-    /// Programs outside the experiment took so much CPU that its figures are not those of the experiment alone.
+    /// Programs outside the experiment took so much CPU that its figures are not those of the experiment alone, or a
+    /// host of the load was lost: it is worth measuring again.
     pub fn is_disturbed(&self) -> bool {
-        self.foreign_cores > Some(Self::DISTURBED_CORES)
+        self.foreign_cores > Some(Self::DISTURBED_CORES) || self.has_lost_host()
+    }
+
+    /// A host did not carry its part of the load.
+    pub fn has_lost_host(&self) -> bool {
+        let lost = |agent: &AgentFigures| !matches!(agent.state, AgentState::Carried(_));
+        self.agents.iter().any(lost)
     }
 }
 

@@ -190,6 +190,7 @@ mod tests {
             unavailable: vec![],
             warnings: vec![],
             series: vec![],
+            hosts: Vec::new(),
             examination: Some(examination),
             files: BTreeMap::new(),
         }

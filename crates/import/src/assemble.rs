@@ -592,6 +592,7 @@ fn trial(id: u32, item: &Item) -> TrialRecord {
         unavailable: Vec::new(),
         warnings: doubts.chain(caveats(&found.reported)).collect(),
         series: Vec::new(),
+        hosts: Vec::new(),
         examination: signature(&found.calls).map(|signature| Examination {
             signature: Some(signature),
             ..Examination::default()

@@ -6,6 +6,7 @@
 use crate::address::{self, Parts};
 use crate::error::{Fault, Found, Place, Report, unknown, unknown_name};
 use crate::experiment::{self, Design, Experiment, IRQ_SHAPE, Section, baseline_levels};
+use crate::hosts::HostSpec;
 use crate::idle::idle_factors;
 use crate::levels;
 use crate::load::{Draft, Load, pick};
@@ -44,6 +45,7 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         trials: Vec::new(),
         seed: experiment.seed.unwrap_or(DEFAULT_SEED),
         error_limit: top.design.errors.unwrap_or(DEFAULT_ERROR_LIMIT),
+        hosts: Vec::new(),
         tune: experiment.tune.clone(),
         warnings: Vec::new(),
         tables: experiment.tables.iter().map(|t| t.spec.clone()).collect(),
@@ -60,6 +62,7 @@ pub(crate) fn plan(experiment: &Experiment, read: Read<'_>, report: &mut Report)
         add_stage(&mut plan, section, experiment, read, &mut random, report);
     }
     check_used(&plan, experiment, report);
+    add_hosts(&mut plan, experiment, report);
     add_onload(&mut plan, experiment, report);
     check_budget(&plan, top, report);
     let targets: Vec<&str> = experiment.targets.keys().map(String::as_str).collect();
@@ -556,6 +559,40 @@ fn add_onload(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
     report.take(onload::check_used(&experiment.onload, &targets));
 }
 
+/// The hosts that loads of the plan name, in the order in which they come.
+fn add_hosts(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
+    let conflict = |second: &str, why| {
+        Found::at(
+            0,
+            Fault::Conflict {
+                first: "hosts".to_owned(),
+                second: second.to_owned(),
+                inside: "[load]".to_owned(),
+                why,
+            },
+        )
+    };
+    let on_hosts = || plan.trials.iter().filter(|t| !t.load.hosts.is_empty());
+    if on_hosts().any(|trial| trial.topology.is_some()) {
+        let why = "the load comes from the topology's client, or from hosts";
+        report.push(conflict("[topology]", why));
+    }
+    let is_wild = |target: &TargetSpec| target.listen.ip().is_unspecified();
+    if on_hosts().any(|trial| trial.targets.iter().any(is_wild)) {
+        let why =
+            "the hosts need an address of the target: let it listen on the one that they reach";
+        report.push(conflict("listen on every address", why));
+    }
+    let mut hosts: Vec<HostSpec> = Vec::new();
+    for name in plan.trials.iter().flat_map(|trial| &trial.load.hosts) {
+        if !hosts.iter().any(|host| host.name == *name) {
+            let known = experiment.hosts.iter().find(|host| host.name == *name);
+            hosts.push(known.cloned().unwrap_or_else(|| HostSpec::ssh(name)));
+        }
+    }
+    plan.hosts = hosts;
+}
+
 fn check_budget(plan: &Plan, top: &Section, report: &mut Report) {
     let planned = plan.time();
     match top.design.budget {
@@ -569,7 +606,8 @@ fn check_budget(plan: &Plan, top: &Section, report: &mut Report) {
 /// One warning for each target that has a core in common with the generator.
 fn shared_cores(trials: &[TrialPlan]) -> Vec<Warning> {
     let mut shared: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    for trial in trials {
+    // Cores of other hosts are none of the targets'.
+    for trial in trials.iter().filter(|t| t.load.hosts.is_empty()) {
         for target in &trial.targets {
             let cores = target.cpus.iter().filter(|c| trial.load.cpus.contains(c));
             shared.entry(&target.name).or_default().extend(cores);

@@ -5,6 +5,7 @@
 //! `load.X` drops a factor `X` of the top level, and the reverse.
 
 use crate::error::{Fault, Found, Report, unknown, unknown_name};
+use crate::hosts::{self, HostSpec};
 use crate::levels::{Shape, variants};
 use crate::load::FIELDS;
 use crate::node::{Entry, Field, Node};
@@ -19,9 +20,9 @@ use crate::{Factor, IrqPin, Levels, Metric, SearchFor};
 use record::Nanos;
 use std::collections::BTreeMap;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "question", "seed", "target", "factor", "load", "design", "stage", "topology", "irq", "scale",
-    "table", "onload",
+    "table", "onload", "host",
 ];
 const STAGE_KEYS: [&str; 5] = ["name", "factor", "load", "design", "search"];
 const DESIGN_KEYS: [&str; 12] = [
@@ -56,6 +57,8 @@ pub(crate) struct Experiment {
     pub targets: BTreeMap<String, Target>,
     /// `[topology]`, not yet settled.
     pub topology: Option<Entry>,
+    /// `[host.NAME]`.
+    pub hosts: Vec<HostSpec>,
     /// `[irq]`, not yet settled.
     pub irqs: Option<Entry>,
     pub top: Section,
@@ -173,6 +176,7 @@ impl Experiment {
                 }
             }
             "onload" => self.onload = onload::read(field)?,
+            "host" => self.hosts = hosts::read(field, report),
             "table" => {
                 for field in field.list()? {
                     let result = table::read(field, report);

@@ -2,12 +2,13 @@
 
 use crate::PlanError;
 use crate::error::{Found, Report};
-use crate::node::{self, Entry};
+use crate::node::{self, Entry, Field};
+use serde::{Deserialize, Serialize};
 
 const KEYS: [&str; 5] = ["ssh", "via", "binary", "sudo", "threads"];
 
 /// A host as a file describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
     /// Its name in the file.
     pub name: String,
@@ -22,7 +23,8 @@ pub struct HostSpec {
 }
 
 /// How to get to a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HostWay {
     /// A destination of `ssh`.
     Ssh(String),
@@ -40,11 +42,7 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<HostSpec>, PlanError> {
     let entries = report.take(parsed).unwrap_or_default();
     let mut hosts = Vec::new();
     for section in entries.iter().filter(|entry| entry.name == "host") {
-        let table = section.field().table();
-        for entry in report.take(table).unwrap_or_default() {
-            let read = host(entry);
-            hosts.extend(report.take(read));
-        }
+        hosts.extend(read(section.field(), &mut report));
     }
     if hosts.is_empty() && report.is_empty() {
         let none: Result<(), Found> = Err(Found::missing(
@@ -59,6 +57,27 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<HostSpec>, PlanError> {
         Ok(hosts)
     } else {
         Err(report.into_error(file, text))
+    }
+}
+
+/// The hosts of one `[host]` table; what is wrong goes to the report.
+pub(crate) fn read(field: Field<'_>, report: &mut Report) -> Vec<HostSpec> {
+    let table = field.table();
+    let entries = report.take(table).unwrap_or_default();
+    let read = |entry| report.take(host(entry));
+    entries.iter().filter_map(read).collect()
+}
+
+impl HostSpec {
+    /// A host that no section describes: a destination of ssh.
+    pub fn ssh(destination: &str) -> Self {
+        Self {
+            name: destination.to_owned(),
+            way: HostWay::Ssh(destination.to_owned()),
+            binary: None,
+            sudo: false,
+            threads: None,
+        }
     }
 }
 

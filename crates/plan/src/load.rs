@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 38] = [
+pub const FIELDS: [&str; 39] = [
     "url",
     "connections",
     "threads",
@@ -34,6 +34,7 @@ pub const FIELDS: [&str; 38] = [
     "network",
     "gateway",
     "cpus",
+    "hosts",
     "timeout",
     "method",
     "headers",
@@ -115,6 +116,7 @@ impl Draft {
             "network" => spec.network = field.typed_list(typed::networks)?,
             "gateway" => spec.gateway = field.typed_list(typed::gateways)?,
             "cpus" => spec.cpus = field.typed_list(typed::cpus)?,
+            "hosts" => spec.hosts = field.typed_list(typed::host_names)?,
             "timeout" => spec.timeout = field.duration_above_zero()?,
             "method" => spec.method = field.typed(typed::method)?,
             "headers" => spec.headers = headers(field)?,

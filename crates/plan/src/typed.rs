@@ -378,6 +378,16 @@ pub fn gateways(text: &str) -> Result<Vec<IpAddr>, Misfit> {
     all.map_or_else(|| must_be("a router's address such as \"10.9.0.1\""), Ok)
 }
 
+/// Names of hosts, with commas between them; each once.
+pub fn host_names(text: &str) -> Result<Vec<String>, Misfit> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let is_name = |name: &&str| !name.is_empty() && !name.starts_with('-');
+    match names.iter().all(is_name) {
+        true => Ok(names.into_iter().map(str::to_owned).collect()),
+        false => must_be("names of [host.NAME] sections, or destinations of ssh"),
+    }
+}
+
 /// Addresses to connect from: `127.0.0.2-127.0.0.9`, `127.0.1.0/28` (its hosts), single ones, and comma lists.
 pub fn sources(text: &str) -> Result<Vec<IpAddr>, Misfit> {
     address_list(text).map_or_else(

@@ -1,5 +1,6 @@
 //! The plan as every other crate sees it: plain data, stored as `plan.json` in the record.
 
+use crate::hosts::HostSpec;
 use crate::{Again, TableSpec};
 use record::{Bytes, LoadSpec, Nanos, Warning};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Plan {
     pub seed: u64,
     /// Largest share of failed requests (0 to 1) for a trial to be valid.
     pub error_limit: f64,
+    /// Hosts that the loads are sent from, and how to get there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostSpec>,
     /// Settings of the host that hold while it runs, and are put back after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<crate::tuning::Profile>,

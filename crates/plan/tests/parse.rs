@@ -1290,3 +1290,36 @@ fn six_repeats_are_the_default() {
     let plan = parse(&PROXY.replace("repeats = 5\n", "")).unwrap();
     assert_eq!(plan.stages[0].repeats, 6);
 }
+
+#[test]
+fn a_load_names_its_hosts() {
+    let with = |load: &str, rest: &str| {
+        let text = format!(
+            "question = \"?\"\n{rest}\n[host.near]\nvia = [\"env\"]\n[load]\nurl = \"http://10.0.0.1/\"\n{load}\n"
+        );
+        parse(&text)
+    };
+    let names =
+        |plan: &Plan| -> Vec<String> { plan.hosts.iter().map(|h| h.name.clone()).collect() };
+    let plan = with("hosts = [\"near\", \"me@far\"]", "").unwrap();
+    assert_eq!(plan.trials[0].load.hosts, ["near", "me@far"]);
+    assert_eq!(
+        plan.hosts[0].way,
+        plan::hosts::HostWay::Via(vec!["env".to_owned()])
+    );
+    assert_eq!(
+        plan.hosts[1].way,
+        plan::hosts::HostWay::Ssh("me@far".to_owned())
+    );
+    // As a factor, and a section that no load names is left alone.
+    let plan = with("", "[factor]\nhosts = [\"a\", \"a,b\"]").unwrap();
+    assert_eq!(names(&plan), ["a", "b"]);
+    let levels: BTreeSet<usize> = plan.trials.iter().map(|t| t.load.hosts.len()).collect();
+    assert_eq!(levels, BTreeSet::from([1, 2]));
+    let error = |load: &str, rest: &str| with(load, rest).unwrap_err().to_string();
+    assert!(error("hosts = \"-x\"", "").contains("must be names of [host.NAME]"));
+    let open = "[target.web]\norigin = { listen = \"0.0.0.0:0\" }";
+    let load = "hosts = \"near\"\nconnections = 1";
+    let on = |rest: &str| error(load, rest);
+    assert!(on(&format!("{open}\n[topology]")).contains("[topology]"));
+}

@@ -157,10 +157,15 @@ pub struct HostsCheckArgs {
 #[derive(Debug, Default, Args)]
 pub struct HostFlags {
     /// Send the load from these hosts: names of --hosts, or destinations of ssh; gen1=4 for four load threads there
-    #[arg(long, value_name = "HOST[=THREADS],...", value_delimiter = ',')]
+    #[arg(
+        id = "hosts",
+        long = "on",
+        value_name = "HOST[=THREADS],...",
+        value_delimiter = ','
+    )]
     pub on: Vec<String>,
     /// A file with [host.NAME] sections: how to get to hosts; without --on, all of them [docs/hosts.md]
-    #[arg(long, value_name = "FILE")]
+    #[arg(id = "hosts_file", long = "hosts", value_name = "FILE")]
     pub hosts: Option<PathBuf>,
 }
 
@@ -531,6 +536,7 @@ impl LoadFlags {
             network: self.network.iter().map(ToString::to_string).collect(),
             gateway: self.gateway.clone().map(|s| s.0).unwrap_or_default(),
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
+            hosts: Vec::new(),
             warmup: self.warmup.unwrap_or_default(),
             timeout: self.timeout,
             method: self.method.clone(),
@@ -865,6 +871,9 @@ pub struct DiagnoseArgs {
     /// Best kind of probes to use: ebpf, perf_events, proc
     #[arg(long, value_name = "TIER", default_value = "ebpf", value_parser = tier)]
     pub probes: Tier,
+    /// Where the load is sent from.
+    #[command(flatten)]
+    pub from_hosts: HostFlags,
     /// The load.
     #[command(flatten)]
     pub load: LoadFlags,
@@ -1347,12 +1356,8 @@ mod tests {
     }
 
     /// Flags of a load that are no key of `[load]`, and why.
-    const ELSEWHERE: [(&str, &str); 13] = [
-        (
-            "on",
-            "trials are sent from the host that runs the experiment",
-        ),
-        ("hosts", "likewise"),
+    const ELSEWHERE: [(&str, &str); 12] = [
+        ("hosts_file", "an experiment has [host.NAME] of its own"),
         ("workload", "an experiment varies one request"),
         (
             "arrivals",

@@ -7,6 +7,17 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use sut::Network;
 
+/// What the kernel says of itself below `/proc/sys/kernel`; empty where it cannot be read.
+pub fn kernel(name: &str) -> String {
+    let text = linux::Root::default().read(&format!("proc/sys/kernel/{name}"));
+    text.unwrap_or_default().trim().to_owned()
+}
+
+/// Of the kernel that runs: two hosts with one are one machine.
+pub fn boot_id() -> String {
+    kernel("random/boot_id")
+}
+
 /// CPUs that this process may run on, rising.
 pub fn allowed_cpus() -> Vec<u32> {
     linux::affinity::of(0).unwrap_or_else(|_| vec![0])

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod examination;
 pub mod histogram;
+pub mod hosts;
 pub mod load;
 mod merged;
 pub mod pasted;
@@ -30,6 +31,7 @@ pub use examination::{
     UpstreamStats, VersionFact, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
+pub use hosts::{CarriedPart, ClockSeen, HostEnd, HostPart};
 pub use load::{
     Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
     Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Part, Pauses, PieceOutcome,

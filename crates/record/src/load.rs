@@ -224,6 +224,9 @@ pub struct LoadSpec {
     pub gateway: Vec<std::net::IpAddr>,
     /// CPUs for the load threads, thread `i` on `cpus[i % len]`; empty does not pin.
     pub cpus: Vec<u32>,
+    /// Hosts that carry it; empty for this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Load before the measurement, not counted.
     pub warmup: Nanos,
     /// A request without a complete answer for this long has failed.
@@ -386,6 +389,7 @@ impl LoadSpec {
             network: Vec::new(),
             gateway: Vec::new(),
             cpus: Vec::new(),
+            hosts: Vec::new(),
             warmup: Nanos(0),
             timeout: Nanos::from_secs(2),
             method: "GET".to_owned(),
@@ -449,6 +453,22 @@ impl LoadSpec {
             timetable: None,
             ..self.clone()
         }
+    }
+
+    /// The same from one client, from the first of its hosts.
+    #[must_use]
+    pub fn single_client(&self) -> Self {
+        let mut one = LoadSpec {
+            connections: 1,
+            threads: Some(1),
+            pipeline: 1,
+            streams: 1,
+            arrival: Arrival::Closed,
+            warmup: Nanos(0),
+            ..self.steady()
+        };
+        one.hosts.truncate(1);
+        one
     }
 
     /// The names of the files that the load reads before it starts.

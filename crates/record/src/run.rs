@@ -16,7 +16,8 @@
 //! A trial is written when it ends, so that an interrupted or crashed run keeps what is complete.
 
 use crate::{
-    Examination, LoadOutcome, LoadSpec, Reported, Series, TrafficRun, Unavailable, Warning,
+    Examination, HostPart, LoadOutcome, LoadSpec, Reported, Series, TrafficRun, Unavailable,
+    Warning,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -237,6 +238,9 @@ pub struct TrialRecord {
     /// Samples of the monitors; stored in a file of their own.
     #[serde(skip)]
     pub series: Vec<Series>,
+    /// What each of the hosts brought that carried the load, empty for one of this host; stored in a file of its own.
+    #[serde(skip)]
+    pub hosts: Vec<HostPart>,
     /// What was examined beside the timed load; stored in files of its own.
     #[serde(skip)]
     pub examination: Option<Examination>,
@@ -339,6 +343,11 @@ impl TrialRecord {
         let series = serde_json::to_vec(&self.series)
             .expect("our types have string keys and finite numbers, so they serialise");
         put(store, &format!("{dir}/series.json"), &series)?;
+        if !self.hosts.is_empty() {
+            let hosts = serde_json::to_vec(&self.hosts)
+                .expect("our types have string keys and finite numbers, so they serialise");
+            put(store, &format!("{dir}/hosts.json"), &hosts)?;
+        }
         if let Some(examination) = &self.examination {
             put_json(store, &format!("{dir}/examination.json"), examination)?;
             let profiles = serde_json::to_vec(&examination.profiles)
@@ -356,6 +365,7 @@ impl TrialRecord {
         let dir = Self::directory(id);
         let mut trial: Self = get_json(store, &format!("{dir}/trial.json"))?;
         trial.series = get_json(store, &format!("{dir}/series.json"))?;
+        trial.hosts = get_json_if(store, &format!("{dir}/hosts.json"))?.unwrap_or_default();
         let examined: Option<Examination> = get_json_if(store, &format!("{dir}/examination.json"))?;
         trial.examination = match examined {
             Some(examination) => Some(Examination {
@@ -479,6 +489,7 @@ mod tests {
                 unavailable: vec![],
                 warnings: vec![Warning::new("x", "y", "z")],
                 series: vec![series],
+                hosts: Vec::new(),
                 examination: Some(Examination {
                     signature: Some(crate::Signature {
                         requests: 3000,

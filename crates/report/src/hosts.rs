@@ -2,78 +2,10 @@
 
 use crate::text::table::{columns, names};
 use analysis::words::{count, percent, rate};
-use analysis::{LatencySummary, Verdict};
-use record::Connections;
-use record::{Nanos, Unavailable};
+use analysis::{AgentFigures, AgentState, LatencySummary};
+use record::{ClockSeen, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What one host brought to a load of several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentFigures {
-    pub host: String,
-    /// Load threads there: its share of the load is theirs.
-    pub threads: u32,
-    #[serde(flatten)]
-    pub state: AgentState,
-}
-
-/// How a host's part ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum AgentState {
-    /// It was carried to its end.
-    Carried(Box<AgentCarried>),
-    /// The host's prony would not.
-    Refused { why: String, remedy: String },
-    /// The host, or the connection to it, was lost.
-    Lost {
-        why: String,
-        /// Counted from the start of the load.
-        after_s: f64,
-    },
-}
-
-/// A part that was carried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentCarried {
-    pub connections: Connections,
-    /// Answered whole.
-    pub completed: u64,
-    /// Answered whole with a status below 400.
-    pub succeeded: u64,
-    pub failed: u64,
-    /// Successes per second; `null` without one.
-    pub achieved_per_s: Option<f64>,
-    /// Of the answers to all hosts, 0 to 1.
-    pub share_of_requests: f64,
-    /// Response times, ns; `null` without one.
-    pub response_ns: Option<LatencySummary>,
-    /// The same as HdrHistogram V2 compressed, base64; those of all hosts add up to the load's.
-    pub histogram: String,
-    /// Share of the time that the busiest load thread worked, 0 to 1.
-    pub utilization: Option<f64>,
-    /// By how much it started later than agreed, ns; negative for earlier.
-    pub start_late_ns: i64,
-    pub clock: ClockSeen,
-    /// On this part alone; `null` where it was not carried.
-    pub verdict: Option<Verdict>,
-    /// What could not be watched on that host.
-    pub unavailable: Vec<Unavailable>,
-}
-
-/// A host's clock (CLOCK_MONOTONIC) against that of the host that asks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ClockSeen {
-    /// Theirs less ours.
-    pub offset_ns: i64,
-    /// The offset is wrong by at most this.
-    pub bound_ns: u64,
-    /// By how much theirs runs faster, parts per million; `null` where it was looked at only once.
-    pub rate_ppm: Option<f64>,
-    /// The shortest way there and back.
-    pub round_trip_ns: u64,
-}
 
 /// What `prony hosts check --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

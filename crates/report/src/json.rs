@@ -4,9 +4,9 @@
 //! types; a test holds them together. A name that ends in `_ns`, `_s`, `_bytes` or `_per_s` says its unit.
 
 use crate::conclusion::{self, Statement};
-use crate::hosts::AgentFigures;
 use crate::signature::{self, CostRow, SignatureTable};
 use crate::traffic::TrafficDocument;
+use analysis::AgentFigures;
 use analysis::imported::{ReportedTable, reported_tables};
 use analysis::traffic::{CounterRow, PortFigures};
 use analysis::{

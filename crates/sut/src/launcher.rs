@@ -20,7 +20,7 @@ use linux::affinity;
 use linux::namespace::Namespace;
 use plan::{Limits, TargetKind, TargetSpec};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -131,9 +131,10 @@ impl Launcher {
         server: &record::Server,
         changes: &[ConfigChange],
         serves: SocketAddr,
+        at: IpAddr,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RunningTarget, TargetError> {
-        let address = listen::claim(name, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listen::claim(name, SocketAddr::from((at, 0)))?;
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
         let copy = config::copy(server, changes, directory.path(), serves, address)?;

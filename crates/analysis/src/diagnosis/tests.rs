@@ -30,6 +30,7 @@ fn trial(busy: f64) -> TrialRecord {
         unavailable: vec![],
         warnings: vec![],
         series,
+        hosts: Vec::new(),
         examination: None,
         files: BTreeMap::new(),
     }

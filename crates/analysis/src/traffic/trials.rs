@@ -119,6 +119,7 @@ impl Making {
             unavailable: Vec::new(),
             warnings: Vec::new(),
             series: Vec::new(),
+            hosts: Vec::new(),
             examination: None,
             files: BTreeMap::new(),
         });

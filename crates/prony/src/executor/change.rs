@@ -1,6 +1,7 @@
 //! From a diagnosis to measured changes: `--prove` for its findings, `--improve` until nothing is left that helps.
 
 use super::prove::{self, ProofError, Proved, Prover};
+use super::source::Source;
 use crate::cli::DiagnoseArgs;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
@@ -139,6 +140,8 @@ pub struct Changes<'a> {
     pub args: &'a DiagnoseArgs,
     /// What was examined; its first trial.
     pub record: &'a RunRecord,
+    /// Where loads are sent from.
+    pub source: &'a mut Source,
     /// Ctrl-C.
     pub interrupt: &'a Interrupt,
     /// Where progress goes.
@@ -294,6 +297,7 @@ impl Changes<'_> {
             server,
             original: &self.record.trials[0],
             spec: &self.record.trials[0].load,
+            source: self.source,
             put_back: self.args.put_back,
             launcher,
             best_tier: self.args.probes,

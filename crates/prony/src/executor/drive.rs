@@ -4,10 +4,10 @@ use crate::terminal::Progress;
 use linux::Root;
 use monitor::profile::{EndedProfile, ProfileConfig, Profiler};
 use monitor::{Extras, Full, Observation, Watch, WatchConfig, Watched};
-use record::{Clock, Interval, LoadOutcome, LoadSpec, Nanos, Unavailable};
+use record::{Clock, HostPart, Interval, LoadOutcome, LoadSpec, Nanos, Unavailable};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use traffic::{Load, LoadError, MonotonicClock, Running};
+use traffic::{MonotonicClock, Running};
 
 /// What stands around a load.
 #[derive(Default)]
@@ -34,10 +34,19 @@ impl Instrumentation {
 pub struct Driven<T = LoadOutcome> {
     /// The load's side.
     pub outcome: T,
+    /// What each host brought, of a load from others.
+    pub hosts: Vec<HostPart>,
     /// The monitors' side.
     pub watched: Observation,
     /// The profile, when one was asked for, before its stacks are followed; or why there is none.
     pub profiled: Option<Result<EndedProfile, Unavailable>>,
+}
+
+impl<T> Driven<T> {
+    /// No host of the load was lost.
+    pub fn is_whole(&self) -> bool {
+        self.hosts.iter().all(|part| part.carried().is_some())
+    }
 }
 
 /// A load under way, wherever its threads are.
@@ -95,22 +104,7 @@ impl UnderWay for agent::Flow<'_> {
     }
 }
 
-/// Runs `load` to its end, or until `stop` says so; it is asked after every slice of the load.
-///
-/// # Errors
-/// [`LoadError`] when the load threads cannot start.
-pub fn drive(
-    load: Load,
-    spec: &LoadSpec,
-    around: &Instrumentation,
-    progress: &mut Progress,
-    stop: &mut dyn FnMut() -> bool,
-) -> Result<Driven, LoadError> {
-    let address = load.address();
-    drive_any(address, || load.start(), spec, around, progress, stop)
-}
-
-/// The same for a load to `address` that `start` starts.
+/// Runs a load to `address` that `start` starts, to its end or until `stop` says so; it is asked after every slice.
 ///
 /// # Errors
 /// Those of `start`.
@@ -156,6 +150,7 @@ pub fn drive_any<T: UnderWay, E>(
     progress.clear();
     Ok(Driven {
         outcome,
+        hosts: Vec::new(),
         watched,
         profiled,
     })

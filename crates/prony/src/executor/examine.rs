@@ -8,24 +8,27 @@
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
 
-use super::drive::{Instrumentation, drive};
+use super::drive::Instrumentation;
 use super::runtimes::{Read, Runtimes};
+use super::source::Source;
+use crate::exit::Failure;
 use crate::terminal::Progress;
+use crate::verbs;
 use monitor::goroutines::{EndedTasks, TaskConfig, TaskReader};
 use monitor::probe::{ProbeConfig, ProbeTarget, Probed, Probes};
 use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
-    Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
-    ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
-    TrialState, Turns, Unavailable, UpstreamPeer, Watching,
+    Answer, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
+    Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
+    Unavailable, UpstreamPeer, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use sut::discover;
-use traffic::{Load, LoadError, Place};
+use traffic::{Load, Place};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
 pub const PROFILE_HZ: u32 = 199;
@@ -61,6 +64,8 @@ const TURNS_TASKS: f64 = 0.03;
 pub struct Examiner<'a> {
     /// The load that is asked for.
     pub spec: &'a LoadSpec,
+    /// Where its loads are sent from.
+    pub source: &'a mut Source,
     /// Best kind of probes that may be used.
     pub best_tier: Tier,
     /// What runtimes below the servers tell.
@@ -99,14 +104,16 @@ impl Examiner<'_> {
     /// `known` already, as those of an experiment are.
     ///
     /// # Errors
-    /// [`LoadError`] when a load cannot start; what does not answer is no error here.
-    pub fn pre_load(
-        &mut self,
-        servers: &mut Vec<Server>,
-        known: bool,
-    ) -> Result<PreLoad, LoadError> {
+    /// [`Failure`] when a load cannot start; what does not answer is no error here.
+    pub fn pre_load(&mut self, servers: &mut Vec<Server>, known: bool) -> Result<PreLoad, Failure> {
         let mut found = PreLoad::default();
-        match Load::prepare(self.spec)?.look(self.spec.timeout) {
+        // What one answer looks like is seen from here, wherever the load comes from.
+        let look = LoadSpec {
+            source: Vec::new(),
+            ..self.spec.clone()
+        };
+        let look = Load::prepare(&look).map_err(|e| verbs::load_failure(&e))?;
+        match look.look(self.spec.timeout) {
             Ok(answer) => found.answer = Some(answer),
             Err(cause) => found.unavailable.push(Unavailable {
                 what: "answer".to_owned(),
@@ -115,15 +122,9 @@ impl Examiner<'_> {
             }),
         }
         let single_client = LoadSpec {
-            connections: 1,
-            threads: Some(1),
-            pipeline: 1,
-            streams: 1,
-            arrival: Arrival::Closed,
-            warmup: Nanos(0),
             requests: Some(SINGLE_CLIENT_REQUESTS),
             duration: Some(SINGLE_CLIENT_TIME.max(self.spec.timeout.min(Nanos::SECOND))),
-            ..self.spec.steady()
+            ..self.spec.single_client()
         };
         found.single_client = Some(self.drive_and_see(&single_client, servers)?);
         if !known && !(self.interrupted)() {
@@ -143,10 +144,9 @@ impl Examiner<'_> {
         &mut self,
         spec: &LoadSpec,
         servers: &mut Vec<Server>,
-    ) -> Result<LoadOutcome, LoadError> {
+    ) -> Result<LoadOutcome, Failure> {
         let interrupted = self.interrupted;
-        let driven = drive(
-            Load::prepare(spec)?,
+        let driven = self.source.prepare(spec)?.drive(
             spec,
             &Instrumentation::default(),
             self.progress,
@@ -162,12 +162,12 @@ impl Examiner<'_> {
     /// errors is counted as well: that is when people ask why.
     ///
     /// # Errors
-    /// [`LoadError`] when a load cannot start.
+    /// [`Failure`] when a load cannot start.
     pub fn post_load(
         &mut self,
         servers: &[Server],
         rate_per_s: Option<f64>,
-    ) -> Result<PostLoad, LoadError> {
+    ) -> Result<PostLoad, Failure> {
         let mut brought = PostLoad::default();
         let Some(rate_per_s) = rate_per_s.filter(|_| !servers.is_empty()) else {
             return Ok(brought);
@@ -182,7 +182,7 @@ impl Examiner<'_> {
         Ok(brought)
     }
 
-    fn signature(&mut self, servers: &[Server], rate_per_s: f64) -> Result<Signature, LoadError> {
+    fn signature(&mut self, servers: &[Server], rate_per_s: f64) -> Result<Signature, Failure> {
         let in_window = (rate_per_s * SIGNATURE_WINDOW) as u64;
         let spec = LoadSpec {
             warmup: Nanos(0),
@@ -194,11 +194,10 @@ impl Examiner<'_> {
             duration: Some(SIGNATURE_TIME),
             ..self.spec.steady()
         };
-        let load = Load::prepare(&spec)?;
-        let probes = self.arm(servers);
+        let load = self.source.prepare(&spec)?;
+        let probes = arm(servers, self.best_tier);
         let interrupted = self.interrupted;
-        let driven = drive(
-            load,
+        let driven = load.drive(
             &spec,
             &Instrumentation::default(),
             self.progress,
@@ -215,7 +214,7 @@ impl Examiner<'_> {
         servers: &[Server],
         rate_per_s: f64,
         brought: &mut PostLoad,
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), Failure> {
         let seconds = TURNS_TAIL / rate_per_s.max(1.0);
         let spec = LoadSpec {
             warmup: TURNS_WARMUP,
@@ -223,7 +222,7 @@ impl Examiner<'_> {
             duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
             ..self.spec.steady()
         };
-        let load = Load::prepare(&spec)?;
+        let load = self.source.prepare(&spec)?;
         let one_in = followed_one_in(rate_per_s, spec.connections);
         let tracing = Tracing::start(
             servers,
@@ -235,8 +234,7 @@ impl Examiner<'_> {
         );
         let reading = self.runtimes.read();
         let interrupted = self.interrupted;
-        let driven = drive(
-            load,
+        let driven = load.drive(
             &spec,
             &Instrumentation::default(),
             self.progress,
@@ -419,9 +417,8 @@ impl Examiner<'_> {
     /// are found on this host.
     ///
     /// # Errors
-    /// [`LoadError`] when a load cannot start; what does not answer is no error here.
-    pub fn examine(&mut self, servers: &mut Vec<Server>) -> Result<TrialRecord, LoadError> {
-        let load = Load::prepare(self.spec)?;
+    /// [`Failure`] when a load cannot start; what does not answer is no error here.
+    pub fn examine(&mut self, servers: &mut Vec<Server>) -> Result<TrialRecord, Failure> {
         let pre_load = self.pre_load(servers, false)?;
         self.runtimes.find(servers);
         self.runtimes.name_code();
@@ -432,13 +429,16 @@ impl Examiner<'_> {
             ..Instrumentation::default()
         };
         let interrupted = self.interrupted;
-        let driven = drive(load, self.spec, &around, self.progress, &mut || {
-            interrupted()
-        })?;
+        let load = self.source.prepare(self.spec)?;
+        let driven = load.drive(self.spec, &around, self.progress, &mut || interrupted())?;
         self.runtimes.name_code();
         let names = self.runtimes.names();
+        let rate = match driven.is_whole() {
+            true => driven.outcome.answered_per_s(),
+            // What a pass would load with is lost.
+            false => None,
+        };
         let profiled = driven.profiled.map(|p| p.map(|p| p.fold_with(names)));
-        let rate = driven.outcome.answered_per_s();
         let post_load = self.post_load(servers, rate)?;
         let passes = Passes {
             pre_load,
@@ -449,16 +449,18 @@ impl Examiner<'_> {
             watching: None,
             interrupted: (self.interrupted)(),
         };
-        Ok(passes.into_trial(self.spec, servers, Some(driven.outcome)))
+        let mut trial = passes.into_trial(self.spec, servers, Some(driven.outcome));
+        trial.hosts = driven.hosts;
+        Ok(trial)
     }
+}
 
-    fn arm(&self, servers: &[Server]) -> Probes {
-        Probes::arm(&ProbeConfig {
-            targets: probe_targets(servers),
-            best_tier: self.best_tier,
-            ..ProbeConfig::default()
-        })
-    }
+fn arm(servers: &[Server], best_tier: Tier) -> Probes {
+    Probes::arm(&ProbeConfig {
+        targets: probe_targets(servers),
+        best_tier,
+        ..ProbeConfig::default()
+    })
 }
 
 /// What all passes brought beside the load's own outcome.
@@ -514,6 +516,7 @@ impl Passes {
             unavailable,
             warnings: Vec::new(),
             series: self.watched.series,
+            hosts: Vec::new(),
             outcome,
             reported: None,
             examination: Some(Examination {

@@ -12,6 +12,7 @@ pub mod rate;
 pub mod run;
 pub mod runtimes;
 pub mod single;
+pub mod source;
 pub mod trial;
 
 use crate::exit::{Exit, Failure};

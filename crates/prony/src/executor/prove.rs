@@ -11,9 +11,11 @@
 //! The surprise: the copies are examined before the blocks, so that all three are warm when the first begins, and so
 //! that a proof which a person stops already knows the mechanism.
 
-use super::drive::{Instrumentation, drive};
+use super::drive::Instrumentation;
 use super::examine::{Examiner, with_config};
 use super::runtimes::{Consent, Runtimes};
+use super::source::Source;
+use crate::exit::Failure;
 use crate::terminal::Progress;
 use analysis::{
     Arm, BLOCKS, Blocks, Change, Diagnosis, Expected, FactSet, JudgedBy, Mechanism, Prediction,
@@ -28,7 +30,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sut::config::{ChangeAction, ConfigChange};
 use sut::{Launcher, RunningTarget, TargetError};
-use traffic::{Load, LoadError, MonotonicClock};
+use traffic::MonotonicClock;
 use url::Url;
 
 /// The fault put back has to undo an effect that is known by then.
@@ -58,8 +60,8 @@ pub enum ProofError {
     #[error(transparent)]
     Copy(#[from] TargetError),
     /// A load could not start.
-    #[error(transparent)]
-    Load(#[from] LoadError),
+    #[error("{}", .0.message)]
+    Load(Failure),
     /// A copy ended while it was loaded.
     #[error("a copy ended under the load: {0}")]
     Died(String),
@@ -74,6 +76,12 @@ pub enum ProofError {
     Interrupted,
 }
 
+impl From<Failure> for ProofError {
+    fn from(failure: Failure) -> Self {
+        Self::Load(failure)
+    }
+}
+
 /// Makes proofs about one server.
 pub struct Prover<'a> {
     /// The server as found.
@@ -82,6 +90,8 @@ pub struct Prover<'a> {
     pub original: &'a TrialRecord,
     /// The load that it was diagnosed under.
     pub spec: &'a LoadSpec,
+    /// Where the load is sent from.
+    pub source: &'a mut Source,
     /// A change that was proved is undone in a fresh copy, and the effect must return.
     pub put_back: bool,
     /// Starts the copies.
@@ -228,13 +238,13 @@ impl Prover<'_> {
     }
 
     /// Starts a copy with `changes`.
-    fn copy(&self, name: &str, changes: &[Change]) -> Result<Copy, ProofError> {
+    fn copy(&mut self, name: &str, changes: &[Change]) -> Result<Copy, ProofError> {
         if self.spec.proxy.is_some() {
             let why = "a copy is loaded directly, and the load goes through a proxy";
             return Err(ProofError::NotAlike(why.to_owned()));
         }
-        let serves = Load::prepare(self.spec)?.address();
-        let serves = serves.ok_or_else(|| {
+        let place = self.source.prepare(self.spec)?.place();
+        let serves = place.and_then(|place| place.address()).ok_or_else(|| {
             ProofError::NotAlike(
                 "a copy listens on TCP, and the load goes over a Unix socket".to_owned(),
             )
@@ -244,6 +254,11 @@ impl Prover<'_> {
             self.server,
             &as_config(changes),
             serves,
+            // Other hosts reach it where they reach the server.
+            match self.spec.hosts.is_empty() {
+                true => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                false => serves.ip(),
+            },
             self.interrupted,
         )?;
         let spec = redirected(self.spec, running.address());
@@ -309,13 +324,12 @@ impl Prover<'_> {
             ..copy.spec.steady()
         };
         let around = Instrumentation::watching(vec![copy.watched()]);
-        let driven = drive(
-            Load::prepare(&spec)?,
-            &spec,
-            &around,
-            self.progress,
-            &mut || (self.interrupted)() || copy.running.check_alive().is_err(),
-        )?;
+        let driven =
+            self.source
+                .prepare(&spec)?
+                .drive(&spec, &around, self.progress, &mut || {
+                    (self.interrupted)() || copy.running.check_alive().is_err()
+                })?;
         copy.running.check_alive().map_err(ProofError::Died)?;
         let mut trial = blank(&spec, copy.running.record());
         trial.series = driven.watched.series;
@@ -324,6 +338,7 @@ impl Prover<'_> {
             trial.state = TrialState::Interrupted;
         }
         trial.outcome = Some(driven.outcome);
+        trial.hosts = driven.hosts;
         Ok(trial)
     }
 
@@ -368,6 +383,7 @@ impl Prover<'_> {
         };
         let examined = Examiner {
             spec: &spec,
+            source: self.source,
             best_tier: self.best_tier,
             runtimes: Runtimes::new(Consent::NotAsked),
             interrupted: self.interrupted,
@@ -630,6 +646,7 @@ pub(super) fn blank(spec: &LoadSpec, target: record::TargetRecord) -> TrialRecor
         unavailable: Vec::new(),
         warnings: Vec::new(),
         series: Vec::new(),
+        hosts: Vec::new(),
         examination: None,
         files: BTreeMap::new(),
     }

@@ -5,6 +5,7 @@
 //! budget of time allows. The stored plan grows with it.
 
 use super::outlook::Outlook;
+use super::source::Source;
 use super::{rate, trial};
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
@@ -38,6 +39,7 @@ pub fn run(
     mut record: RunRecord,
     store: &mut DirStore,
     launcher: &mut Launcher,
+    source: &mut Source,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Ended, Failure> {
     record.trials.retain(|t| t.state == TrialState::Complete);
@@ -104,7 +106,15 @@ pub fn run(
             true => Progress::new(""),
             false => Progress::new(&format!("{place}{left} left: ")),
         };
-        let mut ended = trial::run(&plan, &trial, arrival, launcher, &mut progress, interrupted);
+        let mut ended = trial::run(
+            &plan,
+            &trial,
+            arrival,
+            launcher,
+            source,
+            &mut progress,
+            interrupted,
+        );
         progress.clear();
         let lost = home.check().err();
         if let Some(error) = &lost {
@@ -216,7 +226,7 @@ fn measure_again(plan: &mut Plan, record: &RunRecord) -> Result<bool, Failure> {
     let again = plan.measure_again(&disturbed);
     if again > 0 {
         terminal::note(&format!(
-            "other programs took CPU in {}: {again} measured again, with what is compared with them {} more, about {}",
+            "other programs took CPU, or a host was lost, in {}: {again} measured again, with what is compared with them {} more, about {}",
             analysis::words::plural(disturbed.len() as u64, "trial"),
             analysis::words::plural((plan.trials.len() - trials) as u64, "trial"),
             Nanos(plan.time().0 - before.0)

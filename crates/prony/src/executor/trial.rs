@@ -1,10 +1,12 @@
 //! One trial: start targets, preflight, load and watch, stop, record. Always ends with a [`TrialRecord`];
 //! what went wrong is in its state, in the server's own words.
 
-use super::drive::{Driven, Instrumentation, drive};
+use super::drive::{Driven, Instrumentation};
 use super::examine::{self, Examiner, PROFILE_HZ, PostLoad, PreLoad};
 use super::rate::Unresolved;
 use super::runtimes::{Consent, Runtimes};
+use super::source::Source;
+use crate::exit::Failure;
 use crate::terminal::Progress;
 use linux::namespace::{Inside, Namespace};
 use monitor::profile::EndedProfile;
@@ -17,7 +19,6 @@ use record::{
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use sut::{Launcher, Network, PinnedIrqs, RunningTarget, TargetError};
-use traffic::{Load, LoadError};
 
 /// Longest wait for a server's own counters.
 const STATUS_TIMEOUT: Nanos = Nanos::from_secs(2);
@@ -61,11 +62,11 @@ impl From<Unresolved> for Stopped {
     }
 }
 
-impl From<LoadError> for Stopped {
-    fn from(e: LoadError) -> Self {
+impl From<Failure> for Stopped {
+    fn from(e: Failure) -> Self {
         Stopped::Failed {
-            error: e.to_string(),
-            remedy: e.remedy(),
+            error: e.message,
+            remedy: e.remedy,
         }
     }
 }
@@ -76,6 +77,7 @@ pub fn run(
     trial: &TrialPlan,
     arrival: Result<Arrival, Unresolved>,
     launcher: &mut Launcher,
+    source: &mut Source,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> TrialRecord {
@@ -92,6 +94,7 @@ pub fn run(
         unavailable: Vec::new(),
         warnings: Vec::new(),
         series: Vec::new(),
+        hosts: Vec::new(),
         examination: None,
         files: BTreeMap::new(),
     };
@@ -114,7 +117,14 @@ pub fn run(
                 examined: stage.examine && trial.block + 1 == stage.repeats,
                 extras: extras(plan),
             };
-            measure(&mut record, &mut targets, ask, progress, interrupted)
+            measure(
+                &mut record,
+                &mut targets,
+                ask,
+                source,
+                progress,
+                interrupted,
+            )
         });
     match result {
         Ok(()) => {}
@@ -197,19 +207,20 @@ fn measure(
     record: &mut TrialRecord,
     targets: &mut [Running],
     ask: Ask,
+    source: &mut Source,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Stopped> {
     let Ask { examined, extras } = ask;
-    let load = Load::prepare(&record.load)?;
+    let place = source.prepare(&record.load)?.place();
     let mut servers = if examined {
-        servers(targets, load.address())
+        servers(targets, place.and_then(|place| place.address()))
     } else {
         Vec::new()
     };
     let spec = record.load.clone();
     let pre_load = if examined {
-        examiner(&spec, progress, interrupted).pre_load(&mut servers, true)?
+        examiner(&spec, source, progress, interrupted).pre_load(&mut servers, true)?
     } else {
         PreLoad::default()
     };
@@ -221,7 +232,8 @@ fn measure(
             .then(|| examine::profile_config(&servers, ProfileKind::OnCpu, PROFILE_HZ)),
     };
     let mut died: BTreeMap<String, String> = BTreeMap::new();
-    let driven = drive(load, &spec, &around, progress, &mut || {
+    let load = source.prepare(&spec)?;
+    let driven = load.drive(&spec, &around, progress, &mut || {
         for target in targets.iter_mut() {
             if let Err(how) = target.server.check_alive() {
                 died.insert(target.spec.name.clone(), how);
@@ -229,14 +241,19 @@ fn measure(
         }
         !died.is_empty() || interrupted()
     });
+    let driven = driven?;
+    let is_whole = driven.is_whole();
     let Driven {
         outcome,
+        hosts,
         watched,
         profiled,
-    } = driven?;
+    } = driven;
+    record.hosts = hosts;
     let after: Vec<_> = targets.iter().map(RequestCounter::read).collect();
-    let post_load = if died.is_empty() {
-        examiner(&spec, progress, interrupted).post_load(&servers, outcome.answered_per_s())?
+    let post_load = if died.is_empty() && is_whole {
+        examiner(&spec, source, progress, interrupted)
+            .post_load(&servers, outcome.answered_per_s())?
     } else {
         PostLoad::default()
     };
@@ -278,11 +295,13 @@ fn measure(
 
 fn examiner<'a>(
     spec: &'a LoadSpec,
+    source: &'a mut Source,
     progress: &'a mut Progress,
     interrupted: &'a dyn Fn() -> bool,
 ) -> Examiner<'a> {
     Examiner {
         spec,
+        source,
         best_tier: Tier::Ebpf,
         // A trial compares cells: what one of them is asked beside its load would be a difference.
         runtimes: Runtimes::new(Consent::NotAsked),

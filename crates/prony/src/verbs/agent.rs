@@ -35,9 +35,9 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let hello = Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: program.build,
-        hostname: kernel("hostname"),
-        boot_id: kernel("random/boot_id"),
-        kernel: kernel("osrelease"),
+        hostname: host::kernel("hostname"),
+        boot_id: host::boot_id(),
+        kernel: host::kernel("osrelease"),
         user: rustix::process::geteuid().as_raw(),
         cpus: host::allowed_cpus(),
         open_files: open_files(),
@@ -74,12 +74,6 @@ fn right_of(right: AgentRight) -> Right {
     match right {
         AgentRight::Load => Right::Load,
     }
-}
-
-/// What the kernel says of itself; empty where it cannot be read.
-fn kernel(name: &str) -> String {
-    let text = linux::Root::default().read(&format!("proc/sys/kernel/{name}"));
-    text.unwrap_or_default().trim().to_owned()
 }
 
 /// Files that this process may have open when it raises its limit; `u64::MAX` without one.

@@ -11,6 +11,7 @@ use crate::executor::live::Live;
 use crate::executor::run::analyse;
 use crate::executor::runtimes::Runtimes;
 use crate::executor::single::as_record;
+use crate::executor::source::Source;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::interrupt::Interrupt;
@@ -20,10 +21,10 @@ use analysis::{Against, Diagnosis, Improvement, RunAnalysis, StoredProof, TrialA
 use record::{
     EnvironmentItem, PROOF_STAGE, RunRecord, Server, Store, TrialRecord, Unavailable, Warning,
 };
-use report::json::OnCopies;
+use report::json::{Loaded, OnCopies};
 use std::path::Path;
 use sut::discover;
-use traffic::Load;
+use traffic::Place;
 
 /// Runs the verb.
 ///
@@ -43,13 +44,20 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     if !args.from.is_empty() {
         return super::pasted::run(args);
     }
+    if args.no_load && args.from_hosts.is_asked() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--no-load and --on cannot both be given: no load is sent",
+            "leave one of them out",
+        ));
+    }
     let interrupt = Interrupt::install()?;
     super::recover();
     let mut store = args.out.as_deref().map(new_record).transpose()?;
     let started = host::timestamp();
     let mut servers = named_servers(args)?;
     let mut progress = Progress::new("");
-    let spec = args.spec(&url(args)?);
+    let mut spec = args.spec(&url(args)?);
     if spec.is_websocket() {
         return Err(Failure::new(
             Exit::Usage,
@@ -57,15 +65,15 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "load it with `prony load`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
         ));
     }
-    host::check_cpus(&spec.cpus, "the load threads")?;
-    let failed = |e: traffic::LoadError| super::load_failure(&e);
-    if servers.is_empty() {
-        let load = Load::prepare(&spec).map_err(failed)?;
-        servers.extend(examine::behind(load.place()));
+    let mut source = Source::of(&args.from_hosts, &mut spec)?;
+    if servers.is_empty()
+        && let Some(place) = source.prepare(&spec)?.place()
+    {
+        servers.extend(examine::behind(&place));
     }
     if args.url.is_some()
         && (!args.pid.is_empty() || args.unit.is_some())
-        && let Some(address) = Load::prepare(&spec).map_err(failed)?.address()
+        && let Some(Place::Tcp(address)) = source.prepare(&spec)?.place()
     {
         note_elsewhere(&mut servers, address.port());
     }
@@ -85,12 +93,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     } else {
         let mut examiner = Examiner {
             spec: &spec,
+            source: &mut source,
             best_tier: args.probes,
             runtimes: Runtimes::new(args.consent()),
             interrupted: &interrupted,
             progress: &mut progress,
         };
-        vec![examiner.examine(&mut servers).map_err(failed)?]
+        vec![examiner.examine(&mut servers)?]
     };
     if interrupt.asked() {
         let cut = Warning::new(
@@ -113,6 +122,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let mut change = Changes {
         args,
         record: &record,
+        source: &mut source,
         interrupt: &interrupt,
         progress: &mut progress,
     };
@@ -435,6 +445,9 @@ fn show(
         let outcome = trial.outcome.as_ref();
         let load = outcome.map(|outcome| (&trial.load, outcome, &figures.verdict));
         let mut document = report::json::diagnose_document(load, examination, diagnosis, on_copies);
+        if let Loaded::Ours(load) = &mut document.load {
+            load.agents.clone_from(&figures.agents);
+        }
         document.watched = beside.watched.cloned();
         document.against = beside.against.cloned();
         return terminal::result(&super::to_json(&document));
@@ -456,6 +469,7 @@ fn show(
     }
     if trial.outcome.is_some() {
         text.push_str(&format!("\nload: {}\n", report::text::trial_line(figures)));
+        text.push_str(&report::hosts::agents_text(&figures.agents));
     }
     terminal::result(&text)?;
     show_beside(beside)

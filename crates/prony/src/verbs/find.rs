@@ -6,23 +6,25 @@
 
 use super::load::{Measured, export, measure};
 use crate::cli::LoadArgs;
+use crate::executor::drive::Instrumentation;
+use crate::executor::source::Source;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::terminal;
+use crate::terminal::{self, Progress};
 use analysis::{Aim, Ended, Found, RateSearch, SearchPlan};
 use record::{Arrival, Clock, LoadSpec, Nanos};
 use report::json::{LoadDocument, SloKept};
-use traffic::{Load, LoadError, MonotonicClock};
+use traffic::MonotonicClock;
 
 /// Warm-up and measured part of a step, when nothing else is said.
 const WARMUP: Nanos = Nanos::SECOND;
 const MEASURED: Nanos = Nanos::from_secs(5);
 
-/// Searches; `spec` is the load of which the rate is searched.
+/// Searches; `spec` is the load of which the rate is searched, and `source` where it is sent from.
 ///
 /// # Errors
 /// [`Failure`] when the flags do not make a search, or a load could not start.
-pub(super) fn run(args: &LoadArgs, spec: &LoadSpec) -> Result<Exit, Failure> {
+pub(super) fn run(args: &LoadArgs, spec: &LoadSpec, source: &mut Source) -> Result<Exit, Failure> {
     let aim = aim(args)?;
     let warmup = args.load.warmup.unwrap_or(WARMUP);
     let measured = args.load.duration.unwrap_or(MEASURED);
@@ -57,15 +59,14 @@ pub(super) fn run(args: &LoadArgs, spec: &LoadSpec) -> Result<Exit, Failure> {
     let allowed = aim.slo.as_ref().and_then(analysis::Slo::errors_allowed);
     let mut finder = Finder {
         spec,
+        source,
         // An error that the service level allows does not make a step invalid.
         error_limit: allowed.unwrap_or(0.0).max(args.load.error_limit),
         interrupt: Interrupt::install()?,
         held: Vec::new(),
         last: None,
     };
-    let search = finder
-        .find(&aim, plan)
-        .map_err(|e| super::load_failure(&e))?;
+    let search = finder.find(&aim, plan)?;
     show(args, &aim, &search, finder)?;
     Ok(match (search.ended, search.found) {
         (Some(Ended::Interrupted), _) => Exit::Interrupted,
@@ -102,8 +103,9 @@ struct Step {
     measured: Measured,
 }
 
-struct Finder {
+struct Finder<'a> {
     spec: LoadSpec,
+    source: &'a mut Source,
     error_limit: f64,
     interrupt: Interrupt,
     /// Steps that held.
@@ -112,8 +114,8 @@ struct Finder {
     last: Option<Step>,
 }
 
-impl Finder {
-    fn find(&mut self, aim: &Aim, plan: SearchPlan) -> Result<RateSearch, LoadError> {
+impl Finder<'_> {
+    fn find(&mut self, aim: &Aim, plan: SearchPlan) -> Result<RateSearch, Failure> {
         let began = MonotonicClock.now();
         let at_most = Nanos((plan.at_most_s * 1e9) as u64);
         let one = self.spec.warmup + self.spec.duration.unwrap_or_default() + plan.rest();
@@ -153,7 +155,7 @@ impl Finder {
         }
     }
 
-    fn step(&mut self, aim: &Aim, search: &mut RateSearch, per_s: f64) -> Result<(), LoadError> {
+    fn step(&mut self, aim: &Aim, search: &mut RateSearch, per_s: f64) -> Result<(), Failure> {
         let number = search.steps.len() as u64;
         let arrival = match self.spec.arrival {
             // Other gaps in each step, or a repeat would repeat the chance too.
@@ -182,31 +184,28 @@ impl Finder {
         Ok(())
     }
 
-    fn load(&mut self, arrival: Arrival, prefix: &str) -> Result<&Measured, LoadError> {
+    fn load(&mut self, arrival: Arrival, prefix: &str) -> Result<&Measured, Failure> {
         let spec = LoadSpec {
             arrival,
             ..self.spec.clone()
         };
-        let measured = measure(&spec, self.error_limit, &self.interrupt, prefix)?;
+        let (limit, interrupt) = (self.error_limit, &self.interrupt);
+        let measured = measure(self.source, &spec, limit, interrupt, prefix)?;
         Ok(&self.last.insert(Step { spec, measured }).measured)
     }
 
     /// One request by itself: whoever answers in order has no backlog left then. And a pause.
-    fn rest(&self, pause: Nanos) -> Result<(), LoadError> {
+    fn rest(&mut self, pause: Nanos) -> Result<(), Failure> {
         let began = MonotonicClock.now();
         let fence = LoadSpec {
-            connections: 1,
-            threads: Some(1),
             duration: None,
             requests: Some(1),
-            warmup: Nanos(0),
-            arrival: Arrival::Closed,
             requests_per_connection: None,
-            pipeline: 1,
-            streams: 1,
-            ..self.spec.clone()
+            ..self.spec.single_client()
         };
-        Load::prepare(&fence)?.start()?.finish();
+        let (around, mut silent) = (Instrumentation::default(), Progress::silent());
+        let load = self.source.prepare(&fence)?;
+        load.drive(&fence, &around, &mut silent, &mut || false)?;
         let left = pause.0.saturating_sub(MonotonicClock.now().since(began).0);
         std::thread::sleep(std::time::Duration::from_nanos(left));
         Ok(())
@@ -221,7 +220,12 @@ impl Finder {
     }
 }
 
-fn show(args: &LoadArgs, aim: &Aim, search: &RateSearch, finder: Finder) -> Result<(), Failure> {
+fn show(
+    args: &LoadArgs,
+    aim: &Aim,
+    search: &RateSearch,
+    finder: Finder<'_>,
+) -> Result<(), Failure> {
     let style = terminal::style();
     let found = report::text::find_text(search, style);
     let Some(Step { spec, measured }) = finder.shown(search) else {

@@ -66,7 +66,7 @@ fn described(host: &Host, agent: &Result<Agent, HostError>) -> HostDocument {
                     .iter()
                     .map(|r| r.name().to_owned())
                     .collect(),
-                clock: super::over::clock(&agent.clock()),
+                clock: agent.clock().seen(),
             },
         },
     }
@@ -128,7 +128,8 @@ pub fn named(flags: &HostFlags) -> Result<Vec<Host>, Failure> {
     }
 }
 
-fn of_file(spec: HostSpec) -> Host {
+/// As a file describes it.
+pub fn of_file(spec: HostSpec) -> Host {
     Host {
         name: spec.name,
         way: match spec.way {

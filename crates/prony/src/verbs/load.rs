@@ -4,34 +4,33 @@
 //! verdict can name the worker that limits.
 
 use crate::cli::{Export, LoadArgs};
-use crate::executor::drive::{Driven, Instrumentation, drive};
+use crate::executor::drive::{Driven, Instrumentation};
+use crate::executor::source::Source;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::{host, terminal};
-use agent::Fleet;
-use analysis::Verdict;
+use crate::terminal;
+use analysis::{AgentFigures, Verdict};
 use monitor::Watched;
 use record::workload::{Part, Template, WorkloadBody, WorkloadRequest};
 use record::{Body, Clock, LoadOutcome, LoadSpec, TargetRecord, Warning, Workload};
 use report::export::WallTime;
-use report::hosts::AgentFigures;
 use report::json::{LoadDocument, Replayed, SloKept};
 use std::path::Path;
 use sut::discover;
-use traffic::{Load, LoadError, MonotonicClock, Place};
+use traffic::{MonotonicClock, Place};
 
 /// Runs the verb.
 ///
 /// # Errors
 /// [`Failure`] when the load could not start.
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
-    let (spec, replayed) = spec(args)?;
-    let mut from = From::of(args, &spec)?;
+    let (mut spec, replayed) = spec(args)?;
+    let mut source = Source::of(&args.from, &mut spec)?;
     if args.search.is_asked() {
-        return super::find::run(args, &spec);
+        return super::find::run(args, &spec, &mut source);
     }
     let interrupt = Interrupt::install()?;
-    let measured = from.measure(&spec, args.load.error_limit, &interrupt, "")?;
+    let measured = measure(&mut source, &spec, args.load.error_limit, &interrupt, "")?;
     let Measured {
         outcome,
         verdict,
@@ -77,77 +76,34 @@ pub(super) struct Measured {
     pub agents: Vec<AgentFigures>,
 }
 
-/// From where a load is sent.
-pub(super) enum From {
-    /// From this process.
-    Here,
-    /// From other hosts.
-    Fleet(Box<Fleet>),
-}
-
-impl From {
-    /// What the flags say; hosts are reached.
-    ///
-    /// # Errors
-    /// [`Failure`] when a host cannot be reached, or the load is one that only this host can send.
-    pub fn of(args: &LoadArgs, spec: &LoadSpec) -> Result<Self, Failure> {
-        if !args.from.is_asked() {
-            host::check_cpus(&spec.cpus, "the load threads")?;
-            return Ok(Self::Here);
-        }
-        super::over::check(spec, args.search.is_asked())?;
-        let hosts = super::hosts::named(&args.from)?;
-        let own = super::hosts::own()?;
-        let fleet = Fleet::reach(&hosts, &own).map_err(|e| super::over::unreached(&e))?;
-        Ok(Self::Fleet(Box::new(fleet)))
-    }
-
-    /// Makes a load from there, watches the servers behind it that are of this host, and judges it.
-    ///
-    /// # Errors
-    /// [`Failure`] when the load could not start.
-    pub fn measure(
-        &mut self,
-        spec: &LoadSpec,
-        error_limit: f64,
-        interrupt: &Interrupt,
-        prefix: &str,
-    ) -> Result<Measured, Failure> {
-        match self {
-            Self::Here => {
-                measure(spec, error_limit, interrupt, prefix).map_err(|e| super::load_failure(&e))
-            }
-            Self::Fleet(fleet) => super::over::measure(fleet, spec, error_limit, interrupt, prefix),
-        }
-    }
-}
-
 /// Makes a load, watches the servers behind it that are of this host, and judges it.
 ///
 /// # Errors
-/// [`LoadError`] when the load could not start.
+/// [`Failure`] when the load could not start.
 pub(super) fn measure(
+    source: &mut Source,
     spec: &LoadSpec,
     error_limit: f64,
     interrupt: &Interrupt,
     prefix: &str,
-) -> Result<Measured, LoadError> {
-    let load = Load::prepare(spec)?;
-    let place = load.place().clone();
+) -> Result<Measured, Failure> {
+    let load = source.prepare(spec)?;
+    let place = load.place();
     // Whom to ask who listens, and what the monitors then read, takes ten times as long as a few requests.
     let watch = !spec.is_probe();
-    let listening = || match &place {
+    let listening = |place: &Place| match place {
         Place::Tcp(address) => discover::listening_at(*address),
         Place::Unix(path) => discover::listening_at_path(Path::new(path)),
     };
-    let targets = Vec::from_iter(watch.then(listening).flatten());
+    let place = place.filter(|_| watch);
+    let targets = Vec::from_iter(place.as_ref().and_then(listening));
     let mut progress = terminal::Progress::new(prefix);
     let Driven {
         mut outcome,
+        hosts,
         watched,
         profiled: _,
-    } = drive(
-        load,
+    } = load.drive(
         spec,
         &Instrumentation {
             watch: watch.then(|| targets.iter().map(watched).collect()),
@@ -156,16 +112,22 @@ pub(super) fn measure(
         &mut progress,
         &mut || interrupt.asked(),
     )?;
-    let verdict = analysis::judge_load(&outcome, &watched.series, spec, &targets, error_limit);
+    let mut verdict = analysis::judge_load(&outcome, &watched.series, spec, &targets, error_limit);
     let warnings = analysis::load_warnings(&outcome, &watched.series, spec, &targets, error_limit);
     outcome.warnings.extend(warnings);
-    if watch && servers_hidden(&place, &outcome, &targets) {
+    let mut agents = Vec::new();
+    if !hosts.is_empty() {
+        let judged = analysis::judge_parts(verdict, &hosts, spec, error_limit, &outcome);
+        (verdict, agents) = (judged.verdict, judged.agents);
+        outcome.warnings.extend(judged.warnings);
+    }
+    if let Some(place) = place.filter(|place| servers_hidden(place, &outcome, &targets)) {
         outcome.warnings.push(hidden_server(&place));
     }
     Ok(Measured {
         outcome,
         verdict,
-        agents: Vec::new(),
+        agents,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cli::RunArgs;
 use crate::executor::run::{Ended, analyse, run as run_trials};
+use crate::executor::source::{self, Source};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
@@ -50,6 +51,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     super::recover();
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
+    let mut source = hosts_of(&plan)?;
     let mut launcher = crate::executor::launcher()?;
     // Before the record, whose environment is that of the run.
     let tuned = tune(&plan, &launcher)?;
@@ -71,9 +73,15 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         plan.time(),
         out.display()
     ));
-    let ended = run_trials(&plan, record, &mut store, &mut launcher, &|| {
-        interrupt.asked()
-    })?;
+    let interrupted = || interrupt.asked();
+    let ended = run_trials(
+        &plan,
+        record,
+        &mut store,
+        &mut launcher,
+        &mut source,
+        &interrupted,
+    )?;
     if let Some(mut tuned) = tuned {
         for (name, why) in tuned.put_back() {
             terminal::warning(&Warning::new(
@@ -84,6 +92,23 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         }
     }
     finish(args, ended, &mut store)
+}
+
+/// Where the loads of the plan are sent from; its hosts are reached.
+fn hosts_of(plan: &Plan) -> Result<Source, Failure> {
+    if plan.hosts.is_empty() {
+        return Ok(Source::Here);
+    }
+    for trial in &plan.trials {
+        source::check(&trial.load)?;
+    }
+    let hosts: Vec<_> = plan
+        .hosts
+        .iter()
+        .cloned()
+        .map(super::hosts::of_file)
+        .collect();
+    Source::reach(&hosts)
 }
 
 /// Sets what the experiment's profile asks for; it is put back when the value is dropped.
@@ -200,10 +225,9 @@ fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure>
         .trials
         .iter()
         .flat_map(|t| {
-            t.load
-                .cpus
-                .iter()
-                .chain(t.targets.iter().flat_map(|s| &s.cpus))
+            // Those of other hosts are checked there.
+            let of_load = t.load.cpus.iter().filter(|_| t.load.hosts.is_empty());
+            of_load.chain(t.targets.iter().flat_map(|s| &s.cpus))
         })
         .copied()
         .collect();

@@ -412,6 +412,7 @@ pub fn run() -> RunRecord {
             unavailable: vec![],
             warnings: vec![],
             series: worker(if full && !limited { 0.99 } else { 0.6 }),
+            hosts: Vec::new(),
             examination: None,
             files: BTreeMap::new(),
         }

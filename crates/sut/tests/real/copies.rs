@@ -208,7 +208,14 @@ fn copy_of_nginx_under(before: &str) -> (Alone, RunningTarget, tempfile::TempDir
     };
     let found = first.found_with(3);
     let copy = launcher
-        .start_copy("copy", &found, &[], first.address, &|| false)
+        .start_copy(
+            "copy",
+            &found,
+            &[],
+            first.address,
+            first.address.ip(),
+            &|| false,
+        )
         .unwrap_or_else(|e| panic!("{e}"));
     (first, copy, state)
 }

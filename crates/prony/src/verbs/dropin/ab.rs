@@ -1,14 +1,14 @@
 //! `prony ab`: HTTP/1.0, a connection for each request unless `-k`, one thread, as ApacheBench does it.
 
 use super::getopt::{self, Read};
-use super::{basic, header, host_of, load, misused, number, refused, unreachable};
+use super::{basic, header, host_of, load, misused, number, refused, unreachable, unresolved};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 use crate::verbs::load::{Measured, wall_time};
 use record::{Body, FailureKind, Habits, LoadSpec, Nanos};
 use report::dropin::ab::{self, Options};
 use std::path::PathBuf;
-use traffic::{Load, LoadError};
+use traffic::Load;
 use url::Url;
 
 const TOOL: &str = "ab";
@@ -66,10 +66,7 @@ pub fn run(args: &[String]) -> Result<Exit, Failure> {
         return Ok(Exit::Valid);
     }
     let asked = understand(&read)?;
-    let measured = load(&asked.spec).map_err(|e| match &e {
-        LoadError::Resolve { .. } => Failure::new(Exit::Tool(50), e.to_string(), e.remedy()),
-        _ => crate::verbs::load_failure(&e),
-    })?;
+    let measured = load(&asked.spec).map_err(|e| unresolved(e, 50))?;
     if asked.verbose {
         let load = Load::prepare(&asked.spec).map_err(|e| crate::verbs::load_failure(&e))?;
         let request = String::from_utf8_lossy(load.request());

@@ -10,6 +10,7 @@ pub mod weighttp;
 pub mod wrk;
 
 use super::load::{Measured, measure};
+use crate::executor::source::Source;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::terminal;
@@ -18,7 +19,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use record::{FailureKind, LoadSpec};
 use report::text::{Style, verdict_text};
-use traffic::LoadError;
 use url::Url;
 
 /// The share of failures above which the figures cannot be used, as in `prony load`.
@@ -64,10 +64,10 @@ fn host_of(url: &Url) -> String {
 }
 
 /// Makes the load and says the truth about it. The connections keep what they asked for when a person stops it.
-fn load(spec: &LoadSpec) -> Result<Measured, LoadError> {
+fn load(spec: &LoadSpec) -> Result<Measured, Failure> {
     // Without the handler Ctrl-C ends the load at once, which is all that is lost.
     let interrupt = Interrupt::install().unwrap_or_default();
-    let measured = measure(spec, ERROR_LIMIT, &interrupt, "")?;
+    let measured = measure(&mut Source::Here, spec, ERROR_LIMIT, &interrupt, "")?;
     let verdict = verdict_text(&measured.verdict, Style::Plain);
     let busy = measured.outcome.generator.utilization();
     let busy = busy.map_or("the generator did not run".to_owned(), |share| {
@@ -83,6 +83,17 @@ fn load(spec: &LoadSpec) -> Result<Measured, LoadError> {
         terminal::warning(warning);
     }
     Ok(measured)
+}
+
+/// A name without an address has an exit code of the tool's own; nothing else that stands before a load is not valid.
+fn unresolved(failure: Failure, code: u8) -> Failure {
+    match failure.exit {
+        Exit::Invalid => Failure {
+            exit: Exit::Tool(code),
+            ..failure
+        },
+        _ => failure,
+    }
 }
 
 /// The first way in which the load found no connection, when nothing answered at all.

@@ -46,7 +46,7 @@ pub fn run(args: &[String]) -> Result<Exit, Failure> {
         return Ok(Exit::Valid);
     }
     let asked = understand(&read)?;
-    let measured = load(&asked.spec).map_err(|e| crate::verbs::load_failure(&e))?;
+    let measured = load(&asked.spec)?;
     let outcome = &measured.outcome;
     let threads = asked.spec.threads.unwrap_or(1);
     terminal::result(&match asked.json {

@@ -1,13 +1,12 @@
 //! `prony wrk` and `prony wrk2`: keep-alive over HTTP/1.1, 10 connections, 2 threads, 10 s; wrk2 always at a rate.
 
 use super::getopt::{self, Read};
-use super::{header, load, misused, refused, unreachable};
+use super::{header, load, misused, refused, unreachable, unresolved};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 use plan::typed::{self, Misfit};
 use record::{Arrival, LoadSpec};
 use report::dropin::wrk::{self, Options};
-use traffic::LoadError;
 
 /// What wrk exits with when it does not understand, or finds no server.
 const FAILED: u8 = 1;
@@ -56,10 +55,7 @@ fn whole(args: &[String], wrk2: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Tool(FAILED));
     }
     let (spec, options) = understand(tool, &read)?;
-    let measured = load(&spec).map_err(|e| match &e {
-        LoadError::Resolve { .. } => Failure::new(Exit::Tool(FAILED), e.to_string(), e.remedy()),
-        _ => crate::verbs::load_failure(&e),
-    })?;
+    let measured = load(&spec).map_err(|e| unresolved(e, FAILED))?;
     if let Some((_, words)) = unreachable(&measured) {
         terminal::truth(&format!("unable to connect to {} {words}", spec.url));
         return Ok(Exit::Tool(FAILED));

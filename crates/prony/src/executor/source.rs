@@ -1,0 +1,201 @@
+//! Where loads are sent from: this process, or agents on other hosts. Whoever loads asks here, and does not see which.
+
+use super::drive::{Driven, Instrumentation, drive_any};
+use crate::cli::HostFlags;
+use crate::exit::{Exit, Failure};
+use crate::terminal::Progress;
+use crate::{host, verbs};
+use agent::{Fleet, FleetError, Host, HostError};
+use record::{Carrier, HostPart, LoadSpec};
+use std::net::SocketAddr;
+use traffic::{Load, Place};
+
+/// Where loads are sent from.
+pub enum Source {
+    /// From this process.
+    Here,
+    /// From other hosts, those that a load names.
+    Hosts(Box<Fleet>),
+}
+
+/// A load that can be started.
+pub enum Ready<'a> {
+    /// Its threads are this process's.
+    Here(Load),
+    /// Hosts carry it.
+    Hosts {
+        fleet: &'a mut Fleet,
+        /// Where it goes, as seen from here.
+        address: Option<SocketAddr>,
+    },
+}
+
+impl Source {
+    /// What the flags say; hosts are reached, and named in the load.
+    ///
+    /// # Errors
+    /// [`Failure`] when a host cannot be reached, or the load is one that only this host can send.
+    pub fn of(flags: &HostFlags, spec: &mut LoadSpec) -> Result<Self, Failure> {
+        if !flags.is_asked() {
+            host::check_cpus(&spec.cpus, "the load threads")?;
+            return Ok(Self::Here);
+        }
+        let hosts = verbs::hosts::named(flags)?;
+        spec.hosts = hosts.iter().map(|host| host.name.clone()).collect();
+        check(spec)?;
+        Self::reach(&hosts)
+    }
+
+    /// Reaches hosts.
+    ///
+    /// # Errors
+    /// [`Failure`] of the first that cannot be reached.
+    pub fn reach(hosts: &[Host]) -> Result<Self, Failure> {
+        let own = verbs::hosts::own()?;
+        let fleet = Fleet::reach(hosts, &own).map_err(|e| unreached(&e))?;
+        Ok(Self::Hosts(Box::new(fleet)))
+    }
+
+    /// Makes a load ready.
+    ///
+    /// # Errors
+    /// [`Failure`] when it cannot be made from there.
+    pub fn prepare(&mut self, spec: &LoadSpec) -> Result<Ready<'_>, Failure> {
+        match self {
+            Self::Here => {
+                let load = Load::prepare(spec).map_err(|e| verbs::load_failure(&e))?;
+                Ok(Ready::Here(load))
+            }
+            Self::Hosts(fleet) => {
+                let address = traffic::address_of(spec);
+                let is_own = |address: &SocketAddr| address.ip().is_loopback();
+                let here = host::boot_id();
+                let far = fleet.agents().iter().find(|a| a.hello.boot_id != here);
+                match (address.filter(is_own), far) {
+                    (Some(address), Some(far)) => Err(Failure::new(
+                        Exit::Usage,
+                        format!(
+                            "{address} is an address of whichever host it is used on, and {} would load itself",
+                            far.host
+                        ),
+                        "give the address under which the hosts of the load reach the server, and have the server listen there",
+                    )),
+                    _ => Ok(Ready::Hosts { fleet, address }),
+                }
+            }
+        }
+    }
+}
+
+impl Ready<'_> {
+    /// Where it goes; `None` for a name that is not known here.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Here(load) => Some(load.place().clone()),
+            Self::Hosts { address, .. } => address.map(Place::Tcp),
+        }
+    }
+
+    /// Makes the load, with the monitors of this host around it, to its end or until `stop` says so; it is asked after
+    /// every slice.
+    ///
+    /// # Errors
+    /// [`Failure`] when the load could not start, or no host carried it to its end.
+    pub fn drive(
+        self,
+        spec: &LoadSpec,
+        around: &Instrumentation,
+        progress: &mut Progress,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<Driven, Failure> {
+        let (fleet, address) = match self {
+            Self::Here(load) => {
+                let address = load.address();
+                let driven = drive_any(address, || load.start(), spec, around, progress, stop);
+                return driven.map_err(|e| verbs::load_failure(&e));
+            }
+            Self::Hosts { fleet, address } => (fleet, address),
+        };
+        let mut stopped = false;
+        let Driven {
+            outcome: gathered,
+            watched,
+            profiled,
+            ..
+        } = drive_any(
+            address,
+            || fleet.start(spec),
+            spec,
+            around,
+            progress,
+            &mut || {
+                stopped |= stop();
+                stopped
+            },
+        )
+        .map_err(|e| failure(&e))?;
+        let mut outcome = gathered.sum().ok_or_else(|| none(&gathered.parts))?;
+        // A host that was lost stops the others, which is no person's doing.
+        outcome.interrupted = stopped;
+        Ok(Driven {
+            outcome,
+            hosts: gathered.parts,
+            watched,
+            profiled,
+        })
+    }
+}
+
+/// Refuses what only one host can send.
+///
+/// # Errors
+/// [`Failure`] that names the flag.
+pub fn check(spec: &LoadSpec) -> Result<(), Failure> {
+    let refused = |what: &str, why: &str| {
+        Err(Failure::new(
+            Exit::Usage,
+            format!("{what} and --on (`hosts`) cannot both be given: {why}"),
+            "leave one of them out",
+        ))
+    };
+    if spec.transport != Carrier::Kernel {
+        return refused("--transport", "agents use the TCP of their kernels");
+    }
+    if spec.unix.is_some() {
+        return refused("--unix", "the socket is a file of one host");
+    }
+    if spec.habits.log_requests > 0 {
+        return refused("a log of every request", "it stays on the hosts");
+    }
+    Ok(())
+}
+
+/// A host that has no agent.
+fn unreached(error: &HostError) -> Failure {
+    Failure::new(Exit::Environment, error.to_string(), &error.remedy)
+}
+
+fn failure(error: &FleetError) -> Failure {
+    let exit = match error {
+        FleetError::Divide { .. } | FleetError::File { .. } => Exit::Usage,
+        FleetError::Refused { refusal, .. } => Exit::of(refusal.exit),
+        FleetError::Host(_) => Exit::Environment,
+    };
+    Failure::new(exit, error.to_string(), error.remedy())
+}
+
+/// No host carried its part to the end.
+fn none(parts: &[HostPart]) -> Failure {
+    let whys = parts.iter().map(|part| {
+        let why = part.failure().unwrap_or_default();
+        format!("{}: {why}", part.host)
+    });
+    Failure::new(
+        Exit::Invalid,
+        format!(
+            "no host carried its part: {}",
+            whys.collect::<Vec<_>>().join("; ")
+        ),
+        "look at the hosts and at the connections to them, and repeat the load",
+    )
+}
