@@ -354,6 +354,79 @@ fn a_host_is_reached_by_ssh_and_given_a_copy() {
     assert_eq!(before, after, "sent once");
 }
 
+/// An experiment on an origin of its own, loaded from `hosts`.
+fn experiment(dir: &Path, hosts: &Path, names: &str, measure: &str) -> Command {
+    let text = format!(
+        "question = \"Does it matter?\"\n\
+         [target.server]\norigin = {{ body = \"1KiB\" }}\nstatus = \"/stats\"\n\
+         [load]\nurl = \"http://server/\"\nconnections = 6\nhosts = [{names}]\n\
+         [design]\nmeasure = \"{measure}\"\nwarmup = \"200ms\"\nrepeats = 1\nbudget = \"60s\"\n{}",
+        fs::read_to_string(hosts).unwrap()
+    );
+    let file = dir.join("experiment.toml");
+    fs::write(&file, text).unwrap();
+    let mut command = prony(dir);
+    command.arg("run").arg(file).args(["--json", "--out"]);
+    command.arg(dir.join("record"));
+    command
+}
+
+#[test]
+fn an_experiment_is_loaded_from_hosts_and_the_server_counts_with_them() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let done = finish(&mut experiment(dir.path(), &file, "\"one\", \"two\"", "1s"));
+    let trial = &done.json()["trials"][0];
+    let all = agents(trial);
+    assert_eq!(all.len(), 2, "{}", done.stderr);
+    let completed = all.iter().map(|agent| agent["completed"].as_u64().unwrap());
+    assert!(completed.clone().all(|n| n > 0), "{trial}");
+    // Its own count holds against the sum of both.
+    let counted = trial["counted_by_server"].as_f64().unwrap();
+    assert!((counted - 1.0).abs() < 0.01, "{trial}");
+    let page = fs::read_to_string(dir.path().join("record/report.html")).unwrap();
+    assert!(page.contains("class=\"lanes\""), "a lane for each host");
+}
+
+#[test]
+fn a_trial_that_lost_a_host_is_measured_again() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("was-here").display().to_string();
+    // The first time it ends in the middle of the load.
+    let dies = "[ -e \"$0\" ] && exec \"$@\"; : > \"$0\"; exec timeout -s KILL 4 \"$@\"";
+    let dies = ["sh", "-c", dies, &marker];
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &dies)]);
+    let done = finish(&mut experiment(dir.path(), &file, "\"one\", \"two\"", "6s"));
+    assert!(done.stderr.contains("a host was lost"), "{}", done.stderr);
+    let document = done.json();
+    let trials = document["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2, "{}", done.stderr);
+    let why = trials[0]["verdict"]["why"].as_str().unwrap();
+    assert!(why.starts_with("host two did not carry its part"), "{why}");
+    assert_eq!(trials[0]["replaced_by"], trials[1]["id"]);
+    let states = agents(&trials[1]).iter().map(|agent| &agent["state"]);
+    assert!(states.eq(["carried", "carried"]), "{}", trials[1]);
+}
+
+#[test]
+fn a_server_is_diagnosed_under_a_load_from_another_host() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
+    let mut command = prony(dir.path());
+    command.args(["--quiet", "diagnose", "--url", &origin.url, "-d", "1s"]);
+    command.args(["--json", "--hosts"]).arg(&file);
+    let done = finish(&mut command);
+    let document = done.json();
+    assert_eq!(agents(&document).len(), 2, "{}", done.stderr);
+    // The passes beside the timed load were made from there too.
+    let requests = document["signature"]["requests"].as_u64().unwrap();
+    assert!(requests > 0, "{document}");
+}
+
 /// The agents of a test are told by the place of their journal.
 fn agent_with(dir: &Path, word: &str) -> Option<u32> {
     let is_agent = |pid: &i32| {

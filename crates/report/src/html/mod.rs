@@ -12,6 +12,7 @@ mod figures;
 pub(crate) mod flame;
 mod gains;
 mod heat;
+mod hosts;
 mod ledger;
 mod limits;
 mod load;

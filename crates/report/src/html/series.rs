@@ -237,6 +237,14 @@ fn spent_s(of_core: &[&Series], signals: &[&str], (from, to): (Nanos, Nanos)) ->
         .max(0.0)
 }
 
+/// Share of the time of these cores that was work, 0 to 1.
+pub fn busy(cores: &[&Series], window: (Nanos, Nanos)) -> f64 {
+    let work = |(_, signals): &(_, &[&str])| spent_s(cores, signals, window);
+    let busy: f64 = MODES.iter().map(work).sum();
+    let all = busy + spent_s(cores, IDLE, window);
+    if all > 0.0 { busy / all } else { 0.0 }
+}
+
 fn milli(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,5 +1,6 @@
 //! The trials: the table of all of them, and one detail sheet each.
 
+use super::hosts::{HostsView, hosts};
 use super::verdict::VerdictView;
 use super::{levels_text, paths};
 use crate::number::{Number, Source, Unit, trimmed};
@@ -35,6 +36,8 @@ pub struct TrialView {
     statuses: Vec<Counted>,
     usage: Vec<UsageView>,
     workers: Vec<Counted>,
+    /// What each host brought; `None` for a load of one.
+    hosts: Option<HostsView>,
 }
 
 /// A named number of the detail sheet.
@@ -157,6 +160,7 @@ fn trial_view(
         statuses: of_load(&|o| statuses(o, own)),
         usage: usage_views(usage, analysed.map(|(i, _)| i), source),
         workers: workers(trial, own),
+        hosts: analysed.and_then(|(i, t)| hosts(trial, t, source, &format!("/trials/{i}"))),
     }
 }
 
