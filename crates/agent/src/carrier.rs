@@ -97,15 +97,35 @@ impl Host {
 
     /// The command that starts the agent.
     fn agent(&self, build: &str) -> Command {
+        self.prony(build, "agent")
+    }
+
+    /// The command that starts a prony of this build with these words of the shell.
+    fn prony(&self, build: &str, words: &str) -> Command {
         let sudo = if self.sudo { "sudo -n " } else { "" };
         match &self.binary {
-            Some(binary) => self.script(&format!("exec {sudo}{} agent", quoted(binary))),
+            Some(binary) => self.script(&format!("exec {sudo}{} {words}", quoted(binary))),
             None => self.script(&format!(
-                "{}; if [ -x \"$d/prony\" ]; then exec {sudo}\"$d/prony\" agent; fi; \
+                "{}; if [ -x \"$d/prony\" ]; then exec {sudo}\"$d/prony\" {words}; fi; \
                  echo \"{ABSENT}$(uname -s) $(uname -m)\"",
                 directory(build)
             )),
         }
+    }
+
+    /// Starts prony there with these arguments, on a host that an agent of `own` build was reached on: its standard
+    /// input and output are ours to speak through, its standard error is that of this process.
+    ///
+    /// # Errors
+    /// When the carrier cannot be started.
+    pub fn start(&self, own: &Program, arguments: &[String]) -> io::Result<Child> {
+        let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+        self.prony(&own.build, &words.join(" "))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is told in words: what was measured until then is still to come.
+            .process_group(0)
+            .spawn()
     }
 
     /// What a person types to try the way.
@@ -159,6 +179,11 @@ pub(crate) struct Link {
     carrier: Option<Carrier>,
 }
 
+/// The other end is gone, or a person there wants the end.
+fn is_end(came: &Came) -> bool {
+    !matches!(&came.1, Ok(Some(message)) if *message != Message::Interrupt)
+}
+
 /// The child that carries it.
 struct Carrier {
     child: Child,
@@ -172,7 +197,8 @@ struct Words {
 }
 
 impl Link {
-    /// Over two streams, without a carrier of ours.
+    /// Over two streams, without a carrier of ours. `on_end` is called when the other end is gone, or
+    /// says that a person wants the end.
     ///
     /// # Errors
     /// Of the streams.
@@ -180,9 +206,15 @@ impl Link {
         name: &str,
         from: impl Read + Send + 'static,
         to: Box<dyn Write + Send>,
+        on_end: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, came) = mpsc::channel();
-        let heard = listen(name, Side::Agent, from, move |one| sender.send(one).is_ok())?;
+        let heard = listen(name, Side::Agent, from, move |one| {
+            if is_end(&one) {
+                on_end();
+            }
+            sender.send(one).is_ok()
+        })?;
         Ok(Self {
             voice: Voice::begin(to)?,
             heard,
@@ -208,7 +240,7 @@ impl Link {
             words: Words::of(error),
         };
         // A carrier that has ended already says why by its words.
-        match Self::over(name, from, Box::new(to)) {
+        match Self::over(name, from, Box::new(to), || ()) {
             Ok(mut link) => {
                 link.carrier = Some(carrier);
                 Ok(link)

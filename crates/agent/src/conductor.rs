@@ -3,7 +3,7 @@
 use crate::carrier::{Host, HostError, Link, Program, reach};
 use crate::clock::{Estimate, Exchange, Line};
 use crate::frame::FrameError;
-use crate::message::{Done, File, Hello, Message, Prepare, Refusal};
+use crate::message::{Done, File, Hello, Message, Prepare, Refusal, Stored};
 use crate::serve::hash;
 use crate::together::Together;
 use crate::{BEAT, SILENCE};
@@ -466,7 +466,8 @@ impl Drop for Fleet {
 }
 
 impl Agent {
-    /// Over two streams to an agent that runs already.
+    /// Over two streams to an agent that runs already; `on_end` is called when the other end is gone, or says that a
+    /// person wants the end.
     ///
     /// # Errors
     /// [`HostError`] when it does not say who it is.
@@ -474,13 +475,14 @@ impl Agent {
         host: &Host,
         from: impl Read + Send + 'static,
         to: Box<dyn Write + Send>,
+        on_end: impl Fn() + Send + 'static,
     ) -> Result<Self, HostError> {
         let refused = |what: String| HostError {
             host: host.name.clone(),
             what,
             remedy: String::new(),
         };
-        let link = Link::over(&host.name, from, to).map_err(|e| refused(e.to_string()))?;
+        let link = Link::over(&host.name, from, to, on_end).map_err(|e| refused(e.to_string()))?;
         match link.came.recv_timeout(ANSWER) {
             Ok((_, Ok(Some(Message::Hello(hello))))) => Self::met(host, link, hello),
             Ok((_, other)) => Err(refused(format!("it did not say who it is, but {other:?}"))),
@@ -503,6 +505,14 @@ impl Agent {
         };
         agent.look_at_clock()?;
         Ok(agent)
+    }
+
+    /// Hands a file of a record to whoever had it measured.
+    ///
+    /// # Errors
+    /// [`HostError`] when the stream is gone.
+    pub fn hand(&self, stored: Stored) -> Result<(), HostError> {
+        self.say(&Message::Stored(stored))
     }
 
     /// Its clock less ours, as last looked at.

@@ -62,6 +62,15 @@ pub struct File {
     pub content: Vec<u8>,
 }
 
+/// A file of a record, for whoever had it measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// Within the record.
+    pub path: String,
+    #[serde(with = "bytes")]
+    pub content: Vec<u8>,
+}
+
 /// A part of a load, to be made ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {
@@ -199,6 +208,10 @@ messages! {
     Done(Box<Done>) = 12, LARGE, AGENT;
     /// Agent: I do not do that.
     Refused(Refusal) = 13, 64 * SMALL, AGENT;
+    /// Conductor: a file of the record that it was started for.
+    Stored(Stored) = 15, LARGE, CONDUCTOR;
+    /// Agent: a person wants the end of what the conductor was started for.
+    Interrupt = 16, SMALL, AGENT;
     /// Both: so many messages came before this, and none comes after it.
     Bye { frames: u64 } = 14, SMALL, BOTH;
 }

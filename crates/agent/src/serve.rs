@@ -2,7 +2,9 @@
 
 use crate::frame::FrameError;
 use crate::link::{Came, Heard, Voice, listen};
-use crate::message::{ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right, Side};
+use crate::message::{
+    ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right, Side, Stored,
+};
 use crate::{BEAT, LEASE};
 use linux::clock::monotonic_ns;
 use record::Nanos;
@@ -35,6 +37,19 @@ pub trait Generator: Send + Sync {
         gate: &Gate,
         tell: &mut dyn FnMut(Message),
     ) -> Result<Done, Refusal>;
+
+    /// Takes a file of the record that the conductor was started for.
+    ///
+    /// # Errors
+    /// Words for a file that nobody waits for, or that cannot be kept.
+    fn keep(&self, stored: &Stored) -> Result<(), String> {
+        Err(format!("nobody waits for {}", stored.path))
+    }
+
+    /// A person wants the end of what the conductor was started for.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// What the conductor says to a load under way.
@@ -91,6 +106,9 @@ pub enum ServeError {
     /// Nothing came for [`LEASE`].
     #[error("the conductor was silent for {} s", LEASE.as_secs())]
     Silent,
+    /// A file of the record that it sent.
+    #[error("keeping the record: {0}")]
+    Record(String),
     /// It said what a conductor does not.
     #[error("the conductor said {0} at a wrong time")]
     Protocol(String),
@@ -115,6 +133,7 @@ struct Server<'a> {
     files_bytes: u64,
     events: mpsc::Sender<Event>,
     work: Option<Work>,
+    has_interrupted: bool,
 }
 
 /// Serves one conductor until it says farewell. Files that it sends are kept below `files`, which is the agent's own.
@@ -148,6 +167,7 @@ pub fn serve(
         files_bytes: 0,
         events,
         work: None,
+        has_interrupted: false,
     };
     let mut beaten = Instant::now();
     let ended = loop {
@@ -171,6 +191,12 @@ pub fn serve(
         }
         if heard.silence() > LEASE {
             break Err(ServeError::Silent);
+        }
+        if !server.has_interrupted && server.generator.is_interrupted() {
+            server.has_interrupted = true;
+            if let Err(error) = server.voice.say(&Message::Interrupt) {
+                break Err(error.into());
+            }
         }
     };
     server.stop();
@@ -242,6 +268,10 @@ impl Server<'_> {
             Message::Stop => self.told(Gate::end),
             Message::ServerFull { is_full } => {
                 self.told(|gate| gate.server_full.store(is_full, SeqCst));
+            }
+            Message::Stored(stored) => {
+                let kept = self.generator.keep(&stored);
+                kept.map_err(ServeError::Record)?;
             }
             // No conductor's, and not read; here for who adds a kind.
             other => return Err(ServeError::Protocol(format!("{:?}", other.kind()))),

@@ -177,7 +177,7 @@ fn fleet(fails: &[Fails]) -> (Fleet, Vec<Served>) {
             sudo: false,
             threads: None,
         };
-        agents.push(Agent::over(&host, from_agent, Box::new(to_agent)).unwrap());
+        agents.push(Agent::over(&host, from_agent, Box::new(to_agent), || ()).unwrap());
     }
     (Fleet::of(agents), served)
 }

@@ -871,6 +871,12 @@ pub struct DiagnoseArgs {
     /// Best kind of probes to use: ebpf, perf_events, proc
     #[arg(long, value_name = "TIER", default_value = "ebpf", value_parser = tier)]
     pub probes: Tier,
+    /// Diagnose on the server's host (a name of --hosts, or a destination of ssh), and send the load from this one
+    #[arg(long, value_name = "HOST")]
+    pub server_host: Option<String>,
+    /// Started by `--server-host`: whoever speaks on the standard streams carries the load and takes the record.
+    #[arg(long, hide = true)]
+    pub lent: bool,
     /// Where the load is sent from.
     #[command(flatten)]
     pub from_hosts: HostFlags,

@@ -52,6 +52,11 @@ impl Interrupt {
         None
     }
 
+    /// Asks for the end.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the end was asked for.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -377,7 +377,18 @@ fn an_experiment_is_loaded_from_hosts_and_the_server_counts_with_them() {
     let dir = tempfile::tempdir().unwrap();
     let file = hosts(dir.path(), &[("one", &["env"]), ("two", &["env"])]);
     let done = finish(&mut experiment(dir.path(), &file, "\"one\", \"two\"", "1s"));
-    let trial = &done.json()["trials"][0];
+    let document = done.json();
+    let mut again = prony(dir.path());
+    again
+        .arg("report")
+        .arg(dir.path().join("record"))
+        .arg("--json");
+    assert_eq!(
+        finish(&mut again).json()["trials"],
+        document["trials"],
+        "as it was stored"
+    );
+    let trial = &document["trials"][0];
     let all = agents(trial);
     assert_eq!(all.len(), 2, "{}", done.stderr);
     let completed = all.iter().map(|agent| agent["completed"].as_u64().unwrap());
@@ -425,6 +436,74 @@ fn a_server_is_diagnosed_under_a_load_from_another_host() {
     // The passes beside the timed load were made from there too.
     let requests = document["signature"]["requests"].as_u64().unwrap();
     assert!(requests > 0, "{document}");
+}
+
+/// A diagnosis on a host that is a process of this one.
+fn diagnosis_on(dir: &Path, url: &str, flags: &[&str]) -> Command {
+    let file = hosts(dir, &[("sut", &["env"])]);
+    let mut command = prony(dir);
+    command.args(["--quiet", "diagnose", "--url", url, "--server-host", "sut"]);
+    command.arg("--hosts").arg(file).args(flags);
+    command
+}
+
+#[test]
+fn a_server_is_diagnosed_on_its_own_host() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let record = dir.path().join("kept").display().to_string();
+    let flags = ["-d", "1s", "--json", "--out", &record];
+    let done = finish(&mut diagnosis_on(dir.path(), &origin.url, &flags));
+    let document = done.json();
+    let trial = &document["trials"][0];
+    let trial = if trial.is_null() { &document } else { trial };
+    assert_eq!(agents(trial)[0]["state"], "carried", "{}", done.stderr);
+    let kept = |file: &str| fs::read_to_string(dir.path().join("kept").join(file)).unwrap();
+    // As a person typed it, not as the other prony was started.
+    let manifest: Value = serde_json::from_str(&kept("manifest.json")).unwrap();
+    let command = manifest["command"].as_array().unwrap();
+    assert!(
+        command.iter().any(|word| word == "--server-host"),
+        "{manifest}"
+    );
+    assert!(kept("report.html").contains("--server-host"));
+    let examination: Value = serde_json::from_str(&kept("trials/0000/examination.json")).unwrap();
+    let pid = examination["servers"][0]["main_pid"].as_u64();
+    assert_eq!(pid, Some(u64::from(origin.pid())), "found there");
+    // What is of this side only is said before anybody is reached.
+    for (flag, value) in [("--on", "gen"), ("--against", "kept"), ("--body-file", "f")] {
+        let done = finish(&mut diagnosis_on(dir.path(), &origin.url, &[flag, value]));
+        assert_eq!(done.code, Some(2), "{flag}: {}", done.stderr);
+        assert!(done.stderr.contains("--server-host"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn a_diagnosis_on_another_host_ends_with_whoever_asked_for_it() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::start(dir.path(), &[]);
+    let mut child = diagnosis_on(dir.path(), &origin.url, &["-d", "90s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lent = || {
+        ours(dir.path())
+            .into_iter()
+            .find(|pid| has_word(*pid, "--lent"))
+    };
+    wait_until("it is at work there", || lent().is_some());
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    wait_until("nothing is left there", || lent().is_none());
+}
+
+fn has_word(pid: i32, word: &str) -> bool {
+    let argv = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    argv.split(|byte| *byte == 0)
+        .any(|own| own == word.as_bytes())
 }
 
 /// The agents of a test are told by the place of their journal.

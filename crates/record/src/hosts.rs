@@ -18,7 +18,8 @@ pub struct HostPart {
 
 /// How a host's part ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
+// Not by a field among the others: serde reads no map with numbers for keys behind one.
+#[serde(rename_all = "snake_case")]
 pub enum HostEnd {
     /// It was carried to its end.
     Carried(Box<CarriedPart>),

@@ -3,10 +3,13 @@
 use super::drive::{Driven, Instrumentation, drive_any};
 use crate::cli::HostFlags;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::store::DirStore;
 use crate::terminal::Progress;
 use crate::{host, verbs};
-use agent::{Fleet, FleetError, Host, HostError};
-use record::{Carrier, HostPart, LoadSpec};
+use agent::message::Stored;
+use agent::{Agent, Fleet, FleetError, Host, HostError};
+use record::{Carrier, HostPart, LoadSpec, Store};
 use std::net::SocketAddr;
 use traffic::{Load, Place};
 
@@ -21,7 +24,7 @@ pub enum Source {
 /// A load that can be started.
 pub enum Ready<'a> {
     /// Its threads are this process's.
-    Here(Load),
+    Here(Box<Load>),
     /// Hosts carry it.
     Hosts {
         fleet: &'a mut Fleet,
@@ -56,6 +59,53 @@ impl Source {
         Ok(Self::Hosts(Box::new(fleet)))
     }
 
+    /// From the host that started this process to diagnose a server here: it speaks on the standard streams. What ends
+    /// there ends here: `interrupt` is asked.
+    ///
+    /// # Errors
+    /// [`Failure`] when nobody speaks.
+    pub fn caller(spec: &mut LoadSpec, interrupt: &Interrupt) -> Result<Self, Failure> {
+        let host = Host::ssh("caller");
+        let interrupt = interrupt.clone();
+        let (input, output) = (std::io::stdin(), Box::new(std::io::stdout()));
+        let agent = Agent::over(&host, input, output, move || interrupt.ask());
+        let mut agent = agent.map_err(|e| unreached(&e))?;
+        // As the person there calls it.
+        agent.host.clone_from(&agent.hello.hostname);
+        spec.hosts = vec![agent.host.clone()];
+        Ok(Self::Hosts(Box::new(Fleet::of(vec![agent]))))
+    }
+
+    /// Hands the files of a record to that host, but for its page, which is made there.
+    ///
+    /// # Errors
+    /// [`Failure`] when a file cannot be read, or the way is cut.
+    pub fn hand(&self, store: &DirStore) -> Result<(), Failure> {
+        let Self::Hosts(fleet) = self else {
+            return Ok(());
+        };
+        let failed = |e: String| {
+            Failure::new(
+                Exit::Environment,
+                format!("handing the record over: {e}"),
+                "",
+            )
+        };
+        let all = store.list("").map_err(failed)?;
+        // By the manifest a record is known to be there.
+        let (last, first): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|path| path == "manifest.json");
+        for path in first.into_iter().chain(last) {
+            if path.starts_with("report.") || path.starts_with('.') {
+                continue;
+            }
+            let content = store.get(&path).map_err(failed)?.unwrap_or_default();
+            let handed = fleet.agents()[0].hand(Stored { path, content });
+            handed.map_err(|e| unreached(&e))?;
+        }
+        Ok(())
+    }
+
     /// Makes a load ready.
     ///
     /// # Errors
@@ -64,7 +114,7 @@ impl Source {
         match self {
             Self::Here => {
                 let load = Load::prepare(spec).map_err(|e| verbs::load_failure(&e))?;
-                Ok(Ready::Here(load))
+                Ok(Ready::Here(Box::new(load)))
             }
             Self::Hosts(fleet) => {
                 let address = traffic::address_of(spec);
@@ -171,7 +221,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), Failure> {
 }
 
 /// A host that has no agent.
-fn unreached(error: &HostError) -> Failure {
+pub fn unreached(error: &HostError) -> Failure {
     Failure::new(Exit::Environment, error.to_string(), &error.remedy)
 }
 

@@ -32,17 +32,8 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
         Failure::new(Exit::Environment, format!("{what}: {e}"), remedy)
     })?;
     let program = Program::own().map_err(|e| own("reading the program that runs", &e))?;
-    let hello = Hello {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        build: program.build,
-        hostname: host::kernel("hostname"),
-        boot_id: host::boot_id(),
-        kernel: host::kernel("osrelease"),
-        user: rustix::process::geteuid().as_raw(),
-        cpus: host::allowed_cpus(),
-        open_files: open_files(),
-        rights: args.allow.iter().map(|right| right_of(*right)).collect(),
-    };
+    let rights = args.allow.iter().map(|right| right_of(*right)).collect();
+    let hello = hello(&program.build, rights);
     let output = Box::new(std::io::stdout());
     let directory = files.path().to_owned();
     let give_up = move || give_up(&directory);
@@ -51,6 +42,21 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     match served {
         Ok(()) => Ok(Exit::Valid),
         Err(e) => Err(lost(&e)),
+    }
+}
+
+/// What this process is as an agent.
+pub fn hello(build: &str, rights: Vec<Right>) -> Hello {
+    Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build: build.to_owned(),
+        hostname: host::kernel("hostname"),
+        boot_id: host::boot_id(),
+        kernel: host::kernel("osrelease"),
+        user: rustix::process::geteuid().as_raw(),
+        cpus: host::allowed_cpus(),
+        open_files: open_files(),
+        rights,
     }
 }
 

@@ -51,9 +51,15 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "leave one of them out",
         ));
     }
+    if let Some(host) = &args.server_host {
+        return super::server_host::run(args, host);
+    }
     let interrupt = Interrupt::install()?;
     super::recover();
-    let mut store = args.out.as_deref().map(new_record).transpose()?;
+    let scratch = args.lent.then(tempfile::tempdir).transpose();
+    let scratch = scratch.map_err(|e| not_stored(&std::env::temp_dir(), &e.to_string()))?;
+    let out = scratch.as_ref().map(tempfile::TempDir::path);
+    let mut store = out.or(args.out.as_deref()).map(new_record).transpose()?;
     let started = host::timestamp();
     let mut servers = named_servers(args)?;
     let mut progress = Progress::new("");
@@ -65,7 +71,10 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "load it with `prony load`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
         ));
     }
-    let mut source = Source::of(&args.from_hosts, &mut spec)?;
+    let mut source = match args.lent {
+        true => Source::caller(&mut spec, &interrupt)?,
+        false => Source::of(&args.from_hosts, &mut spec)?,
+    };
     if servers.is_empty()
         && let Some(place) = source.prepare(&spec)?.place()
     {
@@ -152,7 +161,9 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         watched: watched.as_ref(),
         against: against.as_ref(),
     };
-    show(args, &record, figures, &diagnosis, &beside)?;
+    if !args.lent {
+        show(args, &record, figures, &diagnosis, &beside)?;
+    }
     let exit = exit(&record, figures, &diagnosis, &interrupt);
     if let Some(store) = &mut store {
         let analysis = match record.trials.len() {
@@ -162,7 +173,9 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         };
         save(store, &record, &analysis, &proofs, &beside)?;
         let page = store.root().join(super::report::PAGE);
-        if !args.json {
+        if args.lent {
+            source.hand(store)?;
+        } else if !args.json {
             terminal::result(&format!("report: {}", page.display()))?;
         }
     }
@@ -305,7 +318,7 @@ fn show_beside(beside: &Beside<'_>) -> Result<(), Failure> {
 }
 
 /// A stored record: the diagnosis of every trial that was examined, the run's best first.
-fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
+pub(super) fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
     let store = DirStore::open(directory);
     let record = RunRecord::load(&store)
         .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
@@ -374,7 +387,7 @@ fn stored(args: &DiagnoseArgs, directory: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-fn not_stored(out: &Path, cause: &str) -> Failure {
+pub(super) fn not_stored(out: &Path, cause: &str) -> Failure {
     Failure::new(
         Exit::Environment,
         format!("writing the record to `{}`: {cause}", out.display()),
@@ -383,7 +396,7 @@ fn not_stored(out: &Path, cause: &str) -> Failure {
 }
 
 /// The directory of a record to be, before anything is measured for it.
-fn new_record(out: &Path) -> Result<DirStore, Failure> {
+pub(super) fn new_record(out: &Path) -> Result<DirStore, Failure> {
     if out.join("manifest.json").exists() {
         return Err(Failure::new(
             Exit::Usage,

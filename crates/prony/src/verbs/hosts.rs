@@ -7,6 +7,7 @@ use agent::carrier::{Program, Way};
 use agent::{Agent, Fleet, Host, HostError};
 use plan::hosts::{HostSpec, HostWay};
 use report::hosts::{HostDocument, HostState, HostsDocument};
+use std::path::Path;
 
 /// Runs the verb.
 ///
@@ -88,22 +89,7 @@ pub fn own() -> Result<Program, Failure> {
 /// # Errors
 /// [`Failure`] for a file that cannot be read, no host, or one named twice.
 pub fn named(flags: &HostFlags) -> Result<Vec<Host>, Failure> {
-    let known = match &flags.hosts {
-        None => Vec::new(),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|e| {
-                Failure::new(
-                    Exit::Usage,
-                    format!("reading `{name}`: {e}"),
-                    "give a file with [host.NAME] sections; docs/hosts.md shows one",
-                )
-            })?;
-            plan::hosts::parse(&text, &name)
-                .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?
-        }
-    };
-    let known: Vec<Host> = known.into_iter().map(of_file).collect();
+    let known = known(flags.hosts.as_deref())?;
     let hosts = match flags.on.as_slice() {
         [] => known,
         asked => asked
@@ -126,6 +112,32 @@ pub fn named(flags: &HostFlags) -> Result<Vec<Host>, Failure> {
         )),
         (None, false) => Ok(hosts),
     }
+}
+
+/// One host: of the file, or a destination of ssh.
+///
+/// # Errors
+/// [`Failure`] for a file that cannot be read, or a name that is none.
+pub fn one(file: Option<&Path>, name: &str) -> Result<Host, Failure> {
+    of_word(name, &known(file)?)
+}
+
+/// The hosts of a file, if there is one.
+fn known(file: Option<&Path>) -> Result<Vec<Host>, Failure> {
+    let Some(path) = file else {
+        return Ok(Vec::new());
+    };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::new(
+            Exit::Usage,
+            format!("reading `{name}`: {e}"),
+            "give a file with [host.NAME] sections; docs/hosts.md shows one",
+        )
+    })?;
+    let hosts = plan::hosts::parse(&text, &name)
+        .map_err(|e| Failure::new(Exit::Usage, e.to_string(), e.remedy()))?;
+    Ok(hosts.into_iter().map(of_file).collect())
 }
 
 /// As a file describes it.

@@ -19,6 +19,7 @@ mod pasted;
 mod replay;
 mod report;
 mod run;
+mod server_host;
 mod traffic;
 mod traffic_lab;
 mod tune;
