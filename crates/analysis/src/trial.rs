@@ -52,8 +52,8 @@ pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, 
     (analysis, warnings)
 }
 
-/// The server's own count of requests against the sum of the hosts': apart by more than what was under way at the end
-/// and a thousandth, one of the two is wrong.
+/// The server's own count of requests against the sum of the hosts': apart by more than what was under way at the end,
+/// what failed, of which the server may have counted any, and a thousandth, one of the two is wrong.
 fn referee(
     outcome: &LoadOutcome,
     target: Option<&TargetRecord>,
@@ -62,7 +62,8 @@ fn referee(
     let counted = target?.requests_counted? as f64;
     let seen = answered(outcome);
     let under_way = u64::from(spec.connections) * u64::from(spec.pipeline.max(spec.streams));
-    let slack = seen * REFEREE + under_way as f64 + outcome.requests.unanswered() as f64;
+    let failed: u64 = outcome.intervals.iter().map(|i| i.failed).sum();
+    let slack = seen * REFEREE + (under_way + failed) as f64;
     ((counted - seen).abs() > slack).then(|| {
         Verdict::invalid(
             format!(

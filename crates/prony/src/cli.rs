@@ -749,6 +749,8 @@ Examples:
       repeats blocks until every confidence interval is that narrow
   prony run FILE --out DIR --continue
       the trials that an interrupted run still lacks
+  prony run proxy-buffers --on gen1 --address 10.0.0.1
+      with the load of another host, which reaches this one there
 
 DIR/report.html is the report, the other files in DIR are the record. Exit 0:
 the figures can be used. Exit 3: they can not, and the first line says why.";
@@ -774,6 +776,12 @@ pub struct RunArgs {
     /// Run only the trials that the record in --out still lacks
     #[arg(long = "continue", requires = "out")]
     pub resume: bool,
+    /// Where the loads are sent from.
+    #[command(flatten)]
+    pub from: HostFlags,
+    /// Have targets of loopback listen here: the address under which the hosts of the load reach this one
+    #[arg(long, value_name = "IP")]
+    pub address: Option<IpAddr>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
