@@ -11,9 +11,11 @@
 //! ```
 
 mod broker;
+mod gather;
 mod stream;
 mod wait;
 
+pub use gather::{Reached, gather};
 pub use wait::{Told, wait};
 
 use serde::{Deserialize, Serialize};
@@ -182,6 +184,12 @@ struct Serves {
     from: String,
     /// Since when, s.
     for_s: u64,
+}
+
+impl Serves {
+    fn words(&self) -> String {
+        format!("it has served {} for {} s", shown(&self.from), self.for_s)
+    }
 }
 
 /// Asks an agent to serve a run.

@@ -178,6 +178,12 @@ impl Stream {
             self.room.notify_all();
         }
     }
+
+    /// Nothing can be sent any more.
+    pub fn close(&self, why: &str) {
+        self.state().over.get_or_insert_with(|| why.to_owned());
+        self.room.notify_all();
+    }
 }
 
 /// Longest reason of an end.
@@ -278,5 +284,21 @@ mod tests {
         }
         sender.join().unwrap().unwrap();
         assert!(came == all && most <= WINDOW, "{most}");
+    }
+
+    #[test]
+    fn who_waits_for_room_is_woken_by_the_end_of_the_connection() {
+        let (here, sent) = end(1 << 20);
+        let waits = {
+            let here = Arc::clone(&here);
+            std::thread::spawn(move || here.send(&vec![0; 2 * WINDOW as usize]))
+        };
+        // The window is full behind these.
+        for _ in 0..WINDOW as usize / PART {
+            sent.recv().unwrap();
+        }
+        here.close("the broker is gone");
+        let error = waits.join().unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "the broker is gone");
     }
 }
