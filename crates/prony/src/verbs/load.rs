@@ -96,9 +96,7 @@ impl From {
             return Ok(Self::Here);
         }
         super::over::check(spec, args.search.is_asked())?;
-        let hosts = super::hosts::named(&args.from)?;
-        let own = super::hosts::own()?;
-        let fleet = Fleet::reach(&hosts, &own).map_err(|e| super::over::unreached(&e))?;
+        let fleet = super::hosts::reach(&args.from)?;
         Ok(Self::Fleet(Box::new(fleet)))
     }
 

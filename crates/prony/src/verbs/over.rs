@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::terminal;
 use agent::clock::Estimate;
-use agent::{Ended, Fleet, FleetError, Gathered, HostError};
+use agent::{Ended, Fleet, FleetError, Gathered};
 use analysis::{HostPart, PartEnd, Verdict};
 use record::{Carrier, LoadOutcome, LoadSpec, Part};
 use report::hosts::{AgentCarried, AgentFigures, AgentState, ClockSeen};
@@ -80,7 +80,7 @@ pub fn check(spec: &LoadSpec, is_search: bool) -> Result<(), Failure> {
     let refused = |what: &str, why: &str| {
         Err(Failure::new(
             Exit::Usage,
-            format!("{what} and --on cannot both be given: {why}"),
+            format!("{what} cannot be given for a load from other hosts: {why}"),
             "leave one of them out",
         ))
     };
@@ -97,11 +97,6 @@ pub fn check(spec: &LoadSpec, is_search: bool) -> Result<(), Failure> {
         return refused("a search", "its steps are sent from one host");
     }
     Ok(())
-}
-
-/// A host that has no agent.
-pub fn unreached(error: &HostError) -> Failure {
-    Failure::new(Exit::Environment, error.to_string(), &error.remedy)
 }
 
 fn failure(error: &FleetError) -> Failure {
