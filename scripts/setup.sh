@@ -5,6 +5,7 @@
 #   scripts/setup.sh test        that, and the real servers, clients and checks that `make test` uses
 #   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and fixed
 #   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
+#   scripts/setup.sh fleet       that of evaluate, and a broker for fleets of agents on this machine
 #   scripts/setup.sh dpdk        that of evaluate, and libdpdk with its drivers, for the feature of that name
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
@@ -20,7 +21,7 @@ readonly deny_version=0.20.2
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn'
+    h2o hitch squid ssh trafficserver unicorn nats-server'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -58,6 +59,7 @@ haproxy                                   haproxy
 ip                                        iproute2
 javac                                     default-jdk-headless
 man                                       man-db
+nats-server                               nats-server
 nghttpd                                   nghttp2-server
 nginx                                     nginx
 openssl                                   openssl
@@ -286,6 +288,12 @@ main() {
         require_compiler
         install_study_servers
         ;;
+    fleet)
+        require_cargo
+        require_compiler
+        mapfile -t packages < <(has nats-server || echo nats-server)
+        require_packages "${packages[@]}"
+        ;;
     dpdk)
         require_cargo
         require_compiler
@@ -294,7 +302,7 @@ main() {
         ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies and dpdk" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies, fleet and dpdk" >&2
         exit "$exit_usage"
         ;;
     esac

@@ -7,13 +7,13 @@ use crate::message::{Hello, Message, Side};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// From the start of a carrier to the agent's first word.
-const FIRST_WORD: Duration = Duration::from_secs(20);
+pub(crate) const FIRST_WORD: Duration = Duration::from_secs(20);
 /// A carrier that was told the end is waited for so long before it is killed.
 const ENDING: Duration = Duration::from_secs(5);
 /// sshd drops connections by chance while many are being made (`MaxStartups`).
@@ -185,7 +185,7 @@ fn is_end(came: &Came) -> bool {
 }
 
 /// The child that carries it.
-struct Carrier {
+pub(crate) struct Carrier {
     child: Child,
     words: Words,
 }
@@ -223,22 +223,8 @@ impl Link {
         })
     }
 
-    fn start(name: &str, mut command: Command) -> io::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C is for the conductor: a carrier that it ended could not say what came of the load.
-            .process_group(0)
-            .spawn()?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(to), Some(from), Some(error)) = pipes else {
-            unreachable!("all three were asked for");
-        };
-        let carrier = Carrier {
-            child,
-            words: Words::of(error),
-        };
+    fn start(name: &str, command: Command) -> io::Result<Self> {
+        let (carrier, from, to) = Carrier::start(command)?;
         // A carrier that has ended already says why by its words.
         match Self::over(name, from, Box::new(to), || ()) {
             Ok(mut link) => {
@@ -273,8 +259,28 @@ impl Drop for Link {
 }
 
 impl Carrier {
+    /// Starts the command; it, what it says, and what it hears.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C is for the conductor: a carrier that it ended could not say what came of the load.
+            .process_group(0)
+            .spawn()?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(to), Some(from), Some(error)) = pipes else {
+            unreachable!("all three were asked for");
+        };
+        let words = Words::of(error);
+        Ok((Self { child, words }, from, to))
+    }
+
     /// Waits for its end, which a closed stream brings about, and helps when it does not; its last words, or others.
-    fn end(mut self, otherwise: Option<String>) -> String {
+    pub fn end(mut self, otherwise: Option<String>) -> String {
         let since = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if since.elapsed() > ENDING {
@@ -349,7 +355,8 @@ pub(crate) fn reach(host: &Host, own: &Program) -> Result<(Link, Hello), HostErr
         let first = link.came.recv_timeout(FIRST_WORD);
         match first {
             Ok((_, Ok(Some(Message::Hello(hello))))) => {
-                return check(host, own, &hello).map(|()| (link, hello));
+                let remedy = "install the same on both, or leave `binary` out, so that this one is copied there";
+                return check(&host.name, own, &hello, remedy).map(|()| (link, hello));
             }
             Ok((_, Err(FrameError::NoMagic(said)))) => {
                 if let Some((_, machine)) = said.split_once(ABSENT)
@@ -417,12 +424,17 @@ fn is_dropped(words: &str) -> bool {
 }
 
 /// The agent is of the same build, or it would count and name things otherwise.
-fn check(host: &Host, own: &Program, hello: &Hello) -> Result<(), HostError> {
+pub(crate) fn check(
+    host: &str,
+    own: &Program,
+    hello: &Hello,
+    remedy: &str,
+) -> Result<(), HostError> {
     if hello.build == own.build {
         return Ok(());
     }
     Err(HostError {
-        host: host.name.clone(),
+        host: host.to_owned(),
         what: format!(
             "its prony is another build: {} ({}), and this one is {} ({})",
             hello.version,
@@ -430,8 +442,7 @@ fn check(host: &Host, own: &Program, hello: &Hello) -> Result<(), HostError> {
             env!("CARGO_PKG_VERSION"),
             own.build
         ),
-        remedy: "install the same on both, or leave `binary` out, so that this one is copied there"
-            .to_owned(),
+        remedy: remedy.to_owned(),
     })
 }
 

@@ -11,7 +11,7 @@ use linux::clock::monotonic_ns;
 use record::{CarriedPart, HostEnd, HostPart, Interval, LoadOutcome, LoadSpec, Nanos, Part};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -167,6 +167,29 @@ impl Agent {
     }
 }
 
+/// What `make` makes of each, several at one time, in their order.
+pub(crate) fn each<T: Sync, R: Send>(of: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let made = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(of.len()) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Relaxed);
+                    let Some(one) = of.get(i) else {
+                        return;
+                    };
+                    let one = make(one);
+                    let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                    made.insert(i, one);
+                }
+            });
+        }
+    });
+    let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    made.into_values().collect()
+}
+
 impl Fleet {
     /// Reaches all hosts.
     ///
@@ -182,30 +205,10 @@ impl Fleet {
 
     /// Reaches each host that can be reached, in the order of `hosts`.
     pub fn try_reach(hosts: &[Host], own: &Program) -> Vec<Result<Agent, HostError>> {
-        let next = Mutex::new(0);
-        let reached = Mutex::new(BTreeMap::new());
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE.min(hosts.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let i = {
-                            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-                            *next += 1;
-                            *next - 1
-                        };
-                        let Some(host) = hosts.get(i) else {
-                            return;
-                        };
-                        let agent = reach(host, own)
-                            .and_then(|(link, hello)| Agent::met(host, link, hello));
-                        let mut reached = reached.lock().unwrap_or_else(PoisonError::into_inner);
-                        reached.insert(i, agent);
-                    }
-                });
-            }
-        });
-        let reached = reached.into_inner().unwrap_or_else(PoisonError::into_inner);
-        reached.into_values().collect()
+        each(hosts, |host| {
+            let (link, hello) = reach(host, own)?;
+            Agent::met(host.name.clone(), host.threads, link, hello)
+        })
     }
 
     /// Agents that are there already.
@@ -263,7 +266,7 @@ impl Fleet {
         for member in &lost {
             let host = &hosts[*member];
             let (link, hello) = reach(host, own)?;
-            self.agents[*member] = Agent::met(host, link, hello)?;
+            self.agents[*member] = Agent::met(host.name.clone(), host.threads, link, hello)?;
             self.lost.remove(member);
         }
         if !lost.is_empty() {
@@ -484,17 +487,24 @@ impl Agent {
         };
         let link = Link::over(&host.name, from, to, on_end).map_err(|e| refused(e.to_string()))?;
         match link.came.recv_timeout(ANSWER) {
-            Ok((_, Ok(Some(Message::Hello(hello))))) => Self::met(host, link, hello),
+            Ok((_, Ok(Some(Message::Hello(hello))))) => {
+                Self::met(host.name.clone(), host.threads, link, hello)
+            }
             Ok((_, other)) => Err(refused(format!("it did not say who it is, but {other:?}"))),
             Err(_) => Err(refused("it says nothing".to_owned())),
         }
     }
 
-    fn met(host: &Host, link: Link, hello: Hello) -> Result<Self, HostError> {
+    pub(crate) fn met(
+        host: String,
+        threads: Option<u32>,
+        link: Link,
+        hello: Hello,
+    ) -> Result<Self, HostError> {
         let mut agent = Agent {
-            host: host.name.clone(),
+            host,
             hello,
-            threads: host.threads,
+            threads,
             link,
             clock: Estimate {
                 at: Nanos(0),

@@ -10,6 +10,7 @@ pub mod conductor;
 pub mod frame;
 mod link;
 pub mod message;
+pub mod nats;
 pub mod serve;
 mod together;
 

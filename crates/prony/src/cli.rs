@@ -2,6 +2,7 @@
 
 use crate::executor::runtimes::Consent;
 use crate::lab::Work;
+use agent::nats::{Access, Place};
 use analysis::Slo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::typed::{self, Course, Misfit, Process, Rate};
@@ -93,11 +94,14 @@ const AGENT_EXAMPLES: &str = "\
 Examples:
   prony agent --allow load
       what prony load --on HOST starts on HOST, by ssh and by itself
+  prony agent --fleet tls://broker:4222/lab --nats-creds agent.nk
+      waits for prony load --fleet on a host that nobody can log in to
 
 In authorized_keys, a key that starts an agent and nothing else:
   restrict,command=\"prony agent --allow load\" ssh-ed25519 AAAA...
 
-It ends with the connection, and 10 s after the last word that came over it.";
+It ends with the connection, and 10 s after the last word that came over it; one
+of a fleet then waits for the next load.";
 
 /// Flags of `prony agent`.
 #[derive(Debug, Args)]
@@ -111,6 +115,45 @@ pub struct AgentArgs {
         default_value = "load"
     )]
     pub allow: Vec<AgentRight>,
+    /// Whose loads.
+    #[command(flatten)]
+    pub fleet: FleetFlags,
+}
+
+/// Agents that are met at a broker.
+#[derive(Debug, Default, Args)]
+pub struct FleetFlags {
+    /// Meet at this NATS broker, in the fleet of that name: nats://HOST:PORT/NAME, or tls:// [docs/hosts.md]
+    #[arg(long, value_name = "URL")]
+    pub fleet: Option<Place>,
+    /// Credentials for the broker: a .creds file, or a file with an NKEY seed
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    pub nats_creds: Option<PathBuf>,
+    /// Trust the certificate authorities of this PEM file for the broker, and no others
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    pub nats_ca: Option<PathBuf>,
+    /// Show the broker this client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "nats_key")]
+    pub nats_cert: Option<PathBuf>,
+    /// The key of --nats-cert (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["fleet", "nats_cert"])]
+    pub nats_key: Option<PathBuf>,
+    /// Speak without TLS to a broker that is not of this machine
+    #[arg(long, requires = "fleet")]
+    pub nats_plain: bool,
+}
+
+impl FleetFlags {
+    /// The fleet, and what opens its broker.
+    pub fn access(&self) -> Option<Access> {
+        Some(Access {
+            place: self.fleet.clone()?,
+            creds: self.nats_creds.clone(),
+            ca: self.nats_ca.clone(),
+            cert: self.nats_cert.clone().zip(self.nats_key.clone()),
+            plain: self.nats_plain,
+        })
+    }
 }
 
 /// What an agent may be asked for.
@@ -123,7 +166,8 @@ pub enum AgentRight {
 const HOSTS_EXAMPLES: &str = "\
 Examples:
   prony hosts check --on gen1,user@gen2
-  prony hosts check --hosts lab.toml";
+  prony hosts check --hosts lab.toml
+  prony hosts check --fleet tls://broker:4222/lab --nats-creds me.nk";
 
 /// Flags of `prony hosts`.
 #[derive(Debug, Args)]
@@ -161,18 +205,30 @@ pub struct HostFlags {
         id = "hosts",
         long = "on",
         value_name = "HOST[=THREADS],...",
-        value_delimiter = ','
+        value_delimiter = ',',
+        conflicts_with = "fleet"
     )]
     pub on: Vec<String>,
     /// A file with [host.NAME] sections: how to get to hosts; without --on, all of them [docs/hosts.md]
-    #[arg(id = "hosts_file", long = "hosts", value_name = "FILE")]
+    #[arg(
+        id = "hosts_file",
+        long = "hosts",
+        value_name = "FILE",
+        conflicts_with = "fleet"
+    )]
     pub hosts: Option<PathBuf>,
+    /// From agents that wait at a broker.
+    #[command(flatten)]
+    pub fleet: FleetFlags,
+    /// Take so many agents of the fleet, and wait for them up to 20 s; without it, all that are there
+    #[arg(long, value_name = "COUNT", requires = "fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    pub agents: Option<u32>,
 }
 
 impl HostFlags {
     /// Whether the load is sent from other hosts.
     pub fn is_asked(&self) -> bool {
-        !self.on.is_empty() || self.hosts.is_some()
+        !self.on.is_empty() || self.hosts.is_some() || self.fleet.fleet.is_some()
     }
 }
 
@@ -1370,8 +1426,18 @@ mod tests {
     }
 
     /// Flags of a load that are no key of `[load]`, and why.
-    const ELSEWHERE: [(&str, &str); 12] = [
+    const ELSEWHERE: [(&str, &str); 19] = [
         ("hosts_file", "an experiment has [host.NAME] of its own"),
+        (
+            "fleet",
+            "which agents wait there is no part of an experiment",
+        ),
+        ("agents", "of `fleet`"),
+        ("nats_creds", "likewise"),
+        ("nats_ca", "likewise"),
+        ("nats_cert", "likewise"),
+        ("nats_key", "likewise"),
+        ("nats_plain", "likewise"),
         ("workload", "an experiment varies one request"),
         (
             "arrivals",

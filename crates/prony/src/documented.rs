@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use std::path::Path;
 
 /// Documents of the project that show commands.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/load.md",
     "docs/traffic.md",
@@ -16,6 +16,7 @@ const DOCUMENTS: [&str; 8] = [
     "docs/experiments.md",
     "docs/results.md",
     "docs/host.md",
+    "docs/hosts.md",
     "experiments/README.md",
 ];
 

@@ -271,7 +271,10 @@ fn what_stands_in_the_way_is_said_before_anything_is_sent() {
     );
     let (code, words) = error(&["env"], &["--unix", "/run/x", "-c", "4"]);
     assert_eq!(code, Some(2));
-    assert!(words.contains("--unix and --on"), "{words}");
+    assert!(
+        words.contains("--unix cannot be given for a load from other hosts"),
+        "{words}"
+    );
     // Another build: a host of the same name whose prony is none.
     let other = dir.path().join("other");
     fs::write(&other, "#!/bin/sh\necho I am not prony\n").unwrap();

@@ -43,10 +43,26 @@ impl Source {
             host::check_cpus(&spec.cpus, "the load threads")?;
             return Ok(Self::Here);
         }
-        let hosts = verbs::hosts::named(flags)?;
-        spec.hosts = hosts.iter().map(|host| host.name.clone()).collect();
         check(spec)?;
-        Self::reach(&hosts)
+        let source = Self::asked(flags)?;
+        spec.hosts = source.hosts();
+        Ok(source)
+    }
+
+    /// The hosts that the flags name, reached.
+    ///
+    /// # Errors
+    /// [`Failure`] of the first that cannot be reached.
+    pub fn asked(flags: &HostFlags) -> Result<Self, Failure> {
+        Ok(Self::Hosts(Box::new(verbs::hosts::reach(flags)?)))
+    }
+
+    /// The names of the hosts; none for this process.
+    pub fn hosts(&self) -> Vec<String> {
+        match self {
+            Self::Here => Vec::new(),
+            Self::Hosts(fleet) => fleet.agents().iter().map(|a| a.host.clone()).collect(),
+        }
     }
 
     /// Reaches hosts.
@@ -204,7 +220,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), Failure> {
     let refused = |what: &str, why: &str| {
         Err(Failure::new(
             Exit::Usage,
-            format!("{what} and --on (`hosts`) cannot both be given: {why}"),
+            format!("{what} cannot be given for a load from other hosts: {why}"),
             "leave one of them out",
         ))
     };

@@ -1,13 +1,17 @@
-//! `prony agent`: serves the prony at the other end of the standard streams.
+//! `prony agent`: serves the prony at the other end of the standard streams, or waits for one in a fleet.
 
 use crate::cli::{AgentArgs, AgentRight};
 use crate::executor::carry::Loads;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::{host, terminal};
 use agent::carrier::Program;
+use agent::nats::{self, Access, Told};
 use agent::{Hello, Right};
 use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 /// Runs the verb.
@@ -15,11 +19,14 @@ use std::sync::Arc;
 /// # Errors
 /// [`Failure`] when there is nobody to talk to, or when the other end was lost.
 pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
+    if let Some(access) = args.fleet.access() {
+        return wait(&access, args);
+    }
     if std::io::stdin().is_terminal() {
         return Err(Failure::new(
             Exit::Usage,
             "an agent is not for people: its standard input is a terminal",
-            "start the load elsewhere, it starts the agent here: prony load --on THIS-HOST URL",
+            "start the load elsewhere, it starts the agent here: prony load --on THIS-HOST URL; or wait at a broker: --fleet",
         ));
     }
     let own = |what: &str, e: &dyn std::fmt::Display| {
@@ -57,6 +64,34 @@ pub fn hello(build: &str, rights: Vec<Right>) -> Hello {
         cpus: host::allowed_cpus(),
         open_files: open_files(),
         rights,
+    }
+}
+
+/// Waits in a fleet, and serves each conductor by a process of its own.
+fn wait(access: &Access, args: &AgentArgs) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::install()?;
+    let rights: Vec<&str> = args.allow.iter().map(|r| right_of(*r).name()).collect();
+    let rights = rights.join(",");
+    let command = || {
+        // The program may have been replaced since, and all of a fleet are of one build.
+        let mut command = Command::new("/proc/self/exe");
+        let name = std::env::args_os().next().unwrap_or_default();
+        command
+            .arg0(name)
+            .args(["--quiet", "agent", "--allow", &rights]);
+        command
+    };
+    let mut tell = |told: Told| match told {
+        Told::Waits => terminal::note(&format!("waits in fleet {}", access.place)),
+        Told::Serves(host) => terminal::note(&format!("serves {host}")),
+        Told::Served("") => terminal::note("served it"),
+        Told::Served(words) => terminal::note(&format!("served it: {words}")),
+        Told::Lost(why) => terminal::note(&format!("is in no fleet: {why}; tries again")),
+    };
+    let ended = nats::wait(access, &command, &mut tell, &|| interrupt.asked());
+    match ended {
+        Ok(()) => Ok(Exit::Interrupted),
+        Err(e) => Err(Failure::new(Exit::Environment, e.to_string(), &e.remedy)),
     }
 }
 

@@ -1,9 +1,11 @@
 //! `prony hosts check`, and the hosts that flags name.
 
 use crate::cli::{HostFlags, HostsAction, HostsArgs, HostsCheckArgs};
+use crate::executor::source::unreached;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 use agent::carrier::{Program, Way};
+use agent::nats::{self, Access, Reached};
 use agent::{Agent, Fleet, Host, HostError};
 use plan::hosts::{HostSpec, HostWay};
 use report::hosts::{HostDocument, HostState, HostsDocument};
@@ -20,16 +22,25 @@ pub fn run(args: &HostsArgs) -> Result<Exit, Failure> {
 }
 
 fn check(args: &HostsCheckArgs) -> Result<Exit, Failure> {
-    let hosts = named(&args.hosts)?;
     let own = own()?;
-    let reached = Fleet::try_reach(&hosts, &own);
+    let reached = match args.hosts.fleet.access() {
+        Some(access) => gathered(&access, args.hosts.agents, &own)?,
+        None => {
+            let hosts = named(&args.hosts)?;
+            let reached = Fleet::try_reach(&hosts, &own);
+            hosts
+                .into_iter()
+                .map(|host| host.name)
+                .zip(reached)
+                .collect()
+        }
+    };
     let document = HostsDocument {
         format: report::json::FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: own.build,
-        hosts: hosts
+        hosts: reached
             .iter()
-            .zip(&reached)
             .map(|(host, agent)| described(host, agent))
             .collect(),
     };
@@ -38,7 +49,7 @@ fn check(args: &HostsCheckArgs) -> Result<Exit, Failure> {
     } else {
         terminal::result(&report::hosts::hosts_text(&document))?;
     }
-    let lacks = reached.iter().any(Result::is_err);
+    let lacks = reached.iter().any(|(_, agent)| agent.is_err());
     Ok(if lacks {
         Exit::Environment
     } else {
@@ -46,9 +57,33 @@ fn check(args: &HostsCheckArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn described(host: &Host, agent: &Result<Agent, HostError>) -> HostDocument {
+/// The agents of a fleet.
+fn gathered(access: &Access, count: Option<u32>, own: &Program) -> Result<Vec<Reached>, Failure> {
+    let count = count.map(|count| count as usize);
+    let gathered = nats::gather(access, count, own);
+    gathered.map_err(|e| Failure::new(Exit::Environment, e.to_string(), &e.remedy))
+}
+
+/// The agents that flags name, all of which must be had.
+///
+/// # Errors
+/// [`Failure`] for the first that cannot be.
+pub fn reach(flags: &HostFlags) -> Result<Fleet, Failure> {
+    let own = own()?;
+    let agents = match flags.fleet.access() {
+        Some(access) => {
+            let reached = gathered(&access, flags.agents, &own)?;
+            let agents = reached.into_iter().map(|(_, agent)| agent);
+            agents.collect::<Result<_, _>>().map(Fleet::of)
+        }
+        None => Fleet::reach(&named(flags)?, &own),
+    };
+    agents.map_err(|e| unreached(&e))
+}
+
+fn described(host: &str, agent: &Result<Agent, HostError>) -> HostDocument {
     HostDocument {
-        host: host.name.clone(),
+        host: host.to_owned(),
         state: match agent {
             Err(error) => HostState::Unreachable {
                 why: error.what.clone(),
@@ -108,7 +143,7 @@ pub fn named(flags: &HostFlags) -> Result<Vec<Host>, Failure> {
         (None, true) => Err(Failure::new(
             Exit::Usage,
             "no host is named",
-            "name hosts: --on gen1,gen2, or --hosts FILE",
+            "name hosts: --on gen1,gen2, --hosts FILE, or --fleet URL",
         )),
         (None, false) => Ok(hosts),
     }
@@ -182,7 +217,7 @@ mod tests {
     fn hosts(on: &[&str]) -> Result<Vec<Host>, String> {
         let flags = HostFlags {
             on: on.iter().map(|&word| word.to_owned()).collect(),
-            hosts: None,
+            ..HostFlags::default()
         };
         named(&flags).map_err(|failure| failure.message)
     }

@@ -97,51 +97,38 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 /// Where the loads of the plan are sent from; its hosts are reached.
 fn hosts_of(args: &RunArgs, plan: &mut Plan) -> Result<Source, Failure> {
     let refused = |what: &str, remedy: &str| Err(Failure::new(Exit::Usage, what, remedy));
-    let named = match args.from.is_asked() {
-        true => Some(super::hosts::named(&args.from)?),
-        false => None,
-    };
-    if named.is_none() && args.address.is_some() {
-        return refused(
-            "--address is for loads from other hosts, and none is named",
-            "name them: --on gen1,gen2, or --hosts FILE",
-        );
-    }
-    if let Some(hosts) = &named {
-        if plan.trials.iter().any(|trial| trial.topology.is_some()) {
+    if !args.from.is_asked() {
+        if args.address.is_some() {
             return refused(
-                "--on and the experiment's [topology] do not go together: there the load comes from its client",
-                "leave one of them out",
+                "--address is for loads from other hosts, and none is named",
+                "name them: --on gen1,gen2, or --hosts FILE",
             );
         }
-        let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
-        for trial in &mut plan.trials {
-            trial.load.hosts.clone_from(&names);
-            let loopback = trial
-                .targets
-                .iter_mut()
-                .filter(|t| t.listen.ip().is_loopback());
-            for (target, address) in loopback.zip(args.address.iter().cycle()) {
-                target.listen.set_ip(*address);
-            }
+        if plan.hosts.is_empty() {
+            return Ok(Source::Here);
+        }
+        for trial in &plan.trials {
+            source::check(&trial.load)?;
+        }
+        let hosts = plan.hosts.iter().cloned().map(super::hosts::of_file);
+        return Source::reach(&hosts.collect::<Vec<_>>());
+    }
+    if plan.trials.iter().any(|trial| trial.topology.is_some()) {
+        return refused(
+            "--on and the experiment's [topology] do not go together: there the load comes from its client",
+            "leave one of them out",
+        );
+    }
+    let source = Source::asked(&args.from)?;
+    for trial in &mut plan.trials {
+        source::check(&trial.load)?;
+        trial.load.hosts = source.hosts();
+        let loopback = (trial.targets.iter_mut()).filter(|t| t.listen.ip().is_loopback());
+        for (target, address) in loopback.zip(args.address.iter().cycle()) {
+            target.listen.set_ip(*address);
         }
     }
-    if named.is_none() && plan.hosts.is_empty() {
-        return Ok(Source::Here);
-    }
-    for trial in &plan.trials {
-        source::check(&trial.load)?;
-    }
-    if let Some(hosts) = named {
-        return Source::reach(&hosts);
-    }
-    let hosts: Vec<_> = plan
-        .hosts
-        .iter()
-        .cloned()
-        .map(super::hosts::of_file)
-        .collect();
-    Source::reach(&hosts)
+    Ok(source)
 }
 
 /// Sets what the experiment's profile asks for; it is put back when the value is dropped.

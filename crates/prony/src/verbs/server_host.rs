@@ -112,9 +112,9 @@ fn check(args: &DiagnoseArgs) -> Result<(), Failure> {
         let remedy = "keep the record with --out, and compare two records with `prony compare`";
         return refused("--against", "the earlier record is on this host", remedy);
     }
-    if !args.from_hosts.on.is_empty() {
+    if !args.from_hosts.on.is_empty() || args.from_hosts.fleet.access().is_some() {
         let remedy = "start prony on the server's host: prony diagnose --on";
-        return refused("--on", "the load is sent from this host", remedy);
+        return refused("--on or --fleet", "the load is sent from this host", remedy);
     }
     let mut spec = args.spec(args.url.as_deref().unwrap_or_default());
     if let Some(file) = spec.files_mut().next() {

@@ -81,7 +81,9 @@ pub fn direction(allowed: &BTreeMap<String, Vec<String>>, path: &str, text: &str
 }
 
 /// A foreign crate that only one of ours may use, so that what it does exists once.
-const SOLE_USERS: [(&str, &str); 3] = [
+const SOLE_USERS: [(&str, &str); 5] = [
+    ("async-nats", "agent"),
+    ("tokio", "agent"),
     ("hdrhistogram", "record"),
     ("httparse", "http1"),
     ("rustls", "traffic"),
