@@ -57,6 +57,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "load it with `prony load`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
         ));
     }
+    if spec.sse {
+        return Err(Failure::new(
+            Exit::Usage,
+            "`prony diagnose` examines no server by its events: its passes count requests and their responses",
+            "load it with `prony load --sse`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
+        ));
+    }
     host::check_cpus(&spec.cpus, "the load threads")?;
     let failed = |e: traffic::LoadError| super::load_failure(&e);
     if servers.is_empty() {
