@@ -102,7 +102,7 @@ dpdk-build: ## build the release binary with `--transport dpdk`
 
 # What of it is bounded runs with all other tests (crates/prony/tests/fuzz.rs). Needs `cargo install cargo-fuzz`.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := response request chunked results har curl openapi workload access_log
+FUZZ_TARGETS := response request chunked results har curl openapi workload access_log frames websocket event_stream
 fuzz: ## fuzz every parser of foreign text by coverage, FUZZ_SECONDS=60 each (nightly compiler, cargo-fuzz)
 	for target in $(FUZZ_TARGETS); do \
 		mkdir -p fuzz/found/$$target fuzz/corpus/$$target && \

@@ -9,6 +9,7 @@ use agent::frame::Receiver;
 use agent::message::{Message, Side};
 use http1::{BodyDecoder, CodecError, Framing, parse_request, parse_response};
 use import::{Format, ImportError, Making, Options, Source, WorkloadFormat, WorkloadOptions};
+use traffic::event_stream;
 use traffic::websocket::{Reader, Said};
 
 /// Bytes that a body takes, whether it is done, or why it is none.
@@ -85,6 +86,55 @@ pub fn websocket(input: &[u8]) {
         Said::Ping | Said::Close(_) => 0,
     });
     assert!(bytes.sum::<u64>() <= input.len() as u64);
+}
+
+/// What a stream of events in pieces of this size holds, whether its end would lose an event, and its `retry`.
+fn events(input: &[u8], piece: usize) -> (event_stream::Came, bool, Option<u64>) {
+    let mut reader = event_stream::Reader::default();
+    let mut sum = event_stream::Came::default();
+    for piece in input.chunks(piece) {
+        let came = reader.feed(piece);
+        sum.events += came.events;
+        sum.comments += came.comments;
+    }
+    (sum, reader.is_mid_event(), reader.retry_ms())
+}
+
+/// The same by the standard's steps, line by line and with the values kept.
+fn events_by_line(input: &[u8]) -> (event_stream::Came, Option<u64>) {
+    let text = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input);
+    let mut came = event_stream::Came::default();
+    let (mut data, mut retry_ms) = (Vec::new(), None);
+    let mut from = 0;
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    while let Some(end) = text[from..].iter().position(is_end) {
+        let line = &text[from..from + end];
+        let is_pair = text[from + end..].starts_with(b"\r\n");
+        from += end + 1 + usize::from(is_pair);
+        let colon = line.iter().position(|b| *b == b':').unwrap_or(line.len());
+        let value = line.get(colon + 1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &line[..colon] {
+            b"data" => data.extend([value, b"\n"].concat()),
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let digits = std::str::from_utf8(value).unwrap_or_default();
+                retry_ms = Some(digits.parse().unwrap_or(u64::MAX));
+            }
+            b"" if !line.is_empty() => came.comments += 1,
+            b"" => came.events += u64::from(!std::mem::take(&mut data).is_empty()),
+            _ => {}
+        }
+    }
+    (came, retry_ms)
+}
+
+/// A stream of server-sent events: the same however it is split, and what the standard's own steps come to.
+pub fn event_stream(input: &[u8]) {
+    let whole = events(input, input.len().max(1));
+    for piece in [1, 2, 7] {
+        assert_eq!(events(input, piece), whole, "in pieces of {piece}");
+    }
+    assert_eq!(events_by_line(input), (whole.0, whole.2));
 }
 
 /// What a conductor says to an agent, and an agent to a conductor: what was heard can be said again.

@@ -135,6 +135,7 @@ fn outcome(begun: Nanos, response: Histogram, asked: &Prepare) -> LoadOutcome {
         log: Vec::new(),
         by_request: Vec::new(),
         by_piece: Vec::new(),
+        event_streams: None,
     }
 }
 

@@ -655,7 +655,8 @@ fn starved_task(observed: &Observed) -> Option<Finding> {
 }
 
 fn nobody_saturated(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Finding {
-    if let Some(finding) = limited_rate(case, observed) {
+    let kind = limited_rate(case, observed).or_else(|| own_pace(case, observed));
+    if let Some(finding) = kind {
         return finding;
     }
     match case.spec.arrival.offered_per_s() {
@@ -690,6 +691,35 @@ fn limited_rate(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
             busiest_server(observed),
         ),
         remedy: "add slow clients (`connections`, --connections), or leave out the limit (`limit_rate`, --limit-rate) to find the capacity"
+            .to_owned(),
+        evidence,
+    })
+}
+
+/// Events come when their server sends them: no connection asks for the next.
+fn own_pace(case: &Case<'_>, observed: &Observed) -> Option<Finding> {
+    let streams = case.outcome.event_streams.as_ref()?;
+    let per_s = case.outcome.achieved_per_s()?;
+    let mut evidence = idle_evidence(observed);
+    let open = Evidence::new(
+        "event_streams.open",
+        streams.open as f64,
+        "streams",
+        None,
+        "load",
+    );
+    evidence.insert(0, open);
+    Some(Finding {
+        limit: Limit::OfferedLoad,
+        resource: "events",
+        why: format!(
+            "the server sent {}/s on {} at its own pace, and nobody is saturated: {}; {}",
+            rate(per_s),
+            plural(u64::from(case.spec.connections), "stream"),
+            busiest_server(observed),
+            head_room(observed)
+        ),
+        remedy: "have it send more, or open more streams (`connections`, --connections), to find the capacity"
             .to_owned(),
         evidence,
     })

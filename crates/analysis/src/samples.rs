@@ -60,6 +60,7 @@ pub(crate) fn nothing() -> LoadOutcome {
         },
         by_request: Vec::new(),
         by_piece: Vec::new(),
+        event_streams: None,
         successes_per_connection: vec![],
         intervals: vec![],
         first_failure: BTreeMap::new(),

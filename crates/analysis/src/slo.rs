@@ -3,6 +3,7 @@
 //! The surprise: a figure that was not measured breaks its term. A load without a success has no p99, and keeps none.
 
 use crate::LatencySummary;
+use crate::validity::error_share;
 use crate::words::{percent, rate};
 use record::{LoadOutcome, Nanos, parse_count, parse_duration};
 use std::fmt;
@@ -99,6 +100,7 @@ impl Term {
     fn measured(self, outcome: &LoadOutcome) -> Option<f64> {
         match self.metric {
             Metric::Rate => outcome.achieved_per_s(),
+            Metric::Errors if outcome.event_streams.is_some() => error_share(outcome),
             Metric::Errors => {
                 let requests = &outcome.requests;
                 let asked = requests.sent + requests.dropped;
@@ -155,6 +157,12 @@ impl Slo {
         self.0.iter().any(|term| term.metric == Metric::Rate)
     }
 
+    /// It asks for response times, which a server-sent event does not have.
+    pub fn asks_for_times(&self) -> bool {
+        let is_time = |term: &Term| matches!(term.metric, Metric::Response(_));
+        self.0.iter().any(is_time)
+    }
+
     /// The conditions that a load did not keep, each with its figure and by how much; empty when all were kept.
     pub fn broken(&self, outcome: &LoadOutcome) -> Vec<String> {
         let each = self.0.iter().filter_map(|term| {
@@ -196,6 +204,9 @@ mod tests {
             (slo.errors_allowed(), slo.asks_for_rate()),
             (Some(0.05), false)
         );
+        assert!(slo.asks_for_times());
+        let slo: Slo = "errors<5%,rate>1".parse().unwrap();
+        assert!(!slo.asks_for_times());
         for bad in [
             "", "p99", "p98<1ms", "p99<5", "p99>5ms", "rate<5", "errors<2", "p99<5ms,",
         ] {

@@ -29,10 +29,13 @@ pub(crate) enum Schedule {
     Lagging { p99: Nanos, allowed: Nanos },
 }
 
-/// Of attempts that came to an end, answers below 400 and failures; `None` where none did.
+/// Of attempts that came to an end, answers below 400 and failures; `None` where none did. What fails of a load of
+/// events is a stream, whatever number of events the others carry.
 pub(crate) fn error_share(outcome: &LoadOutcome) -> Option<f64> {
     let failures = outcome.requests.failures() as f64;
-    share(failures, outcome.requests.succeeded as f64 + failures)
+    let streams = outcome.event_streams.as_ref().map(|s| s.opened);
+    let good = streams.unwrap_or(outcome.requests.succeeded);
+    share(failures, good as f64 + failures)
 }
 
 /// Compares what was due with what was answered.
@@ -130,6 +133,20 @@ fn dominant(outcome: &LoadOutcome) -> Option<(FailureKind, u64)> {
         .max_by_key(|(_, n)| *n)
 }
 
+/// What fails.
+fn noun(case: &Case<'_>) -> &'static str {
+    if case.spec.sse { "stream" } else { "request" }
+}
+
+/// That nothing succeeded.
+fn none_succeeded(case: &Case<'_>) -> &'static str {
+    if case.spec.sse {
+        "no event came"
+    } else {
+        "no request succeeded"
+    }
+}
+
 /// A failure as a clause: `127.0.0.1:1 refused 10 connections (Connection refused)`.
 fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
     let server = authority(&case.spec.url);
@@ -141,7 +158,7 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
     let next = proxy.unwrap_or(server);
     let all = if all && n > 1 { "all " } else { "" };
     let connections = format!("{all}{}", plural(n, "connection"));
-    let requests = format!("{all}{}", plural(n, "request"));
+    let requests = format!("{all}{}", plural(n, noun(case)));
     let responses = format!("{all}{}", plural(n, "response"));
     let timeout = case.spec.timeout;
     let text = match kind {
@@ -153,6 +170,9 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::NoLocalPort => format!("no local port was free for {connections} to {peer}"),
         FailureKind::NoDescriptor => format!("no file descriptor was free for {connections}"),
         FailureKind::Tls => format!("TLS failed on {connections} to {peer}"),
+        FailureKind::Timeout if case.spec.sse => {
+            format!("{peer} sent no event for {timeout} on {requests}")
+        }
         FailureKind::Timeout => format!("{peer} left {requests} without a response for {timeout}"),
         FailureKind::Reset => format!("{peer} reset {connections} with a request outstanding"),
         FailureKind::ClosedEarly => format!("{peer} closed {connections} before a response"),
@@ -181,6 +201,9 @@ fn clause(case: &Case<'_>, kind: FailureKind, n: u64, all: bool) -> String {
         FailureKind::WebSocket => format!("{peer} broke the rules of WebSocket on {connections}"),
         FailureKind::WebSocketClosed => {
             format!("{peer} closed {connections} in place of a reply")
+        }
+        FailureKind::NotEventStream => {
+            format!("{responses} of {peer} were no streams of events")
         }
     };
     match case.outcome.first_failure.get(&kind) {
@@ -242,6 +265,9 @@ fn remedy(kind: FailureKind) -> &'static str {
         FailureKind::WebSocketClosed => {
             "read the code in the words above, and the server's log: it may not take such messages (`body`, --body; `ws_binary`, --ws-binary)"
         }
+        FailureKind::NotEventStream => {
+            "give the path of the events, and what the server asks of a client (-H 'Authorization: ...'), or leave out `sse`, --sse"
+        }
     }
 }
 
@@ -276,6 +302,13 @@ fn failure_finding(case: &Case<'_>, why: String, kind: FailureKind) -> Finding {
             (FailureKind::Timeout, Some(rate)) => format!(
                 "at {rate}/s (`limit_rate`, --limit-rate) a response needs its size in time: allow more (`timeout`, --timeout)"
             ),
+            (FailureKind::Timeout, None) if case.spec.sse => {
+                "see whether the server has events to send, or allow more time between two (`timeout`, --timeout)"
+                    .to_owned()
+            }
+            (FailureKind::Status4xx, _) if case.spec.sse => {
+                "check the path, the method and the headers with curl -iN".to_owned()
+            }
             _ => remedy(kind).to_owned(),
         },
         evidence: std::iter::once(errors).chain(kinds).collect(),
@@ -293,9 +326,16 @@ fn nothing_answered(case: &Case<'_>) -> Option<Finding> {
     let all = n == requests.failures();
     let rest = match requests.failures() - n {
         0 => String::new(),
-        others => format!("; {} in other ways", plural(others, "more request")),
+        others => format!(
+            "; {} in other ways",
+            plural(others, &format!("more {}", noun(case)))
+        ),
     };
-    let why = format!("no request succeeded: {}{rest}", clause(case, kind, n, all));
+    let why = format!(
+        "{}: {}{rest}",
+        none_succeeded(case),
+        clause(case, kind, n, all)
+    );
     Some(failure_finding(case, why, kind))
 }
 
@@ -313,7 +353,13 @@ fn silence(case: &Case<'_>) -> Finding {
         };
     }
     let why = if sent == 0 {
-        format!("no request succeeded: none was sent within {time}")
+        format!("{}: none was sent within {time}", none_succeeded(case))
+    } else if case.spec.sse {
+        format!(
+            "no event came: {} sent none on {} within {time}",
+            authority(&case.spec.url),
+            plural(sent, "stream")
+        )
     } else {
         format!(
             "no request succeeded: {} responded to none of {} within {time}",
@@ -331,8 +377,9 @@ fn too_many_errors(case: &Case<'_>) -> Option<Finding> {
     }
     let (kind, n) = dominant(case.outcome)?;
     let why = format!(
-        "{} of the requests failed, more than the {} allowed: {}",
+        "{} of the {}s failed, more than the {} allowed: {}",
         percent(errors),
+        noun(case),
         percent(case.error_limit),
         clause(case, kind, n, false)
     );

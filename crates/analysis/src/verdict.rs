@@ -290,6 +290,69 @@ mod tests {
         check(&Load::open(0.97, 0.08), true, Limit::Server, "worker", &[]);
     }
 
+    /// Ten streams that carry 10,000 events in 10 s.
+    fn streams(server: f64, generator: f64) -> Load {
+        Load::closed(server, generator).change(|l| {
+            l.spec.sse = true;
+            l.outcome.response.clear();
+            l.outcome.service.clear();
+            l.outcome.event_streams = Some(record::EventStreams {
+                opened: 10,
+                open: 10,
+                ..Default::default()
+            });
+        })
+    }
+
+    #[test]
+    fn events_come_at_their_servers_pace_unless_somebody_is_full() {
+        let words = [
+            "1,000/s on 10 streams",
+            "its own pace",
+            "nginx worker 7 on core 0 at 5 %",
+            "92 % headroom",
+        ];
+        let idle = streams(0.05, 0.08);
+        check(&idle, true, Limit::OfferedLoad, "events", &words);
+        assert_eq!(idle.warnings(), Vec::<String>::new());
+        let words = ["1,000/s on 10 streams", "was not watched"];
+        let remote = streams(0.05, 0.08).remote();
+        check(&remote, true, Limit::OfferedLoad, "events", &words);
+        let full = streams(0.99, 0.4);
+        check(&full, true, Limit::Server, "worker", &["nginx worker 7"]);
+        let generator = streams(0.3, 0.97);
+        check(&generator, false, Limit::Generator, "generator", &["97 %"]);
+    }
+
+    #[test]
+    fn streams_that_fail_do_not_hide_behind_the_events_of_others() {
+        let broken = |failed| {
+            streams(0.05, 0.08).change(|l| {
+                let requests = &mut l.outcome.requests;
+                requests.failed.insert(FailureKind::Timeout, failed);
+            })
+        };
+        let words = [
+            "17 % of the streams failed",
+            "sent no event for 2.00s on 2 streams",
+        ];
+        check(&broken(2), false, Limit::Unknown, "", &words);
+        let silent = broken(3).change(|l| {
+            l.outcome.requests.succeeded = 0;
+            l.outcome.requests.completed = 0;
+        });
+        let words = ["no event came", "sent no event for 2.00s on all 3 streams"];
+        check(&silent, false, Limit::Unknown, "", &words);
+        let unheard = silent.change(|l| l.outcome.requests.failed.clear());
+        check(
+            &unheard,
+            false,
+            Limit::Unknown,
+            "",
+            &["no event came", "sent none"],
+        );
+    }
+
     #[test]
     fn a_sleeping_backend_is_not_a_busy_one() {
         let words = [

@@ -66,10 +66,10 @@ fn few_successes(case: &Case<'_>) -> Option<Warning> {
     (n < FEWEST_SUCCESSES).then(|| {
         Warning::new(
             "few_successes",
-            format!(
-                "only {}: too few for a p99",
-                plural(n, "request") + " succeeded"
-            ),
+            match case.spec.sse {
+                true => format!("only {} came: too few for a p99", plural(n, "event")),
+                false => format!("only {} succeeded: too few for a p99", plural(n, "request")),
+            },
             "run longer (`measure`, --duration) or with more requests (--requests)",
         )
     })
@@ -197,13 +197,19 @@ fn schedule_slipped(case: &Case<'_>, met: bool) -> Option<Warning> {
 
 fn starved_connections(case: &Case<'_>) -> Option<Warning> {
     let unanswered = case.outcome.connections.unanswered;
+    let asked = plural(u64::from(case.outcome.connections.asked), "connection");
+    if case.spec.sse && unanswered > 0 {
+        return Some(Warning::new(
+            "connections_without_an_answer",
+            format!("{unanswered} of {asked} never had an event"),
+            "see to whom the server sends its events",
+        ));
+    }
     (unanswered > 0).then(|| {
         Warning::new(
             "connections_without_an_answer",
             format!(
-                "{} of {} never had a response: the others' response times look better than the service is",
-                unanswered,
-                plural(u64::from(case.outcome.connections.asked), "connection")
+                "{unanswered} of {asked} never had a response: the others' response times look better than the service is"
             ),
             "see how the server shares connections among its workers",
         )

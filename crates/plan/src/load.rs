@@ -12,7 +12,7 @@ use crate::typed::{self, Course, Process, Rate};
 use record::{Arrival, Body, LoadSpec};
 
 /// Names of the fields of `[load]`, and so of the factors that set one.
-pub const FIELDS: [&str; 39] = [
+pub const FIELDS: [&str; 40] = [
     "url",
     "connections",
     "threads",
@@ -26,6 +26,7 @@ pub const FIELDS: [&str; 39] = [
     "streams",
     "grpc",
     "ws_binary",
+    "sse",
     "engine",
     "transport",
     "interface",
@@ -108,6 +109,7 @@ impl Draft {
                 }
             }
             "ws_binary" => spec.ws_binary = field.boolean()?,
+            "sse" => spec.sse = field.boolean()?,
             "engine" => spec.engine = field.typed(typed::engine)?,
             "transport" => spec.transport = field.typed(typed::transport)?,
             "interface" => spec.interface = Some(field.typed(typed::interface)?),
@@ -261,6 +263,7 @@ mod tests {
             "4",
             "\"2\"",
             "8",
+            "true",
             "true",
             "true",
             "\"epoll\"",

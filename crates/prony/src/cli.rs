@@ -294,6 +294,9 @@ Examples:
   prony load -c 64 --body ping ws://127.0.0.1:8080/chat
       WebSocket: 64 connections, each sends its next message when the last
       one has its reply
+  prony load --sse -c 500 --timeout 30s http://127.0.0.1:8080/events
+      server-sent events: 500 streams, events per second and the gap between
+      two of a stream; fails where none comes for 30 s
   prony load -n 10000 --json http://127.0.0.1:8080/
       10,000 requests, the result as JSON
   prony load -c 64 --find-max --slo 'p99<5ms,errors<0.1%' http://127.0.0.1:8080/
@@ -454,6 +457,10 @@ pub struct LoadFlags {
     /// Messages over WebSocket (a ws:// or wss:// URL; the message is --body or --body-file) are binary and not text
     #[arg(long)]
     pub ws_binary: bool,
+    /// Each connection opens one stream of server-sent events (Accept: text/event-stream) and stays on it; each event
+    /// counts. -c says how many streams, -d for how long, or -n how many events; --timeout is for an event to come
+    #[arg(long)]
+    pub sse: bool,
     /// Kernel interface that drives the sockets; auto takes what costs less for such a load
     #[arg(long, value_name = "auto|uring|epoll", default_value = "auto", value_parser = typed::engine)]
     pub engine: Engine,
@@ -584,6 +591,7 @@ impl LoadFlags {
             streams: self.streams,
             grpc: false,
             ws_binary: self.ws_binary,
+            sse: self.sse,
             engine: self.engine,
             transport: self.transport,
             interface: self.interface.clone(),
@@ -1526,6 +1534,7 @@ mod tests {
             ("--http 1.1", "http = 1.1"),
             ("--streams 8", "streams = 8"),
             ("--ws-binary", "ws_binary = true"),
+            ("--sse", "sse = true"),
             ("--engine epoll", "engine = \"epoll\""),
             ("--transport af_xdp", "transport = \"af_xdp\""),
             ("--interface tap0", "interface = \"tap0\""),

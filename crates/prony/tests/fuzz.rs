@@ -178,6 +178,12 @@ fn frames_between_hosts() {
 }
 
 #[test]
+fn streams_of_events() {
+    let seeds = seeds("fuzz/corpus/event_stream", "");
+    check(&seeds, 60_000, bodies::event_stream);
+}
+
+#[test]
 fn results_of_other_tools() {
     check(
         &seeds("crates/import/tests/tools", ""),

@@ -33,9 +33,9 @@ pub use examination::{
 pub use histogram::{Histogram, HistogramError};
 pub use hosts::{CarriedPart, ClockSeen, HostEnd, HostPart};
 pub use load::{
-    Arrival, Body, Carrier, Close, Connections, Contents, Engine, FailureKind, GeneratorCost,
-    Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Part, Pauses, PieceOutcome,
-    Precision, RequestCounts, RequestOutcome, ThreadCost,
+    Arrival, Body, Carrier, Close, Connections, Contents, Engine, EventStreams, FailureKind,
+    GeneratorCost, Habits, Http, Interval, LoadOutcome, LoadSpec, LoggedRequest, Part, Pauses,
+    PieceOutcome, Precision, RequestCounts, RequestOutcome, ThreadCost,
 };
 pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};

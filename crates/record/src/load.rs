@@ -202,6 +202,9 @@ pub struct LoadSpec {
     /// Messages over WebSocket are binary and not text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ws_binary: bool,
+    /// Each connection opens one stream of server-sent events and stays on it; a request is an event awaited.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sse: bool,
     /// Kernel interface.
     pub engine: Engine,
     /// Whose TCP.
@@ -381,6 +384,7 @@ impl LoadSpec {
             streams: 1,
             grpc: false,
             ws_binary: false,
+            sse: false,
             engine: Engine::Auto,
             transport: Carrier::Kernel,
             interface: None,
@@ -607,11 +611,14 @@ pub enum FailureKind {
     /// The server closed a WebSocket in place of an answer.
     #[serde(rename = "websocket_closed")]
     WebSocketClosed,
+    /// The response is no stream of server-sent events: another status below 400 than 200, another content type, or
+    /// compressed.
+    NotEventStream,
 }
 
 impl FailureKind {
     /// All kinds, in a fixed order; `FailureKind::ALL[kind as usize] == kind`.
-    pub const ALL: [FailureKind; 27] = [
+    pub const ALL: [FailureKind; 28] = [
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::ConnectFailed,
@@ -639,6 +646,7 @@ impl FailureKind {
         FailureKind::UpgradeRefused,
         FailureKind::WebSocket,
         FailureKind::WebSocketClosed,
+        FailureKind::NotEventStream,
     ];
 
     /// Name in JSON, tables and the glossary.
@@ -671,6 +679,7 @@ impl FailureKind {
             FailureKind::UpgradeRefused => "upgrade_refused",
             FailureKind::WebSocket => "websocket",
             FailureKind::WebSocketClosed => "websocket_closed",
+            FailureKind::NotEventStream => "not_event_stream",
         }
     }
 }
@@ -931,6 +940,43 @@ pub struct LoadOutcome {
     /// The pieces of a rate that changes, as far as the load came; empty without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_piece: Vec<PieceOutcome>,
+    /// The streams of server-sent events that were the load; `None` of another. Their events are the requests, and
+    /// `response` and `service` are empty: when an event was sent only its server knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_streams: Option<EventStreams>,
+}
+
+/// Streams of server-sent events. Streams and times to a first event are of the whole load, warm-up included; the rest
+/// is of the measured part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventStreams {
+    /// Responses that were event streams.
+    pub opened: u64,
+    /// Of these, in place of one that had ended or failed.
+    pub reopened: u64,
+    /// Ended by the server, orderly and between two events.
+    pub ended: u64,
+    /// Open when the measured part ended.
+    pub open: u64,
+    /// Comments, which are no events.
+    pub comments: u64,
+    /// From sending the request to the end of the stream's first event.
+    pub first_event: Histogram,
+    /// Between the ends of two events of one stream, as they were read: of events that were read at once it is 0.
+    pub gap: Histogram,
+}
+
+impl EventStreams {
+    /// Adds those of another part of the load.
+    pub fn merge(&mut self, part: &EventStreams) {
+        self.opened += part.opened;
+        self.reopened += part.reopened;
+        self.ended += part.ended;
+        self.open += part.open;
+        self.comments += part.comments;
+        self.first_event.merge(&part.first_event);
+        self.gap.merge(&part.gap);
+    }
 }
 
 /// What came of the requests that were due in one piece of a rate that changes.

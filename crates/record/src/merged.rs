@@ -60,6 +60,9 @@ impl LoadOutcome {
         for (own, more) in self.by_request.iter_mut().zip(&part.by_request) {
             own.add(more);
         }
+        if let (Some(own), Some(more)) = (&mut self.event_streams, &part.event_streams) {
+            own.merge(more);
+        }
         // A part that ended early has fewer.
         let known = self.by_piece.len().min(part.by_piece.len());
         self.by_piece.extend_from_slice(&part.by_piece[known..]);

@@ -54,6 +54,9 @@ pub struct LoadDocument {
     pub bytes: ByteCounts,
     /// Latencies of the successes, ns.
     pub latency_ns: Latencies,
+    /// The streams of server-sent events that were the load, whose events are the requests; `null` of another load.
+    #[serde(default)]
+    pub event_streams: Option<EventStreamFigures>,
     /// Connections over the whole load, warm-up included.
     pub connections: Connections,
     /// What the generator itself cost.
@@ -78,6 +81,39 @@ pub struct LoadDocument {
     pub histogram: String,
     /// What a reader must know.
     pub warnings: Vec<Warning>,
+}
+
+/// Streams of server-sent events. Streams and times to a first event are of the whole load, warm-up included; the rest
+/// is of the measured part. An event has no latency: when it was sent only its server knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventStreamFigures {
+    /// Responses that were event streams.
+    pub opened: u64,
+    /// Of these, in place of one that had ended or failed.
+    pub reopened: u64,
+    /// Ended by the server, orderly and between two events.
+    pub ended: u64,
+    /// Open when the measured part ended.
+    pub open: u64,
+    /// Comments, which are no events.
+    pub comments: u64,
+    /// Events per second of a connection's streams; `null` without an event.
+    pub events_per_s: Option<PerStream>,
+    /// From sending a stream's request to the end of its first event, ns; `null` without one.
+    pub first_event_ns: Option<LatencySummary>,
+    /// Between the ends of two events of one stream as they were read, ns, and no latency: of events that were read at
+    /// once it is 0; `null` without one.
+    pub gap_ns: Option<LatencySummary>,
+    /// These gaps as HdrHistogram V2 compressed, base64.
+    pub gap_histogram: String,
+}
+
+/// A rate over streams, 1/s.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PerStream {
+    pub min: f64,
+    pub mean: f64,
+    pub max: f64,
 }
 
 /// Requests, or their times alone, that were read from a file to be sent again.
@@ -188,6 +224,9 @@ pub struct LoadAsked {
     /// Requests were messages over WebSocket, binary and not text; absent where they were not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ws_binary: bool,
+    /// Requests were server-sent events, awaited on one stream a connection; absent where they were not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sse: bool,
     /// The Unix socket that was connected to; absent over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<String>,
@@ -260,7 +299,7 @@ pub struct Latencies {
     pub service: Option<LatencySummary>,
     /// To open a connection, TLS included; warm-up included.
     pub connect: Option<LatencySummary>,
-    /// From the actual send to the first byte of the answer.
+    /// From the actual send to the first byte of the answer; of event streams once each, warm-up included.
     pub first_byte: Option<LatencySummary>,
 }
 
@@ -607,6 +646,7 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
             connect: LatencySummary::of(&outcome.connect),
             first_byte: LatencySummary::of(&outcome.first_byte),
         },
+        event_streams: event_streams(outcome),
         connections: outcome.connections.clone(),
         generator: generator(outcome),
         stack: load_stack(spec, outcome),
@@ -617,6 +657,31 @@ pub fn load_document(spec: &LoadSpec, outcome: &LoadOutcome, verdict: &Verdict) 
         histogram: outcome.response.to_base64(),
         warnings: outcome.warnings.clone(),
     }
+}
+
+/// The streams of a load of events; `None` of another.
+pub(crate) fn event_streams(outcome: &LoadOutcome) -> Option<EventStreamFigures> {
+    let streams = outcome.event_streams.as_ref()?;
+    let seconds = outcome.measured().as_secs_f64();
+    let counts = &outcome.successes_per_connection;
+    let per_s = |events: Option<&u64>| Some(*events? as f64 / seconds);
+    let extremes = per_s(counts.iter().min()).zip(per_s(counts.iter().max()));
+    let per_stream = outcome.achieved_per_s().zip(extremes);
+    Some(EventStreamFigures {
+        opened: streams.opened,
+        reopened: streams.reopened,
+        ended: streams.ended,
+        open: streams.open,
+        comments: streams.comments,
+        events_per_s: per_stream.map(|(all, (min, max))| PerStream {
+            min,
+            mean: all / counts.len() as f64,
+            max,
+        }),
+        first_event_ns: LatencySummary::of(&streams.first_event),
+        gap_ns: LatencySummary::of(&streams.gap),
+        gap_histogram: streams.gap.to_base64(),
+    })
 }
 
 /// What the stack of a load counted; `None` over the kernel's sockets.
@@ -657,6 +722,7 @@ fn asked(spec: &LoadSpec) -> LoadAsked {
         streams: spec.streams,
         grpc: spec.grpc,
         ws_binary: spec.ws_binary,
+        sse: spec.sse,
         unix: spec.unix.clone(),
         proxy: spec.proxy.clone(),
         limit_rate_bytes_per_s: spec.limit_rate.map(|rate| rate.0),

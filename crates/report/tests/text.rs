@@ -5,10 +5,10 @@ mod diagnoses;
 
 use analysis::Answer;
 use common::{golden, loads, plan, run, slice, spec};
-use record::{Arrival, Nanos};
+use record::{Arrival, LoadSpec, Nanos};
 use report::text::{
     Style, against_text, answer_text, diagnosis_text, live_cells, load_text, plan_text,
-    progress_line, run_text, watched_text,
+    progress_line, run_text, trial_line, watched_text,
 };
 use std::collections::BTreeMap;
 
@@ -74,14 +74,35 @@ fn colour_marks_the_verdict_and_changes_no_word() {
 fn progress_in_one_line() {
     let mut open = spec();
     open.arrival = Arrival::Constant { per_s: 60_000.0 };
+    let events = LoadSpec {
+        sse: true,
+        ..spec()
+    };
     let mut silent = slice();
     silent.succeeded = 0;
     let lines = [
         progress_line(&spec(), Nanos(0), &slice()),
         progress_line(&open, Nanos::from_secs(2), &slice()),
         progress_line(&spec(), Nanos(0), &silent),
+        progress_line(&events, Nanos(0), &slice()),
+        progress_line(&events, Nanos(0), &silent),
     ];
     golden("tests/golden/progress.txt", &(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn a_trial_of_events_has_a_rate_and_no_latency() {
+    let analysis = analysis::analyse(&run()).unwrap();
+    let mut answered = analysis.trials.into_iter();
+    let mut trial = answered.find(|t| t.achieved_per_s.is_some()).unwrap();
+    let line = trial_line(&trial);
+    assert!(line.contains("/s  p50 "), "{line}");
+    trial.response_ns = None;
+    let line = trial_line(&trial);
+    assert!(line.contains("/s  generator "), "{line}");
+    trial.achieved_per_s = None;
+    let line = trial_line(&trial);
+    assert!(line.contains("no response"), "{line}");
 }
 
 #[test]

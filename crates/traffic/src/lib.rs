@@ -14,6 +14,7 @@
 pub mod arrival;
 pub mod clock;
 pub mod ends;
+pub mod event_stream;
 mod fetch;
 pub mod load;
 mod messages;

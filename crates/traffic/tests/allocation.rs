@@ -8,6 +8,8 @@
 
 #[path = "websocket/server.rs"]
 mod server;
+#[path = "sse/server.rs"]
+mod sse;
 
 use record::traffic::{Data, Http, Pace, Protocol, Side, Step, Template, TrafficSpec};
 use record::workload::{Check, Template as Filled, Workload, WorkloadBody, WorkloadRequest};
@@ -164,8 +166,23 @@ fn load_threads_allocate_nothing() {
         }])),
         ..websocket.clone()
     };
-    let more = [ramp, mix, each(&websocket), messages, websocket];
-    for spec in loads.into_iter().chain(by_uring).chain(more) {
+    let events = LoadSpec {
+        url: sse::serve(sse::endless),
+        sse: true,
+        ..closed("/")
+    };
+    let events_by_uring = LoadSpec {
+        engine: Engine::Uring,
+        ..events.clone()
+    };
+    let events_by_uring = Some(events_by_uring).filter(|_| has_uring);
+    let more = [events, ramp, mix, each(&websocket), messages, websocket];
+    for spec in loads
+        .into_iter()
+        .chain(by_uring)
+        .chain(more)
+        .chain(events_by_uring)
+    {
         let (counted, succeeded) = allocations(&spec);
         assert_eq!(counted, 0, "{spec:?}");
         assert!(succeeded > 0 || spec.url.ends_with("404"));

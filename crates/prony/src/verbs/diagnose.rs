@@ -71,6 +71,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             "load it with `prony load`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
         ));
     }
+    if spec.sse {
+        return Err(Failure::new(
+            Exit::Usage,
+            "`prony diagnose` examines no server by its events: its passes count requests and their responses",
+            "load it with `prony load --sse`, and watch it meanwhile with `prony diagnose --no-load --pid PID`",
+        ));
+    }
     let mut source = match args.lent {
         true => Source::caller(&mut spec, &interrupt)?,
         false => Source::of(&args.from_hosts, &mut spec)?,

@@ -25,6 +25,7 @@ use traffic::{MonotonicClock, Place};
 /// [`Failure`] when the load could not start.
 pub fn run(args: &LoadArgs) -> Result<Exit, Failure> {
     let (mut spec, replayed) = spec(args)?;
+    refuse_of_events(args, &spec)?;
     let mut source = Source::of(&args.from, &mut spec)?;
     if args.search.is_asked() {
         return super::find::run(args, &spec, &mut source);
@@ -188,6 +189,28 @@ fn spec(args: &LoadArgs) -> Result<(LoadSpec, Option<Replayed>), Failure> {
     }
     let replayed = super::replay::read(args, &mut spec)?;
     Ok((spec, replayed))
+}
+
+/// Refuses what is about response times: an event has none.
+fn refuse_of_events(args: &LoadArgs, spec: &LoadSpec) -> Result<(), Failure> {
+    if !spec.sse {
+        return Ok(());
+    }
+    if args.search.is_asked() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--sse and a search cannot both be given: a search finds a rate, and a server of events sends at its own",
+            "raise --connections until the verdict names what is full",
+        ));
+    }
+    if args.slo.as_ref().is_some_and(analysis::Slo::asks_for_times) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--sse and a service level of response times cannot both be given: when an event was sent only its server knows",
+            "leave errors and rate in --slo; the gap between events stands in the result",
+        ));
+    }
+    Ok(())
 }
 
 /// A workload file, and the server that its first request names.

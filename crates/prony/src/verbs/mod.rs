@@ -149,6 +149,7 @@ pub(crate) fn load_failure(error: &LoadError) -> Failure {
         | LoadError::Header { .. }
         | LoadError::BodyFile { .. }
         | LoadError::Http { .. }
+        | LoadError::Sse { .. }
         | LoadError::Pem { .. }
         | LoadError::NotPositive { .. }
         | LoadError::Timeout { .. }

@@ -48,7 +48,10 @@ struct StepView {
 
 /// The page of a load.
 pub fn load_page(document: &LoadDocument) -> String {
+    let streams = document.event_streams.as_ref();
     let latencies = [
+        ("gap between events", streams.and_then(|s| s.gap_ns)),
+        ("first event", streams.and_then(|s| s.first_event_ns)),
         ("response time", document.latency_ns.response),
         ("service time", document.latency_ns.service),
         ("connect", document.latency_ns.connect),
@@ -83,13 +86,17 @@ fn figures(document: &LoadDocument) -> Vec<(&'static str, String)> {
     let asked = &document.asked;
     let requests = &document.requests;
     let offered = match document.rate_per_s.offered {
+        None if asked.sse => "the server's".to_owned(),
         None => "closed loop".to_owned(),
         offered => format!("{} offered", per_s(offered)),
     };
     let failed: u64 = requests.failed.values().sum();
     let busy = document.generator.utilization.map(percent);
     vec![
-        ("request", format!("{} {}", asked.method, asked.url)),
+        (
+            if asked.sse { "events of" } else { "request" },
+            format!("{} {}", asked.method, asked.url),
+        ),
         (
             "connections",
             count(u64::from(asked.connections)) + &bandwidth(asked.limit_rate_bytes_per_s),
@@ -106,7 +113,7 @@ fn figures(document: &LoadDocument) -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "requests",
+            if asked.sse { "events" } else { "requests" },
             format!(
                 "{} sent, {} succeeded, {} failed, {} late, {} dropped",
                 count(requests.sent),

@@ -7,8 +7,8 @@ use analysis::words::{count, percent, plural, rate};
 use analysis::{LatencySummary, Verdict};
 use record::workload::Order;
 use record::{
-    Bytes, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos, Precision,
-    RatePieces, ThreadCost,
+    Bytes, EventStreams, FailureKind, Histogram, Http, Interval, LoadOutcome, LoadSpec, Nanos,
+    Precision, RatePieces, ThreadCost,
 };
 
 /// The result of one load. The verdict is on the first line, then asked and actual, latencies, errors, bytes,
@@ -27,7 +27,7 @@ pub fn load_text(
         columns(&by_piece(spec, outcome), names(1)),
         columns(&failed_checks(outcome), names(2)),
         columns(&counts(spec, outcome), names(2)),
-        columns(&generator(outcome), names(2)),
+        columns(&generator(spec, outcome), names(2)),
         stack(spec, outcome, style),
         warnings_text(&outcome.warnings, style),
     ];
@@ -39,6 +39,7 @@ pub fn load_text(
 fn asked_for(spec: &LoadSpec) -> String {
     let way = way(spec);
     match &spec.workload {
+        None if spec.sse => format!("events of {} {}{way}\n", spec.method, spec.url),
         None if spec.is_websocket() => format!("messages to {}{way}\n", spec.url),
         None => format!("{} {}{way}\n", spec.method, spec.url),
         Some(workload) => {
@@ -93,6 +94,7 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
             [spec.streams, actual].map(|n| plural(u64::from(n), "stream") + " each");
         rows.push(row(&["HTTP/2", &asked, &actual]));
     }
+    rows.extend(streams_row(spec, outcome));
     rows.extend(limit_row(spec, outcome));
     rows.push(row(&["duration", &duration(spec), &measured(outcome)]));
     if let Some(n) = spec.requests {
@@ -102,6 +104,26 @@ fn asked_and_actual(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> 
     rows.extend(rate_row(spec, outcome));
     rows.extend(handshake_rows(spec, outcome));
     rows
+}
+
+/// The streams of a load of events.
+fn streams_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
+    let streams = outcome.event_streams.as_ref()?;
+    let mut actual = format!(
+        "{} open at the end, {} opened",
+        count(streams.open),
+        count(streams.opened)
+    );
+    for (n, fate) in [
+        (streams.ended, "ended by the server"),
+        (streams.reopened, "opened anew"),
+    ] {
+        if n > 0 {
+            actual += &format!(", {} {fate}", count(n));
+        }
+    }
+    let asked = count(u64::from(spec.connections));
+    Some(row(&["event streams", &asked, &actual]))
 }
 
 /// What each connection was limited to, and what it carried on average.
@@ -176,7 +198,10 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
         Precision::Spin => ", by spinning",
     };
     let asked = offered.map_or_else(
-        || "closed loop".to_owned(),
+        || match spec.sse {
+            true => "the server's".to_owned(),
+            false => "closed loop".to_owned(),
+        },
         |r| match spec.rate_pieces.is_empty() {
             true if spec.timetable.is_some() => {
                 format!("as listed ({}/s on average){wait}", rate(r))
@@ -185,7 +210,16 @@ fn rate_row(spec: &LoadSpec, outcome: &LoadOutcome) -> Option<Vec<String>> {
             false => format!("{} ({}/s on average){wait}", spec.rate_pieces, rate(r)),
         },
     );
-    let actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
+    let mut actual = achieved.map_or_else(|| "none".to_owned(), |r| format!("{}/s", rate(r)));
+    let streams = crate::json::event_streams(outcome).and_then(|s| s.events_per_s);
+    if let Some(each) = streams {
+        actual += &format!(
+            ", {}/s a stream (the least {}/s, the most {}/s)",
+            rate(each.mean),
+            rate(each.min),
+            rate(each.max)
+        );
+    }
     Some(row(&["rate", &asked, &actual]))
 }
 
@@ -220,20 +254,23 @@ fn handshake_rows(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
 fn what(spec: &LoadSpec) -> &'static str {
     if spec.is_websocket() {
         "messages"
+    } else if spec.sse {
+        "events"
     } else {
         "requests"
     }
 }
 
 fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    if let Some(streams) = &outcome.event_streams {
+        return event_times(streams, outcome);
+    }
     if outcome.response.count() == 0 {
         return Vec::new();
     }
     let per_request = spec.requests_per_connection.is_some();
     let connect = per_request || outcome.connections.tls_full > 0;
-    let mut rows = vec![row(&[
-        "", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "stddev",
-    ])];
+    let mut rows = vec![row(&TIMES)];
     rows.extend(latency_row("response time", &outcome.response));
     rows.extend(latency_row("service time", &outcome.service));
     rows.extend(latency_row("first byte", &outcome.first_byte));
@@ -243,6 +280,28 @@ fn latencies(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
             .flatten(),
     );
     rows
+}
+
+const TIMES: [&str; 9] = [
+    "", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "stddev",
+];
+
+/// What is known of the times of events: their latency is not.
+fn event_times(streams: &EventStreams, outcome: &LoadOutcome) -> Vec<Vec<String>> {
+    let named = [
+        ("gap between events", &streams.gap),
+        ("first event", &streams.first_event),
+        ("first byte", &outcome.first_byte),
+        ("connect", &outcome.connect),
+    ];
+    let rows: Vec<_> = named
+        .into_iter()
+        .filter_map(|(name, times)| latency_row(name, times))
+        .collect();
+    match rows.is_empty() {
+        true => rows,
+        false => std::iter::once(row(&TIMES)).chain(rows).collect(),
+    }
 }
 
 /// The requests of a workload, each by itself.
@@ -339,18 +398,26 @@ fn latency_row(name: &str, histogram: &Histogram) -> Option<Vec<String>> {
 
 fn counts(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
     let requests = &outcome.requests;
-    let mut fates = format!(
-        "{} sent, {} answered, {} succeeded",
-        count(requests.sent),
-        count(requests.completed),
-        count(requests.succeeded)
-    );
+    let mut fates = match &outcome.event_streams {
+        Some(streams) => format!(
+            "{} came, and {}",
+            count(requests.succeeded),
+            plural(streams.comments, "comment")
+        ),
+        None => format!(
+            "{} sent, {} answered, {} succeeded",
+            count(requests.sent),
+            count(requests.completed),
+            count(requests.succeeded)
+        ),
+    };
     for (n, fate) in [
         (requests.late, "late"),
         (requests.dropped, "dropped"),
         (requests.retried, "resent"),
     ] {
-        if n > 0 {
+        // A stream that is opened anew is counted with the streams.
+        if n > 0 && outcome.event_streams.is_none() {
             fates += &format!(", {} {fate}", count(n));
         }
     }
@@ -391,7 +458,7 @@ fn bytes(outcome: &LoadOutcome) -> String {
     )
 }
 
-fn generator(outcome: &LoadOutcome) -> Vec<Vec<String>> {
+fn generator(spec: &LoadSpec, outcome: &LoadOutcome) -> Vec<Vec<String>> {
     let cost = &outcome.generator;
     if cost.threads.is_empty() {
         return Vec::new();
@@ -411,7 +478,8 @@ fn generator(outcome: &LoadOutcome) -> Vec<Vec<String>> {
         ),
     ])];
     if outcome.requests.completed > 0 {
-        rows.push(row(&["per request", &per_request(outcome)]));
+        let each = if spec.sse { "per event" } else { "per request" };
+        rows.push(row(&[each, &per_request(outcome)]));
     }
     rows.extend(pauses(outcome).map(|text| row(&["pauses", &text])));
     if let (Some(p50), Some(p99), Some(max)) = (
@@ -476,12 +544,16 @@ pub fn progress_line(spec: &LoadSpec, started_at: Nanos, slice: &Interval) -> St
         line += &format!(" of {:.1}s", (spec.warmup + measured).as_secs_f64());
     }
     if slice.succeeded > 0 && seconds > 0.0 {
-        line += &format!(
-            "  {:>10}/s  p50 {:>6}  p99 {:>6}",
-            rate(slice.succeeded as f64 / seconds),
-            Nanos(slice.response_ns_p50).to_string(),
-            Nanos(slice.response_ns_p99).to_string()
-        );
+        line += &format!("  {:>10}/s", rate(slice.succeeded as f64 / seconds));
+        if !spec.sse {
+            line += &format!(
+                "  p50 {:>6}  p99 {:>6}",
+                Nanos(slice.response_ns_p50).to_string(),
+                Nanos(slice.response_ns_p99).to_string()
+            );
+        }
+    } else if spec.sse {
+        line += "  no event in this slice";
     } else {
         line += "  no response yet in this slice";
     }

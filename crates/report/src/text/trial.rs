@@ -11,17 +11,23 @@ pub fn trial_line(trial: &TrialAnalysis) -> String {
         .iter()
         .map(|(factor, level)| format!("{factor} {level}"))
         .collect();
-    let figures = match (trial.achieved_per_s, &trial.response_ns) {
-        (Some(per_s), Some(latency)) => format!(
-            "{:>9}/s  p50 {:>6}  p99 {:>6}  generator {:>5}",
-            rate(per_s),
+    // Events come at a rate and have no latency.
+    let latency = trial.response_ns.map_or_else(String::new, |latency| {
+        format!(
+            "  p50 {:>6}  p99 {:>6}",
             Nanos(latency.p50).to_string(),
-            Nanos(latency.p99).to_string(),
+            Nanos(latency.p99).to_string()
+        )
+    });
+    let figures = match trial.achieved_per_s {
+        Some(per_s) => format!(
+            "{:>9}/s{latency}  generator {:>5}",
+            rate(per_s),
             trial
                 .generator_utilization
                 .map_or_else(|| "-".to_owned(), percent)
         ),
-        _ => "no response".to_owned(),
+        None => "no response".to_owned(),
     };
     let disturbed = trial.foreign_cores.filter(|_| trial.is_disturbed());
     let disturbed = disturbed.map_or_else(String::new, |cores| {

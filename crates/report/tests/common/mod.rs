@@ -8,9 +8,9 @@
 
 use analysis::{Factor, Levels, Plan, Stage, TrialPlan};
 use record::{
-    Arrival, Connections, FailureKind, GeneratorCost, Histogram, Interval, Kind, LoadOutcome,
-    LoadSpec, Manifest, Nanos, ProcessRecord, RequestCounts, RunRecord, Series, TargetRecord,
-    ThreadCost, TrialRecord, TrialState, Warning,
+    Arrival, Connections, EventStreams, FailureKind, GeneratorCost, Histogram, Interval, Kind,
+    LoadOutcome, LoadSpec, Manifest, Nanos, ProcessRecord, RequestCounts, RunRecord, Series,
+    TargetRecord, ThreadCost, TrialRecord, TrialState, Warning,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,6 +88,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
         },
         by_request: Vec::new(),
         by_piece: Vec::new(),
+        event_streams: None,
         successes_per_connection: vec![answers / 64; 64],
         intervals: vec![slice()],
         first_failure: BTreeMap::new(),
@@ -229,6 +230,38 @@ fn open_loop() -> Load {
     load
 }
 
+fn event_streams() -> Load {
+    let mut load = watched(
+        "event_streams",
+        outcome(64_000, Nanos(10_000_000), 0.08),
+        0.05,
+    );
+    load.spec.sse = true;
+    load.spec.url = "http://127.0.0.1:8080/events".into();
+    let outcome = &mut load.outcome;
+    outcome.event_streams = Some(EventStreams {
+        opened: 171,
+        reopened: 107,
+        ended: 106,
+        open: 64,
+        comments: 120,
+        first_event: times(Nanos(2_000_000)),
+        gap: std::mem::take(&mut outcome.response),
+    });
+    outcome.service.clear();
+    outcome.status.clear();
+    outcome.connections.opened = 171;
+    outcome.requests.retried = 106;
+    outcome.requests.failed = BTreeMap::from([(FailureKind::Truncated, 1)]);
+    let words = "the server ended the stream in the middle of an event";
+    outcome.first_failure = BTreeMap::from([(FailureKind::Truncated, words.into())]);
+    (
+        outcome.successes_per_connection[0],
+        outcome.successes_per_connection[1],
+    ) = (900, 1_100);
+    load
+}
+
 /// A load in each fate that looks different.
 pub fn loads() -> Vec<Load> {
     let tls = {
@@ -256,6 +289,7 @@ pub fn loads() -> Vec<Load> {
         refused(),
         open_loop(),
         tls,
+        event_streams(),
     ]
 }
 

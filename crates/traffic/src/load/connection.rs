@@ -50,6 +50,8 @@ pub(crate) enum Ending {
     Stray,
     /// The server says that it has not processed the request.
     Unprocessed(Failure),
+    /// The server ended its stream of events, between two of them.
+    StreamEnded,
     /// Something failed, and the outstanding requests with it.
     Failed(Failure),
 }
@@ -101,6 +103,10 @@ pub(super) struct Connection {
     pub in_line: bool,
     /// Its client thinks and sends nothing.
     pub thinks: bool,
+    /// It has more to read than its last turn allowed.
+    pub is_unread: bool,
+    /// Not to be opened again before this: the server has asked for it.
+    pub reopen_at: u64,
     /// Connections in a row that ended without a response.
     pub consecutive_failures: u32,
     /// Measured successes of the slot.
@@ -125,6 +131,8 @@ impl Connection {
             answered: 0,
             in_line: false,
             thinks: false,
+            is_unread: false,
+            reopen_at: 0,
             consecutive_failures: 0,
             successes: 0,
             in_vain_since: 0,
@@ -161,6 +169,7 @@ impl Connection {
         self.unsent = 0;
         self.issued = 0;
         self.answered = 0;
+        self.reopen_at = 0;
         self.free_since = at;
         self.set_state(State::Open, at);
     }
@@ -168,15 +177,19 @@ impl Connection {
     /// The connection has ended. One that ended without a response is not opened again at once: then the slot
     /// rests, for longer from one such end to the next.
     pub fn ended(&mut self, at: u64) {
+        self.is_unread = false;
         if self.state == State::Open && self.answered > 0 {
             self.consecutive_failures = 0;
-            self.set_state(State::Closed, at);
+            match self.reopen_at > at {
+                true => self.set_state(State::Resting, self.reopen_at),
+                false => self.set_state(State::Closed, at),
+            }
             return;
         }
         let doublings = self.consecutive_failures.min(7);
         self.consecutive_failures += 1;
         let pause_ns = (BACK_OFF_MIN_NS << doublings).min(BACK_OFF_MAX_NS);
-        self.set_state(State::Resting, at + pause_ns);
+        self.set_state(State::Resting, self.reopen_at.max(at + pause_ns));
     }
 
     /// What the server refuses to process now it will refuse again.

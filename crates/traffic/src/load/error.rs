@@ -100,6 +100,15 @@ pub enum LoadError {
         /// What to do.
         remedy: &'static str,
     },
+    /// What is asked for cannot be had of a stream of server-sent events.
+    #[error("awaiting server-sent events: {what} cannot be had: {why}")]
+    Sse {
+        /// What was asked for.
+        what: &'static str,
+        why: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// What is asked for cannot be had over a Unix socket.
     #[error("connecting to a Unix socket: {what} cannot be had: {why}")]
     Unix {
@@ -286,6 +295,7 @@ impl LoadError {
             LoadError::Attach(cause) => cause.remedy(),
             LoadError::Http { remedy, .. }
             | LoadError::WebSocket { remedy, .. }
+            | LoadError::Sse { remedy, .. }
             | LoadError::Unix { remedy, .. }
             | LoadError::Way { remedy, .. } => (*remedy).to_owned(),
             LoadError::Workload { remedy, .. } => remedy.clone(),

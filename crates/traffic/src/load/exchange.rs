@@ -7,15 +7,17 @@
 
 use super::coalesce::Coalesce;
 use super::connection::{Connection, Ending, Policy, State, TimedOut, is_refusal};
+use super::event_streams::Streams;
 use super::pieces::Pieces;
 use super::response::{Answer, HeadCache};
 use super::slices::Slicer;
 use super::tally::{Request, Tally, Window, failure_of_status};
 use super::workload::{Judged, Prepared, Script};
 use crate::arrival::Arrivals;
+use crate::event_stream::Came;
 use crate::messages::{HEAD_BYTES, State as ReaderState};
 use crate::transport::{Event, Failure, Generation, Slot, Want, Wire};
-use record::{FailureKind, Nanos};
+use record::{EventStreams, FailureKind, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub(crate) struct Exchange {
     pub coalesce: Coalesce,
     /// Several kinds of requests; `None` for one fixed request.
     script: Option<Box<Script>>,
+    /// Responses are streams of events, and a request is an event that is awaited.
+    streams: Option<Box<Streams>>,
     /// Clients that think, and until when.
     thinking: BinaryHeap<Reverse<(u64, Slot)>>,
 }
@@ -92,6 +96,7 @@ impl Exchange {
             slicer,
             coalesce: Coalesce::default(),
             script: None,
+            streams: None,
             thinking: BinaryHeap::new(),
             policy,
         }
@@ -106,6 +111,17 @@ impl Exchange {
     pub fn with_pieces(mut self, pieces: Pieces) -> Self {
         self.tally = Tally::of(None, pieces);
         self
+    }
+
+    /// Awaits the events of streams.
+    pub fn with_streams(mut self) -> Self {
+        self.streams = Some(Box::new(Streams::new(self.slots())));
+        self
+    }
+
+    /// What came of the streams of events; `None` of other responses.
+    pub fn event_streams(&self) -> Option<EventStreams> {
+        self.streams.as_deref().map(Streams::counted)
     }
 
     /// Sends the requests of a workload, for thread `index` of `of`.
@@ -151,6 +167,10 @@ impl Exchange {
 
     fn join_line(&mut self, slot: Slot) {
         let connection = &mut self.connections[slot as usize];
+        if self.streams.is_some() && connection.issued > 0 {
+            // A stream is asked for once.
+            return;
+        }
         if !connection.in_line && !connection.thinks && connection.room(&self.policy) > 0 {
             connection.in_line = true;
             self.free.push_back(slot);
@@ -307,6 +327,9 @@ impl Exchange {
         if self.policy.connect_counts {
             connection.connect_ns = took;
         }
+        if let Some(streams) = &mut self.streams {
+            streams.renew(slot);
+        }
         self.join_line(slot);
     }
 
@@ -366,7 +389,7 @@ impl Exchange {
     pub fn ended(&mut self, slot: Slot, ending: &Ending, at: u64) {
         let by_server = match ending {
             Ending::Announced => !self.policy.announces_close,
-            Ending::IdleEnd => true,
+            Ending::IdleEnd | Ending::StreamEnded => true,
             Ending::Failed(failure) => matches!(
                 failure.kind,
                 FailureKind::ClosedEarly
@@ -378,6 +401,7 @@ impl Exchange {
         };
         self.tally.closed_by_server += u64::from(by_server);
         self.tally.stray += u64::from(matches!(ending, Ending::Stray));
+        self.close_stream(slot, at);
         match ending {
             Ending::Failed(failure) => self.fail_outstanding(slot, failure),
             Ending::Unprocessed(failure)
@@ -422,6 +446,19 @@ impl Exchange {
         }
     }
 
+    /// A stream that the server wants to stay away for a time does, for the timeout at most, and so does what is
+    /// awaited.
+    fn close_stream(&mut self, slot: Slot, at: u64) {
+        if let Some(streams) = &mut self.streams {
+            let away_ns = streams.close(slot).min(self.policy.timeout_ns);
+            let connection = &mut self.connections[slot as usize];
+            connection.reopen_at = at.saturating_add(away_ns);
+            if let Some(awaited) = connection.outstanding.front_mut() {
+                awaited.sent_at = connection.reopen_at;
+            }
+        }
+    }
+
     // ---- Responses in ----
 
     /// What to receive next on a connection.
@@ -447,6 +484,9 @@ impl Exchange {
     /// The body of the next response is looked at.
     #[inline]
     fn looks_at_body(&self, slot: Slot) -> bool {
+        if self.streams.is_some() {
+            return true;
+        }
         let Some(script) = &self.script else {
             return false;
         };
@@ -460,10 +500,35 @@ impl Exchange {
         !self.connections[slot as usize].outstanding.is_empty()
     }
 
+    /// More may come on this connection, wanted or not: a stream of events goes on when enough of them were awaited.
+    #[inline]
+    pub fn goes_on(&self, slot: Slot) -> bool {
+        self.expects_more(slot) || self.is_endless()
+    }
+
+    /// Responses may never end, nor pause.
+    #[inline]
+    pub fn is_endless(&self) -> bool {
+        self.streams.is_some()
+    }
+
+    /// The connection has had its turn and has more; true when that is news.
+    pub fn leave_unread(&mut self, slot: Slot) -> bool {
+        !std::mem::replace(&mut self.connections[slot as usize].is_unread, true)
+    }
+
+    /// The connection that had more has another turn; false when it has ended.
+    pub fn take_unread(&mut self, slot: Slot) -> bool {
+        std::mem::take(&mut self.connections[slot as usize].is_unread)
+    }
+
     /// Bytes arrived.
     #[inline]
     pub fn on_bytes(&mut self, slot: Slot, bytes: &[u8], at: u64) -> Option<Ending> {
         self.count_received(bytes.len(), at);
+        if self.streams.is_some() {
+            return self.on_stream(slot, bytes, at);
+        }
         let mut rest = bytes;
         while !rest.is_empty() {
             let connection = &mut self.connections[slot as usize];
@@ -510,6 +575,116 @@ impl Exchange {
         None
     }
 
+    /// Bytes of a response arrived that is to be a stream of events.
+    fn on_stream(&mut self, slot: Slot, bytes: &[u8], at: u64) -> Option<Ending> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let streams = self.streams.as_mut()?;
+            let connection = &mut self.connections[slot as usize];
+            if connection.issued == 0 {
+                return Some(Ending::Stray);
+            }
+            if connection.first_byte_at == 0 {
+                connection.first_byte_at = at;
+            }
+            let head = slot as usize * HEAD_BYTES;
+            let partial = &mut self.heads[head..head + HEAD_BYTES];
+            let before_head = matches!(connection.reader.state, ReaderState::Head(_));
+            let (mut came, mut content) = (Came::default(), 0);
+            let seen = |piece: &[u8]| {
+                content += piece.len() as u64;
+                streams.feed(slot, piece, &mut came);
+            };
+            let cache = &mut self.cache;
+            let ended = match connection.reader.feed_with(&mut rest, partial, cache, seen) {
+                Ok(ended) => ended,
+                Err(bad) => return Some(Ending::Failed(bad.into())),
+            };
+            let said = match connection.reader.state {
+                ReaderState::Body(_, answer) => Some(answer),
+                ReaderState::Head(_) => ended,
+            };
+            if let Some(answer) = said.filter(|_| before_head) {
+                if let Err(refused) = streams.open(slot, answer.status, self.cache.last_head()) {
+                    return Some(Ending::Failed(refused));
+                }
+                let asked_at = connection.outstanding.front().map_or(at, |r| r.sent_at);
+                let took = connection.first_byte_at.saturating_sub(asked_at);
+                self.tally.first_byte.record(Nanos(took));
+            }
+            self.on_events(slot, came, at);
+            if self.window.contains(at) {
+                self.tally.body_bytes += content;
+            }
+            if ended.is_some() {
+                return Some(self.end_stream(slot));
+            }
+        }
+        None
+    }
+
+    /// Events came: each is the one that was awaited, and lets the next be awaited.
+    fn on_events(&mut self, slot: Slot, came: Came, at: u64) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let is_measured = self.window.contains(at) && at < self.counted_until;
+        if is_measured {
+            streams.note_comments(came.comments);
+        }
+        let connection = &mut self.connections[slot as usize];
+        for _ in 0..came.events {
+            let Some(mut awaited) = connection.outstanding.pop_front() else {
+                break;
+            };
+            self.arrivals.freed();
+            if is_measured && awaited.scheduled_at < self.window.from {
+                // Awaited since the warm-up, and an event of the measured part all the same.
+                let Some(scheduled_at) = self.arrivals.take(at) else {
+                    break;
+                };
+                self.arrivals.freed();
+                awaited.scheduled_at = scheduled_at;
+                self.tally.count_sent(awaited);
+                self.in_flight += 1;
+            }
+            let counts = is_measured && self.window.contains(awaited.scheduled_at);
+            if counts {
+                self.in_flight -= 1;
+                self.tally.completed += 1;
+                self.tally.succeeded += 1;
+                connection.successes += 1;
+            }
+            self.slicer.current.succeeded += 1;
+            streams.note_event(slot, awaited.sent_at, at, counts);
+            connection.answered += 1;
+            if let Some(scheduled_at) = self.arrivals.take(at) {
+                let next = Request {
+                    scheduled_at,
+                    sent_at: at,
+                    ..Request::default()
+                };
+                if self.window.contains(scheduled_at) {
+                    self.in_flight += 1;
+                    self.tally.count_sent(next);
+                }
+                connection.outstanding.push_back(next);
+                self.slicer.current.sent += 1;
+            }
+        }
+    }
+
+    /// The server has ended a stream.
+    fn end_stream(&mut self, slot: Slot) -> Ending {
+        let awaited = self.expects_more(slot);
+        let ended = self.streams.as_mut().map(|s| s.end(slot, awaited));
+        match ended {
+            Some(Err(failure)) => Ending::Failed(failure),
+            _ if awaited => Ending::StreamEnded,
+            _ => Ending::IdleEnd,
+        }
+    }
+
     fn count_received(&mut self, len: usize, at: u64) {
         self.slicer.current.received_bytes += len as u64;
         if self.window.contains(at) {
@@ -545,6 +720,7 @@ impl Exchange {
             return Ending::IdleEnd;
         }
         match connection.reader.end(orderly) {
+            Ok(_) if self.streams.is_some() => self.end_stream(slot),
             // A body that lasts until the close: its head announced the close.
             Ok(answer) => {
                 let announced = Answer {
@@ -682,6 +858,15 @@ impl Exchange {
     pub fn timed_out(&self, slot: Slot, now: u64) -> Option<TimedOut> {
         let limit = now.saturating_sub(self.policy.timeout_ns);
         self.connections[slot as usize].timed_out(limit)
+    }
+
+    /// What has not come of a request that timed out.
+    pub fn overdue(&self) -> Failure {
+        let text = match self.streams {
+            Some(_) => "no event within the timeout",
+            None => "no complete response within the timeout",
+        };
+        Failure::text(FailureKind::Timeout, text)
     }
 
     /// Lets a resting connection be opened again when its pause is over.

@@ -7,6 +7,7 @@
 //! | `way` | what stands between the load and its server |
 //! | `worker` | the one loop: phases, sends, receives, time |
 //! | `exchange`, `connection`, `response` | its bookkeeping: requests on connections, one slot, responses in bytes |
+//! | `event_streams` | responses that are streams of events, each an answer |
 //! | `user_space` | what a TCP of our own needs beside its attachment |
 //! | `tally`, `slices`, `cost` | what is counted, over the whole and over time |
 //! | `workload` | several kinds of requests: values, checks, captures, cookies |
@@ -20,6 +21,7 @@ mod connection;
 pub(crate) mod cost;
 mod engine;
 mod error;
+mod event_streams;
 mod exchange;
 mod limits;
 mod look;
@@ -391,6 +393,9 @@ impl Load {
         if let Some(work) = &self.workload {
             exchange = exchange.with_workload(Arc::clone(work), share.index, share.of);
         }
+        if self.spec.sse {
+            exchange = exchange.with_streams();
+        }
         let logged = share.of_count(self.spec.habits.log_requests);
         exchange.tally.log = Vec::with_capacity(logged as usize);
         let task = self.task(share);
@@ -501,6 +506,7 @@ fn check_quantities(spec: &LoadSpec) -> Result<(), LoadError> {
     }
     check_http(spec)?;
     check_websocket(spec)?;
+    event_streams::check_spec(spec)?;
     match spec {
         LoadSpec { connections: 0, .. } => zero("the number of connections"),
         LoadSpec { pipeline: 0, .. } => zero("the pipelining depth"),

@@ -55,6 +55,11 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         .streams_allowed
         .map(|allowed| fewer_streams(parts.spec.streams, allowed));
     let by_request = by_request(&parts, &tally);
+    let mut streams = parts.reports.iter().filter_map(|r| r.event_streams.clone());
+    let event_streams = streams.next().map(|mut sum| {
+        streams.for_each(|more| sum.merge(&more));
+        sum
+    });
     let unasked = unasked(parts.reports.iter().map(|report| report.unasked).sum());
     let warnings = parts.warnings.into_iter().chain(stray(&tally));
     let warnings = warnings.chain(unasked);
@@ -82,6 +87,7 @@ pub(crate) fn merge(parts: Parts<'_>) -> LoadOutcome {
         log: tally.log,
         by_request,
         by_piece: tally.pieces.outcomes(measured),
+        event_streams,
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a [`LoadSpec`] to the bytes of its request, made once before the load.
 
+use super::event_streams::MEDIA_TYPE;
 use super::{LoadError, way};
 use crate::transport::{Upgrade, grpc, websocket};
 use record::{Body, Close, LoadSpec};
@@ -47,6 +48,9 @@ pub(crate) fn build(spec: &LoadSpec, url: &Url) -> Result<PreparedRequest, LoadE
         body = grpc::framed(&body);
         method = "POST";
         own = &[("Content-Type", "application/grpc"), ("TE", "trailers")];
+    }
+    if spec.sse {
+        own = &[("Accept", MEDIA_TYPE)];
     }
     if spec.is_websocket() {
         return Ok(PreparedRequest {

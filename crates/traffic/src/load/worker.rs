@@ -21,7 +21,7 @@ use super::tally::{Tally, Window};
 use crate::arrival::{Arrivals, Limits, Share};
 use crate::clock::LoopClock;
 use crate::transport::{Event, Failure, Handshakes, Received, Slot, Tagged, Transport};
-use record::{Arrival, Close, FailureKind, Pauses, RateCourse, Timetable};
+use record::{Arrival, Close, EventStreams, FailureKind, Pauses, RateCourse, Timetable};
 use std::sync::Arc;
 
 /// The longest time between two looks at timeouts and at the stop; the stop is announced further ahead.
@@ -34,6 +34,8 @@ const RESTING_TICK_NS: u64 = 10_000_000;
 pub(crate) const GIVE_UP_NS: u64 = 1_000_000_000;
 /// The longest deliberate spin before a scheduled send: waking from a sleep takes 20 to 70 us here.
 pub(crate) const SPIN_MAX_NS: u64 = 80_000;
+/// So much is read from a stream of events before others, and the clock, have their turn.
+const TURN_BYTES: usize = 64 * 1024;
 /// While spinning, look for answers this often.
 const SPIN_POLL_NS: u64 = 2_000;
 
@@ -95,6 +97,8 @@ pub(crate) struct Report {
     pub handshakes: Handshakes,
     /// Messages that came while no answer was awaited, the whole load.
     pub unasked: u64,
+    /// Streams of events, of a load that awaits them.
+    pub event_streams: Option<EventStreams>,
     /// The last response's head.
     pub last_head: Vec<u8>,
     /// The transport's name.
@@ -112,6 +116,9 @@ pub(crate) struct Worker<T, C> {
     shared: Arc<Shared>,
     phase: Phase,
     events: Vec<Tagged>,
+    /// Streams of events with more to read, and the place of the next such list.
+    unread: Vec<Slot>,
+    unread_next: Vec<Slot>,
     edges: Edges,
     slice_edge: u64,
     tick_at: u64,
@@ -140,7 +147,13 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         task: Task,
         shared: Arc<Shared>,
     ) -> Self {
+        let streams = match exchange.is_endless() {
+            true => 2 * exchange.slots() as usize,
+            false => 0,
+        };
         Worker {
+            unread: Vec::with_capacity(streams),
+            unread_next: Vec::with_capacity(streams),
             transport,
             clock,
             exchange,
@@ -181,6 +194,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             }
             self.wait_for_events();
             self.handle_events();
+            self.read_on();
             let now = self.now();
             if let Some(wire) = self.transport.take_wire() {
                 self.exchange.count_wire(wire, now);
@@ -323,6 +337,9 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
     }
 
     fn wait_for_events(&mut self) {
+        if !self.unread.is_empty() {
+            return self.wait(0);
+        }
         let now = self.now();
         let due = self.exchange.wake_at(now).unwrap_or(u64::MAX);
         let until = due.min(self.next_edge);
@@ -421,15 +438,32 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
         self.events = events;
     }
 
+    /// Goes on with the streams that had more than their turn.
+    fn read_on(&mut self) {
+        if self.unread.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut self.unread, &mut self.unread_next);
+        let mut unread = std::mem::take(&mut self.unread_next);
+        for slot in unread.drain(..) {
+            if self.exchange.take_unread(slot) {
+                self.receive(slot, false);
+            }
+        }
+        self.unread_next = unread;
+    }
+
     /// Receives until nothing is left; true when the connection ended with it.
     #[inline]
     fn receive(&mut self, slot: Slot, hangup: bool) -> bool {
+        let mut read = 0;
         loop {
             let came_at = self.transport.came_at(slot);
             let received = self.transport.recv(slot, self.exchange.want(slot));
             let at = came_at.unwrap_or_else(|| self.clock.now().0);
             let (ending, more) = match received {
                 Ok(Received::Data { bytes, more }) => {
+                    read += bytes.len();
                     (self.exchange.on_bytes(slot, bytes, at), more)
                 }
                 Ok(Received::Discarded { len, more }) => {
@@ -461,8 +495,15 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                 return true;
             }
             // After the last answer nothing more is due; an end would be an edge of its own.
-            let go_on = hangup || (more && self.exchange.expects_more(slot));
+            let go_on = hangup || (more && self.exchange.goes_on(slot));
             if !go_on {
+                return false;
+            }
+            // What comes before an end is not endless.
+            if read >= TURN_BYTES && !hangup && self.exchange.is_endless() {
+                if self.exchange.leave_unread(slot) {
+                    self.unread.push(slot);
+                }
                 return false;
             }
         }
@@ -513,10 +554,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
                     self.exchange.on_open_failed(slot, &failure, now);
                 }
                 Some(TimedOut::Request) => {
-                    let failure = Failure::text(
-                        FailureKind::Timeout,
-                        "no complete response within the timeout",
-                    );
+                    let failure = self.exchange.overdue();
                     self.end(slot, &Ending::Failed(failure));
                 }
                 None => self.exchange.wake(slot, now),
@@ -613,6 +651,7 @@ impl<T: Transport, C: LoopClock> Worker<T, C> {
             streams_allowed: self.transport.limited_to(),
             handshakes: self.transport.handshakes(),
             unasked: self.transport.unasked(),
+            event_streams: self.exchange.event_streams(),
             last_head: self.exchange.last_head().to_vec(),
             engine: self.transport.name(),
             stack: self.transport.counted(),

@@ -66,6 +66,8 @@ pub(crate) enum Detail {
     Upgrade(u16),
     /// The server closed a WebSocket with this code, for this reason.
     WebSocketClosed(Option<u16>, Excerpt),
+    /// A response's header, which is not to say this.
+    Header(&'static str, Excerpt),
 }
 
 impl fmt::Display for Detail {
@@ -85,6 +87,7 @@ impl fmt::Display for Detail {
             Detail::Upgrade(status) => {
                 write!(f, "the server answered the upgrade with status {status}")
             }
+            Detail::Header(name, value) => write!(f, "the response's {name} is {value}"),
             Detail::WebSocketClosed(None, _) => f.write_str("it sent a close frame without a code"),
             Detail::WebSocketClosed(Some(code), reason) => {
                 let name = websocket::name_of(*code);

@@ -5,6 +5,7 @@
 //! arithmetic. Whatever breaks is shown with the case, its seed and a timeline of the last events.
 
 mod cases;
+mod flood;
 mod timeline;
 mod world;
 
