@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
 .NOTPARALLEL:
-.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans stack-long dpdk-test dpdk-build bless bpf fuzz
+.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans dist stack-long dpdk-test dpdk-build bless bpf fuzz
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,11 @@ install: build ## copy the binary to PREFIX/bin (PREFIX is ~/.local)
 	@# Where gdb and the backtraces of a panic look for it.
 	test ! -e $(BUILD)/release/prony.debug || \
 		install -D -m 644 $(BUILD)/release/prony.debug $(DESTDIR)$(PREFIX)/bin/.debug/prony.debug
+
+dist: ## build the package, the static binary and the image into dist/, and test each in a root of its own
+	@scripts/setup.sh dist
+	packaging/build.sh dist
+	packaging/test.sh dist
 
 bench: build ## measure prony beside wrk, and a frozen server against its analytic latency
 	bench/peers.py --prony $(BUILD)/release/prony

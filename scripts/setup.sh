@@ -6,6 +6,7 @@
 #   scripts/setup.sh truth       that of evaluate, and every server that `make truth` configures slow and fixed
 #   scripts/setup.sh studies     that of evaluate, and the servers and allocators of the experiments in experiments/
 #   scripts/setup.sh fleet       that of evaluate, and a broker for fleets of agents on this machine
+#   scripts/setup.sh dist        that of evaluate, and what `make dist` packs and tests with
 #   scripts/setup.sh dpdk        that of evaluate, and libdpdk with its drivers, for the feature of that name
 #
 # It looks before it acts: with everything in place it is silent, asks for no password and touches no
@@ -18,6 +19,7 @@ set -euo pipefail
 
 readonly self=${BASH_SOURCE[0]}
 readonly deny_version=0.20.2
+readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
@@ -57,23 +59,47 @@ fish                                      fish
 go                                        golang-go
 haproxy                                   haproxy
 ip                                        iproute2
+iptables                                  iptables
 javac                                     default-jdk-headless
 man                                       man-db
 nats-server                               nats-server
 nghttpd                                   nghttp2-server
 nginx                                     nginx
 openssl                                   openssl
+podman                                    podman
 python3                                   python3
 script                                    bsdutils
 squid                                     squid
 ssh                                       openssh-client
 sshd                                      openssh-server
+slirp4netns                               slirp4netns
 taskset                                   util-linux
 wrk                                       wrk
 zsh                                       zsh
+/usr/lib/podman/netavark                  netavark
 /usr/lib/python3/dist-packages/grpc       python3-grpcio
 /usr/lib/python3/dist-packages/websockets python3-websockets
 /usr/share/tomcat10/bin/bootstrap.jar     tomcat10-common
+TABLE
+}
+
+# Packages for `make dist`, one a line, whose program is missing.
+missing_for_dist() {
+    while read -r program package; do
+        case $program in
+        */*) compgen -G "$program" >/dev/null ;;
+        *) has "$program" ;;
+        esac || echo "$package"
+    done <<'TABLE'
+debootstrap                               debootstrap
+dpkg-shlibdeps                            dpkg-dev
+ip                                        iproute2
+musl-gcc                                  musl-tools
+objcopy                                   binutils
+podman                                    podman
+python3                                   python3
+unshare                                   util-linux
+/etc/ssl/certs/ca-certificates.crt        ca-certificates
 TABLE
 }
 
@@ -300,9 +326,17 @@ main() {
         mapfile -t packages < <(missing_for_dpdk)
         require_packages "${packages[@]}"
         ;;
+    dist)
+        require_cargo
+        require_compiler
+        mapfile -t packages < <(missing_for_dist)
+        require_packages "${packages[@]}"
+        rustup --quiet target add "$(uname -m)-unknown-linux-musl"
+        has cargo-auditable || cargo install --quiet --locked cargo-auditable --version "$auditable_version"
+        ;;
     as-root) install_as_root "$@" ;;
     *)
-        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies, fleet and dpdk" >&2
+        echo "setup: unknown purpose \`$what\`; known are evaluate, test, truth, studies, fleet, dist and dpdk" >&2
         exit "$exit_usage"
         ;;
     esac

@@ -16,6 +16,7 @@ mod alike;
 mod answer;
 mod cells;
 mod comparison;
+mod container;
 mod contrast;
 mod diagnosed;
 pub mod diagnosis;
@@ -67,6 +68,7 @@ pub use comparison::{
     CellCompared, CompareOptions, Comparison, CpuCompared, FigureCompared, Judgement, Outcome,
     Refused, compare,
 };
+pub use container::{PublishedPath, published_path};
 pub use diagnosed::{
     Prediction, StoredProof, diagnose_run, judged_by, merge_proofs, note_proof, prediction,
 };

@@ -1,4 +1,4 @@
-//! Network namespaces by name: entered by a thread for a while, opened for a process, removed.
+//! Network namespaces by name or process: entered by a thread for a while, opened for a process, removed.
 //!
 //! The surprise: a namespace belongs to a thread, not to a process (setns(2)); what a thread starts inherits it. So a
 //! load whose threads are started within one runs in it, and the rest of prony does not.
@@ -21,6 +21,7 @@ const OWN: &str = "/proc/thread-self/ns/net";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     name: String,
+    file: PathBuf,
 }
 
 /// A thread within a namespace; back where it was when dropped. It cannot go to another thread.
@@ -78,7 +79,18 @@ fn of_this_thread() -> Result<PathBuf, Error> {
 impl Namespace {
     /// The one with that name; whether it exists shows when it is opened.
     pub fn named(name: String) -> Self {
-        Self { name }
+        Self {
+            file: path(&name),
+            name,
+        }
+    }
+
+    /// The one that a process is in, for as long as the process lives.
+    pub fn of_process(pid: i32) -> Self {
+        Self {
+            name: format!("that of process {pid}"),
+            file: format!("/proc/{pid}/ns/net").into(),
+        }
     }
 
     /// Its name, as `ip netns` lists it.
@@ -91,8 +103,7 @@ impl Namespace {
     /// # Errors
     /// [`Error::Namespace`] when it is gone.
     pub fn open(&self) -> Result<File, Error> {
-        let path = path(&self.name);
-        File::open(&path).map_err(failed("opening", path))
+        File::open(&self.file).map_err(failed("opening", self.file.clone()))
     }
 
     /// Takes the calling thread into the namespace, and what it starts from now on.
@@ -102,7 +113,7 @@ impl Namespace {
     pub fn enter(&self) -> Result<Inside, Error> {
         let before = File::open(OWN).map_err(failed("opening", OWN.into()))?;
         let namespace = self.open()?;
-        set(&namespace).map_err(failed("entering", path(&self.name)))?;
+        set(&namespace).map_err(failed("entering", self.file.clone()))?;
         Ok(Inside {
             before,
             _of_this_thread: PhantomData,

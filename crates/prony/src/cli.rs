@@ -861,6 +861,8 @@ Examples:
       and that the effect returns with the fault
   prony diagnose --url URL --improve
       diagnose, change and prove until no change helps any more
+  prony diagnose --container web
+      load the published port of a container, name who forwards it and the cause
   prony diagnose --listen 8080 --no-load -d 10s
       watch the traffic that is there
   prony diagnose --listen 8080 --no-load --for 10m --when 'p99>50ms'
@@ -881,7 +883,7 @@ on a copy.";
 #[command(after_help = DIAGNOSE_EXAMPLES)]
 pub struct DiagnoseArgs {
     /// A record that `prony run` or `prony diagnose --out` wrote
-    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "from"])]
+    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "container", "from"])]
     pub record: Option<PathBuf>,
     /// The URL to load
     #[arg(long)]
@@ -895,6 +897,9 @@ pub struct DiagnoseArgs {
     /// The port that the server listens on
     #[arg(long, value_name = "PORT")]
     pub listen: Option<u16>,
+    /// The container that the server is in, of podman, docker or nerdctl [URL: its published port, where it has one]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "unit", "listen"])]
+    pub container: Option<String>,
     /// Watch the existing traffic instead of loading the server
     #[arg(long)]
     pub no_load: bool,
@@ -920,7 +925,7 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub no_attach: bool,
     /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "no_load"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "container", "no_load"])]
     pub from: Vec<PathBuf>,
     /// Prove the fix: load a changed and an unchanged copy of the server in turn
     #[arg(long, requires = "url")]

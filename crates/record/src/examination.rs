@@ -15,6 +15,9 @@ pub struct Examination {
     /// Who serves, by target.
     #[serde(default)]
     pub servers: Vec<Server>,
+    /// The container that was named, and the way into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerPath>,
     /// One answer of the URL, as a single client got it.
     #[serde(default)]
     pub answer: Option<Answer>,
@@ -40,6 +43,70 @@ pub struct Examination {
     /// Stacks: on-CPU from the timing pass, off-CPU from the signature pass. Stored in a file of their own.
     #[serde(skip)]
     pub profiles: Vec<Profile>,
+}
+
+/// A container, and how connections come into it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContainerPath {
+    /// Command of the engine that knows it: `podman`, `docker`, `nerdctl`.
+    pub engine: String,
+    pub name: String,
+    /// As the engine numbers it.
+    pub id: String,
+    /// Main process, as this host numbers it.
+    pub pid: i32,
+    /// `address:port` that was loaded; empty without a load.
+    pub published: String,
+    /// Port in the container that it leads to; 0 without a load.
+    pub inside: u16,
+    pub forwarding: Forwarding,
+    /// Target of the program that copies connections; empty where none is known to.
+    pub forwarder: String,
+    /// The same load without the way through the published port; `None` where there is no other way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectPath>,
+}
+
+/// Loads over the published port and straight to the container, in turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectPath {
+    /// `address:port` in the container.
+    pub address: String,
+    /// It is not reached from this host: the load ran in the container's network namespace, over its loopback.
+    pub within: bool,
+    /// One after the other, which of both first alternates.
+    pub pairs: Vec<PathPair>,
+}
+
+/// One load each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathPair {
+    pub published: PathFigures,
+    pub direct: PathFigures,
+}
+
+/// What came of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathFigures {
+    /// Successful responses, 1/s.
+    pub rate_per_s: f64,
+    /// Median response time, ns.
+    pub response_ns_p50: u64,
+}
+
+/// What stands between a published port and its container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Forwarding {
+    /// It was not seen.
+    #[default]
+    Unknown,
+    /// Nothing: the container has the host's network, or its own address was asked.
+    None,
+    /// The kernel, which rewrites the addresses of packets (DNAT).
+    Kernel,
+    /// A program, which copies every byte.
+    Program,
 }
 
 /// A runtime that can say what its own code does: it answered a question, or its memory was read.
@@ -83,7 +150,8 @@ pub struct Server {
     /// Target's name: `server` for the one behind the URL, `upstream-PORT` for those behind it.
     pub target: String,
     /// `nginx`, `haproxy`, `apache`, `lighttpd`, `varnish`, `squid`, `caddy`, `traefik`, `envoy`, `h2o`, `tomcat`,
-    /// `node`, `go`, `python`, `java`, `php-fpm`, `ruby`, `docker-proxy`, `prony`, or `generic`.
+    /// `node`, `go`, `python`, `java`, `php-fpm`, `ruby`, `docker-proxy`, `rootlessport`,
+    /// `slirp4netns`, `pasta`, `prony`, or `generic`.
     pub kind: String,
     /// As it states it; empty when it does not.
     pub version: String,

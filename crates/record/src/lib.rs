@@ -25,10 +25,10 @@ pub mod workload;
 
 pub use clock::{Clock, ManualClock};
 pub use examination::{
-    AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, Directive, Examination, FdClass,
-    FileStats, Frame, HeadSeen, InterpreterLock, ProbeCost, Profile, ProfileKind, Server,
-    ServerProcess, Signature, SocketStats, Stack, TargetSignature, Tier, UpstreamPeer,
-    UpstreamStats, VersionFact, WaitState,
+    AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, ContainerPath, DirectPath, Directive,
+    Examination, FdClass, FileStats, Forwarding, Frame, HeadSeen, InterpreterLock, PathFigures,
+    PathPair, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature, SocketStats,
+    Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, VersionFact, WaitState,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use hosts::{CarriedPart, ClockSeen, HostEnd, HostPart};

@@ -11,13 +11,13 @@ use analysis::imported::{ReportedTable, reported_tables};
 use analysis::traffic::{CounterRow, PortFigures};
 use analysis::{
     Against, Answer, Cell, Comparison, Diagnosis, FactValue, Fairness, Finding, Improvement, Knee,
-    LatencySummary, Ledger, Levels, Plan, Proof, RateSearch, RuledOut, RunAnalysis, Search,
-    ServerVersions, Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
+    LatencySummary, Ledger, Levels, Plan, Proof, PublishedPath, RateSearch, RuledOut, RunAnalysis,
+    Search, ServerVersions, Station, Table, TrialAnalysis, Unseen, Verdict, Watched,
 };
 use import::{Imported, ImportedResult, LeftOut};
 use record::{
-    Arrival, Connections, Examination, FailureKind, Histogram, LoadOutcome, LoadSpec, PROOF_STAGE,
-    RatePiece, RunRecord, ThreadCost, Warning,
+    Arrival, Connections, ContainerPath, Examination, FailureKind, Histogram, LoadOutcome,
+    LoadSpec, PROOF_STAGE, RatePiece, RunRecord, ThreadCost, Warning,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -437,6 +437,12 @@ pub struct Diagnosed {
     /// Where the time went, in two accounts that add up; `null` where none of it was seen.
     #[serde(default)]
     pub ledger: Option<Ledger>,
+    /// The container that was named, and the way into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerPath>,
+    /// Its published port against the direct path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_path: Option<PublishedPath>,
     /// Versions of the servers and of the libraries that they run on.
     #[serde(default)]
     pub versions: Vec<ServerVersions>,
@@ -511,7 +517,11 @@ impl Diagnosed {
     fn new(diagnosis: &Diagnosis, examination: Option<&Examination>) -> Self {
         let signature = examination.and_then(|e| e.signature.as_ref());
         let monitors = examination.map_or(&[][..], |e| &e.monitor_cost);
+        let container = examination.and_then(|e| e.container.as_ref());
+        let direct = container.and_then(|c| c.direct.as_ref());
         Self {
+            container: container.cloned(),
+            published_path: direct.and_then(analysis::published_path),
             diagnosis: diagnosis.findings.clone(),
             ruled_out: diagnosis.ruled_out.clone(),
             unseen: diagnosis.unseen.clone(),

@@ -5,6 +5,7 @@
 
 mod answer;
 mod comparison;
+mod container;
 mod diagnosis;
 pub(crate) mod find;
 pub(crate) mod imported;

@@ -6,6 +6,7 @@
 //! processes with SO_REUSEPORT, held open by a service manager, or belongs to a forwarder of a container
 //! engine; so holders are followed up to their common main process and down to all children.
 
+mod container;
 mod elf;
 mod libraries;
 mod local;
@@ -15,6 +16,7 @@ mod unit;
 mod upstreams;
 mod version;
 
+pub use container::{Container, Published, Way, container};
 pub use libraries::note_versions;
 pub(crate) use program::{read_bounded, words};
 pub use upstreams::upstreams;

@@ -160,6 +160,49 @@ pub enum TargetError {
         /// A service manager runs that could know the name.
         has_systemd: bool,
     },
+    /// No container engine is installed.
+    #[error("cannot ask for the container `{container}`: none of {engines} is installed")]
+    NoEngine {
+        container: String,
+        /// Their commands.
+        engines: String,
+    },
+    /// No engine knows the container.
+    #[error("no container engine knows `{container}`: {said}")]
+    NoContainer {
+        container: String,
+        /// Each engine with its own words.
+        said: String,
+    },
+    /// More than one engine knows the name.
+    #[error("the name `{container}` is known to {}", .engines.join(" and "))]
+    TwoContainers {
+        container: String,
+        /// Their commands.
+        engines: Vec<String>,
+    },
+    /// A container without a process.
+    #[error("the container `{container}` of {engine} is {status}, it has no process")]
+    NotRunning {
+        container: String,
+        engine: String,
+        /// The engine's word for its state.
+        status: String,
+    },
+    /// A container's process that cannot be seen.
+    #[error("process {pid} of the container `{container}` ({engine}) is not visible here")]
+    NotVisible {
+        container: String,
+        engine: String,
+        pid: i32,
+    },
+    /// Nothing says which port is to be loaded.
+    #[error("{}", which_port(.container, .published))]
+    WhichPort {
+        container: String,
+        /// The published ones.
+        published: Vec<String>,
+    },
     /// A server whose configuration cannot be copied for a second instance.
     #[error("cannot copy {server} (process {pid}): {cause}")]
     CannotCopy {
@@ -189,6 +232,16 @@ pub enum TargetError {
         /// What would help; may be empty.
         remedy: &'static str,
     },
+}
+
+fn which_port(container: &str, published: &[String]) -> String {
+    match published {
+        [] => format!("the container `{container}` publishes no TCP port"),
+        all => format!(
+            "the container `{container}` publishes several ports: {}",
+            all.join(", ")
+        ),
+    }
 }
 
 impl From<linux::Error> for TargetError {
@@ -257,6 +310,23 @@ impl TargetError {
             TargetError::Unstoppable { .. } => {
                 "they wait in the kernel (state D): look for a hung device or file system".to_owned()
             }
+            TargetError::NoEngine { .. } => {
+                "install the command of the engine that runs it, or name its main process with --pid".to_owned()
+            }
+            TargetError::NoContainer { .. } => {
+                "list the containers (`podman ps`, `docker ps`, `nerdctl ps`); those of another user are known to that user alone"
+                    .to_owned()
+            }
+            TargetError::TwoContainers { .. } => {
+                "give the container's id in place of its name".to_owned()
+            }
+            TargetError::NotRunning { engine, container, .. } => {
+                format!("start it: {engine} start {container}")
+            }
+            TargetError::NotVisible { .. } => {
+                "run prony as root on the host that runs the container, in the host's PID namespace".to_owned()
+            }
+            TargetError::WhichPort { .. } => "say with --url what to load".to_owned(),
             TargetError::NoUnit { has_systemd: true, unit } => {
                 format!("systemctl status {unit} says whether it runs; or give --pid")
             }

@@ -346,8 +346,10 @@ pub(crate) fn pause(ns: u64) {
 
 /// Kernel id of the calling thread.
 pub(crate) fn thread_id() -> i32 {
-    // SAFETY: no pointers are passed; the call cannot fail.
-    unsafe { libc::gettid() }
+    // Not libc's function: the standard library refers to that weakly, and in a static program that is optimised across
+    // all crates nothing else then brings it in: the call goes to address 0 (seen with musl).
+    // SAFETY: no pointers are passed; the call cannot fail, and its result is a pid_t.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
 /// Raises the soft limit of open files to the hard one; returns the limit in force.

@@ -520,6 +520,7 @@ impl Passes {
             outcome,
             reported: None,
             examination: Some(Examination {
+                container: None,
                 servers: servers.to_vec(),
                 answer: self.pre_load.answer,
                 single_client: self.pre_load.single_client,

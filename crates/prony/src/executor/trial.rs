@@ -259,6 +259,7 @@ fn measure(
     };
     if examined {
         let mut examination = Examination {
+            container: None,
             servers,
             answer: pre_load.answer,
             single_client: pre_load.single_client,

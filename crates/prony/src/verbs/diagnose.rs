@@ -6,6 +6,7 @@
 use crate::cli::DiagnoseArgs;
 use crate::executor::budget::overhead_text;
 use crate::executor::change::{Changes, Measured};
+use crate::executor::contained::Contained;
 use crate::executor::examine::{self, Examiner};
 use crate::executor::live::Live;
 use crate::executor::run::analyse;
@@ -61,9 +62,14 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let out = scratch.as_ref().map(tempfile::TempDir::path);
     let mut store = out.or(args.out.as_deref()).map(new_record).transpose()?;
     let started = host::timestamp();
+    let mut contained = args
+        .container
+        .as_deref()
+        .map(Contained::named)
+        .transpose()?;
     let mut servers = named_servers(args)?;
     let mut progress = Progress::new("");
-    let mut spec = args.spec(&url(args)?);
+    let mut spec = args.spec(&url(args, contained.as_ref())?);
     if spec.is_websocket() {
         return Err(Failure::new(
             Exit::Usage,
@@ -82,7 +88,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         true => Source::caller(&mut spec, &interrupt)?,
         false => Source::of(&args.from_hosts, &mut spec)?,
     };
-    if servers.is_empty()
+    if let Some(contained) = &mut contained {
+        let place = match args.no_load {
+            true => None,
+            false => source.prepare(&spec)?.place(),
+        };
+        servers = contained.servers(place.and_then(|place| place.address()));
+    } else if servers.is_empty()
         && let Some(place) = source.prepare(&spec)?.place()
     {
         servers.extend(examine::behind(&place));
@@ -117,6 +129,13 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
         };
         vec![examiner.examine(&mut servers)?]
     };
+    if let Some(mut contained) = contained {
+        // Other hosts reach no container but by its published port.
+        if !args.no_load && spec.hosts.is_empty() && !interrupt.asked() {
+            contained.hold_against_direct(&spec, &mut progress, &interrupted)?;
+        }
+        contained.note(&mut trials);
+    }
     if interrupt.asked() {
         let cut = Warning::new(
             "interrupted",
@@ -226,17 +245,17 @@ fn diagnosis_of(args: &DiagnoseArgs, record: &RunRecord, figures: &TrialAnalysis
 }
 
 /// The URL to load: as given, or the port's root. Nothing of it matters where no load is made.
-fn url(args: &DiagnoseArgs) -> Result<String, Failure> {
-    match (&args.url, args.listen) {
-        (Some(url), _) => Ok(url.clone()),
-        (None, Some(port)) => Ok(format!("http://127.0.0.1:{port}/")),
-        (None, None) if args.no_load && (!args.pid.is_empty() || args.unit.is_some()) => {
-            Ok("http://localhost/".to_owned())
-        }
-        (None, None) => Err(Failure::new(
+fn url(args: &DiagnoseArgs, contained: Option<&Contained>) -> Result<String, Failure> {
+    let is_named = !args.pid.is_empty() || args.unit.is_some() || contained.is_some();
+    match (&args.url, args.listen, contained) {
+        (Some(url), ..) => Ok(url.clone()),
+        (None, Some(port), _) => Ok(format!("http://127.0.0.1:{port}/")),
+        (None, None, _) if args.no_load && is_named => Ok("http://localhost/".to_owned()),
+        (None, None, Some(contained)) => contained.url(),
+        (None, None, None) => Err(Failure::new(
             Exit::Usage,
             "no server, record or file was given",
-            "give --url URL, --listen PORT, a record, or --from FILE",
+            "give --url URL, --listen PORT, --container NAME, a record, or --from FILE",
         )),
     }
 }

@@ -49,6 +49,8 @@ pub fn diagnosis_text(
         sections.extend(main.proof.as_ref().map(|p| proof(p, style)));
     }
     sections.push(accounts(diagnosis, main));
+    let container = examination.and_then(|e| e.container.as_ref());
+    sections.extend(container.map(|c| super::container::container(c, examination, diagnosis)));
     sections.push(ledger(diagnosis.ledger.as_ref(), style));
     sections.push(further(others, style));
     sections.push(ruled_out(diagnosis, style));

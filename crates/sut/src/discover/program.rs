@@ -84,7 +84,7 @@ impl Program {
         let is = |name: &str| is_versioned(&base, name);
         let argument = |word: &str| self.argv.iter().any(|a| a == word);
         // By name: (file name of the executable, kind).
-        const NAMED: [(&str, &str); 20] = [
+        const NAMED: [(&str, &str); 23] = [
             ("nginx", "nginx"),
             ("openresty", "nginx"),
             ("angie", "nginx"),
@@ -105,12 +105,19 @@ impl Program {
             ("python", "python"),
             ("pypy", "python"),
             ("docker-proxy", "docker-proxy"),
+            ("rootlessport", "rootlessport"),
+            ("slirp4netns", "slirp4netns"),
+            ("pasta", "pasta"),
         ];
         if is("prony") && argument("origin") {
             return "prony";
         }
         if is("java") || self.maps("libjvm.so") {
             return self.java();
+        }
+        // One program under two names, built for several processors: passt, pasta.avx2.
+        if base.starts_with("passt") || base.starts_with("pasta.") {
+            return "pasta";
         }
         if base.starts_with("php-fpm") {
             return "php-fpm";
