@@ -106,7 +106,8 @@ image() {
     # The runtime crun refuses a host with both versions of control groups, so the second is hidden from it.
     umount /sys/fs/cgroup/unified 2>/dev/null || true
     image=$("${podman[@]}" load --quiet --input "$(echo "$dist"/prony-*.oci.tar)" | sed 's/^Loaded image: //')
-    "${podman[@]}" "${run[@]}" --rm "$image" --version
+    # Without a network of its own podman leaves the host as it is: a bridge would have it forward packets.
+    "${podman[@]}" "${run[@]}" --rm --network none "$image" --version
     "${podman[@]}" "${run[@]}" --detach --name origin --network none "$image" origin --listen 127.0.0.1:8080 >/dev/null
     until "${podman[@]}" logs origin 2>&1 | grep -q http://; do
         [ "$("${podman[@]}" inspect --format '{{.State.Running}}' origin)" = true ] || fail 'image: the origin ended'

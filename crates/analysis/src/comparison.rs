@@ -178,6 +178,11 @@ const BY_TIMING: [&str; 12] = [
     "clock_nanosleep",
 ];
 
+/// The number of this call per request depends on how requests meet in time, and differs without a cause.
+pub(crate) fn is_by_timing(call: &str) -> bool {
+    BY_TIMING.contains(&call)
+}
+
 /// A figure, by its name and unit; where more is better; and how a trial has it.
 struct Figure {
     name: &'static str,
@@ -544,7 +549,7 @@ fn calls(was: &Side<'_>, is: &Side<'_>, tolerance: f64, cell: &mut CellCompared)
         return;
     };
     let differs = |c: &CallChange| (c.after - c.before).abs() > tolerance * c.before.max(c.after);
-    let by_timing = |c: &CallChange| BY_TIMING.contains(&c.call.as_str());
+    let by_timing = |c: &CallChange| is_by_timing(&c.call);
     (cell.by_timing, cell.changes) = signature_diff(before, after)
         .into_iter()
         .filter(differs)

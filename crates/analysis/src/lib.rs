@@ -25,6 +25,7 @@ mod edge;
 mod error;
 mod fairness;
 mod find;
+mod gate;
 pub mod imported;
 mod improvement;
 mod knee;
@@ -81,6 +82,9 @@ pub use disturbed::disturbed;
 pub use error::AnalysisError;
 pub use fairness::precision;
 pub use find::{Aim, BudgetTooShort, Ended, Found, RateSearch, SearchPlan};
+pub use gate::{
+    Gate, GateCalls, GateFigure, GateOptions, GateReading, GateResult, GateRow, GateSilent, gate,
+};
 pub use improvement::{Improvement, ImprovementStep};
 pub use knee::moves_load;
 pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};

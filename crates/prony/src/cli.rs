@@ -74,6 +74,8 @@ pub enum Verb {
     Diagnose(Box<DiagnoseArgs>),
     /// Compare two records: what got faster or slower, with confidence intervals.
     Compare(CompareArgs),
+    /// Say whether a run is worse than its baseline by more than is allowed, as Markdown for CI
+    Gate(GateArgs),
     /// Analyse stored records again and write their report, or an index of many.
     Report(ReportArgs),
     /// Check this host's settings against what is advised for a workload.
@@ -1019,6 +1021,38 @@ pub struct CompareArgs {
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     pub threshold: Option<f64>,
     /// Counts of calls that differ by less are equal
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = typed::share)]
+    pub tolerance: f64,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  prony gate results/pull-request --threshold 5%
+      fails when a level is certainly worse than the baseline by more than 5 %
+  prony gate results/pull-request --json
+      every number
+
+A cell fails when its whole 95 % interval (rate, p99, CPU per request) lies
+beyond the threshold, when it makes a system call more for each request, or
+when its server does not run and the baseline's does. What the host cannot
+tell is said, with the smallest effect that it could have seen, and is no
+failure.
+
+Exit codes: 0 passed or not decided; 1 failed; 2 no record or no baseline.";
+
+/// Flags of `prony gate`.
+#[derive(Debug, Args)]
+#[command(after_help = GATE_EXAMPLES)]
+pub struct GateArgs {
+    /// Record of one `prony run` with a baseline
+    pub record: PathBuf,
+    /// Largest relative change for the worse that still passes
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = typed::share)]
+    pub threshold: f64,
+    /// Calls for each request may grow by this
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = typed::share)]
     pub tolerance: f64,
     /// Print the result as JSON

@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 use std::path::Path;
 
 /// Documents of the project that show commands.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "docs/load.md",
     "docs/traffic.md",
@@ -17,6 +17,7 @@ const DOCUMENTS: [&str; 9] = [
     "docs/results.md",
     "docs/host.md",
     "docs/hosts.md",
+    "docs/ci.md",
     "experiments/README.md",
 ];
 

@@ -7,6 +7,7 @@ pub mod conclusion;
 pub mod csv;
 pub mod dropin;
 pub mod export;
+pub mod gate;
 pub mod hosts;
 pub mod html;
 pub mod index;

@@ -54,6 +54,10 @@ fn the_published_schemas_are_those_of_the_types() {
         "../../schema/tune.schema.json",
         &pretty(&report::tune::schema()),
     );
+    golden(
+        "../../schema/gate.schema.json",
+        &pretty(&report::gate::schema()),
+    );
     golden("../../schema/import.schema.json", &pretty(&import_schema()));
     golden(
         "../../schema/import-workload.schema.json",

@@ -8,6 +8,7 @@ mod completions;
 pub(crate) mod diagnose;
 mod dropin;
 mod find;
+mod gate;
 pub(crate) mod hosts;
 mod import;
 mod import_workload;
@@ -49,6 +50,7 @@ pub fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Hosts(args) => hosts::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Gate(args) => gate::run(args),
         Verb::Diagnose(args) => diagnose::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Check(args) => check::run(args),

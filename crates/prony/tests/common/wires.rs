@@ -79,7 +79,7 @@ impl Wire {
         wire.stack = format!("{}s", wire.kernel);
         let (n, s) = (&wire.kernel, &wire.stack);
         assert!(ip(&format!("netns add {s}")));
-        assert!(ip(&format!("-n {s} link set lo up")));
+        settle(s);
         assert!(ip(&format!(
             "-n {n} link add veth1 {queues} type veth peer name veth0 {queues} netns {s}"
         )));
@@ -94,7 +94,7 @@ impl Wire {
             println!("skipped: making a network namespace needs root and the program `ip`");
             return None;
         }
-        assert!(ip(&format!("-n {kernel} link set lo up")));
+        settle(&kernel);
         Some(Wire {
             stack: kernel.clone(),
             kernel,
@@ -201,6 +201,16 @@ impl Drop for Wire {
             ip(&format!("netns del {name}"));
         }
     }
+}
+
+/// Brings up loopback in a new namespace, which takes over from its host whether it forwards packets: it shall not.
+fn settle(namespace: &str) {
+    assert!(ip(&format!("-n {namespace} link set lo up")));
+    let off = "echo 0 > /proc/sys/net/ipv4/ip_forward";
+    let off = Command::new("ip")
+        .args(["netns", "exec", namespace, "sh", "-c", off])
+        .status();
+    assert!(off.is_ok_and(|status| status.success()), "{namespace}");
 }
 
 fn within(namespace: &str, line: &str) -> Command {
