@@ -20,7 +20,7 @@ fn gate(dir: &Path, base: &str, head: &str) -> Finished {
         .env("XDG_STATE_HOME", dir)
         .env("GITHUB_STEP_SUMMARY", dir.join("summary.md"))
         .args(["--base", base, "--head", head, "--connections", "4"])
-        .args(["--repeats", "4", "--measure", "400ms", "--threshold", "50%"])
+        .args(["--repeats", "3", "--measure", "250ms", "--threshold", "50%"])
         .arg("--out")
         .arg(dir.join("record"));
     finish(&mut command)
