@@ -17,23 +17,18 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_prony");
 
-/// One load at a time: they would disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// What every test has: a directory, a broker with a fleet, and nobody beside it. `None` where there is no nats-server.
-fn lab(config: &str) -> Option<(MutexGuard<'static, ()>, tempfile::TempDir, Broker)> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+/// What every test has: a directory, and a broker with a fleet. `None` where there is no nats-server.
+fn lab(config: &str) -> Option<(tempfile::TempDir, Broker)> {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(dir.path(), config);
     if broker.is_none() {
         eprintln!("skipped: no nats-server here");
     }
-    Some((alone, dir, broker?))
+    Some((dir, broker?))
 }
 
 /// A nats-server of the test's own on a free port of loopback.
@@ -191,7 +186,7 @@ fn answered(dir: &Path, origin: &Origin) -> u64 {
 
 #[test]
 fn a_load_from_a_fleet_is_one_load() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -225,7 +220,7 @@ fn each_of(document: &Value, field: &str) -> Vec<u64> {
 
 #[test]
 fn twenty_agents_are_found_and_those_of_another_fleet_are_not() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let (fleet, other) = (broker.fleet("lab"), broker.fleet("other"));
@@ -269,7 +264,7 @@ fn twenty_agents_are_found_and_those_of_another_fleet_are_not() {
 #[test]
 fn a_broker_that_dies_ends_the_load_on_all_sides_and_it_does_not_come_back() {
     for (how, what) in [("KILL", "killed"), ("STOP", "stopped")] {
-        let Some((_alone, dir, mut broker)) = lab("") else {
+        let Some((dir, mut broker)) = lab("") else {
             return;
         };
         let fleet = broker.fleet("lab");
@@ -312,7 +307,7 @@ fn a_broker_that_dies_ends_the_load_on_all_sides_and_it_does_not_come_back() {
 
 #[test]
 fn an_agent_that_is_killed_is_named_and_the_others_stop() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -343,7 +338,7 @@ fn an_agent_that_is_killed_is_named_and_the_others_stop() {
 
 #[test]
 fn agents_end_the_load_of_a_conductor_that_is_killed_and_serve_another() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -381,7 +376,7 @@ fn agents_end_the_load_of_a_conductor_that_is_killed_and_serve_another() {
 
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_an_agent_that_is_told_to_end_says_so() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -411,7 +406,7 @@ fn ctrl_c_keeps_what_was_measured_and_an_agent_that_is_told_to_end_says_so() {
 
 #[test]
 fn frames_larger_than_a_broker_carries_are_cut() {
-    let Some((_alone, dir, broker)) = lab("max_payload: 2048") else {
+    let Some((dir, broker)) = lab("max_payload: 2048") else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -460,7 +455,7 @@ fn accounts(conductor: &str, agent: &str) -> String {
 fn accounts_may_do_what_the_documents_give_them_and_no_more() {
     let (conductor, agent) = (nkeys::KeyPair::new_user(), nkeys::KeyPair::new_user());
     let config = accounts(&conductor.public_key(), &agent.public_key());
-    let Some((_alone, dir, broker)) = lab(&config) else {
+    let Some((dir, broker)) = lab(&config) else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -523,7 +518,7 @@ fn a_broker_with_tls_is_believed_by_its_certificate_and_believes_by_ours() {
     let config = format!(
         "tls {{ cert_file: \"{at}/server.pem\", key_file: \"{at}/server.key\", ca_file: \"{at}/ca.pem\", verify: true }}"
     );
-    let Some((_alone, own, broker)) = lab(&config) else {
+    let Some((own, broker)) = lab(&config) else {
         return;
     };
     let fleet = broker.fleet("lab");
@@ -585,7 +580,7 @@ fn certificates(dir: &Path) -> bool {
 
 #[test]
 fn an_agent_of_another_build_is_refused() {
-    let Some((_alone, dir, broker)) = lab("") else {
+    let Some((dir, broker)) = lab("") else {
         return;
     };
     let fleet = broker.fleet("lab");

@@ -43,7 +43,7 @@ pub fn gather(
     let found = find(access, &broker.publisher(), &run, count, &answers)?;
     let broker = Arc::new(broker);
     let agents = each(&found, |(id, host)| {
-        let lane = lanes.open(&broker, place.down(&run, id), id);
+        let lane = lanes.open(&broker, &place.down(&run, id), id);
         meet(host, lane, own)
     });
     let hosts = found.into_iter().map(|(_, host)| host);
@@ -142,31 +142,28 @@ fn meet(
     lane: io::Result<(Incoming, Outgoing)>,
     own: &Program,
 ) -> Result<Agent, HostError> {
-    let refused = |what: String, remedy: &str| HostError {
+    // That it is busy may be known before, or after, the first word to it.
+    let refused = |what: String| HostError {
         host: host.to_owned(),
+        remedy: match what.starts_with("it has served") {
+            true => "wait for the end of that load, or take those that wait: --agents N",
+            false => "look at what its agent printed",
+        }
+        .to_owned(),
         what,
-        remedy: remedy.to_owned(),
     };
-    const LOOK: &str = "look at what its agent printed";
     let begun = lane.and_then(|(from, to)| Link::over(host, from, Box::new(to), || ()));
-    let link = begun.map_err(|e| refused(e.to_string(), LOOK))?;
+    let link = begun.map_err(|e| refused(e.to_string()))?;
     let hello = match link.came.recv_timeout(FIRST_WORD) {
         Ok((_, Ok(Some(Message::Hello(hello))))) => hello,
-        Ok((_, Err(error))) => {
-            let what = error.to_string();
-            let remedy = match what.starts_with("it has served") {
-                true => "wait for the end of that load, or take those that wait: --agents N",
-                false => LOOK,
-            };
-            return Err(refused(what, remedy));
-        }
+        Ok((_, Err(error))) => return Err(refused(error.to_string())),
         Ok((_, Ok(other))) => {
             let what = format!("it did not say who it is first, but {other:?}");
-            return Err(refused(what, LOOK));
+            return Err(refused(what));
         }
         Err(_) => {
             let what = format!("no word in {} s", FIRST_WORD.as_secs());
-            return Err(refused(what, LOOK));
+            return Err(refused(what));
         }
     };
     let remedy = "install the same on both: a fleet is given no copy";
@@ -193,16 +190,12 @@ impl Lanes {
     }
 
     /// Offers our run to an agent; what it will say, and what it will hear.
-    fn open(
-        &self,
-        broker: &Arc<Broker>,
-        down: String,
-        id: &str,
-    ) -> io::Result<(Incoming, Outgoing)> {
+    fn open(&self, broker: &Arc<Broker>, down: &str, id: &str) -> io::Result<(Incoming, Outgoing)> {
         let publisher = broker.publisher();
-        let offer = Offer { from: hostname() };
-        publisher.publish(&down, note(&offer));
-        let publish = Box::new(move |message| publisher.publish(&down, message));
+        let publish = {
+            let (publisher, down) = (publisher.clone(), down.to_owned());
+            Box::new(move |message| publisher.publish(&down, message))
+        };
         let stream = Arc::new(Stream::new(publish, broker.max_payload));
         let (to, came) = mpsc::channel();
         let lane = Lane {
@@ -210,6 +203,9 @@ impl Lanes {
             to: Some(to),
         };
         self.all().insert(id.to_owned(), lane);
+        // Not before there is who hears the answer, which may come at once.
+        let offer = Offer { from: hostname() };
+        publisher.publish(down, note(&offer));
         let incoming = Incoming {
             stream: Arc::clone(&stream),
             came,
