@@ -865,6 +865,8 @@ Examples:
       diagnose, change and prove until no change helps any more
   prony diagnose --container web
       load the published port of a container, name who forwards it and the cause
+  prony diagnose --pod shop/web-0 --server-host root@node3
+      the same on the node of a pod, with the load from here
   prony diagnose --listen 8080 --no-load -d 10s
       watch the traffic that is there
   prony diagnose --listen 8080 --no-load --for 10m --when 'p99>50ms'
@@ -885,7 +887,7 @@ on a copy.";
 #[command(after_help = DIAGNOSE_EXAMPLES)]
 pub struct DiagnoseArgs {
     /// A record that `prony run` or `prony diagnose --out` wrote
-    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "container", "from"])]
+    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "container", "pod", "from"])]
     pub record: Option<PathBuf>,
     /// The URL to load
     #[arg(long)]
@@ -899,9 +901,12 @@ pub struct DiagnoseArgs {
     /// The port that the server listens on
     #[arg(long, value_name = "PORT")]
     pub listen: Option<u16>,
-    /// The container that the server is in, of podman, docker or nerdctl [URL: its published port, where it has one]
+    /// The container that the server is in, of podman, docker or nerdctl, or RUNTIME://ID [URL: its published port, where it has one]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "unit", "listen"])]
     pub container: Option<String>,
+    /// The pod that the server is in, as kubectl knows it; its node is this host or --server-host [URL: its only port]
+    #[arg(long, value_name = "NS/NAME[/CONTAINER]", conflicts_with_all = ["pid", "unit", "listen", "container"])]
+    pub pod: Option<sut::discover::PodName>,
     /// Watch the existing traffic instead of loading the server
     #[arg(long)]
     pub no_load: bool,
@@ -927,7 +932,7 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub no_attach: bool,
     /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "container", "no_load"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "container", "pod", "no_load"])]
     pub from: Vec<PathBuf>,
     /// Prove the fix: load a changed and an unchanged copy of the server in turn
     #[arg(long, requires = "url")]

@@ -376,16 +376,123 @@ fn the_server_behind_an_init_is_found_and_its_configuration_read_in_its_root() {
     assert_eq!(read.next().unwrap()["args"][0], "77", "{server}");
 }
 
+/// A kubectl that answers as the real one does for a pod of two containers, the first of which has this id.
+fn kubectl(directory: &Path, id: &str) {
+    fs::create_dir(directory).unwrap();
+    let answer = format!(
+        r#"{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "web-0", "namespace": "shop", "labels": {{}}}},
+"spec": {{"nodeName": "node-3", "hostNetwork": false, "containers": [{{"name": "app", "image": "shop:2", "ports":
+[{{"containerPort": 8080, "hostPort": 18080, "name": "http", "protocol": "TCP"}}], "resources": {{}}}},
+{{"name": "logs", "image": "logs:1"}}]}}, "status": {{"phase": "Running", "hostIP": "192.0.2.3", "podIP": "127.0.0.1",
+"podIPs": [{{"ip": "127.0.0.1"}}], "qosClass": "BestEffort", "containerStatuses": [{{"name": "app", "ready": true,
+"restartCount": 0, "containerID": "containerd://{id}", "state": {{"running": {{"startedAt": "2026-01-01T00:00:00Z"}}}}}},
+{{"name": "logs", "ready": false, "containerID": "", "state": {{"waiting": {{"reason": "CrashLoopBackOff"}}}}}}]}}}}"#
+    );
+    let lines = format!(
+        "[ \"$*\" = 'get pod web-0 --output json --namespace shop' ] && cat <<'EOF' && exit\n{answer}\nEOF\n\
+         echo 'Error from server (NotFound): pods \"web-1\" not found' >&2\nexit 1\n"
+    );
+    script(&directory.join("kubectl"), &lines);
+}
+
+fn script(path: &Path, lines: &str) {
+    let mut file = fs::File::create(path).unwrap();
+    write!(file, "#!/bin/sh\n{lines}").unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o755))
+        .unwrap();
+}
+
+#[test]
+fn a_pod_on_this_node_is_found_by_the_id_that_the_cluster_gives() {
+    let Some(engine) = Engine::new() else {
+        return;
+    };
+    // In the network of its host, as some pods are: its address is the node's.
+    engine.origin("web", &["--network", "host"]);
+    let inspected = engine.podman(&["container", "inspect", "--format", "{{.Id}}", "web"]);
+    let bin = engine.home.path().join("bin");
+    kubectl(&bin, inspected.stdout.trim());
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let record = engine.home.path().join("record");
+    let mut command = engine.inside(env!("CARGO_BIN_EXE_prony"));
+    command
+        .args([
+            "diagnose",
+            "--pod",
+            "shop/web-0/app",
+            "-d",
+            "500ms",
+            "-c",
+            "2",
+        ])
+        .args(["--probes", "proc", "--out", record.to_str().unwrap()])
+        .env("PATH", path);
+    let done = finish(&mut command);
+    assert!(
+        done.stdout
+            .contains("container:   shop/web-0/app (containerd "),
+        "{}{}",
+        done.stdout,
+        done.stderr
+    );
+    let examination = stored(&record, "examination.json");
+    let container = &examination["container"];
+    assert_eq!(container["pid"], engine.pid("web"), "{container}");
+    assert_eq!(container["published"], "127.0.0.1:8080");
+    assert_eq!(container["forwarding"], "none");
+    let server = &examination["servers"][0];
+    assert_eq!(
+        (&server["kind"], &server["main_pid"]),
+        (&"prony".into(), &container["pid"])
+    );
+}
+
+#[test]
+fn what_is_not_known_of_a_pod_is_said_with_a_remedy() {
+    let home = tempfile::tempdir().unwrap();
+    let diagnose = |path: &Path, name: &str| {
+        let mut command = prony(home.path());
+        command
+            .args(["diagnose", "--pod", name])
+            .env("PATH", format!("{}:/usr/bin:/bin", path.display()));
+        let done = finish(&mut command);
+        assert_eq!(done.code, Some(2), "{}", done.stderr);
+        done.stderr
+    };
+    let bin = home.path().join("bin");
+    // Of no process anywhere.
+    kubectl(&bin, &"ab12".repeat(16));
+    for (name, words) in [
+        ("shop/web-1", "pods \"web-1\" not found"),
+        ("shop/web-1", "`kubectl get pod`"),
+        ("shop/web-0", "has the containers app, logs"),
+        ("shop/web-0", "--pod shop/web-0/CONTAINER"),
+        ("shop/web-0/logs", "it is waiting"),
+        (
+            "shop/web-0/logs",
+            "kubectl describe pod --namespace shop web-0",
+        ),
+        ("shop/web-0/app", "it runs on the node node-3"),
+        ("shop/web-0/app", "--server-host root@node-3"),
+        ("--all", "NS/NAME"),
+        ("Shop/web", "is not NAMESPACE/NAME"),
+    ] {
+        let said = diagnose(&bin, name);
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let none = diagnose(&home.path().join("none"), "shop/web-0");
+    assert!(none.contains("kubectl is not installed"), "{none}");
+}
+
 /// An engine that knows one container.
 fn engine(directory: &Path, name: &str, id: &str, pid: u32) {
-    let path = directory.join(name);
-    let mut file = fs::File::create(&path).unwrap();
     let answer = format!(
         r#"[{{"Id": "{id}", "Name": "/web", "State": {{"Status": "exited", "Pid": {pid}}}}}]"#
     );
-    write!(file, "#!/bin/sh\n[ \"$4\" = web ] && echo '{answer}' && exit\necho 'no such container' >&2\nexit 1\n").unwrap();
-    file.set_permissions(fs::Permissions::from_mode(0o755))
-        .unwrap();
+    let lines = format!(
+        "[ \"$4\" = web ] && echo '{answer}' && exit\necho 'no such container' >&2\nexit 1\n"
+    );
+    script(&directory.join(name), &lines);
 }
 
 #[test]

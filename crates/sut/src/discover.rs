@@ -11,6 +11,7 @@ mod elf;
 mod libraries;
 mod local;
 mod namespace;
+mod pod;
 mod program;
 mod unit;
 mod upstreams;
@@ -18,6 +19,7 @@ mod version;
 
 pub use container::{Container, Published, Way, container};
 pub use libraries::note_versions;
+pub use pod::{Pod, PodName, pod};
 pub(crate) use program::{read_bounded, words};
 pub use upstreams::upstreams;
 pub(crate) use version::{output as ask, tomcat_number};

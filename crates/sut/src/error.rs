@@ -196,6 +196,35 @@ pub enum TargetError {
         engine: String,
         pid: i32,
     },
+    /// The cluster does not say where a pod is.
+    #[error("where the pod {pod} runs is not known: {said}")]
+    NoPod {
+        pod: String,
+        /// kubectl's words, or why it was not asked.
+        said: String,
+        is_installed: bool,
+    },
+    /// A pod of several containers, or without the one that was named.
+    #[error("the pod {pod} has the containers {}", .containers.join(", "))]
+    WhichContainer {
+        pod: String,
+        containers: Vec<String>,
+    },
+    /// A container of a pod that has no process.
+    #[error("the container {pod} does not run: it is {status}")]
+    PodNotRunning {
+        pod: String,
+        /// Kubernetes' word for its state.
+        status: String,
+    },
+    /// A pod of another host.
+    #[error("no process of the pod {pod} is visible here: it runs on the node {node}")]
+    OnNode {
+        pod: String,
+        node: String,
+        /// `RUNTIME://ID` of its container.
+        id: String,
+    },
     /// Nothing says which port is to be loaded.
     #[error("{}", which_port(.container, .published))]
     WhichPort {
@@ -326,6 +355,24 @@ impl TargetError {
             TargetError::NotVisible { .. } => {
                 "run prony as root on the host that runs the container, in the host's PID namespace".to_owned()
             }
+            TargetError::NoPod { is_installed: false, .. } => {
+                "install kubectl, or name the container on its node: --container RUNTIME://ID, or --pid".to_owned()
+            }
+            TargetError::NoPod { .. } => {
+                "see that `kubectl get pod` finds it with this user's configuration".to_owned()
+            }
+            TargetError::WhichContainer { pod, .. } => {
+                format!("say which: --pod {pod}/CONTAINER")
+            }
+            TargetError::PodNotRunning { pod, .. } => {
+                let mut words = pod.split('/');
+                let (namespace, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                format!("kubectl describe pod --namespace {namespace} {name} says why")
+            }
+            TargetError::OnNode { node, id, .. } => format!(
+                "add --server-host root@{node} (or a name of --hosts that leads there), or start prony on the node, as root \
+                 and in the host's PID namespace: --container {id}"
+            ),
             TargetError::WhichPort { .. } => "say with --url what to load".to_owned(),
             TargetError::NoUnit { has_systemd: true, unit } => {
                 format!("systemctl status {unit} says whether it runs; or give --pid")

@@ -15,7 +15,7 @@ use record::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
-use sut::discover::{self, Container};
+use sut::discover::{self, Container, PodName};
 
 /// Pairs of loads, published and direct: the fewest with which ranks can tell them apart (see `analysis`).
 const PAIRS: usize = 6;
@@ -34,7 +34,8 @@ pub struct Contained {
     unavailable: Vec<Unavailable>,
 }
 
-fn unknown(error: &sut::TargetError) -> Failure {
+/// A container or pod that cannot be had.
+pub fn unknown(error: &sut::TargetError) -> Failure {
     Failure::new(Exit::Usage, error.to_string(), error.remedy())
 }
 
@@ -44,7 +45,21 @@ impl Contained {
     /// # Errors
     /// [`Failure`] when no engine knows it, or it does not run here.
     pub fn named(name: &str) -> Result<Self, Failure> {
-        let container = discover::container(name).map_err(|e| unknown(&e))?;
+        discover::container(name)
+            .map(Self::of)
+            .map_err(|e| unknown(&e))
+    }
+
+    /// That of a pod on this node.
+    ///
+    /// # Errors
+    /// [`Failure`] when the cluster does not know it, or it runs elsewhere.
+    pub fn of_pod(name: &PodName) -> Result<Self, Failure> {
+        let here = discover::pod(name).and_then(|pod| pod.here());
+        here.map(Self::of).map_err(|e| unknown(&e))
+    }
+
+    fn of(container: Container) -> Self {
         let path = ContainerPath {
             engine: container.engine.clone(),
             name: container.name.clone(),
@@ -52,12 +67,12 @@ impl Contained {
             pid: container.pid,
             ..ContainerPath::default()
         };
-        Ok(Self {
+        Self {
             container,
             path,
             listens: Vec::new(),
             unavailable: Vec::new(),
-        })
+        }
     }
 
     /// The root of its only published port.
@@ -65,10 +80,7 @@ impl Contained {
     /// # Errors
     /// [`Failure`] when it has none, or several.
     pub fn url(&self) -> Result<String, Failure> {
-        let port = self.container.only_port().map_err(|e| unknown(&e))?;
-        // What listens on another port than TLS's own says itself what it speaks, by --url.
-        let scheme = if port.inside == 443 { "https" } else { "http" };
-        Ok(format!("{scheme}://{}/", port.address))
+        url(&self.container)
     }
 
     /// Who is examined when the load goes to this address, in the order in which a request meets them; without a load
@@ -199,6 +211,17 @@ impl Contained {
             }
         }
     }
+}
+
+/// The root of a container's only published port.
+///
+/// # Errors
+/// [`Failure`] when it has none, or several.
+pub fn url(container: &Container) -> Result<String, Failure> {
+    let port = container.only_port().map_err(|e| unknown(&e))?;
+    // What listens on another port than TLS's own says itself what it speaks, by --url.
+    let scheme = if port.inside == 443 { "https" } else { "http" };
+    Ok(format!("{scheme}://{}/", port.address))
 }
 
 /// A load from this thread's network, or from that of a namespace; `None` when that is gone.

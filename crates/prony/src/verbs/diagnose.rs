@@ -62,11 +62,11 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
     let out = scratch.as_ref().map(tempfile::TempDir::path);
     let mut store = out.or(args.out.as_deref()).map(new_record).transpose()?;
     let started = host::timestamp();
-    let mut contained = args
-        .container
-        .as_deref()
-        .map(Contained::named)
-        .transpose()?;
+    let mut contained = match (&args.container, &args.pod) {
+        (Some(name), _) => Some(Contained::named(name)?),
+        (None, Some(pod)) => Some(Contained::of_pod(pod)?),
+        (None, None) => None,
+    };
     let mut servers = named_servers(args)?;
     let mut progress = Progress::new("");
     let mut spec = args.spec(&url(args, contained.as_ref())?);
@@ -255,7 +255,7 @@ fn url(args: &DiagnoseArgs, contained: Option<&Contained>) -> Result<String, Fai
         (None, None, None) => Err(Failure::new(
             Exit::Usage,
             "no server, record or file was given",
-            "give --url URL, --listen PORT, --container NAME, a record, or --from FILE",
+            "give --url URL, --listen PORT, --container NAME, --pod NS/NAME, a record, or --from FILE",
         )),
     }
 }

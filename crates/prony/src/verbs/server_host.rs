@@ -13,6 +13,7 @@ use super::agent::hello;
 use super::{diagnose, hosts};
 use crate::cli::DiagnoseArgs;
 use crate::executor::carry::Loads;
+use crate::executor::contained;
 use crate::executor::source;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -26,10 +27,12 @@ use std::path::{Component, Path};
 use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sut::discover;
 
 const VERB: &str = "diagnose";
 /// Flags of this side, and whether a value follows.
-const OWN: [(&str, bool); 4] = [
+const OWN: [(&str, bool); 5] = [
+    ("--pod", true),
     ("--server-host", true),
     ("--hosts", true),
     ("--out", true),
@@ -45,6 +48,21 @@ const ENDING: Duration = Duration::from_secs(5);
 pub fn run(args: &DiagnoseArgs, name: &str) -> Result<Exit, Failure> {
     check(args)?;
     let host = hosts::one(args.from_hosts.hosts.as_deref(), name)?;
+    // The cluster is known here; on a node it need not be.
+    let pod = args.pod.as_ref().map(discover::pod).transpose();
+    let pod = pod.map_err(|e| contained::unknown(&e))?;
+    let url = match (&args.url, &pod) {
+        (None, Some(pod)) if !args.no_load => Some(contained::url(&pod.declared())?),
+        (url, _) => url.clone(),
+    };
+    let mut words = arguments(std::env::args());
+    words.extend(
+        pod.iter()
+            .flat_map(|pod| ["--container".to_owned(), pod.id.clone()]),
+    );
+    if args.url.is_none() {
+        words.extend(url.iter().flat_map(|url| ["--url".to_owned(), url.clone()]));
+    }
     let own = hosts::own()?;
     let interrupt = Interrupt::install()?;
     let scratch = tempfile::tempdir().map_err(|e| no_directory(&e))?;
@@ -53,17 +71,15 @@ pub fn run(args: &DiagnoseArgs, name: &str) -> Result<Exit, Failure> {
     let root = store.root().to_owned();
     // The agent brings the program there where it is missing, and it knows whether it is the same.
     drop(Fleet::reach(std::slice::from_ref(&host), &own).map_err(|e| source::unreached(&e))?);
-    let mut child = host
-        .start(&own, &arguments(std::env::args()))
-        .map_err(|e| {
-            let what = format!("starting prony on {name}: {e}");
-            Failure::new(Exit::Environment, what, "")
-        })?;
+    let mut child = host.start(&own, &words).map_err(|e| {
+        let what = format!("starting prony on {name}: {e}");
+        Failure::new(Exit::Environment, what, "")
+    })?;
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         unreachable!("both were asked for");
     };
     let lender = Arc::new(Lender {
-        serves: args.url.as_deref().and_then(address),
+        serves: url.as_deref().and_then(address),
         store: Mutex::new(store),
         interrupt,
     });
@@ -296,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_is_of_this_side_is_not_said_to_the_other() {
-        let typed = "prony --quiet diagnose --server-host me@sut --out=dir --json --url http://h/diagnose -d 3s --prove";
+        let typed = "prony --quiet diagnose --server-host me@sut --out=dir --json --pod a/b --url http://h/diagnose -d 3s --prove";
         let said = arguments(typed.split(' ').map(str::to_owned));
         let want = "--quiet diagnose --lent --url http://h/diagnose -d 3s --prove";
         assert_eq!(said.join(" "), want);

@@ -8,7 +8,7 @@
 use super::{Look, SERVER, best, namespace, unit};
 use crate::error::TargetError;
 use linux::pidfd::PidFd;
-use linux::procfs::PROC;
+use linux::procfs::{self, PROC};
 use linux::sockets::{self, ESTABLISHED, LISTEN, Socket};
 use record::{Forwarding, Server, Unavailable, UpstreamPeer};
 use serde::Deserialize;
@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Commands of engines that inspect alike. containerd's own, `ctr`, knows no published ports; nerdctl does.
 const ENGINES: [&str; 3] = ["podman", "docker", "nerdctl"];
+/// Digits of an id that people tell containers apart by, and the fewest that are taken for one.
+const SHORT: usize = 12;
 /// Kinds of servers that copy connections into containers.
 const FORWARDERS: [&str; 4] = ["docker-proxy", "rootlessport", "slirp4netns", "pasta"];
 /// Target of the program that copies connections into the container.
@@ -68,13 +70,20 @@ pub struct Way {
     pub unavailable: Option<Unavailable>,
 }
 
-/// The running container of this name or id.
+/// The running container of this name or id, or of `RUNTIME://ID`, as Kubernetes writes it: that is looked for in the
+/// control groups, and nobody is asked.
 ///
 /// # Errors
 /// [`TargetError::NoEngine`] when no engine's command is installed, [`TargetError::NoContainer`] when none of them
 /// knows it, [`TargetError::TwoContainers`] when several do, [`TargetError::NotRunning`],
 /// [`TargetError::NotVisible`] when its process is not one of this host.
 pub fn container(name: &str) -> Result<Container, TargetError> {
+    if let Some((runtime, id)) = name.split_once("://") {
+        return by_id(runtime, id).ok_or_else(|| TargetError::NoContainer {
+            container: name.to_owned(),
+            said: "no control group of a process here has that id".to_owned(),
+        });
+    }
     let (mut found, mut said) = (Vec::new(), Vec::new());
     for engine in ENGINES {
         match inspect(engine, name) {
@@ -131,10 +140,42 @@ fn choose(
     }
 }
 
+/// The container whose processes have its id in the names of their control groups. Ids are long: nothing else is
+/// called so but the runtime's own monitor of it.
+pub(super) fn by_id(runtime: &str, id: &str) -> Option<Container> {
+    if id.len() < SHORT || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let is_its = |segment: &str| {
+        let name = segment.strip_suffix(".scope").unwrap_or(segment);
+        name.ends_with(id) && !name.contains("conmon")
+    };
+    let is_in = |pid: i32| {
+        let groups = std::fs::read_to_string(format!("{PROC}/{pid}/cgroup")).unwrap_or_default();
+        let mut paths = groups.lines().filter_map(|l| l.splitn(3, ':').nth(2));
+        paths.any(|path| path.split('/').any(is_its))
+    };
+    let all = procfs::living(Path::new(PROC)).into_iter();
+    // Its first process is the oldest; others may have been adopted, or put there by `exec`.
+    let main = all.filter(|p| is_in(p.pid)).min_by_key(|p| p.start_ticks)?;
+    Some(Container {
+        engine: runtime.to_owned(),
+        name: id[..SHORT].to_owned(),
+        id: id.to_owned(),
+        pid: main.pid,
+        ..Container::default()
+    })
+}
+
 /// What an engine says of a name, or the last line of its refusal; `None` where it is not installed.
 fn inspect(engine: &str, name: &str) -> Option<Result<String, String>> {
-    let mut child = Command::new(engine)
-        .args(["container", "inspect", "--", name])
+    ask(engine, &["container", "inspect", "--", name])
+}
+
+/// What a command prints, or the last line of its refusal; `None` where it is not installed.
+pub(super) fn ask(program: &str, args: &[&str]) -> Option<Result<String, String>> {
+    let mut child = Command::new(program)
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -273,7 +314,7 @@ impl Container {
         let (its, own) = (link(&pid, "mnt"), link("self", "mnt"));
         let groups = std::fs::read_to_string(format!("{PROC}/{pid}/cgroup")).unwrap_or_default();
         // Shorter, it could stand there by chance.
-        its.is_some() && its != own || self.id.len() >= 12 && groups.contains(&self.id)
+        its.is_some() && its != own || self.id.len() >= SHORT && groups.contains(&self.id)
     }
 
     /// Its processes: those of its PID namespace, or of its control group where it has the host's.
