@@ -336,9 +336,9 @@ fn sides(record: &RunRecord) -> Vec<Side<'_>> {
         .plan
         .get("error_limit")
         .and_then(serde_json::Value::as_f64);
-    let again = record.plan.get("again").cloned();
-    let again: Vec<Again> = again
-        .and_then(|again| serde_json::from_value(again).ok())
+    let again = record.plan.get("again");
+    let again = again
+        .and_then(|again| Vec::<Again>::deserialize(again).ok())
         .unwrap_or_default();
     let replaced = |trial: &TrialRecord| {
         let complete = |id: u32| {

@@ -103,7 +103,7 @@ const ADDED: f64 = 0.5;
 
 /// Holds every cell of a run against its baseline; `None` for a run without one.
 pub fn gate(record: &RunRecord, analysis: &RunAnalysis, options: GateOptions) -> Option<Gate> {
-    let plan: Plan = serde_json::from_value(record.plan.clone()).ok()?;
+    let plan = Plan::deserialize(&record.plan).ok()?;
     let mut gate = Gate {
         options,
         result: GateResult::Passed,

@@ -13,6 +13,7 @@ use crate::{
 };
 use plan::Plan;
 use record::{PROOF_STAGE, RunRecord, Unavailable, Warning};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Analyses a run from nothing but its record.
@@ -20,10 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// [`AnalysisError::Plan`] when the stored plan cannot be read.
 pub fn analyse(record: &RunRecord) -> Result<RunAnalysis, AnalysisError> {
-    let plan: Plan =
-        serde_json::from_value(record.plan.clone()).map_err(|e| AnalysisError::Plan {
-            cause: e.to_string(),
-        })?;
+    let plan = Plan::deserialize(&record.plan).map_err(|e| AnalysisError::Plan {
+        cause: e.to_string(),
+    })?;
     let is_step = |stage: &str| plan.searches().any(|name| name == stage);
     let (steps, others): (Vec<_>, Vec<_>) = record
         .trials

@@ -11,6 +11,7 @@ use crate::{host, terminal};
 use plan::Plan;
 use record::run::FORMAT;
 use record::{EnvironmentItem, Manifest, RunRecord, Warning};
+use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use sut::Launcher;
@@ -400,7 +401,7 @@ fn stored(plan: &Plan) -> serde_json::Value {
 /// The plan to go on with: as parsed, because the host may have now what it lacked, and the reverse; but the stored
 /// one where an earlier start has added blocks to it. A precision that is asked for now replaces the one that was.
 fn grown(plan: Plan, record: &RunRecord) -> Plan {
-    let Ok(mut was) = serde_json::from_value::<Plan>(record.plan.clone()) else {
+    let Ok(mut was) = Plan::deserialize(&record.plan) else {
         return plan;
     };
     let blocks = |of: &Plan, stage: usize| {

@@ -10,10 +10,11 @@ use analysis::imported::reported_tables;
 use analysis::words::{levels, percent, rate, several_levels};
 use analysis::{Cell, Knee, Levels, Plan, Ratio, RunAnalysis, Spread, TrialAnalysis};
 use record::{Nanos, RunRecord};
+use serde::Deserialize;
 
 /// The figures of a run, which stand below its answer.
 pub fn run_text(record: &RunRecord, analysis: &RunAnalysis, style: Style) -> String {
-    let plan: Option<Plan> = serde_json::from_value(record.plan.clone()).ok();
+    let plan = Plan::deserialize(&record.plan).ok();
     let mut sections = Vec::new();
     let reported = plan
         .as_ref()

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Slices a thread owns: the reader may sleep for three seconds.
 const SLICES: usize = 32;
 /// Slices it begins with; the reader makes the others when the first one has come, so that a load of one request does
-/// not wait for the kernel to hand out 10 MB.
+/// not map 8 MB that it has no use for.
 const FIRST_SLICES: usize = 4;
 const SHORT_NS: u64 = 100_000_000;
 const LONG_NS: u64 = 1_000_000_000;

@@ -328,3 +328,78 @@ pub(crate) trait Transport {
         Handshakes::default()
     }
 }
+
+/// A transport that is chosen when a load starts, where the call through a table does not count.
+impl Transport for Box<dyn Transport + Send> {
+    fn open(&mut self, slot: Slot, generation: Generation) -> Result<(), Failure> {
+        (**self).open(slot, generation)
+    }
+
+    fn send(&mut self, slot: Slot, bytes: &[u8]) -> Result<usize, Failure> {
+        (**self).send(slot, bytes)
+    }
+
+    fn recv(&mut self, slot: Slot, want: Want) -> Result<Received<'_>, Failure> {
+        (**self).recv(slot, want)
+    }
+
+    fn close(&mut self, slot: Slot, how: Close) {
+        (**self).close(slot, how);
+    }
+
+    fn wait(&mut self, events: &mut Vec<Tagged>, timeout_ns: u64) -> Result<(), Failure> {
+        (**self).wait(events, timeout_ns)
+    }
+
+    fn syscalls(&self) -> u64 {
+        (**self).syscalls()
+    }
+
+    fn opened_at(&self, slot: Slot) -> Option<u64> {
+        (**self).opened_at(slot)
+    }
+
+    fn came_at(&self, slot: Slot) -> Option<u64> {
+        (**self).came_at(slot)
+    }
+
+    fn spun_ns(&self) -> u64 {
+        (**self).spun_ns()
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn counted(&self) -> Option<record::traffic::SideOutcome> {
+        (**self).counted()
+    }
+
+    fn flush(&mut self) -> bool {
+        (**self).flush()
+    }
+
+    fn take_wire(&mut self) -> Option<Wire> {
+        (**self).take_wire()
+    }
+
+    fn closed_by_server(&self) -> Option<u64> {
+        (**self).closed_by_server()
+    }
+
+    fn unasked(&self) -> u64 {
+        (**self).unasked()
+    }
+
+    fn limited_to(&self) -> Option<u32> {
+        (**self).limited_to()
+    }
+
+    fn alpn(&self, slot: Slot) -> Option<&[u8]> {
+        (**self).alpn(slot)
+    }
+
+    fn handshakes(&self) -> Handshakes {
+        (**self).handshakes()
+    }
+}
