@@ -6,6 +6,7 @@ pub mod change;
 pub mod contained;
 pub mod drive;
 pub mod examine;
+pub mod hosted;
 pub mod live;
 pub mod outlook;
 pub mod prove;

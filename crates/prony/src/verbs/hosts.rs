@@ -27,7 +27,7 @@ fn check(args: &HostsCheckArgs) -> Result<Exit, Failure> {
         Some(access) => gathered(&access, args.hosts.agents, &own)?,
         None => {
             let hosts = named(&args.hosts)?;
-            let reached = Fleet::try_reach(&hosts, &own, &[Right::Load]);
+            let reached = Fleet::try_reach(&hosts, &own, &[Right::Load, Right::Target]);
             hosts
                 .into_iter()
                 .map(|host| host.name)
