@@ -15,6 +15,7 @@ pub mod run;
 pub mod runtimes;
 pub mod single;
 pub mod source;
+pub mod target;
 pub mod trial;
 
 use crate::exit::{Exit, Failure};
