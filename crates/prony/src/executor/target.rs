@@ -174,8 +174,9 @@ impl Targets {
             };
             let of_target = |s: &Series| s.label("target").is_some_and(|t| t != GENERATOR);
             all.series.extend(seen.series.into_iter().filter(of_target));
+            // `what` stays: the same that is missing of a target here is told with it.
             let there = seen.unavailable.into_iter().map(|gap| Unavailable {
-                what: format!("{} on host {name}", gap.what),
+                reason: format!("on host {name}: {}", gap.reason),
                 ..gap
             });
             all.unavailable.extend(there);
