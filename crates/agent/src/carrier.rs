@@ -3,7 +3,7 @@
 
 use crate::frame::FrameError;
 use crate::link::{Came, Heard, Voice, listen};
-use crate::message::{Hello, Message, Side};
+use crate::message::{Hello, Message, Right, Side};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -95,9 +95,16 @@ impl Host {
         command(&argv)
     }
 
-    /// The command that starts the agent.
-    fn agent(&self, build: &str) -> Command {
-        self.prony(build, "agent")
+    /// The command that starts an agent that allows this.
+    fn agent(&self, build: &str, rights: &[Right]) -> Command {
+        match rights {
+            // What it does unasked.
+            [Right::Load] => self.prony(build, "agent"),
+            rights => {
+                let rights: Vec<&str> = rights.iter().map(|right| right.name()).collect();
+                self.prony(build, &format!("agent --allow {}", rights.join(",")))
+            }
+        }
     }
 
     /// The command that starts a prony of this build with these words of the shell.
@@ -338,8 +345,13 @@ impl Words {
     }
 }
 
-/// Starts an agent of `own` build on a host, after a copy of the program was put there if need be.
-pub(crate) fn reach(host: &Host, own: &Program) -> Result<(Link, Hello), HostError> {
+/// Starts an agent of `own` build on a host, after a copy of the program was put there if need be. It is asked to allow
+/// `rights`; what it does allow it says itself.
+pub(crate) fn reach(
+    host: &Host,
+    own: &Program,
+    rights: &[Right],
+) -> Result<(Link, Hello), HostError> {
     let refused = |what: String, remedy: String| HostError {
         host: host.name.clone(),
         what,
@@ -349,7 +361,7 @@ pub(crate) fn reach(host: &Host, own: &Program) -> Result<(Link, Hello), HostErr
     let mut is_sent = false;
     loop {
         tries += 1;
-        let link = Link::start(&host.name, host.agent(&own.build));
+        let link = Link::start(&host.name, host.agent(&own.build, rights));
         let link =
             link.map_err(|e| refused(e.to_string(), format!("try by hand: {}", host.by_hand())))?;
         let first = link.came.recv_timeout(FIRST_WORD);
@@ -570,7 +582,7 @@ mod tests {
             threads: None,
         };
         let own = Program::own().unwrap();
-        let error = reach(&host, &own).err().unwrap();
+        let error = reach(&host, &own, &[Right::Load]).err().unwrap();
         assert_eq!(error.to_string(), "reaching host nowhere: no such host");
     }
 }

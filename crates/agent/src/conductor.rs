@@ -1,9 +1,11 @@
 //! The conductor's side: it reaches the agents, divides a load among them, starts them together, and adds up what came.
 
+pub mod targets;
+
 use crate::carrier::{Host, HostError, Link, Program, reach};
 use crate::clock::{Estimate, Exchange, Line};
 use crate::frame::FrameError;
-use crate::message::{Done, File, Hello, Message, Prepare, Refusal, Stored};
+use crate::message::{Done, File, Hello, Message, Prepare, Refusal, Right, Stored};
 use crate::serve::hash;
 use crate::together::Together;
 use crate::{BEAT, SILENCE};
@@ -39,16 +41,27 @@ pub struct Agent {
     clock: Estimate,
     /// Files that it has.
     files: Vec<String>,
+    /// Targets that it told the end of while something else was waited for: name, and how.
+    died: Vec<(String, String)>,
 }
 
 /// All agents that loads can be sent from.
 pub struct Fleet {
     agents: Vec<Agent>,
-    /// How each was reached, and the program that it has to be; `None` for agents that were there already.
-    ways: Option<(Vec<Host>, Program)>,
+    /// How each was reached; `None` for agents that were there already.
+    ways: Option<Ways>,
     /// Agents that were lost, to be reached anew when a load asks for them.
     lost: BTreeSet<usize>,
     beats: Arc<Beats>,
+}
+
+/// How the agents of a fleet were reached.
+struct Ways {
+    hosts: Vec<Host>,
+    /// The program that they have to be.
+    own: Program,
+    /// What they are asked to allow.
+    rights: Vec<Right>,
 }
 
 /// Who is told that the conductor lives.
@@ -154,6 +167,7 @@ impl Agent {
                         break;
                     }
                     Some((_, Message::Refused(refusal))) => return Err(self.lost(refusal.what)),
+                    Some((_, Message::Died { target, how })) => self.died.push((target, how)),
                     Some(_) => {}
                     None if since.elapsed() > ANSWER => {
                         return Err(self.lost("its agent does not answer".to_owned()));
@@ -196,17 +210,30 @@ impl Fleet {
     /// # Errors
     /// [`HostError`] of the first host that has no agent.
     pub fn reach(hosts: &[Host], own: &Program) -> Result<Self, HostError> {
-        let each = Self::try_reach(hosts, own);
+        Self::reach_for(hosts, own, &[Right::Load])
+    }
+
+    /// The same for agents that are asked to allow `rights`.
+    fn reach_for(hosts: &[Host], own: &Program, rights: &[Right]) -> Result<Self, HostError> {
+        let each = Self::try_reach(hosts, own, rights);
         let agents = each.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut fleet = Self::of(agents);
-        fleet.ways = Some((hosts.to_vec(), own.clone()));
+        fleet.ways = Some(Ways {
+            hosts: hosts.to_vec(),
+            own: own.clone(),
+            rights: rights.to_vec(),
+        });
         Ok(fleet)
     }
 
-    /// Reaches each host that can be reached, in the order of `hosts`.
-    pub fn try_reach(hosts: &[Host], own: &Program) -> Vec<Result<Agent, HostError>> {
+    /// Reaches each host that can be reached, in the order of `hosts`, for agents that are asked to allow `rights`.
+    pub fn try_reach(
+        hosts: &[Host],
+        own: &Program,
+        rights: &[Right],
+    ) -> Vec<Result<Agent, HostError>> {
         each(hosts, |host| {
-            let (link, hello) = reach(host, own)?;
+            let (link, hello) = reach(host, own, rights)?;
             Agent::met(host.name.clone(), host.threads, link, hello)
         })
     }
@@ -257,7 +284,7 @@ impl Fleet {
 
     /// Reaches those of the agents anew that were lost.
     fn mend(&mut self, members: &[usize]) -> Result<(), HostError> {
-        let Some((hosts, own)) = &self.ways else {
+        let Some(Ways { hosts, own, rights }) = &self.ways else {
             return Ok(());
         };
         let lost: Vec<usize> = (members.iter().copied())
@@ -265,7 +292,7 @@ impl Fleet {
             .collect();
         for member in &lost {
             let host = &hosts[*member];
-            let (link, hello) = reach(host, own)?;
+            let (link, hello) = reach(host, own, rights)?;
             self.agents[*member] = Agent::met(host.name.clone(), host.threads, link, hello)?;
             self.lost.remove(member);
         }
@@ -512,6 +539,7 @@ impl Agent {
                 round_trip_ns: 0,
             },
             files: Vec::new(),
+            died: Vec::new(),
         };
         agent.look_at_clock()?;
         Ok(agent)

@@ -1,7 +1,12 @@
 //! What conductor and agents say to each other.
 
-use record::{Interval, LoadOutcome, LoadSpec, Nanos, Part, Series, Timetable, Unavailable};
+use plan::TargetSpec;
+use record::{
+    Interval, LoadOutcome, LoadSpec, Nanos, Part, Series, TargetRecord, Timetable, Unavailable,
+};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// What an agent is, said first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +36,8 @@ pub struct Hello {
 pub enum Right {
     /// Send a load.
     Load,
+    /// Start targets, watch and stop them.
+    Target,
 }
 
 impl Right {
@@ -38,6 +45,7 @@ impl Right {
     pub fn name(self) -> &'static str {
         match self {
             Right::Load => "load",
+            Right::Target => "target",
         }
     }
 }
@@ -53,7 +61,7 @@ pub struct ClockTimes {
     pub answered: Nanos,
 }
 
-/// A file that a load needs, sent before it.
+/// A file that a load or a target needs, sent before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     /// SHA-256 of the content, hexadecimal: the name by which the load's description calls it.
@@ -82,6 +90,52 @@ pub struct Prepare {
     pub timetable: Option<Timetable>,
     /// Likewise.
     pub proxy_user: Option<String>,
+}
+
+/// A target to be started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StartTarget {
+    /// The texts of its files are the hashes of files that were sent.
+    pub spec: TargetSpec,
+    /// Where the targets listen that run already, by name.
+    pub addresses: BTreeMap<String, SocketAddr>,
+}
+
+/// A target that is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// With the real port.
+    pub address: SocketAddr,
+    pub record: TargetRecord,
+}
+
+/// What is to be watched beside the host and its targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchAsked {
+    /// Data TLB loads and misses of the targets.
+    pub tlb: bool,
+    /// Slabs of TCP sockets.
+    pub slabs: bool,
+    /// Queues of the network devices.
+    pub queues: bool,
+}
+
+/// What was watched of a host and the targets on it, all times of the agent's clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    pub series: Vec<Series>,
+    pub unavailable: Vec<Unavailable>,
+    /// The targets as they ran, at the end.
+    pub targets: Vec<TargetRecord>,
+}
+
+/// A target that has been stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Its configuration as run and the end of its output, by name.
+    pub files: BTreeMap<String, String>,
+    /// Why it was not stopped whole.
+    pub failure: Option<Refusal>,
 }
 
 /// A slice of an agent's load. Times count from the start of the load, so that those of all agents have the same edges.
@@ -200,7 +254,7 @@ messages! {
     Beat = 8, SMALL, BOTH;
     /// Agent: what the load did in the last second.
     Slices(Vec<Slice>) = 9, MIDDLE, AGENT;
-    /// Conductor: end the load, and say what came of it.
+    /// Conductor: end the load, and say what came of it; or give up the start of a target.
     Stop = 10, SMALL, CONDUCTOR;
     /// Conductor: whether the server is seen to be full.
     ServerFull { is_full: bool } = 11, SMALL, CONDUCTOR;
@@ -212,6 +266,28 @@ messages! {
     Stored(Stored) = 15, LARGE, CONDUCTOR;
     /// Agent: a person wants the end of what the conductor was started for.
     Interrupt = 16, SMALL, AGENT;
+    /// Conductor: what would this target lack on your host?
+    CheckTarget(Box<TargetSpec>) = 17, LARGE, CONDUCTOR;
+    /// Agent: this, or nothing.
+    Lack(Option<Refusal>) = 18, 64 * SMALL, AGENT;
+    /// Conductor: start this target.
+    StartTarget(Box<StartTarget>) = 19, LARGE, CONDUCTOR;
+    /// Agent: it is ready.
+    Started(Box<Started>) = 20, MIDDLE, AGENT;
+    /// Agent: this target has ended by itself; how, and its last words.
+    Died { target: String, how: String } = 21, MIDDLE, AGENT;
+    /// Conductor: watch the host and its targets.
+    Watch(WatchAsked) = 22, SMALL, CONDUCTOR;
+    /// Agent: the first sample is taken.
+    Watching = 23, SMALL, AGENT;
+    /// Conductor: end the watch.
+    EndWatch = 24, SMALL, CONDUCTOR;
+    /// Agent: what was seen.
+    Seen(Box<Seen>) = 25, LARGE, AGENT;
+    /// Conductor: stop this target.
+    StopTarget { target: String } = 26, SMALL, CONDUCTOR;
+    /// Agent: it is stopped, and this it left.
+    Stopped(Box<Stopped>) = 27, LARGE, AGENT;
     /// Both: so many messages came before this, and none comes after it.
     Bye { frames: u64 } = 14, SMALL, BOTH;
 }

@@ -1,10 +1,12 @@
-//! The agent's side: it does what the conductor asks for, one load after another, for as long as it hears of it.
+//! The agent's side: it does what the conductor asks for, one load after another and targets beside them, for as long
+//! as it hears of it.
 
 use crate::frame::FrameError;
 use crate::link::{Came, Heard, Voice, listen};
 use crate::message::{
     ClockTimes, Done, File, Hello, Message, Prepare, Refusal, Right, Side, Stored,
 };
+use crate::targets::{Hosting, MakeTargets};
 use crate::{BEAT, LEASE};
 use linux::clock::monotonic_ns;
 use record::Nanos;
@@ -37,6 +39,17 @@ pub trait Generator: Send + Sync {
         gate: &Gate,
         tell: &mut dyn FnMut(Message),
     ) -> Result<Done, Refusal>;
+
+    /// What makes that which runs targets on this host.
+    fn targets(&self) -> Box<MakeTargets> {
+        Box::new(|| {
+            Err(Refusal {
+                what: "this agent runs no targets".to_owned(),
+                remedy: String::new(),
+                exit: 4,
+            })
+        })
+    }
 
     /// Takes a file of the record that the conductor was started for.
     ///
@@ -116,7 +129,10 @@ pub enum ServeError {
 
 enum Event {
     Came(Came),
+    /// By the load.
     Told(Message),
+    /// By the targets.
+    Said(Message),
 }
 
 /// A load under way.
@@ -133,6 +149,8 @@ struct Server<'a> {
     files_bytes: u64,
     events: mpsc::Sender<Event>,
     work: Option<Work>,
+    heard: Heard,
+    hosting: Option<Hosting>,
     has_interrupted: bool,
 }
 
@@ -167,6 +185,8 @@ pub fn serve(
         files_bytes: 0,
         events,
         work: None,
+        heard: heard.clone(),
+        hosting: None,
         has_interrupted: false,
     };
     let mut beaten = Instant::now();
@@ -179,6 +199,11 @@ pub fn serve(
             },
             Ok(Event::Told(message)) => {
                 if let Err(error) = server.tell(&message) {
+                    break Err(error.into());
+                }
+            }
+            Ok(Event::Said(message)) => {
+                if let Err(error) = server.voice.say(&message) {
                     break Err(error.into());
                 }
             }
@@ -265,10 +290,18 @@ impl Server<'_> {
             Message::File(file) => self.keep(&file)?,
             Message::Prepare(asked) => self.prepare(*asked)?,
             Message::Start { at: start } => self.start(start)?,
-            Message::Stop => self.told(Gate::end),
+            Message::Stop => {
+                self.told(Gate::end);
+                self.hosting.iter().for_each(Hosting::cancel);
+            }
             Message::ServerFull { is_full } => {
                 self.told(|gate| gate.server_full.store(is_full, SeqCst));
             }
+            Message::CheckTarget(_)
+            | Message::StartTarget(_)
+            | Message::Watch(_)
+            | Message::EndWatch
+            | Message::StopTarget { .. } => self.host(message)?,
             Message::Stored(stored) => {
                 let kept = self.generator.keep(&stored);
                 kept.map_err(ServeError::Record)?;
@@ -356,6 +389,28 @@ impl Server<'_> {
         Ok(())
     }
 
+    /// Hands a word about targets to their thread, which answers it.
+    fn host(&mut self, word: Message) -> io::Result<()> {
+        if !self.hello.rights.contains(&Right::Target) {
+            let remedy = "start it with --allow load,target";
+            return self.refuse("this agent may not run targets", remedy, 4);
+        }
+        if self.hosting.is_none() {
+            let events = self.events.clone();
+            let tell = move |message| {
+                // Nobody listens when the agent is ending.
+                let _ = events.send(Event::Said(message));
+            };
+            let make = self.generator.targets();
+            let hosting = Hosting::begin(make, self.files, self.heard.clone(), tell)?;
+            self.hosting = Some(hosting);
+        }
+        if let Some(hosting) = &self.hosting {
+            hosting.hear(word);
+        }
+        Ok(())
+    }
+
     /// A start that has passed is refused: the others are under way already.
     fn start(&mut self, at: Nanos) -> io::Result<()> {
         let now = monotonic_ns();
@@ -382,8 +437,13 @@ impl Server<'_> {
         self.voice.say(message)
     }
 
-    /// Ends the load under way, whose outcome nobody waits for.
+    /// Ends the load under way, whose outcome nobody waits for, and then the targets.
     fn stop(&mut self) {
+        self.stop_load();
+        self.hosting = None;
+    }
+
+    fn stop_load(&mut self) {
         let Some(work) = self.work.take() else {
             return;
         };
@@ -396,7 +456,7 @@ impl Server<'_> {
 }
 
 /// What a panic said.
-fn words_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn words_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let owned = || panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(owned).unwrap_or("it does not say which")

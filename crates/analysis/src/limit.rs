@@ -219,7 +219,7 @@ impl TaskUse {
 /// belong to the server.
 fn neighbour(observed: &Observed) -> Option<Finding> {
     let (task, cores, others) = observed.tasks.iter().find_map(|task| {
-        let cores = observed.cores_of(&task.cpus);
+        let cores = observed.cores_of(task);
         let short = task.had_no_time_off() || filling(observed, &cores).is_some();
         let others = observed.others_on(&cores)?;
         (short && others.share() > OTHERS_SHARE).then_some((task, cores, others))
@@ -286,7 +286,7 @@ impl Others {
 fn full_cores(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
     // Busiest first: that is the thread to name.
     let (task, cores, filling) = observed.tasks.iter().find_map(|task| {
-        let cores = observed.cores_of(&task.cpus);
+        let cores = observed.cores_of(task);
         let filling = filling(observed, &cores)?;
         Some((task, cores, filling))
     })?;
@@ -317,8 +317,8 @@ struct Filling {
 fn filling(observed: &Observed, cores: &[u32]) -> Option<Filling> {
     let n = cores.len() as f64;
     let used: Vec<&CoreUse> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
-    let there = observed.tasks.iter().filter(|t| {
-        let theirs = observed.cores_of(&t.cpus);
+    let there = observed.tasks_here().filter(|t| {
+        let theirs = observed.cores_of(t);
         theirs.iter().all(|core| cores.contains(core))
     });
     let run = share(there.map(|t| t.busy).sum(), n)?;
@@ -603,7 +603,7 @@ fn network_limit(sight: &Sight<'_>) -> Option<Finding> {
 fn shared_cores(observed: &Observed) -> Option<Finding> {
     let cores: Vec<&CoreUse> = observed.cores.values().collect();
     let n = cores.len() as f64;
-    let server: f64 = observed.tasks.iter().map(|t| t.busy).sum();
+    let server: f64 = observed.tasks_here().map(|t| t.busy).sum();
     let generator: f64 = observed.generator.iter().map(|t| t.busy).sum();
     let interrupts: f64 = cores.iter().map(|c| c.interrupts()).sum();
     let mixed = observed
@@ -655,6 +655,20 @@ fn starved_task(observed: &Observed) -> Option<Finding> {
 }
 
 fn nobody_saturated(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Finding {
+    let mut finding = with_room(case, observed, schedule_met);
+    let mut hosts: Vec<&str> = case.targets.iter().filter_map(|t| t.elsewhere()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    if !hosts.is_empty() {
+        finding.why += &format!(
+            "; of {}, where targets ran, only their threads were watched: interrupts and other programs may have filled its cores",
+            hosts.join(" and ")
+        );
+    }
+    finding
+}
+
+fn with_room(case: &Case<'_>, observed: &Observed, schedule_met: bool) -> Finding {
     let kind = limited_rate(case, observed).or_else(|| own_pace(case, observed));
     if let Some(finding) = kind {
         return finding;

@@ -118,6 +118,8 @@ pub(crate) struct TaskUse {
     pub wait: Option<f64>,
     /// CPUs that it may run on; empty: all.
     pub cpus: Vec<u32>,
+    /// Another machine that it ran on, by the host's name: the cores that were watched are none of its.
+    pub elsewhere: Option<String>,
     pub role: String,
     /// Threads behind the figure: 1 but for a process whose threads were not watched.
     pub threads: f64,
@@ -140,9 +142,12 @@ impl TaskUse {
         if self.tid != self.pid {
             label = format!("{label} thread {}", self.tid);
         }
-        match self.cpus.as_slice() {
-            [core] => format!("{label} on core {core}"),
-            _ => label,
+        let host = self.elsewhere.as_deref();
+        match (self.cpus.as_slice(), host) {
+            ([core], None) => format!("{label} on core {core}"),
+            ([core], Some(host)) => format!("{label} on core {core} of {host}"),
+            (_, Some(host)) => format!("{label} on {host}"),
+            (_, None) => label,
         }
     }
 
@@ -277,13 +282,18 @@ impl Observed {
         !self.tasks.is_empty()
     }
 
-    /// The cores that a task may use: those that it is pinned to, or all.
-    pub(crate) fn cores_of(&self, cpus: &[u32]) -> Vec<u32> {
-        if cpus.is_empty() {
-            self.cores.keys().copied().collect()
-        } else {
-            cpus.to_vec()
+    /// The cores that a task may use: those that it is pinned to, or all. None of them is one of another machine's.
+    pub(crate) fn cores_of(&self, task: &TaskUse) -> Vec<u32> {
+        match task.cpus.as_slice() {
+            _ if task.elsewhere.is_some() => Vec::new(),
+            [] => self.cores.keys().copied().collect(),
+            cpus => cpus.to_vec(),
         }
+    }
+
+    /// The targets' threads that took of the cores that were watched.
+    pub(crate) fn tasks_here(&self) -> impl Iterator<Item = &TaskUse> {
+        self.tasks.iter().filter(|task| task.elsewhere.is_none())
     }
 
     /// The busiest load thread.
@@ -300,7 +310,7 @@ impl Observed {
             return None;
         }
         let busy: f64 = self.cores.values().map(CoreUse::threads).sum();
-        let targets: f64 = self.tasks.iter().map(|t| t.busy).sum();
+        let targets: f64 = self.tasks_here().map(|t| t.busy).sum();
         let load: f64 = self.load_here().map(|t| t.busy + t.spin).sum();
         Some((busy - targets - load.max(self.own_cores)).max(0.0))
     }
@@ -320,7 +330,7 @@ impl Observed {
         }
         let busy: f64 = used.iter().map(|c| c.threads()).sum();
         let may_run_here = |cpus: &[u32]| cpus.is_empty() || cpus.iter().any(|c| cores.contains(c));
-        let targets: f64 = (self.tasks.iter().filter(|t| may_run_here(&t.cpus)))
+        let targets: f64 = (self.tasks_here().filter(|t| may_run_here(&t.cpus)))
             .map(|t| t.busy)
             .sum();
         let load = |t: &LoadThreadUse| t.busy + t.spin;
@@ -620,7 +630,9 @@ fn short_lived(of: TaskUse, busy: f64, user: f64, source: &'static str) -> TaskU
 /// What a process used beyond its threads that were seen: all of it where threads cannot be read, and the
 /// work of threads that came and went between two samples (a server with a thread per request).
 fn beside_threads(process: TaskUse, threads: &[TaskUse]) -> Option<TaskUse> {
-    let mut own = threads.iter().filter(|t| t.pid == process.pid).peekable();
+    // Hosts count their processes each from 1.
+    let is_own = |t: &&TaskUse| t.pid == process.pid && t.owner == process.owner;
+    let mut own = threads.iter().filter(is_own).peekable();
     if own.peek().is_none() {
         return Some(process);
     }
@@ -660,7 +672,10 @@ fn process_use(key: &TaskKey, found: &TaskSignals, sight: &Sight<'_>) -> TaskUse
     let get = |signal: &str| found.shares.get(signal).copied().unwrap_or(0.0);
     let (from, to) = (sight.window.from, sight.window.to);
     let mut threads = named(sight.series, "process.threads");
-    let threads = threads.find(|s| s.label("pid") == Some(&key.1.to_string()));
+    let threads = threads.find(|s| {
+        let is_its = s.label("target").is_none_or(|target| target == key.0);
+        is_its && s.label("pid") == Some(&key.1.to_string())
+    });
     let (user, system) = (get("process.cpu_user_s"), get("process.cpu_system_s"));
     TaskUse {
         busy: user + system,
@@ -693,6 +708,7 @@ fn idle_task((owner, pid, tid): &TaskKey, name: &str, targets: &[TargetRecord]) 
         system: 0.0,
         wait: None,
         cpus,
+        elsewhere: target.and_then(|t| t.elsewhere().map(str::to_owned)),
         role: process.map(|p| p.role.clone()).unwrap_or_default(),
         threads: 1.0,
         source: "",

@@ -649,6 +649,40 @@ mod tests {
     }
 
     #[test]
+    fn the_cores_of_this_machine_say_nothing_of_a_target_on_another() {
+        let there = |is_this_machine| {
+            move |load: &mut Load| {
+                load.targets[0].host = Some(record::RanOn {
+                    name: "far".to_owned(),
+                    is_this_machine,
+                });
+            }
+        };
+        // Full here, by whomever: that is not what its thread waits for there.
+        let load = half_of_a_core().change(there(false));
+        let words = [
+            "nginx worker 7 on core 0 of far",
+            "waited for a CPU another 49 %",
+        ];
+        check(&load, true, Limit::Server, "worker", &words);
+        let load = half_of_a_core().change(there(true));
+        let words = ["nginx worker 7 on core 0 ran 49 %"];
+        check(&load, false, Limit::Unknown, "host_cpu", &words);
+        // Nobody is full as far as was seen, and that is said.
+        let words = [
+            "met with room",
+            "of far, where targets ran, only their threads were watched",
+        ];
+        let load = Load::open(0.12, 0.08).change(there(false));
+        check(&load, true, Limit::OfferedLoad, "offered_load", &words);
+        // What it uses there is not missing here.
+        let idle = Load::open(0.9, 0.2)
+            .with(core(0, 0.5, 0.0, 0.0))
+            .with(core(1, 0.2, 0.0, 0.0));
+        assert_eq!(idle.change(there(false)).warnings(), ["foreign_cpu"]);
+    }
+
+    #[test]
     fn two_threads_of_a_server_on_one_core_are_its_own_limit() {
         let sibling = thread("web", 7, 8, 0.5, 0.49);
         let words = [

@@ -13,6 +13,7 @@ use crate::load::{Draft, Load, pick};
 use crate::node::Field;
 use crate::onload;
 use crate::order::{SplitMix, cells};
+use crate::reached;
 use crate::target_keys::Read;
 use crate::targets::{Resolved, start_order};
 use crate::topology::{self, CLIENT};
@@ -491,6 +492,9 @@ impl Cell<'_> {
             return Err(bad_url("the port of a target is set by its `listen`"));
         }
         let order = start_order(first, all)?;
+        if self.experiment.topology.is_none() {
+            reached::check(&order, &self.experiment.hosts)?;
+        }
         order.into_iter().map(|t| self.target(t)).collect()
     }
 
@@ -559,19 +563,18 @@ fn add_onload(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
     report.take(onload::check_used(&experiment.onload, &targets));
 }
 
-/// The hosts that loads of the plan name, in the order in which they come.
+/// The hosts that loads and targets of the plan name, in the order in which they come.
 fn add_hosts(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
-    let conflict = |second: &str, why| {
-        Found::at(
-            0,
-            Fault::Conflict {
-                first: "hosts".to_owned(),
-                second: second.to_owned(),
-                inside: "[load]".to_owned(),
-                why,
-            },
-        )
+    let conflict_in = |first: &str, second: &str, inside: &str, why| {
+        let fault = Fault::Conflict {
+            first: first.to_owned(),
+            second: second.to_owned(),
+            inside: inside.to_owned(),
+            why,
+        };
+        Found::at(0, fault)
     };
+    let conflict = |second: &str, why| conflict_in("hosts", second, "[load]", why);
     let on_hosts = || plan.trials.iter().filter(|t| !t.load.hosts.is_empty());
     if on_hosts().any(|trial| trial.topology.is_some()) {
         let why = "the load comes from the topology's client, or from hosts";
@@ -583,14 +586,27 @@ fn add_hosts(plan: &mut Plan, experiment: &Experiment, report: &mut Report) {
             "the hosts need an address of the target: let it listen on the one that they reach";
         report.push(conflict("listen on every address", why));
     }
+    let placed = |trial: &&TrialPlan| {
+        let mut hosts = trial.targets.iter().filter_map(|t| t.host.as_ref());
+        let is_reached = |name: &String| experiment.hosts.iter().any(|host| host.name == *name);
+        trial.topology.is_some() && hosts.any(is_reached)
+    };
+    if plan.trials.iter().any(|trial| placed(&trial)) {
+        let why = "a target runs on a host that the topology makes, or on one that is reached";
+        report.push(conflict_in("host", "[topology]", "[target]", why));
+    }
     let mut hosts: Vec<HostSpec> = Vec::new();
-    for name in plan.trials.iter().flat_map(|trial| &trial.load.hosts) {
-        if !hosts.iter().any(|host| host.name == *name) {
-            let known = experiment.hosts.iter().find(|host| host.name == *name);
-            hosts.push(known.cloned().unwrap_or_else(|| HostSpec::ssh(name)));
+    for trial in &plan.trials {
+        let of_targets = trial.targets.iter().filter_map(|t| trial.reached_host(t));
+        for name in (trial.load.hosts.iter().map(String::as_str)).chain(of_targets) {
+            if !hosts.iter().any(|host| host.name == name) {
+                let known = experiment.hosts.iter().find(|host| host.name == name);
+                hosts.push(known.cloned().unwrap_or_else(|| HostSpec::ssh(name)));
+            }
         }
     }
     plan.hosts = hosts;
+    plan.warnings.extend(reached::untuned(plan));
 }
 
 fn check_budget(plan: &Plan, top: &Section, report: &mut Report) {
@@ -608,7 +624,8 @@ fn shared_cores(trials: &[TrialPlan]) -> Vec<Warning> {
     let mut shared: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     // Cores of other hosts are none of the targets'.
     for trial in trials.iter().filter(|t| t.load.hosts.is_empty()) {
-        for target in &trial.targets {
+        let here = trial.targets.iter();
+        for target in here.filter(|t| trial.reached_host(t).is_none()) {
             let cores = target.cpus.iter().filter(|c| trial.load.cpus.contains(c));
             shared.entry(&target.name).or_default().extend(cores);
         }

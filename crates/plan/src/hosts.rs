@@ -1,4 +1,4 @@
-//! `[host.NAME]` of a file: where agents can be started, and how to get there.
+//! `[host.NAME]` of a file: where agents can be started, to send loads or to run targets, and how to get there.
 
 use crate::PlanError;
 use crate::error::{Found, Report};

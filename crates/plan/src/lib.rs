@@ -20,6 +20,7 @@ mod near_miss;
 mod node;
 mod onload;
 mod order;
+mod reached;
 mod scale;
 mod skip;
 mod table;

@@ -276,7 +276,7 @@ fn wrap(field: Field<'_>) -> Result<Vec<String>, Found> {
     }
 }
 
-/// A host of the topology is named as targets are.
+/// A host is named as targets are.
 fn host(field: Field<'_>) -> Result<String, Found> {
     let name = field.text()?;
     if !is_word(name) {

@@ -23,7 +23,7 @@ pub struct Plan {
     pub seed: u64,
     /// Largest share of failed requests (0 to 1) for a trial to be valid.
     pub error_limit: f64,
-    /// Hosts that the loads are sent from, and how to get there.
+    /// Hosts that loads are sent from or targets run on, and how to get there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostSpec>,
     /// Settings of the host that hold while it runs, and are put back after it.
@@ -218,7 +218,8 @@ pub struct TargetSpec {
     pub kind: TargetKind,
     /// Address to listen on; port 0 takes a free one. Templates see it as `{{listen}}`, `{{address}}`, `{{port}}`.
     pub listen: SocketAddr,
-    /// Host of the topology that it runs on; its own name when it is not said. Without a topology it says nothing.
+    /// Host of the topology that it runs on; its own name when it is not said. Without a topology a `[host.NAME]` that
+    /// is reached; `None` runs it where prony runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// CPUs to pin it to; empty does not pin.

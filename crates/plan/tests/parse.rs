@@ -1323,3 +1323,71 @@ fn a_load_names_its_hosts() {
     let on = |rest: &str| error(load, rest);
     assert!(on(&format!("{open}\n[topology]")).contains("[topology]"));
 }
+
+#[test]
+fn a_target_runs_on_a_host_that_is_reached() {
+    let with = |backend: &str, rest: &str| {
+        let text = format!(
+            "question = \"?\"\n{rest}\n[host.far]\nssh = \"root@10.0.0.3\"\n[target.backend]\norigin = {{}}\n\
+             cpus = [1]\n{backend}\n[target.proxy]\ncommand = [\"p\", \"{{{{backend}}}}\"]\n\
+             [load]\nurl = \"http://proxy/\"\ncpus = [1]\n"
+        );
+        parse(&text)
+    };
+    let there = "host = \"far\"\nlisten = \"10.0.0.3:8080\"";
+    let plan = with(there, "").unwrap_or_else(|e| panic!("{e}"));
+    let trial = &plan.trials[0];
+    let hosts = trial
+        .targets
+        .iter()
+        .map(|t| (t.name.as_str(), trial.reached_host(t)));
+    assert_eq!(
+        hosts.collect::<Vec<_>>(),
+        [("backend", Some("far")), ("proxy", None)]
+    );
+    assert_eq!(plan.target_hosts()[0].name, "far");
+    assert!(plan.load_hosts().is_empty());
+    assert_eq!(plan.warnings, [], "its core 1 is not the generator's");
+    let plan = with(there, "[design]\ntune = \"connection-rate\"");
+    let warnings = plan.unwrap().warnings;
+    assert!(
+        warnings.iter().any(|w| w.name == "not_tuned_there"),
+        "{warnings:?}"
+    );
+    for (backend, rest, want) in [
+        (
+            "host = \"fra\"\nlisten = \"10.0.0.3:8080\"",
+            "",
+            "unknown host `fra` in [target.backend] (a [host.NAME], or [topology])",
+        ),
+        (
+            "host = \"far\"",
+            "",
+            "`listen = 127.0.0.1:0` and `host = far` cannot both be given",
+        ),
+        (
+            "host = \"far\"\nlisten = \"0.0.0.0:8080\"",
+            "",
+            "`listen = 0.0.0.0:8080` and `host = far` cannot both be given",
+        ),
+        (
+            there,
+            "[topology]",
+            "`host` and `[topology]` cannot both be given",
+        ),
+    ] {
+        let error = with(backend, rest).expect_err(want).to_string();
+        assert!(error.contains(want), "{error}");
+    }
+    // A proxy there uses a backend here, which only this host would reach.
+    let error = parse(
+        "question = \"?\"\n[host.far]\nssh = \"f\"\n[target.backend]\norigin = {}\n[target.proxy]\n\
+         command = [\"p\", \"{{backend}}\"]\nhost = \"far\"\nlisten = \"10.0.0.3:80\"\n\
+         [load]\nurl = \"http://proxy/\"\n",
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("`listen = 127.0.0.1:0` and `a target on another host`"),
+        "{error}"
+    );
+}

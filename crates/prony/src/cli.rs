@@ -163,6 +163,8 @@ impl FleetFlags {
 pub enum AgentRight {
     /// To send a load
     Load,
+    /// To start targets of an experiment, to watch and to stop them
+    Target,
 }
 
 const HOSTS_EXAMPLES: &str = "\

@@ -62,7 +62,9 @@ pub fn check_cpus(asked: &[u32], what: &str) -> Result<(), Failure> {
 /// What a trial needs and this host does not have: a server, a wrapper, a library to preload, control groups,
 /// the right to make namespaces.
 pub fn lack(trial: &TrialPlan) -> Option<Lack> {
-    let targets = || trial.targets.iter().find_map(sut::lacks);
+    // What other hosts lack they are asked for when they are reached.
+    let here = || (trial.targets.iter()).filter(|target| trial.reached_host(target).is_none());
+    let targets = || here().find_map(sut::lacks);
     let topology = || Network::check(trial.topology.as_ref()?).err();
     let missing = targets().or_else(topology)?;
     Some(Lack {

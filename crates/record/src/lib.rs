@@ -40,8 +40,8 @@ pub use load::{
 pub use rate::{RateCourse, RatePiece, RatePieces};
 pub use reported::{GainKind, LatencyBase, Reported, ReportedFigure};
 pub use run::{
-    EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RecordError, RunRecord,
-    Store, TargetRecord, TrialRecord, TrialState,
+    EnvironmentItem, Manifest, MemoryStore, PROOF_STAGE, ProcessRecord, RanOn, RecordError,
+    RunRecord, Store, TargetRecord, TrialRecord, TrialState,
 };
 pub use series::{Kind, Series, Unavailable};
 pub use timetable::Timetable;

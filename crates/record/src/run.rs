@@ -166,6 +166,24 @@ pub struct ProcessRecord {
     pub cpus: Vec<u32>,
 }
 
+/// Another host that a target ran on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RanOn {
+    /// Its name in the experiment.
+    pub name: String,
+    /// It is the machine that prony ran on under another name (a namespace, a container): its cores are those that were
+    /// watched here.
+    pub is_this_machine: bool,
+}
+
+impl TargetRecord {
+    /// The other machine that it ran on, by the host's name: its CPUs and its network are not those watched here.
+    pub fn elsewhere(&self) -> Option<&str> {
+        let host = self.host.as_ref().filter(|host| !host.is_this_machine);
+        host.map(|host| host.name.as_str())
+    }
+}
+
 /// A target as it ran in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetRecord {
@@ -175,6 +193,9 @@ pub struct TargetRecord {
     pub kind: String,
     /// Address it listens on.
     pub address: String,
+    /// Another host that it ran on, with an agent; `None` where prony ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<RanOn>,
     /// Version as the server states it.
     pub version: String,
     /// Command line as started.

@@ -52,7 +52,7 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
     let active = if active.is_empty() { tasks } else { active };
     let cores: BTreeSet<u32> = active
         .iter()
-        .flat_map(|t| case.observed.cores_of(&t.cpus))
+        .flat_map(|t| case.observed.cores_of(t))
         .collect();
     let cores: Vec<u32> = cores.into_iter().collect();
     let scope = Scope::of(case, &active, &cores, run);
@@ -135,7 +135,7 @@ impl<'a> Scope<'a> {
         let idle: f64 = used().map(|c| (1.0 - c.busy).max(0.0)).sum();
         let interrupts: f64 = used().map(|c| c.interrupts()).sum();
         let all = case.observed.others_on(cores);
-        let beside: f64 = (case.observed.tasks.iter())
+        let beside: f64 = (case.observed.tasks_here())
             .filter(|t| t.owner != case.target)
             .filter(|t| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c)))
             .map(|t| t.busy)

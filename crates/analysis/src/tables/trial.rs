@@ -73,12 +73,14 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Shares of the modes of the cores that the loaded target may use, summed, and their number.
+    /// Shares of the modes of the cores that the loaded target may use, summed, and their number; `None` of a target on
+    /// another machine, whose cores were not watched.
     pub fn server_cores(&self) -> Option<(BTreeMap<String, f64>, f64)> {
-        let pinned = self
-            .target(None)
-            .map(|t| t.cpus.clone())
-            .unwrap_or_default();
+        let loaded = self.target(None);
+        if loaded.is_some_and(|t| t.elsewhere().is_some()) {
+            return None;
+        }
+        let pinned = loaded.map(|t| t.cpus.clone()).unwrap_or_default();
         let mut sum: BTreeMap<String, f64> = BTreeMap::new();
         let mut cores = 0.0;
         for (core, modes) in self.cores() {

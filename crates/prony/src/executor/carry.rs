@@ -1,11 +1,13 @@
-//! A part of a load that another host's prony asked for: the same drive as a load of our own, told on as it goes.
+//! What another host's prony asks an agent for: a part of a load, driven as a load of our own and told on as it goes,
+//! and targets (see [`super::hosted`]).
 
 use super::drive::{Driven, Instrumentation, UnderWay, drive_any};
+use super::hosted::Hosted;
 use crate::exit::Failure;
 use crate::terminal::Progress;
 use crate::verbs;
 use agent::message::{Message, Slice};
-use agent::{Done, Gate, Generator, Prepare, Refusal};
+use agent::{Done, Gate, Generator, MakeTargets, Prepare, Refusal};
 use record::{Interval, LoadOutcome, LoadSpec, Nanos};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -48,9 +50,13 @@ impl Generator for Loads {
             unavailable: watched.unavailable,
         })
     }
+
+    fn targets(&self) -> Box<MakeTargets> {
+        Box::new(|| Ok(Box::new(Hosted::open()?)))
+    }
 }
 
-fn refusal(failure: &Failure) -> Refusal {
+pub(super) fn refusal(failure: &Failure) -> Refusal {
     Refusal {
         what: failure.message.clone(),
         remedy: failure.remedy.clone(),

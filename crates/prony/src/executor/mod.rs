@@ -6,6 +6,7 @@ pub mod change;
 pub mod contained;
 pub mod drive;
 pub mod examine;
+pub mod hosted;
 pub mod live;
 pub mod outlook;
 pub mod prove;
@@ -14,6 +15,7 @@ pub mod run;
 pub mod runtimes;
 pub mod single;
 pub mod source;
+pub mod target;
 pub mod trial;
 
 use crate::exit::{Exit, Failure};

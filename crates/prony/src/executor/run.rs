@@ -6,6 +6,7 @@
 
 use super::outlook::Outlook;
 use super::source::Source;
+use super::target::Targets;
 use super::{rate, trial};
 use crate::exit::{Exit, Failure};
 use crate::store::DirStore;
@@ -15,7 +16,6 @@ use analysis::{RunAnalysis, TrialAnalysis};
 use linux::namespace::Home;
 use plan::{Lack, Plan, TrialPlan};
 use record::{Clock, Nanos, RunRecord, TrialRecord, TrialState, Warning};
-use sut::Launcher;
 use traffic::MonotonicClock;
 
 /// Where a run stands when it ends.
@@ -38,7 +38,7 @@ pub fn run(
     plan: &Plan,
     mut record: RunRecord,
     store: &mut DirStore,
-    launcher: &mut Launcher,
+    targets: &mut Targets,
     source: &mut Source,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Ended, Failure> {
@@ -110,7 +110,7 @@ pub fn run(
             &plan,
             &trial,
             arrival,
-            launcher,
+            targets,
             source,
             &mut progress,
             interrupted,

@@ -241,7 +241,8 @@ pub fn unreached(error: &HostError) -> Failure {
     Failure::new(Exit::Environment, error.to_string(), &error.remedy)
 }
 
-fn failure(error: &FleetError) -> Failure {
+/// What could not be done on another host.
+pub fn failure(error: &FleetError) -> Failure {
     let exit = match error {
         FleetError::Divide { .. } | FleetError::File { .. } => Exit::Usage,
         FleetError::Refused { refusal, .. } => Exit::of(refusal.exit),

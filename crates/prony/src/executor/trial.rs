@@ -6,28 +6,24 @@ use super::examine::{self, Examiner, PROFILE_HZ, PostLoad, PreLoad};
 use super::rate::Unresolved;
 use super::runtimes::{Consent, Runtimes};
 use super::source::Source;
+use super::target::{NotStarted, Target, Targets};
 use crate::exit::Failure;
 use crate::terminal::Progress;
+use agent::TargetEnd;
 use linux::namespace::{Inside, Namespace};
 use monitor::profile::EndedProfile;
 use monitor::{Extras, Watched};
-use plan::{Figure, Plan, TableKind, TargetSpec, TrialPlan};
+use plan::{Figure, Plan, TableKind, TrialPlan};
 use record::{
     Arrival, Examination, LoadSpec, Nanos, ProfileKind, Server, TargetRecord, Tier, TrialRecord,
-    TrialState, Warning,
+    TrialState, Unavailable, Warning,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use sut::{Launcher, Network, PinnedIrqs, RunningTarget, TargetError};
+use sut::{Launcher, Network, PinnedIrqs, TargetError};
 
 /// Longest wait for a server's own counters.
 const STATUS_TIMEOUT: Nanos = Nanos::from_secs(2);
-
-/// A target of this trial that runs.
-struct Running {
-    spec: TargetSpec,
-    server: RunningTarget,
-}
 
 /// What stopped a trial before its load could run.
 enum Stopped {
@@ -43,6 +39,15 @@ impl From<TargetError> for Stopped {
                 error: e.to_string(),
                 remedy: e.remedy(),
             },
+        }
+    }
+}
+
+impl From<NotStarted> for Stopped {
+    fn from(e: NotStarted) -> Self {
+        match e {
+            NotStarted::Here(e) => e.into(),
+            NotStarted::There(e) => e.into(),
         }
     }
 }
@@ -76,7 +81,7 @@ pub fn run(
     plan: &Plan,
     trial: &TrialPlan,
     arrival: Result<Arrival, Unresolved>,
-    launcher: &mut Launcher,
+    starter: &mut Targets,
     source: &mut Source,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
@@ -98,7 +103,7 @@ pub fn run(
         examination: None,
         files: BTreeMap::new(),
     };
-    let irqs = PinnedIrqs::apply(&launcher.journal, &trial.irqs);
+    let irqs = PinnedIrqs::apply(&starter.here.journal, &trial.irqs);
     record.unavailable.extend(irqs.unavailable.iter().cloned());
     let mut targets = Vec::new();
     // Before the targets, which end first.
@@ -107,8 +112,8 @@ pub fn run(
         .map_err(Stopped::from)
         .and_then(|arrival| {
             record.load.arrival = arrival;
-            network = make_network(trial, launcher)?;
-            start_targets(trial, launcher, network.as_ref(), &mut targets, interrupted)
+            network = make_network(trial, &starter.here)?;
+            start_targets(trial, starter, network.as_ref(), &mut targets, interrupted)
         })
         .and_then(|addresses| {
             record.load.url = plan::resolve_url(&trial.load.url, &addresses);
@@ -119,6 +124,7 @@ pub fn run(
             };
             measure(
                 &mut record,
+                starter,
                 &mut targets,
                 ask,
                 source,
@@ -133,7 +139,7 @@ pub fn run(
         }
         Err(Stopped::Interrupted) => record.state = TrialState::Interrupted,
     }
-    stop_targets(targets, &mut record);
+    stop_targets(starter, targets, &mut record);
     drop(network);
     record
 }
@@ -160,21 +166,18 @@ fn make_network(trial: &TrialPlan, launcher: &Launcher) -> Result<Option<Hosts>,
 
 fn start_targets(
     trial: &TrialPlan,
-    launcher: &mut Launcher,
+    starter: &mut Targets,
     hosts: Option<&Hosts>,
-    targets: &mut Vec<Running>,
+    targets: &mut Vec<Target>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<BTreeMap<String, SocketAddr>, Stopped> {
     let mut addresses = BTreeMap::new();
     for spec in &trial.targets {
         let host = hosts.zip(spec.host.as_deref());
         let host = host.and_then(|(hosts, name)| hosts.network.host(name));
-        let running = launcher.start_on(spec, &addresses, host, interrupted)?;
-        addresses.insert(spec.name.clone(), running.address());
-        targets.push(Running {
-            spec: spec.clone(),
-            server: running,
-        });
+        let target = starter.start(trial, spec, &addresses, host, interrupted)?;
+        addresses.insert(spec.name.clone(), target.address());
+        targets.push(target);
     }
     Ok(addresses)
 }
@@ -205,13 +208,15 @@ fn extras(plan: &Plan) -> Extras {
 /// load, and what they do for each request is counted beside it.
 fn measure(
     record: &mut TrialRecord,
-    targets: &mut [Running],
+    starter: &mut Targets,
+    targets: &mut [Target],
     ask: Ask,
     source: &mut Source,
     progress: &mut Progress,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Stopped> {
-    let Ask { examined, extras } = ask;
+    let Ask { extras, .. } = ask;
+    let examined = ask.examined && is_examined_here(targets, record);
     let place = source.prepare(&record.load)?.place();
     let mut servers = if examined {
         servers(targets, place.and_then(|place| place.address()))
@@ -226,21 +231,33 @@ fn measure(
     };
     let before: Vec<_> = targets.iter().map(RequestCounter::read).collect();
     let around = Instrumentation {
-        watch: Some(targets.iter().map(watched).collect()),
+        watch: Some(targets.iter().filter_map(Target::watched).collect()),
         extras,
         profile: (!servers.is_empty())
             .then(|| examine::profile_config(&servers, ProfileKind::OnCpu, PROFILE_HZ)),
     };
     let mut died: BTreeMap<String, String> = BTreeMap::new();
+    let mut lost = None;
     let load = source.prepare(&spec)?;
+    let watches = starter.watch(targets, extras)?;
     let driven = load.drive(&spec, &around, progress, &mut || {
         for target in targets.iter_mut() {
-            if let Err(how) = target.server.check_alive() {
+            if let Err(how) = target.check_alive() {
                 died.insert(target.spec.name.clone(), how);
             }
         }
-        !died.is_empty() || interrupted()
+        for end in starter.ended() {
+            match end {
+                TargetEnd::Died { target, how } => {
+                    died.insert(target, how);
+                }
+                TargetEnd::Lost(error) => lost = Some(error),
+            }
+        }
+        !died.is_empty() || lost.is_some() || interrupted()
     });
+    let there = starter.end_watch(watches, targets);
+    died.extend(there.died);
     let driven = driven?;
     let is_whole = driven.is_whole();
     let Driven {
@@ -251,7 +268,7 @@ fn measure(
     } = driven;
     record.hosts = hosts;
     let after: Vec<_> = targets.iter().map(RequestCounter::read).collect();
-    let post_load = if died.is_empty() && is_whole {
+    let post_load = if died.is_empty() && lost.is_none() && is_whole {
         examiner(&spec, source, progress, interrupted)
             .post_load(&servers, outcome.answered_per_s())?
     } else {
@@ -280,16 +297,27 @@ fn measure(
         record.examination = Some(examination);
     }
     record.series = watched.series;
+    record.series.extend(there.series);
     record.unavailable.extend(watched.unavailable);
+    record.unavailable.extend(there.unavailable);
     record.unavailable.extend(pre_load.unavailable);
     record.unavailable.extend(post_load.unavailable);
     for ((target, before), after) in targets.iter().zip(before).zip(after) {
-        let mut seen = target.server.record();
+        let mut seen = target.record();
         seen.died = died.remove(&seen.name);
         count_requests(&mut seen, before, after, record);
         record.targets.push(seen);
     }
-    record.state = end_state(outcome.interrupted, &record.targets);
+    record.state = match lost {
+        Some(error) => TrialState::Failed {
+            error: format!(
+                "host {} was lost under load, with the targets on it: {}",
+                error.host, error.what
+            ),
+            remedy: error.remedy,
+        },
+        None => end_state(outcome.interrupted, &record.targets),
+    };
     record.outcome = Some(outcome);
     Ok(())
 }
@@ -311,26 +339,32 @@ fn examiner<'a>(
     }
 }
 
-/// The targets as servers, the one that is loaded first.
-fn servers(targets: &[Running], loaded: Option<SocketAddr>) -> Vec<Server> {
-    let (mut front, behind): (Vec<_>, Vec<_>) = targets
-        .iter()
-        .partition(|t| loaded.is_some_and(|it| t.server.address().port() == it.port()));
-    front.extend(behind);
-    front
-        .into_iter()
-        .map(|target| {
-            let pids: Vec<i32> = target.server.processes().iter().map(|p| p.pid).collect();
-            examine::with_config(sut::discover::of_pids(&pids, &target.spec.name))
-        })
-        .collect()
+/// Whether the server that is loaded, which starts last, can be examined from here; what cannot is noted.
+fn is_examined_here(targets: &[Target], record: &mut TrialRecord) -> bool {
+    let there = targets.iter().filter_map(|t| Some((t, t.host()?)));
+    record.unavailable.extend(there.map(|(target, host)| Unavailable {
+        what: format!("signature and profiles of `{}`", target.spec.name),
+        reason: format!(
+            "it ran on host {}, and a server is profiled and its calls are counted only where prony runs",
+            host.name
+        ),
+        remedy: "run prony on that host and send the load from another one (`hosts`, --on), or prony diagnose --server-host"
+            .to_owned(),
+    }));
+    targets.last().is_none_or(|front| front.host().is_none())
 }
 
-fn watched(target: &Running) -> Watched {
-    Watched {
-        target: target.spec.name.clone(),
-        pids: target.server.processes().iter().map(|p| p.pid).collect(),
-    }
+/// The targets as servers, the one that is loaded first; those on other hosts cannot be looked at.
+fn servers(targets: &[Target], loaded: Option<SocketAddr>) -> Vec<Server> {
+    let (mut front, behind): (Vec<_>, Vec<_>) = targets
+        .iter()
+        .partition(|t| loaded.is_some_and(|it| t.address().port() == it.port()));
+    front.extend(behind);
+    let here = front.into_iter().filter_map(Target::watched);
+    here.map(|Watched { target, pids }| {
+        examine::with_config(sut::discover::of_pids(&pids, &target))
+    })
+    .collect()
 }
 
 fn end_state(stopped: bool, targets: &[TargetRecord]) -> TrialState {
@@ -354,9 +388,9 @@ struct RequestCounter {
 
 impl RequestCounter {
     /// Asks the target; `None` when it keeps no counter, `Some(Err)` when it did not answer.
-    fn read(target: &Running) -> Reading {
+    fn read(target: &Target) -> Reading {
         let path = target.spec.status_path.as_deref()?;
-        let url = format!("http://{}{path}", plan::reachable(target.server.address()));
+        let url = format!("http://{}{path}", plan::reachable(target.address()));
         Some(
             traffic::fetch(&url, STATUS_TIMEOUT)
                 .map_err(|e| e.to_string())
@@ -433,15 +467,10 @@ fn count_requests(
     }
 }
 
-fn stop_targets(targets: Vec<Running>, record: &mut TrialRecord) {
-    for Running { spec, server } in targets.into_iter().rev() {
-        record.files.extend(server.files());
-        if let Err(e) = server.stop() {
-            record.warnings.push(Warning::new(
-                "target_not_stopped",
-                format!("stopping `{}`: {e}", spec.name),
-                e.remedy(),
-            ));
-        }
+fn stop_targets(starter: &mut Targets, targets: Vec<Target>, record: &mut TrialRecord) {
+    for target in targets.into_iter().rev() {
+        let (files, warning) = starter.stop(target);
+        record.files.extend(files);
+        record.warnings.extend(warning);
     }
 }

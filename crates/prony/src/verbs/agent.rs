@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use sut::{Change, ChangeId, Journal};
 
 /// Runs the verb.
 ///
@@ -32,24 +33,45 @@ pub fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let own = |what: &str, e: &dyn std::fmt::Display| {
         Failure::new(Exit::Environment, format!("{what}: {e}"), "")
     };
-    // Whatever the load sends along is gone with the agent.
-    let files = tempfile::tempdir().map_err(|e| {
-        let what = "making a directory for the load's files";
+    // Whatever is sent along is gone with the agent.
+    let files = tempfile::Builder::new().prefix("prony-").tempdir();
+    let files = files.map_err(|e| {
+        let what = "making a directory for the files that are sent";
         let remedy = "set TMPDIR to a directory that may be written to";
         Failure::new(Exit::Environment, format!("{what}: {e}"), remedy)
     })?;
     let program = Program::own().map_err(|e| own("reading the program that runs", &e))?;
-    let rights = args.allow.iter().map(|right| right_of(*right)).collect();
+    let rights: Vec<Right> = args.allow.iter().map(|right| right_of(*right)).collect();
+    let journalled = match rights.contains(&Right::Target) {
+        true => Some(journal(files.path())?),
+        false => None,
+    };
     let hello = hello(&program.build, rights);
     let output = Box::new(std::io::stdout());
     let directory = files.path().to_owned();
     let give_up = move || give_up(&directory);
     let (input, generator) = (std::io::stdin(), Arc::new(Loads));
     let served = agent::serve(input, output, &hello, files.path(), generator, give_up);
+    drop(files);
+    if let Some((journal, id)) = journalled {
+        // Not noted, the next start finds that it is gone.
+        let _ = journal.undone(id);
+    }
     match served {
         Ok(()) => Ok(Exit::Valid),
         Err(e) => Err(lost(&e)),
     }
+}
+
+/// Undoes what an agent that was killed left here, and notes the directory of this one's files.
+fn journal(files: &Path) -> Result<(Journal, ChangeId), Failure> {
+    // What cannot be undone is tried again by the next start, and said by one that a person makes.
+    Journal::recover(&sut::state_dir());
+    let journal = crate::executor::launcher()?.journal;
+    let path = files.to_owned();
+    let noted = journal.record(Change::Directory { path });
+    let id = noted.map_err(|e| Failure::new(Exit::Environment, e.to_string(), e.remedy()))?;
+    Ok((journal, id))
 }
 
 /// What this process is as an agent.
@@ -114,6 +136,7 @@ fn lost(error: &agent::ServeError) -> Failure {
 fn right_of(right: AgentRight) -> Right {
     match right {
         AgentRight::Load => Right::Load,
+        AgentRight::Target => Right::Target,
     }
 }
 

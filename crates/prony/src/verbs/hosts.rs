@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::terminal;
 use agent::carrier::{Program, Way};
 use agent::nats::{self, Access, Reached};
-use agent::{Agent, Fleet, Host, HostError};
+use agent::{Agent, Fleet, Host, HostError, Right};
 use plan::hosts::{HostSpec, HostWay};
 use report::hosts::{HostDocument, HostState, HostsDocument};
 use std::path::Path;
@@ -27,7 +27,7 @@ fn check(args: &HostsCheckArgs) -> Result<Exit, Failure> {
         Some(access) => gathered(&access, args.hosts.agents, &own)?,
         None => {
             let hosts = named(&args.hosts)?;
-            let reached = Fleet::try_reach(&hosts, &own);
+            let reached = Fleet::try_reach(&hosts, &own, &[Right::Load, Right::Target]);
             hosts
                 .into_iter()
                 .map(|host| host.name)

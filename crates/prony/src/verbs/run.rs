@@ -3,6 +3,7 @@
 use crate::cli::RunArgs;
 use crate::executor::run::{Ended, analyse, run as run_trials};
 use crate::executor::source::{self, Source};
+use crate::executor::target::Targets;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::store::DirStore;
@@ -53,9 +54,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let out = out_directory(args, &experiment);
     // Before the record, so that a refusal leaves no directory behind.
     let mut source = hosts_of(args, &mut plan)?;
-    let mut launcher = crate::executor::launcher()?;
+    let launcher = crate::executor::launcher()?;
+    let mut targets = targets_of(launcher, &mut plan)?;
     // Before the record, whose environment is that of the run.
-    let tuned = tune(&plan, &launcher)?;
+    let tuned = tune(&plan, &targets.here)?;
     let (mut store, mut record, plan) = open_record(args, &out, &experiment, plan)?;
     if let Some(tuned) = &tuned {
         record.environment.retain(|item| item.group != TUNE_GROUP);
@@ -79,7 +81,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         &plan,
         record,
         &mut store,
-        &mut launcher,
+        &mut targets,
         &mut source,
         &interrupted,
     )?;
@@ -95,6 +97,24 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     finish(args, ended, &mut store)
 }
 
+/// What starts the targets of the plan, on its hosts too; cells that lack something there are skipped.
+fn targets_of(launcher: Launcher, plan: &mut Plan) -> Result<Targets, Failure> {
+    let hosts = plan.target_hosts().into_iter().cloned();
+    let hosts: Vec<agent::Host> = hosts.map(super::hosts::of_file).collect();
+    let mut targets = Targets::reach(launcher, &hosts)?;
+    let mut gone = None;
+    plan.skip(|trial| {
+        targets.lack(trial).unwrap_or_else(|failure| {
+            gone.get_or_insert(failure);
+            None
+        })
+    });
+    match gone {
+        Some(failure) => Err(failure),
+        None => check_something_is_left(plan).map(|()| targets),
+    }
+}
+
 /// Where the loads of the plan are sent from; its hosts are reached.
 fn hosts_of(args: &RunArgs, plan: &mut Plan) -> Result<Source, Failure> {
     let refused = |what: &str, remedy: &str| Err(Failure::new(Exit::Usage, what, remedy));
@@ -105,13 +125,14 @@ fn hosts_of(args: &RunArgs, plan: &mut Plan) -> Result<Source, Failure> {
                 "name them: --on gen1,gen2, or --hosts FILE",
             );
         }
-        if plan.hosts.is_empty() {
+        let hosts = plan.load_hosts();
+        if hosts.is_empty() {
             return Ok(Source::Here);
         }
         for trial in &plan.trials {
             source::check(&trial.load)?;
         }
-        let hosts = plan.hosts.iter().cloned().map(super::hosts::of_file);
+        let hosts = hosts.into_iter().cloned().map(super::hosts::of_file);
         return Source::reach(&hosts.collect::<Vec<_>>());
     }
     if plan.trials.iter().any(|trial| trial.topology.is_some()) {
@@ -248,7 +269,8 @@ fn fit_to_host(plan: &mut Plan, built_in: bool) -> Result<Vec<Warning>, Failure>
         .flat_map(|t| {
             // Those of other hosts are checked there.
             let of_load = t.load.cpus.iter().filter(|_| t.load.hosts.is_empty());
-            of_load.chain(t.targets.iter().flat_map(|s| &s.cpus))
+            let here = t.targets.iter().filter(|s| t.reached_host(s).is_none());
+            of_load.chain(here.flat_map(|s| &s.cpus))
         })
         .copied()
         .collect();

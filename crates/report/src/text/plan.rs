@@ -6,6 +6,7 @@ use super::warnings_text;
 use analysis::words::{count, levels, percent, plural, rate};
 use analysis::{Plan, SearchFor, Stage, TrialPlan};
 use record::{Arrival, Http, Nanos};
+use std::collections::BTreeSet;
 
 /// What a run of this plan would do.
 pub fn plan_text(plan: &Plan, style: Style) -> String {
@@ -49,6 +50,17 @@ pub fn plan_text(plan: &Plan, style: Style) -> String {
             plural(profile.set.len() as u64, "setting"),
             profile.name
         );
+    }
+    let placed = plan.trials.iter().flat_map(|trial| {
+        let host = |target| Some((target, trial.reached_host(target)?));
+        trial.targets.iter().filter_map(host)
+    });
+    let placed: BTreeSet<String> = placed
+        .map(|(t, host)| format!("{} on {host}", t.name))
+        .collect();
+    if !placed.is_empty() {
+        let placed: Vec<String> = placed.into_iter().collect();
+        text += &format!("targets on other hosts: {}\n", placed.join(", "));
     }
     for (index, stage) in plan.stages.iter().enumerate() {
         text += &stage_text(plan, index, stage, style);

@@ -191,7 +191,7 @@ fn totals(material: &Material<'_>, observed: &Observed, tasks: &[&TaskUse], shee
 }
 
 fn allowed(observed: &Observed, tasks: &[&TaskUse]) -> BTreeSet<u32> {
-    let cores = tasks.iter().flat_map(|t| observed.cores_of(&t.cpus));
+    let cores = tasks.iter().flat_map(|t| observed.cores_of(t));
     cores.collect()
 }
 
