@@ -23,7 +23,7 @@ readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn nats-server'
+    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -142,6 +142,25 @@ waitress-serve                            python3-waitress
 /usr/lib/python3/dist-packages/tornado/*  python3-tornado
 /usr/share/java/jetty9-server.jar         libjetty9-java
 /usr/share/java/servlet-api.jar           libservlet-api-java
+hypnotoad                                 libmojolicious-perl
+memcached                                 memcached
+nghttpx                                   nghttp2-proxy
+pgbouncer                                 pgbouncer
+redis-server                              redis-server
+starman                                   starman
+thin                                      thin
+yaws                                      yaws
+/usr/lib/postgresql/*/bin/postgres        postgresql
+/usr/lib/python3/dist-packages/aiohttp/*  python3-aiohttp
+/usr/lib/python3/dist-packages/cherrypy/* python3-cherrypy3
+/usr/lib/python3/dist-packages/gevent/*   python3-gevent
+/usr/lib/python3/dist-packages/psycopg2/* python3-psycopg2
+/usr/lib/python3/dist-packages/pymemcache/* python3-pymemcache
+/usr/lib/python3/dist-packages/twisted/*  python3-twisted
+/usr/share/gocode/src/github.com/lib/pq/* golang-github-lib-pq-dev
+/usr/share/perl5/Redis.pm                 libredis-perl
+/usr/share/rubygems-integration/all/gems/sinatra-* ruby-sinatra
+/usr/share/rubygems-integration/all/gems/redis-* ruby-redis
 rotatelogs                                apache2-utils
 TABLE
 }

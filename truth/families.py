@@ -4,6 +4,7 @@ Squid, Traffic Server and h2o take the distribution's own configuration, read fr
 and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from defaults import replaced, write
 
 JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io", "util")] + ["/usr/share/java/servlet-api.jar"]
+
+GOPATH = "/usr/share/gocode"
 
 # What must be there, and the Debian package that brings it.
 NEEDS = {
@@ -29,6 +32,13 @@ NEEDS = {
     "nghttpx": ("nghttpx", "nghttp2-proxy"),
     "thin": ("thin", "thin"),
     "aiohttp": ("/usr/lib/python3/dist-packages/aiohttp/web.py", "python3-aiohttp"),
+    "twisted": ("/usr/lib/python3/dist-packages/twisted/web/server.py", "python3-twisted python3-psycopg2"),
+    "cherrypy": ("/usr/lib/python3/dist-packages/cherrypy/__init__.py", "python3-cherrypy3 python3-psycopg2"),
+    "gevent": ("/usr/lib/python3/dist-packages/pymemcache/__init__.py",
+               "gunicorn python3-gevent python3-pymemcache python3-psycopg2"),
+    "gosql": (f"{GOPATH}/src/github.com/lib/pq/conn.go", "golang-go golang-github-lib-pq-dev"),
+    "hypnotoad": ("hypnotoad", "libmojolicious-perl libredis-perl"),
+    "sinatra": ("/usr/share/doc/ruby-sinatra", "ruby-sinatra ruby-webrick ruby-redis"),
 }
 
 
@@ -169,8 +179,42 @@ def aiohttp(lab, settings, own):
     return ["python3", str(lab.dir / "apps/aiohttp_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def twisted(lab, settings, own):
+    return ["python3", str(lab.dir / "apps/twisted_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def cherrypy(lab, settings, own):
+    return ["python3", str(lab.dir / "apps/cherrypy_app.py"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def gevent(lab, settings, own):
+    """One gunicorn worker of greenlets."""
+    return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(lab.dir / "apps"), "--worker-class=gevent",
+            "--log-level=warning", *extra(lab, settings), "gevent_app:app"], {}, False
+
+
+def gosql(lab, settings, own):
+    """Built with the driver that Debian packages as source."""
+    program = lab.common(settings)["build"] / "database-go"
+    if not program.exists():
+        subprocess.run(["go", "build", "-o", str(program), "database.go"], cwd=lab.dir / "apps", check=True, capture_output=True,
+                       text=True, env=os.environ | {"GO111MODULE": "off", "GOPATH": GOPATH})
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def hypnotoad(lab, settings, own):
+    return ["hypnotoad", "-f", str(lab.dir / "apps/mojo_app.pl")], {
+        "LISTEN": str(settings["port"]), "PID": str(own / "pid"), "HOME": str(own)}, False
+
+
+def sinatra(lab, settings, own):
+    return ["ruby", str(lab.dir / "apps/sinatra_app.rb"), str(settings["port"]), *extra(lab, settings)], {
+        "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
     "starman": starman, "yaws": yaws, "nghttpx": nghttpx, "thin": thin, "aiohttp": aiohttp,
+    "twisted": twisted, "cherrypy": cherrypy, "gevent": gevent, "gosql": gosql, "hypnotoad": hypnotoad, "sinatra": sinatra,
 }

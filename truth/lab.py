@@ -25,6 +25,7 @@ from pathlib import Path
 
 import defaults
 import families
+import services
 
 HERE = Path(__file__).resolve().parent
 STATES = ("slow", "fixed", "healthy", "low", "middle", "full")
@@ -52,7 +53,7 @@ PROGRAMS = {
     "origin": ("python3", "python3"),
     "hog": ("python3", "python3"), "reloader": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
     "php-fpm-default": ("php-fpm", "php-fpm"), "log-sink": ("python3", "python3"),
-} | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"} | families.NEEDS
+} | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"} | families.NEEDS | services.NEEDS
 
 
 class NotReady(Exception):
@@ -618,7 +619,7 @@ COMMANDS = {
     "node": script("node"), "python": script("python3"), "go": go, "gunicorn": gunicorn, "uwsgi": uwsgi,
     "php-fpm": php_fpm, "origin": origin, "hog": hog,
     "reloader": reloader,
-} | defaults.COMMANDS | families.COMMANDS
+} | defaults.COMMANDS | families.COMMANDS | services.COMMANDS
 
 
 def key(kind):

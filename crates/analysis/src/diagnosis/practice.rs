@@ -126,6 +126,32 @@ fn a_pool_whose_connections_are_never_free() {
 }
 
 #[test]
+fn a_lock_that_is_held_while_an_upstream_is_asked() {
+    check(
+        "lock_contention",
+        "python",
+        &[
+            // The kernel saw futex calls and not whose: the turns tell.
+            ("blocked.lock_share", 0.01),
+            ("tasks.lock_share", 0.0),
+            ("turn.blocked_share", 0.92),
+            ("client.effective_parallelism", 1.1),
+            ("client.single_client_mean_ms", 6.7),
+            ("upstream.service_share", 0.65),
+            ("client.queueing_ratio", 13.6),
+            ("client.parallel_share", 0.09),
+            ("worker.threads", 24.0),
+            ("cpu.use_of_allowed", 0.2),
+        ],
+        &[
+            // Requests stand at the upstream; and nobody waits for another.
+            ("turn.blocked_share", 0.1),
+            ("client.parallel_share", 0.95),
+        ],
+    );
+}
+
+#[test]
 fn a_lock_on_a_file() {
     check(
         "session_lock",

@@ -84,6 +84,8 @@ fn causes_name_rows_that_exist() {
         "sending",
         "hidden",
         "lock",
+        "channel",
+        "condition",
         "sleep",
         "disk",
         "sync",
@@ -967,6 +969,18 @@ fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     };
     assert_eq!(bound(&with(0.05), lock, "web", "web"), Some(0.05));
     assert_eq!(bound(&with(0.4), lock, "web", "web"), None);
+}
+
+#[test]
+fn a_pool_is_waited_for_in_whichever_way_its_runtime_waits() {
+    let pool = catalogue().cause("application_pool_too_small").unwrap();
+    for way in ["lock", "channel", "condition"] {
+        let ledger = Ledger {
+            latency: Some(account(&[(way, 0.93, false), ("upstream", 0.07, false)])),
+            ..Ledger::default()
+        };
+        assert_eq!(bound(&ledger, pool, "web", "web"), Some(0.93), "{way}");
+    }
 }
 
 #[test]

@@ -1,0 +1,65 @@
+"""Databases, caches and a pooler that the applications of the truth set stand on.
+
+Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL has 20,000 rows in `valves`,
+of which `name` has no index and `id` has, and 64 counters; nothing is synced, as it is no disk that these cases are about.
+"""
+
+import subprocess
+from pathlib import Path
+
+from defaults import write
+
+POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
+TABLES = (
+    "create table valves (id int primary key, name text, note text)",
+    "insert into valves select n, 'valve ' || n, repeat('open and shut ', 4) from generate_series(1, 20000) n",
+    "create table counters (id int primary key, n int) with (fillfactor = 20)",
+    "insert into counters select n, 0 from generate_series(1, 64) n",
+    "vacuum analyze",
+)
+
+NEEDS = {
+    "postgres": (f"{POSTGRES}/postgres", "postgresql"),
+    "pgbouncer": ("pgbouncer", "pgbouncer"),
+    "redis": ("redis-server", "redis-server"),
+    "memcached": ("memcached", "memcached"),
+}
+
+
+def extra(lab, settings):
+    return [lab.fill(str(arg), settings) for arg in settings.get("args", [])]
+
+
+def postgres(lab, settings, own):
+    """A cluster of its own, made and filled before the server starts; it refuses to be root's."""
+    who = {"user": own.stat().st_uid, "group": own.stat().st_gid, "extra_groups": []} if lab.common(settings)["user"] else {}
+    data = own / "data"
+    quiet = {"check": True, "capture_output": True, "text": True, "cwd": own}
+    subprocess.run([f"{POSTGRES}/initdb", "-N", "-A", "trust", "-U", "truth", "--no-locale", "-E", "UTF8", "-D", str(data)],
+                   **quiet, **who)
+    subprocess.run([f"{POSTGRES}/postgres", "--single", "-F", "-D", str(data), "postgres"], input="\n".join(TABLES) + "\n",
+                   **quiet, **who)
+    options = {"listen_addresses": "127.0.0.1", "unix_socket_directories": own, "fsync": "off", "shared_buffers": "32MB",
+               "autovacuum": "off"}
+    flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    return [f"{POSTGRES}/postgres", "-D", str(data), "-p", str(settings["port"]), *flags, *extra(lab, settings)], {}, False
+
+
+def pgbouncer(lab, settings, own):
+    """In front of the database that was started before it, a connection for each transaction."""
+    text = lab.fill("[databases]\npostgres = host=127.0.0.1 port={{postgres.port}} user=truth\n[pgbouncer]\n"
+                    "listen_addr = 127.0.0.1\nlisten_port = {{port}}\nauth_type = any\npool_mode = transaction\n"
+                    "unix_socket_dir =\ndefault_pool_size = {{pool_size=20}}\n", settings)
+    return ["pgbouncer", "-q", write(own / "pgbouncer.ini", text)], {}, False
+
+
+def redis(lab, settings, own):
+    return ["redis-server", "--bind", "127.0.0.1", "--port", str(settings["port"]), "--save", "", "--dir", str(own),
+            *extra(lab, settings)], {}, False
+
+
+def memcached(lab, settings, own):
+    return ["memcached", "-l", "127.0.0.1", "-p", str(settings["port"]), "-t", "1", *extra(lab, settings)], {}, False
+
+
+COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "redis": redis, "memcached": memcached}
