@@ -903,10 +903,10 @@ pub struct DiagnoseArgs {
     /// The port that the server listens on
     #[arg(long, value_name = "PORT")]
     pub listen: Option<u16>,
-    /// The container that the server is in, of podman, docker or nerdctl, or RUNTIME://ID [URL: its published port, where it has one]
+    /// The container that the server is in, of podman, docker or nerdctl, or RUNTIME://ID [URL: its published port]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "unit", "listen"])]
     pub container: Option<String>,
-    /// The pod that the server is in, as kubectl knows it; its node is this host or --server-host [URL: its only port]
+    /// The pod that the server is in; its node is this host or --server-host [URL: its only port]
     #[arg(long, value_name = "NS/NAME[/CONTAINER]", conflicts_with_all = ["pid", "unit", "listen", "container"])]
     pub pod: Option<sut::discover::PodName>,
     /// Watch the existing traffic instead of loading the server
@@ -934,7 +934,8 @@ pub struct DiagnoseArgs {
     #[arg(long)]
     pub no_attach: bool,
     /// What another tool printed (a load generator, perf, strace, ss, netstat, top, logs, ...); may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "pid", "unit", "listen", "container", "pod", "no_load"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["url", "pid", "unit", "listen", "container", "pod", "no_load"])]
     pub from: Vec<PathBuf>,
     /// Prove the fix: load a changed and an unchanged copy of the server in turn
     #[arg(long, requires = "url")]

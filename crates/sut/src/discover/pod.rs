@@ -84,8 +84,8 @@ pub struct Pod {
 /// The container that a name means.
 ///
 /// # Errors
-/// [`TargetError::NoPod`] when kubectl is not installed or does not know it, [`TargetError::WhichContainer`] when it has
-/// several and none is named, [`TargetError::PodNotRunning`].
+/// [`TargetError::NoPod`] when kubectl is not installed or does not know it, [`TargetError::WhichContainer`] when it
+/// has several and none is named, [`TargetError::PodNotRunning`].
 pub fn pod(name: &PodName) -> Result<Pod, TargetError> {
     let unknown = |said: String, is_installed| TargetError::NoPod {
         pod: name.to_string(),
