@@ -222,8 +222,13 @@ impl Link {
             }
             sender.send(one).is_ok()
         })?;
+        let voice = match Voice::begin(to) {
+            // Nobody hears us any more: what it said, and why it ended, comes the other way.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Voice::closed(),
+            begun => begun?,
+        };
         Ok(Self {
-            voice: Voice::begin(to)?,
+            voice,
             heard,
             came,
             carrier: None,
@@ -232,7 +237,6 @@ impl Link {
 
     fn start(name: &str, command: Command) -> io::Result<Self> {
         let (carrier, from, to) = Carrier::start(command)?;
-        // A carrier that has ended already says why by its words.
         match Self::over(name, from, Box::new(to), || ()) {
             Ok(mut link) => {
                 link.carrier = Some(carrier);

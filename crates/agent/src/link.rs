@@ -28,6 +28,11 @@ impl Voice {
         Ok(Self(Arc::new(Mutex::new(Some(sender)))))
     }
 
+    /// Of a stream that has ended.
+    pub fn closed() -> Self {
+        Self(Arc::default())
+    }
+
     /// Sends one message.
     ///
     /// # Errors
