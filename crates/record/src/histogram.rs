@@ -98,8 +98,9 @@ impl Histogram {
 
     #[inline]
     fn add(&mut self, index: usize, times: u64) {
-        self.counts[index] += times;
-        self.total += times;
+        // A stored one may hold any count.
+        self.counts[index] = self.counts[index].saturating_add(times);
+        self.total = self.total.saturating_add(times);
         self.low = self.low.min(index);
         self.high = self.high.max(index);
     }
@@ -341,6 +342,15 @@ mod tests {
         let (theirs, _) = both([].into_iter());
         assert_eq!(theirs.buckets(), Histogram::shape().0 as u8);
         assert_eq!(theirs.distinct_values(), LAST + 1);
+    }
+
+    #[test]
+    fn counts_that_no_load_has_end_at_the_highest() {
+        let mut h = Histogram::new();
+        h.record_n(Nanos(700), u64::MAX);
+        let other = h.clone();
+        h.merge(&other);
+        assert_eq!((h.count(), h.quantile(1.0)), (u64::MAX, Some(Nanos(700))));
     }
 
     #[test]
