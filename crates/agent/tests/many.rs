@@ -5,12 +5,11 @@
     reason = "in a test, helpers included, a panic is the report"
 )]
 
-use agent::carrier::Way;
+mod common;
+
 use agent::message::{Message, Slice};
-use agent::{
-    Agent, Done, Fleet, FleetError, Gate, Gathered, Generator, Hello, Host, Prepare, Refusal,
-    Right, serve,
-};
+use agent::{Done, Fleet, FleetError, Gate, Gathered, Generator, Prepare, Refusal, Right};
+use common::{Served, met, serving};
 use linux::clock::monotonic_ns;
 use record::{
     Connections, GeneratorCost, Histogram, HostEnd, Interval, LoadOutcome, LoadSpec, Nanos,
@@ -18,8 +17,6 @@ use record::{
 };
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Answers each request of its part after as many us as the request's number in the whole load.
@@ -139,47 +136,13 @@ fn outcome(begun: Nanos, response: Histogram, asked: &Prepare) -> LoadOutcome {
     }
 }
 
-type Served = JoinHandle<Result<(), agent::ServeError>>;
-
 /// Agents whose generator fails as said, and the threads that serve.
 fn fleet(fails: &[Fails]) -> (Fleet, Vec<Served>) {
-    let mut agents = Vec::new();
-    let mut served = Vec::new();
-    for (i, fails) in fails.iter().copied().enumerate() {
-        let (from_agent, to_conductor) = std::io::pipe().unwrap();
-        let (from_conductor, to_agent) = std::io::pipe().unwrap();
-        served.push(std::thread::spawn(move || {
-            let files = tempfile::tempdir().unwrap();
-            let hello = Hello {
-                version: "1".to_owned(),
-                build: "b".to_owned(),
-                hostname: "h".to_owned(),
-                boot_id: "i".to_owned(),
-                kernel: "k".to_owned(),
-                user: 0,
-                cpus: vec![0, 1],
-                open_files: 1_000,
-                rights: vec![Right::Load],
-            };
-            let generator = Arc::new(Counts { fails });
-            serve(
-                from_conductor,
-                Box::new(to_conductor),
-                &hello,
-                files.path(),
-                generator,
-                || (),
-            )
-        }));
-        let host = Host {
-            name: format!("host{i}"),
-            way: Way::Via(Vec::new()),
-            binary: None,
-            sudo: false,
-            threads: None,
-        };
-        agents.push(Agent::over(&host, from_agent, Box::new(to_agent), || ()).unwrap());
-    }
+    let each = fails.iter().copied().enumerate().map(|(i, fails)| {
+        let (from_agent, to_agent, served) = serving(&[Right::Load], Counts { fails });
+        (met(&format!("host{i}"), from_agent, to_agent), served)
+    });
+    let (agents, served) = each.unzip();
     (Fleet::of(agents), served)
 }
 
@@ -335,30 +298,7 @@ fn what_cannot_be_divided_is_said() {
 
 #[test]
 fn an_agent_ends_when_its_conductor_is_gone() {
-    let (from_conductor, to_agent) = std::io::pipe().unwrap();
-    let (_from_agent, to_conductor) = std::io::pipe().unwrap();
-    let served = std::thread::spawn(move || {
-        let hello = Hello {
-            version: String::new(),
-            build: String::new(),
-            hostname: String::new(),
-            boot_id: String::new(),
-            kernel: String::new(),
-            user: 0,
-            cpus: vec![0],
-            open_files: 1,
-            rights: vec![Right::Load],
-        };
-        let generator = Arc::new(Counts { fails: Fails::No });
-        serve(
-            from_conductor,
-            Box::new(to_conductor),
-            &hello,
-            Path::new("/nowhere"),
-            generator,
-            || (),
-        )
-    });
+    let (_from_agent, to_agent, served) = serving(&[Right::Load], Counts { fails: Fails::No });
     // As after kill -9: the stream ends without a farewell.
     drop(to_agent);
     let error = served.join().unwrap().unwrap_err();

@@ -5,20 +5,20 @@
     reason = "in a test, helpers included, a panic is the report"
 )]
 
-use agent::carrier::Way;
+mod common;
+
 use agent::message::{Message, Seen, StartTarget, Started, Stopped, WatchAsked};
 use agent::{
-    Agent, Done, Fleet, FleetError, Gate, Generator, Hello, Host, MakeTargets, Prepare, Refusal,
-    Right, TargetEnd, TargetHosts, Targets, serve,
+    Done, Fleet, FleetError, Gate, Generator, MakeTargets, Prepare, Refusal, Right, TargetEnd,
+    TargetHosts, Targets,
 };
+use common::{Served, met, serving};
 use linux::clock::monotonic_ns;
 use plan::{FileContent, TargetKind, TargetSpec};
 use record::{Kind, Nanos, Series, TargetRecord};
 use std::collections::BTreeMap;
-use std::io::PipeWriter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// What the targets did, for a look from outside.
 type Log = Arc<Mutex<Vec<String>>>;
@@ -155,46 +155,15 @@ impl Generator for OnlyTargets {
     }
 }
 
-type Served = JoinHandle<Result<(), agent::ServeError>>;
-
 /// An agent with these rights, the log of its targets, and the thread that serves.
 fn agent(rights: &[Right]) -> (Fleet, Log, Served) {
-    let (from_agent, to_conductor) = std::io::pipe().unwrap();
-    let (from_conductor, to_agent): (_, PipeWriter) = std::io::pipe().unwrap();
     let log = Log::default();
-    let (rights, own) = (rights.to_vec(), Arc::clone(&log));
-    let served = std::thread::spawn(move || {
-        let files = tempfile::tempdir().unwrap();
-        let hello = Hello {
-            version: "1".to_owned(),
-            build: "b".to_owned(),
-            hostname: "h".to_owned(),
-            boot_id: "i".to_owned(),
-            kernel: "k".to_owned(),
-            user: 0,
-            cpus: vec![0],
-            open_files: 1_000,
-            rights,
-        };
-        let (output, generator) = (Box::new(to_conductor), Arc::new(OnlyTargets(own)));
-        serve(
-            from_conductor,
-            output,
-            &hello,
-            files.path(),
-            generator,
-            || (),
-        )
-    });
-    let host = Host {
-        name: "far".to_owned(),
-        way: Way::Via(Vec::new()),
-        binary: None,
-        sudo: false,
-        threads: None,
-    };
-    let agent = Agent::over(&host, from_agent, Box::new(to_agent), || ()).unwrap();
-    (Fleet::of(vec![agent]), log, served)
+    let (from_agent, to_agent, served) = serving(rights, OnlyTargets(Arc::clone(&log)));
+    (
+        Fleet::of(vec![met("far", from_agent, to_agent)]),
+        log,
+        served,
+    )
 }
 
 fn spec(name: &str) -> TargetSpec {
@@ -307,33 +276,9 @@ fn an_agent_for_loads_runs_no_target() {
 
 #[test]
 fn targets_end_with_the_way_to_the_conductor() {
-    let (from_agent, to_conductor) = std::io::pipe().unwrap();
-    let (from_conductor, to_agent) = std::io::pipe().unwrap();
     let log = Log::default();
-    let generator = Arc::new(OnlyTargets(Arc::clone(&log)));
-    let served = std::thread::spawn(move || {
-        let files = tempfile::tempdir().unwrap();
-        let hello = Hello {
-            version: String::new(),
-            build: String::new(),
-            hostname: String::new(),
-            boot_id: String::new(),
-            kernel: String::new(),
-            user: 0,
-            cpus: Vec::new(),
-            open_files: 0,
-            rights: vec![Right::Target],
-        };
-        let output = Box::new(to_conductor);
-        serve(
-            from_conductor,
-            output,
-            &hello,
-            files.path(),
-            generator,
-            || (),
-        )
-    });
+    let generator = OnlyTargets(Arc::clone(&log));
+    let (from_agent, to_agent, served) = serving(&[Right::Target], generator);
     let mut to_agent = agent::frame::Sender::begin(to_agent).unwrap();
     let mut without_files = spec("web");
     without_files.files.clear();

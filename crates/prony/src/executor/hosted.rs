@@ -2,6 +2,8 @@
 //! are watched by the same monitors.
 
 use super::carry::refusal;
+use super::target;
+use crate::exit::Exit;
 use crate::host;
 use agent::message::{Seen, StartTarget, Started, Stopped, WatchAsked};
 use agent::{Refusal, Targets};
@@ -127,10 +129,7 @@ impl Drop for Hosted {
 
 impl Running {
     fn watched(&self) -> Watched {
-        Watched {
-            target: self.server.record().name,
-            pids: self.server.processes().iter().map(|p| p.pid).collect(),
-        }
+        target::watched(&self.server.record().name, &self.server)
     }
 
     fn record(&self) -> TargetRecord {
@@ -145,6 +144,6 @@ fn refused(error: &TargetError) -> Refusal {
     Refusal {
         what: error.to_string(),
         remedy: error.remedy(),
-        exit: 4,
+        exit: Exit::Environment.code(),
     }
 }

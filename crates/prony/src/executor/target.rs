@@ -243,6 +243,14 @@ pub struct SeenThere {
     pub died: BTreeMap<String, String>,
 }
 
+/// The processes of a target of this host.
+pub(super) fn watched(name: &str, server: &RunningTarget) -> Watched {
+    Watched {
+        target: name.to_owned(),
+        pids: server.processes().iter().map(|p| p.pid).collect(),
+    }
+}
+
 impl Target {
     /// Address that it listens on, with the real port.
     pub fn address(&self) -> SocketAddr {
@@ -285,10 +293,7 @@ impl Target {
     /// Its processes, where they can be looked at from here: `None` of one on another host.
     pub fn watched(&self) -> Option<Watched> {
         match &self.place {
-            Place::Here(server) => Some(Watched {
-                target: self.spec.name.clone(),
-                pids: server.processes().iter().map(|p| p.pid).collect(),
-            }),
+            Place::Here(server) => Some(watched(&self.spec.name, server)),
             Place::There { .. } => None,
         }
     }
