@@ -22,6 +22,7 @@ aa = true
 repeats = 2
 measure = "200ms"
 warmup = "0s"
+examine = false
 "#;
 
 fn run(dir: &Path, out: &str, more: &[&str]) -> Finished {

@@ -216,7 +216,8 @@ fn a_backend_on_a_host_of_its_own_is_measured_and_watched_there() {
     });
     assert!(of_backend.count() > 0, "its threads were watched");
     // The same with the backend beside the proxy: whose host it is changes no verdict.
-    let near = finish(&mut hosts.run(&proxied("listen = \"127.0.0.1:0\"", "")));
+    let near = proxied("listen = \"127.0.0.1:0\"", "examine = false\n");
+    let near = finish(&mut hosts.run(&near));
     let verdicts = |done: &Finished| -> Vec<(Value, Value, Value)> {
         let document = done.json();
         let mut all: Vec<_> = trials(&document)
