@@ -163,6 +163,11 @@ yaws                                      yaws
 /usr/share/rubygems-integration/all/gems/redis-* ruby-redis
 mariadbd                                  mariadb-server
 /usr/lib/php/*/mysqli.so                  php-mysql
+/usr/lib/python3/dist-packages/asyncpg/*  python3-asyncpg
+/usr/lib/python3/dist-packages/django/*   python3-django
+/usr/lib/python3/dist-packages/fastapi/*  python3-fastapi
+/usr/lib/python3/dist-packages/flask/*    python3-flask
+/usr/lib/python3/dist-packages/pymysql/*  python3-pymysql
 rotatelogs                                apache2-utils
 TABLE
 }

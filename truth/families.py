@@ -14,6 +14,8 @@ from defaults import replaced, write
 JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io", "util")] + ["/usr/share/java/servlet-api.jar"]
 
 GOPATH = "/usr/share/gocode"
+PYTHON = "/usr/lib/python3/dist-packages"
+THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
 NEEDS = {
@@ -39,6 +41,9 @@ NEEDS = {
     "gosql": (f"{GOPATH}/src/github.com/lib/pq/conn.go", "golang-go golang-github-lib-pq-dev"),
     "hypnotoad": ("hypnotoad", "libmojolicious-perl libredis-perl"),
     "sinatra": ("/usr/share/doc/ruby-sinatra", "ruby-sinatra ruby-webrick ruby-redis"),
+    "django": (f"{PYTHON}/django/__init__.py", "gunicorn python3-django python3-psycopg2"),
+    "flask": (f"{PYTHON}/flask/__init__.py", "gunicorn python3-flask python3-pymysql python3-pymemcache"),
+    "fastapi": (f"{PYTHON}/fastapi/__init__.py", "uvicorn python3-fastapi python3-asyncpg"),
 }
 
 
@@ -212,9 +217,25 @@ def sinatra(lab, settings, own):
         "HOME": str(own)}, False
 
 
+def threaded(module):
+    """One gunicorn worker with a thread for each connection of the load."""
+    def command(lab, settings, own):
+        return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(lab.dir / "apps"), *THREADS,
+                "--log-level=warning", *extra(lab, settings), f"{module}:app"], {}, False
+    return command
+
+
+def fastapi(lab, settings, own):
+    """The database's driver looks for keys below $HOME."""
+    settings |= {"app": "fastapi_app:app", "args": ["--no-access-log", "--log-level=warning"]}
+    return uvicorn(lab, settings, own)[0], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
     "starman": starman, "yaws": yaws, "nghttpx": nghttpx, "thin": thin, "aiohttp": aiohttp,
-    "twisted": twisted, "cherrypy": cherrypy, "gevent": gevent, "gosql": gosql, "hypnotoad": hypnotoad, "sinatra": sinatra,
+    "twisted": twisted, "cherrypy": cherrypy, "gevent": gevent, "gosql": gosql,
+    "hypnotoad": hypnotoad, "sinatra": sinatra,
+    "django": threaded("django_app"), "flask": threaded("flask_app"), "fastapi": fastapi,
 }
