@@ -163,11 +163,15 @@ yaws                                      yaws
 /usr/share/rubygems-integration/all/gems/redis-* ruby-redis
 mariadbd                                  mariadb-server
 /usr/lib/php/*/mysqli.so                  php-mysql
+/usr/lib/nginx/modules/ngx_http_lua_module.so libnginx-mod-http-lua
 /usr/lib/python3/dist-packages/asyncpg/*  python3-asyncpg
 /usr/lib/python3/dist-packages/django/*   python3-django
 /usr/lib/python3/dist-packages/fastapi/*  python3-fastapi
 /usr/lib/python3/dist-packages/flask/*    python3-flask
 /usr/lib/python3/dist-packages/pymysql/*  python3-pymysql
+/usr/share/gocode/src/github.com/gomodule/redigo/* golang-github-gomodule-redigo-dev
+/usr/share/java/netty-codec-http.jar      libnetty-java
+/usr/share/lua/5.1/socket.lua             lua-socket
 rotatelogs                                apache2-utils
 TABLE
 }
