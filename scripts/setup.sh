@@ -23,7 +23,7 @@ readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws'
+    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -161,6 +161,17 @@ yaws                                      yaws
 /usr/share/perl5/Redis.pm                 libredis-perl
 /usr/share/rubygems-integration/all/gems/sinatra-* ruby-sinatra
 /usr/share/rubygems-integration/all/gems/redis-* ruby-redis
+mariadbd                                  mariadb-server
+/usr/lib/php/*/mysqli.so                  php-mysql
+/usr/lib/nginx/modules/ngx_http_lua_module.so libnginx-mod-http-lua
+/usr/lib/python3/dist-packages/asyncpg/*  python3-asyncpg
+/usr/lib/python3/dist-packages/django/*   python3-django
+/usr/lib/python3/dist-packages/fastapi/*  python3-fastapi
+/usr/lib/python3/dist-packages/flask/*    python3-flask
+/usr/lib/python3/dist-packages/pymysql/*  python3-pymysql
+/usr/share/gocode/src/github.com/gomodule/redigo/* golang-github-gomodule-redigo-dev
+/usr/share/java/netty-codec-http.jar      libnetty-java
+/usr/share/lua/5.1/socket.lua             lua-socket
 rotatelogs                                apache2-utils
 TABLE
 }

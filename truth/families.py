@@ -14,6 +14,11 @@ from defaults import replaced, write
 JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io", "util")] + ["/usr/share/java/servlet-api.jar"]
 
 GOPATH = "/usr/share/gocode"
+NETTY = [f"/usr/share/java/netty-{part}.jar"
+         for part in ("transport", "common", "buffer", "resolver", "handler", "codec", "codec-http")]
+NGINX_MODULES = "/usr/lib/nginx/modules"
+PYTHON = "/usr/lib/python3/dist-packages"
+THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
 NEEDS = {
@@ -39,6 +44,12 @@ NEEDS = {
     "gosql": (f"{GOPATH}/src/github.com/lib/pq/conn.go", "golang-go golang-github-lib-pq-dev"),
     "hypnotoad": ("hypnotoad", "libmojolicious-perl libredis-perl"),
     "sinatra": ("/usr/share/doc/ruby-sinatra", "ruby-sinatra ruby-webrick ruby-redis"),
+    "django": (f"{PYTHON}/django/__init__.py", "gunicorn python3-django python3-psycopg2"),
+    "flask": (f"{PYTHON}/flask/__init__.py", "gunicorn python3-flask python3-pymysql python3-pymemcache"),
+    "fastapi": (f"{PYTHON}/fastapi/__init__.py", "uvicorn python3-fastapi python3-asyncpg"),
+    "lua": (f"{NGINX_MODULES}/ngx_http_lua_module.so", "nginx libnginx-mod-http-lua lua-socket"),
+    "netty": (NETTY[0], "libnetty-java default-jdk-headless"),
+    "goredis": (f"{GOPATH}/src/github.com/gomodule/redigo/redis/redis.go", "golang-go golang-github-gomodule-redigo-dev"),
 }
 
 
@@ -193,13 +204,15 @@ def gevent(lab, settings, own):
             "--log-level=warning", *extra(lab, settings), "gevent_app:app"], {}, False
 
 
-def gosql(lab, settings, own):
+def go_program(source):
     """Built with the driver that Debian packages as source."""
-    program = lab.common(settings)["build"] / "database-go"
-    if not program.exists():
-        subprocess.run(["go", "build", "-o", str(program), "database.go"], cwd=lab.dir / "apps", check=True, capture_output=True,
-                       text=True, env=os.environ | {"GO111MODULE": "off", "GOPATH": GOPATH})
-    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    def command(lab, settings, own):
+        program = lab.common(settings)["build"] / source.replace(".go", "-go")
+        if not program.exists():
+            subprocess.run(["go", "build", "-o", str(program), source], cwd=lab.dir / "apps", check=True, capture_output=True,
+                           text=True, env=os.environ | {"GO111MODULE": "off", "GOPATH": GOPATH})
+        return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    return command
 
 
 def hypnotoad(lab, settings, own):
@@ -212,9 +225,45 @@ def sinatra(lab, settings, own):
         "HOME": str(own)}, False
 
 
+def threaded(module):
+    """One gunicorn worker with a thread for each connection of the load."""
+    def command(lab, settings, own):
+        return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(lab.dir / "apps"), *THREADS,
+                "--log-level=warning", *extra(lab, settings), f"{module}:app"], {}, False
+    return command
+
+
+def fastapi(lab, settings, own):
+    """The database's driver looks for keys below $HOME."""
+    settings |= {"app": "fastapi_app:app", "args": ["--no-access-log", "--log-level=warning"]}
+    return uvicorn(lab, settings, own)[0], {"HOME": str(own)}, False
+
+
+def lua(lab, settings, own):
+    """One page of pages.lua, by name."""
+    settings |= {
+        "main": "".join(f"load_module {NGINX_MODULES}/{name}_module.so;\n" for name in ("ndk_http", "ngx_http_lua")),
+        "http": f'lua_package_path "{lab.dir}/apps/?.lua;;"; lua_code_cache {{{{code_cache=on}}}};',
+        "location": "set $store {{store=0}}; content_by_lua_block { require('pages').{{page}}() }",
+    }
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
+def netty(lab, settings, own):
+    classes = lab.common(settings)["build"] / "netty"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(NETTY), "-d", str(classes), str(lab.dir / "apps/Netty.java")], check=True,
+                       capture_output=True, text=True)
+    return ["java", "-cp", ":".join([str(classes), *NETTY]), "Netty", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
     "starman": starman, "yaws": yaws, "nghttpx": nghttpx, "thin": thin, "aiohttp": aiohttp,
-    "twisted": twisted, "cherrypy": cherrypy, "gevent": gevent, "gosql": gosql, "hypnotoad": hypnotoad, "sinatra": sinatra,
+    "twisted": twisted, "cherrypy": cherrypy, "gevent": gevent, "gosql": go_program("database.go"),
+    "hypnotoad": hypnotoad, "sinatra": sinatra,
+    "django": threaded("django_app"), "flask": threaded("flask_app"), "fastapi": fastapi, "lua": lua, "netty": netty,
+    "goredis": go_program("store.go"),
 }

@@ -597,7 +597,8 @@ def uwsgi(lab, settings, own):
 
 
 def php_fpm(lab, settings, own):
-    return [find("php-fpm"), "-F", "-n", "-y", template(lab, settings, own, "php-fpm.conf", "php-fpm.conf")], {}, True
+    return [find("php-fpm"), "-F", "-n", "-y", template(lab, settings, own, "php-fpm.conf", "php-fpm.conf"),
+            *extra(lab, settings)], {}, True
 
 
 def origin(lab, settings, own):

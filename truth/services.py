@@ -1,7 +1,7 @@
 """Databases, caches and a pooler that the applications of the truth set stand on.
 
-Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL has 20,000 rows in `valves`,
-of which `name` has no index and `id` has, and 64 counters; nothing is synced, as it is no disk that these cases are about.
+Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
+in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
 """
 
 import subprocess
@@ -17,10 +17,23 @@ TABLES = (
     "insert into counters select n, 0 from generate_series(1, 64) n",
     "vacuum analyze",
 )
+MARIADB_TABLES = (
+    "create user truth@'127.0.0.1'",
+    "create database truth",
+    "grant all on truth.* to truth@'127.0.0.1'",
+    "use truth",
+    "create table valves (id int primary key, name varchar(40), note varchar(80)) engine=innodb",
+    "insert into valves select seq, concat('valve ', seq), repeat('open and shut ', 4) from seq_1_to_20000",
+    "create table counters (id int primary key, n int) engine=innodb",
+    "insert into counters select seq, 0 from seq_1_to_64",
+    "create table visits (id int auto_increment primary key, page varchar(40)) engine=innodb",
+    "analyze table valves, counters",
+)
 
 NEEDS = {
     "postgres": (f"{POSTGRES}/postgres", "postgresql"),
     "pgbouncer": ("pgbouncer", "pgbouncer"),
+    "mariadb": ("mariadbd", "mariadb-server"),
     "redis": ("redis-server", "redis-server"),
     "memcached": ("memcached", "memcached"),
 }
@@ -30,9 +43,14 @@ def extra(lab, settings):
     return [lab.fill(str(arg), settings) for arg in settings.get("args", [])]
 
 
+def owner(lab, settings, own):
+    """How a program is run as the servers' user."""
+    return {"user": own.stat().st_uid, "group": own.stat().st_gid, "extra_groups": []} if lab.common(settings)["user"] else {}
+
+
 def postgres(lab, settings, own):
     """A cluster of its own, made and filled before the server starts; it refuses to be root's."""
-    who = {"user": own.stat().st_uid, "group": own.stat().st_gid, "extra_groups": []} if lab.common(settings)["user"] else {}
+    who = owner(lab, settings, own)
     data = own / "data"
     quiet = {"check": True, "capture_output": True, "text": True, "cwd": own}
     subprocess.run([f"{POSTGRES}/initdb", "-N", "-A", "trust", "-U", "truth", "--no-locale", "-E", "UTF8", "-D", str(data)],
@@ -53,6 +71,18 @@ def pgbouncer(lab, settings, own):
     return ["pgbouncer", "-q", write(own / "pgbouncer.ini", text)], {}, False
 
 
+def mariadb(lab, settings, own):
+    """Filled by its first statements, before it listens."""
+    data, tables = own / "data", own / "tables.sql"
+    tables.write_text("".join(f"{statement};\n" for statement in MARIADB_TABLES))
+    subprocess.run(["mariadb-install-db", "--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal",
+                    f"--datadir={data}"], check=True, capture_output=True, text=True, cwd=own, **owner(lab, settings, own))
+    options = {"datadir": data, "socket": own / "socket", "pid-file": own / "pid", "bind-address": "127.0.0.1",
+               "port": settings["port"], "init-file": tables, "skip-name-resolve": "on", "innodb-flush-log-at-trx-commit": 0,
+               "innodb-buffer-pool-size": "64M"}
+    return ["mariadbd", "--no-defaults", *[f"--{name}={value}" for name, value in options.items()], *extra(lab, settings)], {}, False
+
+
 def redis(lab, settings, own):
     return ["redis-server", "--bind", "127.0.0.1", "--port", str(settings["port"]), "--save", "", "--dir", str(own),
             *extra(lab, settings)], {}, False
@@ -62,4 +92,4 @@ def memcached(lab, settings, own):
     return ["memcached", "-l", "127.0.0.1", "-p", str(settings["port"]), "-t", "1", *extra(lab, settings)], {}, False
 
 
-COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "redis": redis, "memcached": memcached}
+COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached}
