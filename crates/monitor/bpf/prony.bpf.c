@@ -30,6 +30,7 @@ typedef __s64 s64;
 
 #define CORE __attribute__((preserve_access_index))
 
+struct tcp_sock { u64 bytes_sent; } CORE;
 struct qstr { const unsigned char *name; } CORE;
 struct dentry { struct qstr d_name; } CORE;
 struct path { struct dentry *dentry; } CORE;
@@ -152,7 +153,7 @@ struct asking {
 	u8 record; // type of the first TLS record
 	u8 unused;
 };
-struct sock_stats { u64 established, closed_by_us, closed_by_peer, resets_sent, resets_received, retransmits; };
+struct sock_stats { u64 established, closed_by_us, closed_by_peer, resets_sent, resets_unused, resets_received, retransmits; };
 struct class_key { u32 target; u32 class; };
 struct process_counts { u64 forks, execs; };
 // One piece more than is read, so that the verifier sees the last one's end.
@@ -1072,8 +1073,11 @@ int tcp_state(u64 *ctx)
 	if (old != 2) {
 		// Closed from an open state with no error: this side resets it, in a segment that leaves after this.
 		struct sock_stats *stats = (old == 1 || old == 8) && !error ? stats_of_sock(sk) : 0;
-		if (stats)
+		if (stats) {
 			add(&stats->resets_sent, 1);
+			if (!BPF_CORE_READ((struct tcp_sock *)sk, bytes_sent))
+				add(&stats->resets_unused, 1);
+		}
 		bpf_map_delete_elem(&SOCKS, &address);
 		return 0;
 	}

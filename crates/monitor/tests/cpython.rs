@@ -135,6 +135,10 @@ fn threads_are_told_by_function_and_by_what_they_wait_for() {
             ToldState::Sleep,
             "{binary:?}"
         );
+        let held = told(&mut python, "hold");
+        let own = held.own.map(|at| held.frames[at as usize].as_str());
+        let named = own.is_some_and(|frame| frame.starts_with("hold ("));
+        assert!(named, "{binary:?}: {held:?}");
         let names = told(&mut python, "signalled").frames;
         assert!(
             names.iter().any(|name| name.contains("(threading.py:")),

@@ -508,6 +508,9 @@ pub struct SocketStats {
     /// The peer sent the first FIN.
     pub closed_by_peer: u64,
     pub resets_sent: u64,
+    /// Of these, on connections on which this side had sent nothing: checks whether a port is open.
+    #[serde(default)]
+    pub resets_unused: u64,
     pub resets_received: u64,
     /// Segments sent again.
     pub retransmits: u64,

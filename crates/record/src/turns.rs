@@ -156,7 +156,8 @@ pub enum Place {
     NoFreeThread,
     /// Its own thread ran for it.
     OnCpu,
-    /// Its own thread was blocked in its turn; `detail` is the kind of wait.
+    /// Its own thread was blocked in its turn; `detail` is the kind of wait, `signalled` where a thread or process of
+    /// the same server that serves another connection ended its poll.
     Blocked,
     /// Waiting for a peer that the server had asked; `detail` is the peer's address, with `udp ` before it for one that
     /// was asked by datagrams.
@@ -259,6 +260,10 @@ pub struct Told {
     pub state: ToldState,
     /// Functions, innermost first, as the runtime calls them; bounded.
     pub frames: Vec<String>,
+    /// The innermost of them that is the application's own and that a library called; absent where there is none, and
+    /// where the runtime does not tell them apart (CPython does, by the paths of their files).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<u32>,
     /// What is waited for, by its class.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object: String,

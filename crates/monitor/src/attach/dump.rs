@@ -146,6 +146,7 @@ pub(super) fn told(threads: &[DumpedThread]) -> Vec<(u32, Told)> {
             runtime: "jvm".to_owned(),
             state,
             frames: callers(thread),
+            own: None,
             object: waits_for.map_or(String::new(), |(_, class)| class.clone()),
             owner: owner.map_or(String::new(), |holder| owner_text(holder)),
         };

@@ -17,8 +17,8 @@ use record::{Told, ToldState, Unavailable};
 use std::collections::HashMap;
 use std::io;
 
-/// A stack is followed so far.
-const MOST_FRAMES: usize = 24;
+/// A stack is followed so far: a handler stands below the functions of its framework, and above those of its libraries.
+const MOST_FRAMES: usize = 40;
 /// Threads that are looked at.
 const MOST_THREADS: usize = 256;
 /// A name is read so far.
@@ -86,9 +86,26 @@ pub struct Python {
     memory: Memory,
     runtime: u64,
     layout: Layout,
-    /// Names of code by address.
-    names: HashMap<u64, String>,
+    /// What code is called, by address.
+    names: HashMap<u64, Function>,
 }
+
+/// A function, as its code says.
+#[derive(Clone, Debug)]
+struct Function {
+    /// `Pool.get (pool.py:17)`: its name and where it begins.
+    name: String,
+    /// Its file is Python's own, or was installed with a package.
+    of_library: bool,
+}
+
+/// Parts of the paths of files that are Python's own or were installed.
+const INSTALLED: [&str; 4] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "<frozen",
+];
 
 /// The interpreter's lock at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +168,7 @@ impl Python {
         for (thread, _) in threads {
             // A thread may be between two functions.
             let frames = self.frames(thread).unwrap_or_default();
-            any_frames |= frames.iter().any(|frame| is_name(frame));
+            any_frames |= frames.iter().any(|frame| is_name(&frame.name));
         }
         if any_frames {
             Ok(())
@@ -219,12 +236,32 @@ impl Python {
         }
     }
 
-    /// Functions of a thread, innermost first; an error when it went on meanwhile.
-    fn frames(&mut self, thread: u64) -> io::Result<Vec<String>> {
-        let innermost = self.innermost(thread)?;
-        let mut frame = innermost;
-        let mut codes = Vec::new();
-        while frame != 0 && codes.len() < MOST_FRAMES {
+    /// Functions of a thread, innermost first. Of a thread that went on meanwhile those that it is still in: so the
+    /// caller of short functions is met as often as that of a long one.
+    fn frames(&mut self, thread: u64) -> io::Result<Vec<Function>> {
+        let mut chain = self.chain(thread)?;
+        let innermost = chain.first().map_or(0, |&(frame, _)| frame);
+        if self.innermost(thread)? != innermost {
+            let later = self.chain(thread)?;
+            let of_both = (chain.iter().rev().zip(later.iter().rev())).take_while(|(a, b)| a == b);
+            let still = of_both.count();
+            if still == 0 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            chain.drain(..chain.len() - still);
+        }
+        let codes = chain.into_iter().map(|(_, code)| code);
+        codes
+            .filter(|&code| code != 0)
+            .map(|code| self.function(code))
+            .collect()
+    }
+
+    /// Frames of a thread and their code, 0 for one that C owns, innermost first; half of it may be of a moment later.
+    fn chain(&self, thread: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut frame = self.innermost(thread)?;
+        let mut chain = Vec::new();
+        while frame != 0 && chain.len() < MOST_FRAMES {
             let mut bytes = [0; 80];
             self.memory.read(frame, &mut bytes)?;
             let word = |at: u64| {
@@ -235,19 +272,20 @@ impl Python {
                 .layout
                 .owner
                 .is_some_and(|at| bytes[at as usize] == OWNED_BY_C);
-            if !owned_by_c {
-                codes.push(word(self.layout.code));
-            }
+            chain.push((
+                frame,
+                if owned_by_c {
+                    0
+                } else {
+                    word(self.layout.code)
+                },
+            ));
             frame = word(self.layout.back);
         }
-        if self.innermost(thread)? != innermost {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        codes.into_iter().map(|code| self.name(code)).collect()
+        Ok(chain)
     }
 
-    /// `Pool.get (pool.py:17)`: the function and where it begins.
-    fn name(&mut self, code: u64) -> io::Result<String> {
+    fn function(&mut self, code: u64) -> io::Result<Function> {
         if let Some(known) = self.names.get(&code) {
             return Ok(known.clone());
         }
@@ -255,9 +293,12 @@ impl Python {
         let (function, path) = (text(self.layout.name)?, text(self.layout.file)?);
         let line = self.memory.int(code + self.layout.line)?;
         let file = path.rsplit('/').next().unwrap_or(&path);
-        let name = format!("{function} ({file}:{line})");
-        self.names.insert(code, name.clone());
-        Ok(name)
+        let function = Function {
+            name: format!("{function} ({file}:{line})"),
+            of_library: INSTALLED.iter().any(|part| path.contains(part)),
+        };
+        self.names.insert(code, function.clone());
+        Ok(function)
     }
 
     /// A text of at most some letters, all of them of one byte.
@@ -294,6 +335,8 @@ impl Python {
             if frames.is_empty() {
                 continue;
             }
+            let own = own(&frames);
+            let frames: Vec<String> = frames.into_iter().map(|f| f.name).collect();
             let holds = gil.holder == Some(thread);
             if holds {
                 holder.clone_from(&frames[0]);
@@ -307,6 +350,7 @@ impl Python {
                 runtime: "cpython".to_owned(),
                 state,
                 frames,
+                own,
                 object: object.to_owned(),
                 owner: String::new(),
             };
@@ -345,6 +389,17 @@ impl Python {
     }
 }
 
+/// The innermost function of the application that a library called. What stands below the outermost library only
+/// started it, as the main program starts an event loop; a program without one is all the application's.
+fn own(frames: &[Function]) -> Option<u32> {
+    let called = match frames.iter().rposition(|f| f.of_library) {
+        Some(outermost) => &frames[..outermost],
+        None => frames,
+    };
+    let innermost = called.iter().position(|f| !f.of_library)?;
+    u32::try_from(innermost).ok()
+}
+
 /// Whether a system call is select(2), whose first argument is how many descriptors it waits for.
 fn is_select(call: i64) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -375,4 +430,29 @@ fn is_name(frame: &str) -> bool {
     let function = frame.split(" (").next().unwrap_or_default();
     let letter = |c: char| c.is_alphanumeric() || "_.<>".contains(c);
     !function.is_empty() && function.chars().all(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Function, own};
+
+    #[test]
+    fn the_application_is_what_a_library_called() {
+        let stack = |of_library: &[bool]| {
+            let function = |&of_library| Function {
+                name: "f (file.py:1)".to_owned(),
+                of_library,
+            };
+            own(&of_library.iter().map(function).collect::<Vec<_>>())
+        };
+        let (library, app) = (true, false);
+        // A decoder below a handler, below a framework, below the main program.
+        assert_eq!(stack(&[library, app, app, library, app]), Some(1));
+        // The framework alone: the main program only started it.
+        assert_eq!(stack(&[library, library, app]), None);
+        assert_eq!(stack(&[library]), None);
+        // No framework at all.
+        assert_eq!(stack(&[app, app]), Some(0));
+        assert_eq!(stack(&[]), None);
+    }
 }

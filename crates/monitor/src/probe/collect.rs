@@ -271,6 +271,7 @@ impl Maps {
                 closed_by_us: counts.closed_by_us,
                 closed_by_peer: counts.closed_by_peer,
                 resets_sent: counts.resets_sent,
+                resets_unused: counts.resets_unused,
                 resets_received: counts.resets_received,
                 retransmits: counts.retransmits,
                 connect_errors: BTreeMap::new(),

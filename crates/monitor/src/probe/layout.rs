@@ -192,6 +192,7 @@ pub(crate) struct SockCounts {
     pub closed_by_us: u64,
     pub closed_by_peer: u64,
     pub resets_sent: u64,
+    pub resets_unused: u64,
     pub resets_received: u64,
     pub retransmits: u64,
 }
@@ -243,7 +244,7 @@ pod!(
     PeerCounts = 560,
     PeerError = 120,
     ClassKey = 8,
-    SockCounts = 48,
+    SockCounts = 56,
     ProcessCounts = 16,
     Text = 16,
     AllocKey = 8,

@@ -475,6 +475,56 @@ fn a_lock_is_blocked_until_its_holder_wakes() {
     assert_eq!(stack, Some(7));
 }
 
+/// Two processes of a database, each with a connection of its own; `waker` ends the poll of the first, in the midst of
+/// its request, in a call.
+fn in_a_poll_behind(waker: u32, call: &str) -> TargetTurns {
+    let mut tape = Tape::default();
+    let (one, other) = (SERVER + 2, SERVER + 3);
+    for (at, tid, sk) in [(10, one, 1), (20, other, 2)] {
+        tape.off(at, tid, epoll(), INTERRUPTIBLE, Class::None);
+        tape.arrive(900, sk);
+        tape.wake(910 + at, tid, FOREIGN, "sendto");
+        tape.on(920 + at, tid, 0);
+        tape.read(1_000 + at, tid, sk);
+    }
+    tape.off(1_100, one, epoll(), INTERRUPTIBLE, Class::None);
+    let sibling = SERVER + 1;
+    tape.put(Event {
+        at_ns: 500_000,
+        tid: one,
+        tgid: SERVER,
+        other_tid: waker,
+        other_tgid: sibling,
+        nr: number(call),
+        kind: Kind::Waking as u8,
+        ..Event::default()
+    });
+    tape.on(500_000, one, 0);
+    tape.write(500_050, one, 1);
+    tape.write(500_100, other, 2);
+    let (mut traced, stacks) = tape.traced();
+    traced.members.insert(sibling, 0);
+    let target = traced.account(&stacks).targets.into_iter().next().unwrap();
+    adds_up(&target);
+    target
+}
+
+#[test]
+fn a_process_that_another_one_signals_stood_behind_it() {
+    let target = in_a_poll_behind(SERVER + 3, "kill");
+    assert_eq!(
+        at(&target, Place::Blocked, "signalled", "thread t13"),
+        498_900
+    );
+    assert_eq!(at(&target, Place::Hidden, "", "timer"), 0);
+    // Who serves no connection is a helper, and what it does is shared out.
+    let target = in_a_poll_behind(SERVER + 4, "kill");
+    assert_eq!(at(&target, Place::Blocked, "signalled", "thread t14"), 0);
+    // An interrupt meets a process in any other call.
+    let target = in_a_poll_behind(SERVER + 3, "read");
+    assert_eq!(at(&target, Place::Hidden, "", "timer"), 498_900);
+}
+
 #[test]
 fn a_thread_without_work_is_parked_and_not_blocked() {
     let mut tape = Tape::default();

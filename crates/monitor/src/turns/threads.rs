@@ -13,6 +13,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const JUST_NOW_NS: u64 = 100_000;
 /// The kernel takes a stack this shortly after it says that a thread left, ns.
 const STACK_LATE_NS: u64 = 1_000_000;
+/// Calls that send a signal: whoever is in one of them sent it, and no interrupt came between.
+const SIGNALS: [&str; 6] = [
+    "kill",
+    "tkill",
+    "tgkill",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "pidfd_send_signal",
+];
 
 /// What a thread waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -436,7 +445,10 @@ impl Builder<'_> {
             | WaitKind::Poll
             | WaitKind::Accept
             | WaitKind::Send
-            | WaitKind::Socket => in_call && (own || !self.by_timer(kind, event)),
+            | WaitKind::Socket => {
+                let signalled = SIGNALS.contains(&call) && self.are_of_one_target(event);
+                in_call && (own || signalled || !self.by_timer(kind, event))
+            }
         };
         if told && own {
             let name = self.thread_name(event.other_tid, event.other_tgid);
@@ -453,6 +465,11 @@ impl Builder<'_> {
             "interrupt"
         };
         (self.names.id(name), false)
+    }
+
+    fn are_of_one_target(&self, event: &Event) -> bool {
+        let target = |tgid: u32| self.traced.members.get(&tgid);
+        target(event.tgid).is_some_and(|own| target(event.other_tgid) == Some(own))
     }
 
     /// A poll ends in an interrupt by its time when no data came just before; only whole traces know that.

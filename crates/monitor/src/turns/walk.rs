@@ -60,6 +60,7 @@ pub(super) struct Words {
     answers: Vec<u32>,
     pub rest_of_request: u32,
     pub not_read: u32,
+    signalled: u32,
     pub timer: u32,
     kinds: HashMap<&'static str, u32>,
 }
@@ -93,6 +94,7 @@ impl Words {
                 .collect(),
             rest_of_request: names.id("rest of the request"),
             not_read: names.id("not yet read"),
+            signalled: names.id("signalled"),
             timer: names.id("timer"),
             kinds: kinds.into_iter().collect(),
         }
@@ -118,6 +120,8 @@ pub(super) struct Scene<'a> {
     pub loops: HashSet<u32>,
     /// Threads that carry many tasks, which may be anywhere.
     pub green: HashSet<u32>,
+    /// Threads that read the requests of one connection only, each with its target: processes of a database.
+    alone: HashMap<u32, usize>,
 }
 
 impl<'a> Scene<'a> {
@@ -156,6 +160,7 @@ impl<'a> Scene<'a> {
             full: Vec::new(),
             loops,
             green: HashSet::new(),
+            alone: of_one_connection(sockets),
         }
     }
 
@@ -401,6 +406,10 @@ impl<'a> Scene<'a> {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             self.wait(meantime, 0, at, begin, give);
             at = end.max(at);
+            if let Some(row) = self.stands_behind(tid, piece, meantime) {
+                give_some(give, row, begin, end);
+                continue;
+            }
             if piece.owner != index {
                 let waker = match piece.state {
                     State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
@@ -427,6 +436,21 @@ impl<'a> Scene<'a> {
             }
         }
         self.wait(meantime, 0, at, to, give);
+    }
+
+    /// A thread with a connection of its own has nothing but that connection's request to wait for. When one of its
+    /// like ends its poll, in the midst of the request, it stood behind that one.
+    fn stands_behind(&self, tid: u32, piece: &Piece, meantime: Meantime) -> Option<Row> {
+        let State::Waiting(wait) = piece.state else {
+            return None;
+        };
+        let hidden = matches!(meantime, Meantime::Hidden { detail: 0 });
+        let own = self.alone.get(&tid);
+        let like = wait.by != tid && own.is_some() && self.alone.get(&wait.by) == own;
+        (hidden && polls(piece) && like).then(|| Row {
+            detail: self.words.signalled,
+            ..self.blocked(Place::Blocked, &wait)
+        })
     }
 
     /// Between two threads: nobody has the turn.
@@ -480,6 +504,20 @@ impl<'a> Scene<'a> {
             }
         }
     }
+}
+
+fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {
+    let mut readers: HashMap<u32, (u32, usize)> = HashMap::new();
+    let mut several: HashSet<u32> = HashSet::new();
+    for turn in &sockets.turns {
+        let first = *(readers.entry(turn.reader)).or_insert((turn.connection, turn.target));
+        if first.0 != turn.connection {
+            several.insert(turn.reader);
+        }
+    }
+    readers.retain(|tid, _| !several.contains(tid));
+    let targets = readers.into_iter().map(|(tid, (_, target))| (tid, target));
+    targets.collect()
 }
 
 fn polls(piece: &Piece) -> bool {
