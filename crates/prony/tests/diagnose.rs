@@ -8,7 +8,7 @@
 mod common;
 
 use common::{
-    Finished, Origin, finish, finish_child, holds_no_number, ours, prony, signal, wait_until,
+    Finished, Origin, Real, finish, finish_child, holds_no_number, ours, prony, signal, wait_until,
 };
 use serde_json::Value;
 use std::fs;
@@ -1065,6 +1065,54 @@ fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
     let again = bench.diagnose(&[out, "--json"]);
     assert_eq!(again.json()["improvement"], *path);
     bench.assert_nothing_left();
+}
+
+/// A server whose every request allocates sixty thousand times: where a trap takes microseconds, a trap for each stops it.
+#[test]
+fn a_server_that_allocates_all_the_time_is_counted_without_its_allocations() {
+    let script = "\
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def do_GET(self):
+        [bytearray(700) for _ in range(30_000)]
+        self.send_response(200)
+        self.send_header('Content-Length', '2')
+        self.end_headers()
+        self.wfile.write(b'ok')
+    def log_message(self, *ignored):
+        pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+";
+    let server = Real::python(script, "python3");
+    let bench = Bench::new();
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let document = bench
+        .diagnose(&["--url", &url, "-d", "1s", "--json"])
+        .json();
+    let signature = &document["signature"];
+    assert!(signature["requests"].as_u64() > Some(0), "{signature}");
+    if !is_root() || signature["tier"] != "ebpf" {
+        return;
+    }
+    let gaps = signature["unavailable"].as_array().unwrap();
+    let gap = gaps
+        .iter()
+        .find(|gap| gap["what"] == "calls of the memory allocator");
+    match gap {
+        Some(gap) => assert!(
+            gap["reason"].as_str().unwrap().contains("a trap for each"),
+            "{gap}"
+        ),
+        // A machine whose traps cost little: then they are counted, and there are many.
+        None => {
+            let calls = &signature["targets"][0]["allocator"]["calls"]["malloc"];
+            let requests = signature["requests"].as_u64().unwrap();
+            assert!(calls.as_u64() > Some(10_000 * requests), "{signature}");
+        }
+    }
 }
 
 #[test]
