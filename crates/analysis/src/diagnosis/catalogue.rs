@@ -84,6 +84,10 @@ pub struct Cause {
     /// Expression: the bound on the gain as a share (0 to 1) of the limiting resource's time. Cut to 0..1.
     #[serde(default)]
     pub gain: Option<String>,
+    /// Expression: the same as a share of the CPU of the servers behind, where they and not this one are full: a
+    /// connection that is opened costs both ends.
+    #[serde(default)]
+    pub peer_gain: Option<String>,
     /// Bound from which it is worth naming as what limits, 0 to 1; without one, what its kind of bound needs to be
     /// shown.
     #[serde(default)]
@@ -91,6 +95,9 @@ pub struct Cause {
     /// It is named as what limits only where all of these hold; where one is known not to, it is a note.
     #[serde(default)]
     pub worth_when: Vec<Condition>,
+    /// It names a server behind, and nothing in it: a cause that explains as much of that server's CPU goes before it.
+    #[serde(default)]
+    pub whole: bool,
     /// Said only where no other cause explains CPU of the same target.
     #[serde(default)]
     pub general: bool,

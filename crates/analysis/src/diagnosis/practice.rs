@@ -211,14 +211,108 @@ fn stalls_by_a_clock() {
             ("stall.turns_each", 24.0),
             ("stall.time_share", 0.7),
             ("stall.longest_ms", 120.0),
+            // Some of its stalls are as long as a retransmission takes, and there was none.
+            ("client.quantum_200ms_share", 0.02),
+            ("tcp.retransmits_per_request", 0.0),
         ],
         &[
-            // By chance, alone, rarely, a quota, and what is worth nothing.
+            // By chance, alone, rarely, a quota, retransmissions, and what is worth nothing.
+            ("tcp.retransmits_per_request", 0.01),
             ("stall.period_spread", 0.8),
             ("stall.turns_each", 1.2),
             ("stall.moments", 3.0),
             ("cgroup.throttled_share", 0.05),
             ("stall.time_share", 0.04),
+        ],
+    );
+}
+
+#[test]
+fn what_is_full_is_the_server_behind() {
+    let asks = [
+        ("worker.busiest", 0.03),
+        ("cpu.use_of_allowed", 0.03),
+        ("upstream.busiest_demand", 0.97),
+        ("upstream.busiest_worker", 0.95),
+        ("upstream.use_of_allowed", 0.95),
+        ("upstream.requests_per_request", 2.0),
+        ("upstream.slowest_ratio", 1.0),
+        ("upstream.service_share", 0.9),
+        ("client.queueing_ratio", 15.0),
+    ];
+    let with = |more: &[(&'static str, f64)]| -> Vec<(&'static str, f64)> {
+        asks.iter().chain(more).copied().collect()
+    };
+    // A front that hardly runs, and a database that always does.
+    let saturated = diagnose_facts(&set("go", Vec::new(), &with(&[])), "ebpf");
+    let findings = saturated.findings.iter();
+    let named_so: Vec<_> = findings
+        .map(|f| (f.cause.as_str(), f.worth_changing))
+        .collect();
+    assert_eq!(
+        named_so.first(),
+        Some(&("backend_saturated", true)),
+        "{saturated:#?}"
+    );
+    let idle = with(&[
+        ("upstream.busiest_demand", 0.5),
+        ("upstream.busiest_worker", 0.4),
+        ("upstream.use_of_allowed", 0.4),
+    ]);
+    assert_eq!(named("backend_saturated", "go", &idle), None);
+    // What the front spends on opening connections is nothing; what the database does is a part of what is full.
+    let opens = |opening| {
+        with(&[
+            ("upstream.connects_per_request", 0.4),
+            ("upstream.closes_first_share", 1.0),
+            ("upstream.answer_closes_share", 0.0),
+            ("upstream.opening_share", opening),
+            ("profile.connect_share", 0.1),
+        ])
+    };
+    let pool = |opening| named("upstream_pool_too_small", "go", &opens(opening));
+    assert_eq!(pool(0.3), Some(true));
+    assert_eq!(pool(0.01), Some(false));
+}
+
+#[test]
+fn a_thread_for_each_connection() {
+    // Whoever opens the connections is to blame where that is another server of the test.
+    let started = |accepted, front| {
+        [
+            ("thread_start.per_request", 0.45),
+            ("accept.per_request", accepted),
+            ("server.is_front", front),
+            ("exec.per_request", 0.0),
+            ("worker.busiest", 0.97),
+        ]
+    };
+    let named = |accepted, front| named("thread_per_connection", "go", &started(accepted, front));
+    assert_eq!(named(0.45, 1.0), Some(true));
+    assert_eq!(named(0.45, 0.0), None);
+    assert_eq!(named(0.01, 0.0), Some(true));
+}
+
+#[test]
+fn script_work_is_the_applications_or_the_frameworks() {
+    check(
+        "interpreter_time",
+        "python",
+        &[
+            ("profile.interpreter_share", 0.95),
+            ("profile.jit_share", 0.0),
+            ("profile.net_send_share", 0.06),
+            ("profile.net_receive_share", 0.02),
+            ("profile.top_symbol_share", 0.1),
+            ("script.own_share", 0.8),
+            ("worker.busiest", 0.99),
+            ("cpu.use_of_allowed", 0.99),
+            ("cpu.user_share", 0.9),
+        ],
+        &[
+            // The framework's own, and a bare handler's share.
+            ("script.own_share", 0.1),
+            ("profile.net_send_share", 0.2),
         ],
     );
 }
@@ -370,7 +464,7 @@ fn reloads_and_checks() {
         "haproxy",
         &[
             ("upstream.connects_per_request", 1.5),
-            ("socket.upstream.resets_sent_per_request", 1.5),
+            ("socket.upstream.resets_unused_per_request", 1.5),
             ("upstream.requests_per_request", 1.0),
             ("upstream.unasked_share", 0.0),
             ("profile.connect_share", 0.3),
@@ -378,7 +472,7 @@ fn reloads_and_checks() {
         ],
         &[
             // A connection for each request, which is closed after it.
-            ("socket.upstream.resets_sent_per_request", 0.0),
+            ("socket.upstream.resets_unused_per_request", 0.0),
             ("upstream.connects_per_request", 0.001),
             // Nobody takes them.
             ("upstream.connect_errors_per_request", 1.4),

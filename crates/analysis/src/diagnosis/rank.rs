@@ -39,6 +39,8 @@ struct Held<'a> {
     worth: Worth,
     fits: bool,
     score: f64,
+    /// It is worth what it costs the servers behind.
+    behind: bool,
 }
 
 /// What the rules said.
@@ -313,12 +315,19 @@ fn hold<'a>(
         Ok(parsed) => parsed.text(facts),
         Err(_) => template.to_owned(),
     };
-    let worth = worth(cause, scene, gain_bound);
+    let own_worth = worth(cause, scene, gain_bound);
+    let behind =
+        behind(cause, scene).filter(|bound| *bound >= SMALL_WORK && own_worth < Worth::Measurable);
+    let (gain_bound, worth) = match behind {
+        Some(_) => (behind, Worth::Measurable),
+        None => (gain_bound, own_worth),
+    };
     let fits = cause.station.is_empty()
         || scene.station == "unknown"
         || cause.station.iter().any(|s| s == scene.station);
     Held {
         fits,
+        behind: behind.is_some(),
         worth,
         score: gain_bound.unwrap_or(usual_gain(cause.explains)) * confidence,
         finding: Finding {
@@ -352,6 +361,16 @@ fn gain(cause: &Cause, facts: &FactView<'_>) -> (Option<f64>, Option<String>) {
     match Expression::parse(text).map(|gain| gain.reading(facts)) {
         Ok(Reading::Known(gain)) => (Some(gain.clamp(0.0, 1.0)), None),
         Ok(Reading::NotApplicable(why) | Reading::Unknown(why)) | Err(why) => (None, Some(why)),
+    }
+}
+
+/// What it would bring at the servers behind, where this one and the load leave them the limit.
+fn behind(cause: &Cause, scene: Scene<'_>) -> Option<f64> {
+    let theirs = matches!(scene.station, "upstream" | "core" | "none" | "unknown");
+    let text = cause.peer_gain.as_ref().filter(|_| theirs)?;
+    match Expression::parse(text).ok()?.reading(&scene.facts) {
+        Reading::Known(gain) => Some(gain.clamp(0.0, 1.0)),
+        Reading::NotApplicable(_) | Reading::Unknown(_) => None,
     }
 }
 
@@ -495,10 +514,18 @@ fn leave_the_exact(held: &mut Vec<Held<'_>>) {
 fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
     for (general, g) in held.iter().enumerate() {
         for (specific, s) in held.iter().enumerate().skip(general + 1) {
+            // A name for what fills the server behind is more exact than that it is full.
+            let within = g.behind && g.cause.whole && s.cause.explains == Explains::Cpu;
+            let larger = s.finding.gain_bound >= g.finding.gain_bound.map(|bound| bound / 2.0);
+            if within && larger && !s.behind && s.worth == g.worth && s.fits {
+                return Some((specific, general));
+            }
             let same = s.finding.target == g.finding.target
                 || s.finding.target.is_empty()
                 || g.finding.target.is_empty();
-            let beats = s.cause.beats.contains(&g.cause.name);
+            // What fills the server behind is why it is waited for.
+            let waits_for_it = s.behind && g.cause.rows.iter().any(|row| row == "upstream");
+            let beats = s.cause.beats.contains(&g.cause.name) || waits_for_it;
             let mutual = g.cause.beats.contains(&s.cause.name);
             let worth = s.worth == g.worth;
             if same && beats && !mutual && worth && names_the_same(s, g) {

@@ -80,6 +80,7 @@ fn expressions(cause: &Cause) -> Vec<String> {
     let compared = conditions.iter().flat_map(|c| [&c.fact, &c.ratio_to]);
     let mut texts: Vec<String> = compared.flatten().cloned().collect();
     texts.extend(cause.gain.clone());
+    texts.extend(cause.peer_gain.clone());
     texts.push(cause.proof.mechanism.clone());
     texts.extend(cause.proof.control.clone());
     texts

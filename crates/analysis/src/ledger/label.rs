@@ -184,7 +184,9 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
             .get_mut(if own { front } else { finding.target.as_str() });
         for account in accounts.chain(behind).chain([cpu]).flatten() {
             for row in &mut account.rows {
-                if row.cause.is_none() && cause.rows.contains(&row.kind) {
+                // What holds of a server behind says nothing of the rows of others.
+                let its = own || account.target == finding.target || row.server == finding.target;
+                if its && row.cause.is_none() && cause.rows.contains(&row.kind) {
                     row.cause = Some(cause.name.clone());
                 }
             }

@@ -168,7 +168,14 @@ impl LatencyCase<'_> {
         let beyond = client_ns
             .map(|ns| ns * n - server_ns)
             .filter(|ns| *ns > 0.0);
-        if let Some(ns) = beyond {
+        // By the clock a request is due before a connection is free for it: it stands behind others, wherever they are.
+        let unsent = client.and_then(|l| Some((l.response.mean_ns()? - l.service.mean_ns()?) * n));
+        let unsent = unsent.unwrap_or(0.0).clamp(0.0, beyond.unwrap_or(0.0));
+        if unsent > 0.0 {
+            let label = "due and not sent: every connection of the load is at a request".to_owned();
+            parts.push(Part::outside("unsent", label, true, unsent));
+        }
+        if let Some(ns) = beyond.map(|ns| ns - unsent).filter(|ns| *ns > 0.0) {
             let label = "the client and the path to it".to_owned();
             parts.push(Part::outside("client", label, ns / n < LONG_WAY_NS, ns));
         }
@@ -226,6 +233,7 @@ impl LatencyCase<'_> {
                 cause: None,
                 requests: concurrency.map(|c| c * share),
                 own_work: p.own,
+                server: p.server,
             }
         });
         let mut rows: Vec<Row> = rows.collect();
@@ -705,6 +713,12 @@ impl LatencyCase<'_> {
             "udp" => ("dns", "waiting for a UDP answer (name look-up)".to_owned()),
             "child" => ("child", "waiting for a child process".to_owned()),
             "send" => ("sending", "sending, until the peer takes more".to_owned()),
+            // Processes of a database stand behind each other so, for a row or a page.
+            "signalled" => (
+                "lock",
+                "waiting until another request of the server lets go (a lock or a queue)"
+                    .to_owned(),
+            ),
             "poll" => ("idle", "waiting for events".to_owned()),
             other if let Some(peer) = other.strip_prefix("upstream ") => {
                 ("upstream", format!("waiting for {}", self.peer(peer)))

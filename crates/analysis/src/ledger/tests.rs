@@ -104,6 +104,7 @@ fn causes_name_rows_that_exist() {
         "generator",
         "compiled",
         "unanswered",
+        "unsent",
     ];
     let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
     for cause in &catalogue().causes {
@@ -795,6 +796,28 @@ fn connections_that_nobody_answers_stand_in_the_account() {
 }
 
 #[test]
+fn what_was_due_and_not_sent_is_no_path() {
+    let (examination, mut turns) = chain();
+    let mut load = crate::samples::outcome();
+    // Due 10 ms before each is sent, whose answer takes 10 ms.
+    load.response = record::Histogram::new();
+    (0..1_000).for_each(|_| load.response.record(record::Nanos::from_millis(20)));
+    turns.load = Some(load);
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let account = case.account("proxy", true, Which::All).unwrap();
+    let us = |kind: &str| {
+        let rows = account.rows.iter().filter(|r| r.kind == kind);
+        rows.map(|r| r.share).sum::<f64>() * account.total
+    };
+    assert!((us("unsent") - 10_000.0).abs() < 50.0, "{account:#?}");
+    assert!((account.total - 20_000.0).abs() < 50.0, "{account:#?}");
+    assert!((account.closed() - 1.0).abs() < 1e-9, "{account:#?}");
+}
+
+#[test]
 fn threads_that_hardly_rest_are_what_limits() {
     let (examination, mut turns) = chain();
     let mut serving = |idle: u64| {
@@ -969,6 +992,29 @@ fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     };
     assert_eq!(bound(&with(0.05), lock, "web", "web"), Some(0.05));
     assert_eq!(bound(&with(0.4), lock, "web", "web"), None);
+}
+
+#[test]
+fn what_holds_of_a_server_behind_labels_its_rows_alone() {
+    let mut waits = account(&[("lock", 0.5, false), ("lock", 0.4, false)]);
+    waits.rows[1].server = "db".to_owned();
+    let mut ledger = Ledger {
+        latency: Some(waits),
+        ..Ledger::default()
+    };
+    let of = |target: &str| Finding {
+        target: target.to_owned(),
+        ..finding("lock_contention")
+    };
+    let causes = |ledger: &Ledger| {
+        let rows = &ledger.latency.as_ref().unwrap().rows;
+        rows.iter().map(|r| r.cause.clone()).collect::<Vec<_>>()
+    };
+    label(&mut ledger, &[of("db")], catalogue(), "web");
+    let lock = Some("lock_contention".to_owned());
+    assert_eq!(causes(&ledger), [None, lock.clone()]);
+    label(&mut ledger, &[of("web")], catalogue(), "web");
+    assert_eq!(causes(&ledger), [lock.clone(), lock]);
 }
 
 #[test]

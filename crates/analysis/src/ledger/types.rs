@@ -89,6 +89,9 @@ pub struct Row {
     pub requests: Option<f64>,
     /// It is what a server of this kind does for what was asked, and no loss by itself.
     pub own_work: bool,
+    /// The server behind that the requests are in, where they are not in the account's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
 }
 
 impl Account {

@@ -287,7 +287,7 @@ const NOT_ITS_OWN: [&str; 8] = [
     "rest",
 ];
 /// Rows of a response time that are no wait for anything but a turn.
-const TURNS: [&str; 8] = [
+const TURNS: [&str; 9] = [
     "run_queue",
     "other_turns",
     "on_cpu",
@@ -295,6 +295,7 @@ const TURNS: [&str; 8] = [
     "wake_up",
     "client",
     "rest",
+    "unsent",
     "upstream_unread",
 ];
 /// A row smaller than this was not seen.

@@ -161,7 +161,11 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     };
     let alone = material.server(&sheet.target);
     if alone.is_some_and(|server| server.upstreams.is_empty()) {
-        for name in ["upstream.busiest_demand", "upstream.rwnd_limited_share"] {
+        for name in [
+            "upstream.busiest_demand",
+            "upstream.rwnd_limited_share",
+            "upstream.opening_share",
+        ] {
             sheet.not_applicable(name, "it has no upstream");
         }
         return;
@@ -173,7 +177,13 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let view = sheet.set.view(target);
         view.value("socket.client.rwnd_limited_share")
     });
+    let opening = largest(&|target| {
+        let view = sheet.set.view(target);
+        let share = |kind: &str| view.value(&format!("profile.{kind}_share"));
+        Some(share("spawn")? + share("connection")? + share("connect")?)
+    });
     let reason = "no upstream on this host was watched";
+    sheet.maybe("upstream.opening_share", opening, PEERS, reason);
     sheet.maybe("upstream.busiest_demand", wanted, PEERS, reason);
     sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
 }

@@ -114,6 +114,9 @@ fn events(material: &Material<'_>, class: &str, sheet: &mut Sheet<'_>) {
         EVENTS,
         &reason,
     );
+    let unused = stats.map(|s| s.resets_unused as f64);
+    let last = name("resets_unused_per_request");
+    sheet.divided(&last, unused, requests, EVENTS, &reason);
     let cut = stats.map(|s| s.resets_received as f64);
     let last = name("resets_received_per_request");
     sheet.divided(&last, cut, requests, EVENTS, &reason);

@@ -11,13 +11,14 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, target: &s
     let examination = material.examination();
     let shares =
         examination.and_then(|examination| crate::ledger::task_shares(examination, target));
-    let fact = "tasks.lock_share";
-    match &shares {
-        Some(shares) => sheet.known(
-            fact,
-            shares.get("lock").copied().unwrap_or_default(),
-            SOURCE,
-        ),
-        None => sheet.not_applicable(fact, NONE),
+    for kind in ["lock", "sleep"] {
+        let fact = format!("tasks.{kind}_share");
+        match &shares {
+            Some(shares) => {
+                let share = shares.get(kind).copied().unwrap_or_default();
+                sheet.known(&fact, share, SOURCE);
+            }
+            None => sheet.not_applicable(&fact, NONE),
+        }
     }
 }

@@ -3,11 +3,16 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use record::{Place, TargetTurns};
+use record::{Place, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
 const FEWEST: u64 = 20;
+/// What the application called so far is its own work; a framework's templates and object mapping lie deeper.
+const NEAR: u32 = 4;
+/// Fewer looks at a running interpreter than this do not say whose functions run.
+const FEWEST_LOOKS: u64 = 30;
+const OWN_SHARE: &str = "script.own_share";
 /// Places with their names in facts.
 const PLACES: [(&str, Place); 9] = [
     ("listen_queue", Place::ListenQueue),
@@ -40,8 +45,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
+        sheet.unknown(OWN_SHARE, &reason);
         return;
     };
+    let told = material.examination().and_then(|e| e.turns.as_ref());
+    own_share(turns, told.map_or(&[][..], |t| &t.told), sheet);
     let total = turns.account.total_ns as f64;
     let share = |test: &dyn Fn(&record::PlaceTime) -> bool| {
         let places = turns.account.places.iter().filter(|p| test(p));
@@ -55,6 +63,33 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
     stalls(turns, sheet);
+}
+
+/// How often, of the looks at an interpreter that ran, a function of the application's own was being run or had just
+/// called what ran.
+fn own_share(turns: &TargetTurns, told: &[Told], sheet: &mut Sheet<'_>) {
+    let (mut own, mut looks) = (0, 0);
+    let here = |place| matches!(place, Place::OnCpu | Place::Loop);
+    for one in turns.ran.iter().filter(|one| here(one.place)) {
+        let told = told.get(one.told as usize);
+        // Only CPython tells libraries from the application.
+        let ran = |told: &&Told| told.state == ToldState::Running && told.runtime == "cpython";
+        if let Some(told) = told.filter(ran) {
+            looks += one.samples;
+            let near = told.own.is_some_and(|own| own <= NEAR);
+            own += if near { one.samples } else { 0 };
+        }
+    }
+    if looks < FEWEST_LOOKS {
+        let reason = format!("{looks} looks at a running Python, and no other runtime tells it");
+        sheet.unknown(OWN_SHARE, &reason);
+    } else if told.iter().all(|told| told.own.is_none()) {
+        // Older records do not say; nor does a program whose handlers are installed like a library.
+        let reason = "no function was seen that is the application's own";
+        sheet.unknown(OWN_SHARE, reason);
+    } else {
+        sheet.known(OWN_SHARE, own as f64 / looks as f64, SOURCE);
+    }
 }
 
 fn stalls(turns: &TargetTurns, sheet: &mut Sheet<'_>) {

@@ -114,7 +114,7 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
         errors > 0 && errors >= u.connects.saturating_sub(errors)
     });
     sheet.known(&name("failing_peers"), failing.count() as f64, SOURCE);
-    slowest(turns, sheet);
+    slowest(material, turns, sheet);
     by_length(turns, asked, sheet);
 }
 
@@ -168,12 +168,24 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     sheet.maybe(name, mean_ms, SOURCE, unseen);
 }
 
-fn slowest(turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
-    let mut means: Vec<f64> = turns
-        .iter()
-        .filter(|u| u.requests > 0)
-        .map(|u| u.wait_ns as f64 / u.requests as f64)
-        .collect();
+/// The slowest peer beside the others of its kind: a database is no slow cache. A peer that is not of this test may be
+/// of any kind, and counts as one of those like it.
+fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
+    let own = material.server(&sheet.target);
+    let program = |address: &str| {
+        let peer = own?.upstreams.iter().find(|u| u.address == address)?;
+        Some(material.server(peer.target.as_deref()?)?.exe.as_str())
+    };
+    let mut kinds: BTreeMap<Option<&str>, (u64, Vec<f64>)> = BTreeMap::new();
+    for peer in turns.iter().filter(|u| u.requests > 0) {
+        let kind = kinds.entry(program(&peer.address)).or_default();
+        kind.0 += peer.requests;
+        kind.1.push(peer.wait_ns as f64 / peer.requests as f64);
+    }
+    // Of several groups of peers, the one that is asked most.
+    let groups = kinds.into_values().filter(|(_, means)| means.len() > 1);
+    let group = groups.max_by_key(|(requests, _)| *requests);
+    let mut means = group.map(|(_, means)| means).unwrap_or_default();
     means.sort_by(f64::total_cmp);
     let name = "upstream.slowest_ratio";
     match means.split_last() {
@@ -181,7 +193,7 @@ fn slowest(turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
             let typical = median(others);
             sheet.divided(name, Some(*slowest), typical, SOURCE, "");
         }
-        _ => sheet.not_applicable(name, "there are no two peers to compare"),
+        _ => sheet.not_applicable(name, "there are no two peers of a kind to compare"),
     }
 }
 
