@@ -124,6 +124,8 @@ struct Upstream {
     asked: Option<u64>,
     arrived: Option<u64>,
     known: bool,
+    /// It was opened for its turn, and nothing has been asked on it.
+    opened: bool,
 }
 
 #[derive(Debug)]
@@ -408,6 +410,7 @@ impl Walk<'_> {
             known: true,
             asked: (turn == NONE).then_some(event.at_ns),
             arrived: None,
+            opened: turn != NONE,
         };
         let peer = upstream.peer;
         if turn != NONE {
@@ -417,13 +420,15 @@ impl Walk<'_> {
 
     fn asked(&mut self, event: &Event) {
         let served = self.served(event);
+        let begun = self.upstream(event).turn;
+        let open = self.is_open(begun);
         let upstream = self.upstream(event);
-        // More of the same request: whoever began it.
-        let turn = if upstream.asked.is_some() && upstream.turn != NONE {
-            upstream.turn
-        } else {
-            served
-        };
+        // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that is
+        // told that it may write is by then at somebody else's.
+        let more = upstream.asked.is_some() && begun != NONE;
+        let first = upstream.opened && open;
+        let turn = if more || first { begun } else { served };
+        upstream.opened = false;
         upstream.turn = turn;
         if upstream.asked.is_none() {
             upstream.asked = Some(event.at_ns);
@@ -439,6 +444,12 @@ impl Walk<'_> {
         if turn != NONE {
             self.op(event, Act::Ask, turn, peer);
         }
+    }
+
+    /// A turn that is known and has no response yet.
+    fn is_open(&self, turn: u32) -> bool {
+        let turn = self.sockets.turns.get(turn as usize);
+        turn.is_some_and(|turn| !turn.answered)
     }
 
     fn taken(&mut self, event: &Event) {

@@ -526,6 +526,57 @@ fn a_process_that_another_one_signals_stood_behind_it() {
 }
 
 #[test]
+fn a_loop_asks_for_whom_it_opened_the_connection() {
+    let mut tape = Tape::default();
+    let (loops, one, other) = (SERVER + 2, 11, 12);
+    tape.off(10, loops, epoll(), INTERRUPTIBLE, Class::None);
+    tape.arrive(900, 1);
+    tape.arrive(900, 2);
+    tape.wake(900, loops, FOREIGN, "sendto");
+    tape.on(1_000, loops, 0);
+    let connect = |tape: &mut Tape, at: u64, sk: u64| {
+        tape.socket(at, Kind::Connecting, Class::Upstream, sk, loops, 0);
+    };
+    tape.read(1_000, loops, 1);
+    connect(&mut tape, 1_100, one);
+    tape.read(1_200, loops, 2);
+    connect(&mut tape, 1_300, other);
+    tape.off(1_400, loops, epoll(), INTERRUPTIBLE, Class::None);
+    tape.wake(2_000, loops, FOREIGN, "sendto");
+    tape.on(2_000, loops, 0);
+    // It may write to both, to the last one first.
+    tape.ask(2_100, loops, other);
+    tape.ask(2_200, loops, one);
+    tape.off(2_300, loops, epoll(), INTERRUPTIBLE, Class::None);
+    tape.answer(10_000, one);
+    tape.wake(10_000, loops, FOREIGN, "sendto");
+    tape.on(10_000, loops, 0);
+    tape.take(10_000, loops, one);
+    tape.write(10_100, loops, 1);
+    tape.off(10_200, loops, epoll(), INTERRUPTIBLE, Class::None);
+    tape.answer(20_000, other);
+    tape.wake(20_000, loops, FOREIGN, "sendto");
+    tape.on(20_000, loops, 0);
+    tape.take(20_000, loops, other);
+    tape.write(20_100, loops, 2);
+    let (traced, stacks) = tape.traced();
+    let target = traced.account(&stacks).targets.into_iter().next().unwrap();
+    adds_up(&target);
+    let waits = target
+        .account
+        .places
+        .iter()
+        .filter(|p| p.place == Place::Upstream);
+    let waited: u64 = waits.map(|p| p.total_ns).sum();
+    assert!(
+        (26_000..28_000).contains(&waited),
+        "{:#?}",
+        target.account.places
+    );
+    assert_eq!(at(&target, Place::Hidden, "", ""), 0);
+}
+
+#[test]
 fn a_thread_without_work_is_parked_and_not_blocked() {
     let mut tape = Tape::default();
     let one = SERVER + 2;
