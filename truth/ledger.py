@@ -46,7 +46,7 @@ WORDS = {
 # Rows of a core's time that are not the program's: taken out, as an idle rest is.
 BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
 # The kernel's side of connections, whoever called: what is written there is no log.
-NETWORK = {"softirq", "net_send", "net_receive", "accept"}
+NETWORK = {"softirq", "net_send", "net_receive", "connections"}
 # A station this full limits: what a rate divides must be it.
 SURELY_FULL = 0.95
 BASES = {"core": {"cpu"}, "loop": {"threads", "cpu"}, "lock": {"requests", "threads"}, "slot": {"requests", "threads"}}
@@ -173,7 +173,7 @@ idle rest."""
         if row.get("kind") in NETWORK:
             # Nor does a goroutine that waited know which CPU time was its own.
             unknown = self.gaps and self.plan["runtime"] == "go" and account == "cpu"
-            pieces = "pieces" in self.kinds and row["kind"] != "accept" and not unknown
+            pieces = "pieces" in self.kinds and row["kind"] != "connections" and not unknown
             return self.group(("pieces",) if pieces else ("own",))
         # A timed wait ends by a timer, whichever call it is.
         for kind in [kind for kind in order if kind in self.kinds]:

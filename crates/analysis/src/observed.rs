@@ -346,6 +346,13 @@ impl Observed {
         })
     }
 
+    /// CPU that the other targets took on these cores, in cores; threads that may also run elsewhere are left out.
+    pub(crate) fn peers_on(&self, target: &str, cores: &[u32]) -> f64 {
+        let peers = self.tasks_here().filter(|t| t.owner != target);
+        let here = peers.filter(|t| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c)));
+        here.map(|t| t.busy).sum()
+    }
+
     /// What the report lists: all cores, the generator's threads, and the target threads that mattered.
     pub(crate) fn usage(&self, sight: &Sight<'_>) -> Vec<Usage> {
         let cores = self.cores.iter().map(|(core, used)| Usage {

@@ -75,6 +75,8 @@ fn compiled_in() -> &'static RowRules {
 
 /// What a JVM calls its interpreter in the map of its code.
 const INTERPRETER: &str = "Interpreter";
+/// The module of code that lies in no file: what a runtime compiled, by its own map or without a name.
+const COMPILED_MODULE: &str = "jit";
 /// What compiled code is called that a runtime does not name.
 pub(super) const COMPILED: &str = "code that a runtime compiled while it ran";
 
@@ -160,8 +162,8 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
         if name.is_empty() || (gathered.samples as f64) < SMALL * total as f64 {
             rest.join(gathered);
         } else {
-            // The application's code is what was asked for, until a rule knows better.
-            rows.push(gathered.into_row("compiled", name, true));
+            // One function is told like one of a program in C; what is spread over many is what was asked for.
+            rows.push(gathered.into_row("compiled", name, false));
         }
     }
     rows.push(rest.into_row("compiled", COMPILED.to_owned(), true));
@@ -182,8 +184,9 @@ fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
         if rule.same_module {
             let Some(leaf) = all.last() else { return false };
             let shown = works.shown_by(kind, all, thread);
-            // Functions that a runtime compiled lie in one module with its interpreter, and are the application's.
-            let compiled = is_jit(&leaf.module) && !compiled_name(leaf).is_empty();
+            // What a runtime compiled may lie in one module with its interpreter, and is the application's.
+            let compiled = leaf.module == COMPILED_MODULE
+                || is_jit(&leaf.module) && !compiled_name(leaf).is_empty();
             return shown.is_some_and(|f| {
                 f.module == leaf.module && (!compiled || leaf.symbol == INTERPRETER)
             });
@@ -199,7 +202,7 @@ pub(super) fn is_helper(module: &str) -> bool {
 
 fn is_jit(module: &str) -> bool {
     module.is_empty()
-        || module == "jit"
+        || module == COMPILED_MODULE
         || module.starts_with('[')
         || module.starts_with("perf-")
         || module.starts_with("//anon")

@@ -10,6 +10,7 @@
 mod cpu;
 mod label;
 mod latency;
+mod need;
 mod rate;
 mod tasks;
 #[cfg(test)]

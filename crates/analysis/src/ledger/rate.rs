@@ -4,8 +4,8 @@
 //! rows add up whatever the sampler missed, and what was missed stands in their error.
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::told;
 use super::types::{Account, Basis, Row};
+use super::{need, told};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse, timing_profile};
@@ -78,7 +78,9 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         }
         None => parts,
     };
-    Ok(scope.account(case, &parts, samples))
+    let mut account = scope.account(case, &parts, samples);
+    need::measure(&mut account.rows, &case.facts.view(case.target));
+    Ok(account)
 }
 
 /// File name of a target's program; empty when it is not known.
@@ -135,11 +137,7 @@ impl<'a> Scope<'a> {
         let idle: f64 = used().map(|c| (1.0 - c.busy).max(0.0)).sum();
         let interrupts: f64 = used().map(|c| c.interrupts()).sum();
         let all = case.observed.others_on(cores);
-        let beside: f64 = (case.observed.tasks_here())
-            .filter(|t| t.owner != case.target)
-            .filter(|t| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c)))
-            .map(|t| t.busy)
-            .sum();
+        let beside = case.observed.peers_on(case.target, cores);
         let throttled = case.facts.view(case.target).value("cgroup.throttled_share");
         let throttled = throttled.unwrap_or(0.0).min(idle / n) * n;
         let mut others = vec![

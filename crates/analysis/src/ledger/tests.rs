@@ -937,7 +937,7 @@ fn a_cause_gains_no_more_than_its_rows() {
     );
     // No rows, no account of waits: nothing is said.
     assert_eq!(
-        bound(&ledger, cause("small_proxy_buffers"), "web", "web"),
+        bound(&ledger, cause("single_worker_saturated"), "web", "web"),
         None
     );
     assert_eq!(bound(&ledger, cause("upstream_slow"), "web", "web"), None);

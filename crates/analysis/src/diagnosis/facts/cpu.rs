@@ -11,7 +11,7 @@ const ACTIVE: f64 = 0.05;
 /// Share of a core from which a thread is one of those that do the work.
 const BUSY: f64 = 0.2;
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "cpu.us_per_request",
     "cpu.user_share",
     "cpu.system_share",
@@ -39,6 +39,7 @@ const NAMES: [&str; 28] = [
     "core.own_steal_share",
     "core.own_busiest",
     "core.own_generator_share",
+    "core.own_peers_share",
     "core.own_mean",
 ];
 
@@ -264,6 +265,8 @@ fn own_cores(
         used.iter().map(|c| c.busy).sum::<f64>() / n,
         STAT,
     );
+    let peers = observed.peers_on(&sheet.target, &cores) / n;
+    sheet.known("core.own_peers_share", peers.min(1.0), TASKS);
     let others = observed.others_on(&cores);
     let reason = "the cores were not watched";
     let foreign = others.map(|o| o.foreign);
