@@ -2,7 +2,8 @@
 
 `--record DIR` of run.py keeps the records; the judge is the example `rejudge` of the crate `analysis`. A record whose rule is
 taken out is right when no `none` comes first, and told when the largest row of an account that is not the server's own work
-is of a kind that the rule would have named: the same function, call or peer without its name.
+is of a kind that the rule would have named, or what comes first instead explains such a row: the same function, call or peer
+without its name.
 """
 
 import os
@@ -56,10 +57,11 @@ def measure(records, chosen):
             told += 1
         else:
             others += then not in ("none", "unknown", "unlabelled")
-        largest = next((text for _, text in rows.values()), "")
-        print(f"{'HEALTHY' if then == 'none' else '':<8} {record.name:<44} {rule} -> {then}: {largest}", flush=True)
+        largest = next((text for name, (_, text) in rows.items() if name != "first"), "")
+        mark = "told" if any(same for same, _ in rows.values()) else ""
+        print(f"{'HEALTHY' if then == 'none' else mark:<8} {record.name:<44} {rule} -> {then}: {largest}", flush=True)
     if not judged:
         return None
-    print(f"\nof {judged} records without the rule that named them, {healthy} are called healthy; in {told} the largest row is of the "
-          f"kind that the rule names, {others} more get another cause first")
+    print(f"\nof {judged} records without the rule that named them, {healthy} are called healthy; in {told} the largest row, or "
+          f"what comes first, is of the kind that the rule names, {others} more get another cause first")
     return 1 - healthy / judged

@@ -7,7 +7,8 @@
 //! counts. After a finding stand its confidence and the bound on its gain. `--facts` prints the facts whose name
 //! contains PART, `--why` what was said of one cause, `--ledger` the rows of the accounts. `--without` judges as if no
 //! rule knew these causes, and says whether the largest row of an account that is not the server's own work is one of
-//! those that they would have named; `truth/run.py --without` does so for every record and counts.
+//! those that they would have named, and whether what comes first then explains such a row; `truth/run.py --without` does
+//! so for every record and counts.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};
@@ -156,8 +157,19 @@ fn show(diagnosis: &Diagnosis, asked: &Asked) {
     }
 }
 
-/// The largest row of each account that is no work of the server's own, and whether `rows` have its kind.
-fn show_rows(diagnosis: &Diagnosis, rows: &[String]) {
+/// Whether the first finding, and the largest row of each account that is no work of the server's own, are of the kinds
+/// `rows`.
+fn show_rows(diagnosis: &Diagnosis, rows: &[String], known: &Catalogue) {
+    let first = diagnosis.findings.first();
+    let explains = first.and_then(|f| known.cause(&f.cause)).map(|c| &c.rows);
+    if let Some((first, kinds)) = first.zip(explains) {
+        let same = kinds.iter().any(|kind| rows.contains(kind));
+        let same = if same { "same" } else { "other" };
+        println!(
+            "    row first {same} {:.2} {}",
+            first.confidence, first.title
+        );
+    }
     let Some(ledger) = &diagnosis.ledger else {
         println!("    no account");
         return;
@@ -217,7 +229,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = known.causes.iter().filter(|c| gone(&c.name));
     let rows: Vec<String> = rows.flat_map(|c| c.rows.clone()).collect();
     known.causes.retain(|c| !gone(&c.name));
-    use_catalogue(known);
+    use_catalogue(known.clone());
     let (mut right, mut judged) = (0, 0);
     for path in &asked.records {
         let Ok(record) = RunRecord::load(&Files(path.clone())) else {
@@ -253,7 +265,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             show(diagnosis, &asked);
             if !asked.without.is_empty() {
-                show_rows(diagnosis, &rows);
+                show_rows(diagnosis, &rows, &known);
             }
         }
     }

@@ -400,7 +400,7 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
         Explains::Cpu if cause.rows.iter().any(|row| row == "foreign") => (1.0, SMALL_WORK),
         Explains::Cpu => (busy(scene), SMALL_WORK),
         Explains::Wait if full(scene) => (idle(scene), SMALL_WORK),
-        Explains::Wait => (1.0, SMALL_WORK),
+        Explains::Wait | Explains::Cap => (1.0, SMALL_WORK),
         _ => (1.0, NOISE_FLOOR),
     };
     let bound = gain_bound.map(|bound| bound * part);
