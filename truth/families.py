@@ -50,6 +50,9 @@ NEEDS = {
     "lua": (f"{NGINX_MODULES}/ngx_http_lua_module.so", "nginx libnginx-mod-http-lua lua-socket"),
     "netty": (NETTY[0], "libnetty-java default-jdk-headless"),
     "goredis": (f"{GOPATH}/src/github.com/gomodule/redigo/redis/redis.go", "golang-go golang-github-gomodule-redigo-dev"),
+    "bottle": (f"{PYTHON}/bottle.py", "gunicorn python3-bottle"),
+    "falcon": (f"{PYTHON}/falcon/__init__.py", "gunicorn python3-falcon python3-psycopg2 python3-pymemcache python3-redis"),
+    "quart": (f"{PYTHON}/quart/__init__.py", "python3-quart python3-hypercorn"),
 }
 
 
@@ -258,6 +261,15 @@ def netty(lab, settings, own):
     return ["java", "-cp", ":".join([str(classes), *NETTY]), "Netty", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def quart(lab, settings, own):
+    """One worker; its own sockets leave Nagle's algorithm on, and a healthy one gets another."""
+    flags = ["--keep-alive", "60", "--log-level", "warning", "quart_app:app"]
+    where = settings["port"]
+    argv = (["hypercorn", "--bind", f"127.0.0.1:{where}"] if settings.get("own_socket") else
+            ["python3", str(lab.dir / "apps/quart_serve.py"), str(where)])
+    return [*argv, *flags], {"PYTHONPATH": str(lab.dir / "apps"), "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -266,4 +278,5 @@ COMMANDS = {
     "hypnotoad": hypnotoad, "sinatra": sinatra,
     "django": threaded("django_app"), "flask": threaded("flask_app"), "fastapi": fastapi, "lua": lua, "netty": netty,
     "goredis": go_program("store.go"),
+    "bottle": threaded("bottle_app"), "falcon": threaded("falcon_app"), "quart": quart,
 }
