@@ -53,6 +53,9 @@ NEEDS = {
     "bottle": (f"{PYTHON}/bottle.py", "gunicorn python3-bottle"),
     "falcon": (f"{PYTHON}/falcon/__init__.py", "gunicorn python3-falcon python3-psycopg2 python3-pymemcache python3-redis"),
     "quart": (f"{PYTHON}/quart/__init__.py", "python3-quart python3-hypercorn"),
+    "gin": (f"{GOPATH}/src/github.com/gin-gonic/gin/gin.go", "golang-go golang-github-gin-gonic-gin-dev"),
+    "microhttpd": ("/usr/include/microhttpd.h", "gcc libc6-dev libmicrohttpd-dev"),
+    "fcgi": ("/usr/include/fcgiapp.h", "gcc libc6-dev libfcgi-dev"),
 }
 
 
@@ -270,6 +273,22 @@ def quart(lab, settings, own):
     return [*argv, *flags], {"PYTHONPATH": str(lab.dir / "apps"), "HOME": str(own)}, False
 
 
+def gin(lab, settings, own):
+    command, env, privileged = go_program("gin_app.go")(lab, settings, own)
+    return [*command, str(lab.dir / "apps/gin_list.html")], env, privileged
+
+
+def c_program(source, library):
+    """Of one file and one library."""
+    def command(lab, settings, own):
+        program = lab.common(settings)["build"] / source.removesuffix(".c")
+        if not program.exists():
+            subprocess.run(["cc", "-O2", "-g", "-o", str(program), source, f"-l{library}"], cwd=lab.dir / "apps", check=True,
+                           capture_output=True, text=True)
+        return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    return command
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -279,4 +298,5 @@ COMMANDS = {
     "django": threaded("django_app"), "flask": threaded("flask_app"), "fastapi": fastapi, "lua": lua, "netty": netty,
     "goredis": go_program("store.go"),
     "bottle": threaded("bottle_app"), "falcon": threaded("falcon_app"), "quart": quart,
+    "gin": gin, "microhttpd": c_program("microhttpd_app.c", "microhttpd"), "fcgi": c_program("fcgi_app.c", "fcgi"),
 }
