@@ -181,6 +181,10 @@ rotatelogs                                apache2-utils
 /usr/lib/python3/dist-packages/quart/*    python3-quart
 /usr/lib/python3/dist-packages/redis/*    python3-redis
 /usr/share/gocode/src/github.com/gin-gonic/gin/* golang-github-gin-gonic-gin-dev
+/usr/share/nodejs/ejs/*                   node-ejs
+/usr/share/nodejs/express/*               node-express
+/usr/share/perl5/Dancer2.pm               libdancer2-perl
+/usr/share/perl5/YAML.pm                  libyaml-perl
 TABLE
 }
 

@@ -16,6 +16,7 @@ JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io
 GOPATH = "/usr/share/gocode"
 NETTY = [f"/usr/share/java/netty-{part}.jar"
          for part in ("transport", "common", "buffer", "resolver", "handler", "codec", "codec-http")]
+NODE = "/usr/share/nodejs"
 NGINX_MODULES = "/usr/lib/nginx/modules"
 PYTHON = "/usr/lib/python3/dist-packages"
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
@@ -56,6 +57,8 @@ NEEDS = {
     "gin": (f"{GOPATH}/src/github.com/gin-gonic/gin/gin.go", "golang-go golang-github-gin-gonic-gin-dev"),
     "microhttpd": ("/usr/include/microhttpd.h", "gcc libc6-dev libmicrohttpd-dev"),
     "fcgi": ("/usr/include/fcgiapp.h", "gcc libc6-dev libfcgi-dev"),
+    "express": (f"{NODE}/express/index.js", "nodejs node-express node-ejs"),
+    "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
 }
 
 
@@ -289,6 +292,19 @@ def c_program(source, library):
     return command
 
 
+def express(lab, settings, own):
+    return ["node", str(lab.dir / "apps/express_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own)}, False
+
+
+def dancer(lab, settings, own):
+    """Sixteen processes, one for each connection of the load."""
+    (own / "sessions").mkdir()
+    owned(lab, own)
+    return ["starman", "--listen", f"127.0.0.1:{settings['port']}", "--workers=16", "--env=deployment",
+            str(lab.dir / "apps/dancer_app.psgi")], {"OWN": str(own), "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -299,4 +315,5 @@ COMMANDS = {
     "goredis": go_program("store.go"),
     "bottle": threaded("bottle_app"), "falcon": threaded("falcon_app"), "quart": quart,
     "gin": gin, "microhttpd": c_program("microhttpd_app.c", "microhttpd"), "fcgi": c_program("fcgi_app.c", "fcgi"),
+    "express": express, "dancer": dancer,
 }
