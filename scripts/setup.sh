@@ -173,6 +173,18 @@ mariadbd                                  mariadb-server
 /usr/share/java/netty-codec-http.jar      libnetty-java
 /usr/share/lua/5.1/socket.lua             lua-socket
 rotatelogs                                apache2-utils
+/usr/include/fcgiapp.h                    libfcgi-dev
+/usr/include/microhttpd.h                 libmicrohttpd-dev
+/usr/lib/python3/dist-packages/bottle.py  python3-bottle
+/usr/lib/python3/dist-packages/falcon/*   python3-falcon
+/usr/lib/python3/dist-packages/hypercorn/* python3-hypercorn
+/usr/lib/python3/dist-packages/quart/*    python3-quart
+/usr/lib/python3/dist-packages/redis/*    python3-redis
+/usr/share/gocode/src/github.com/gin-gonic/gin/* golang-github-gin-gonic-gin-dev
+/usr/share/nodejs/ejs/*                   node-ejs
+/usr/share/nodejs/express/*               node-express
+/usr/share/perl5/Dancer2.pm               libdancer2-perl
+/usr/share/perl5/YAML.pm                  libyaml-perl
 TABLE
 }
 

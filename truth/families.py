@@ -16,6 +16,7 @@ JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io
 GOPATH = "/usr/share/gocode"
 NETTY = [f"/usr/share/java/netty-{part}.jar"
          for part in ("transport", "common", "buffer", "resolver", "handler", "codec", "codec-http")]
+NODE = "/usr/share/nodejs"
 NGINX_MODULES = "/usr/lib/nginx/modules"
 PYTHON = "/usr/lib/python3/dist-packages"
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
@@ -50,6 +51,14 @@ NEEDS = {
     "lua": (f"{NGINX_MODULES}/ngx_http_lua_module.so", "nginx libnginx-mod-http-lua lua-socket"),
     "netty": (NETTY[0], "libnetty-java default-jdk-headless"),
     "goredis": (f"{GOPATH}/src/github.com/gomodule/redigo/redis/redis.go", "golang-go golang-github-gomodule-redigo-dev"),
+    "bottle": (f"{PYTHON}/bottle.py", "gunicorn python3-bottle"),
+    "falcon": (f"{PYTHON}/falcon/__init__.py", "gunicorn python3-falcon python3-psycopg2 python3-pymemcache python3-redis"),
+    "quart": (f"{PYTHON}/quart/__init__.py", "python3-quart python3-hypercorn"),
+    "gin": (f"{GOPATH}/src/github.com/gin-gonic/gin/gin.go", "golang-go golang-github-gin-gonic-gin-dev"),
+    "microhttpd": ("/usr/include/microhttpd.h", "gcc libc6-dev libmicrohttpd-dev"),
+    "fcgi": ("/usr/include/fcgiapp.h", "gcc libc6-dev libfcgi-dev"),
+    "express": (f"{NODE}/express/index.js", "nodejs node-express node-ejs"),
+    "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
 }
 
 
@@ -258,6 +267,44 @@ def netty(lab, settings, own):
     return ["java", "-cp", ":".join([str(classes), *NETTY]), "Netty", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def quart(lab, settings, own):
+    """One worker; its own sockets leave Nagle's algorithm on, and a healthy one gets another."""
+    flags = ["--keep-alive", "60", "--log-level", "warning", "quart_app:app"]
+    where = settings["port"]
+    argv = (["hypercorn", "--bind", f"127.0.0.1:{where}"] if settings.get("own_socket") else
+            ["python3", str(lab.dir / "apps/quart_serve.py"), str(where)])
+    return [*argv, *flags], {"PYTHONPATH": str(lab.dir / "apps"), "HOME": str(own)}, False
+
+
+def gin(lab, settings, own):
+    command, env, privileged = go_program("gin_app.go")(lab, settings, own)
+    return [*command, str(lab.dir / "apps/gin_list.html")], env, privileged
+
+
+def c_program(source, library):
+    """Of one file and one library."""
+    def command(lab, settings, own):
+        program = lab.common(settings)["build"] / source.removesuffix(".c")
+        if not program.exists():
+            subprocess.run(["cc", "-O2", "-g", "-o", str(program), source, f"-l{library}"], cwd=lab.dir / "apps", check=True,
+                           capture_output=True, text=True)
+        return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    return command
+
+
+def express(lab, settings, own):
+    return ["node", str(lab.dir / "apps/express_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own)}, False
+
+
+def dancer(lab, settings, own):
+    """Sixteen processes, one for each connection of the load."""
+    (own / "sessions").mkdir()
+    owned(lab, own)
+    return ["starman", "--listen", f"127.0.0.1:{settings['port']}", "--workers=16", "--env=deployment",
+            str(lab.dir / "apps/dancer_app.psgi")], {"OWN": str(own), "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -266,4 +313,7 @@ COMMANDS = {
     "hypnotoad": hypnotoad, "sinatra": sinatra,
     "django": threaded("django_app"), "flask": threaded("flask_app"), "fastapi": fastapi, "lua": lua, "netty": netty,
     "goredis": go_program("store.go"),
+    "bottle": threaded("bottle_app"), "falcon": threaded("falcon_app"), "quart": quart,
+    "gin": gin, "microhttpd": c_program("microhttpd_app.c", "microhttpd"), "fcgi": c_program("fcgi_app.c", "fcgi"),
+    "express": express, "dancer": dancer,
 }
