@@ -19,6 +19,9 @@ struct Thread {
     right: Vec<String>,
     #[serde(default)]
     next: Vec<String>,
+    /// What an honest answer names; empty where any row will do.
+    #[serde(default)]
+    says: Vec<String>,
     /// 1: the readers were written with it; later ones were collected then, and used after their first run.
     #[serde(default = "first")]
     round: u8,
@@ -73,8 +76,9 @@ fn judge(thread: &Thread, answer: Option<&Diagnosis>) -> Judged {
     }
     // Where the output reaches a cause, saying that it does not is no right answer, but an honest one.
     let leads = thread.next.is_empty() || thread.next.iter().any(|n| finding.remedy.contains(n));
+    let named = thread.says.is_empty() || thread.says.iter().any(|n| finding.why.contains(n));
     let reaches = !thread.right.iter().any(|r| r == "unknown");
-    match leads && !(reaches && thread.next.is_empty()) {
+    match leads && named && !(reaches && thread.next.is_empty()) {
         true => Judged::Honest,
         false => Judged::Weak,
     }
@@ -130,6 +134,13 @@ fn threads_that_were_collected_afterwards() {
         let (judged, text) = table(round);
         println!("{text}{}", reach(&judged).expect(&text));
     }
+}
+
+#[test]
+fn threads_at_first_sight_are_not_answered_wrong() {
+    let (judged, text) = table(5);
+    println!("{text}{:?}", reach(&judged));
+    assert!(!judged.contains(&Judged::Wrong), "{text}");
 }
 
 #[test]
