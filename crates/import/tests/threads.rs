@@ -130,17 +130,10 @@ fn threads_that_the_readers_were_written_with() {
 
 #[test]
 fn threads_that_were_collected_afterwards() {
-    for round in [2, 3, 4] {
+    for round in [2, 3, 4, 5, 6] {
         let (judged, text) = table(round);
         println!("{text}{}", reach(&judged).expect(&text));
     }
-}
-
-#[test]
-fn threads_at_first_sight_are_not_answered_wrong() {
-    let (judged, text) = table(5);
-    println!("{text}{:?}", reach(&judged));
-    assert!(!judged.contains(&Judged::Wrong), "{text}");
 }
 
 #[test]
