@@ -169,6 +169,16 @@ pub fn results(input: &[u8]) {
     }
 }
 
+/// What a person pasted: each artefact is of some line, and says something.
+pub fn pasted(input: &[u8]) {
+    let text = String::from_utf8_lossy(input).into_owned();
+    let pasted = import::read_pasted(&[("fuzz".to_owned(), text)]);
+    for artefact in &pasted.artefacts {
+        assert!(artefact.line > 0 && !artefact.tool.is_empty());
+        assert!(!artefact.is_empty());
+    }
+}
+
 /// What is converted can be loaded; that it is read back is a part of the conversion, and fails by this error.
 fn converted(format: WorkloadFormat, input: &[u8]) {
     for secrets in [false, true] {

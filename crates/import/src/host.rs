@@ -29,10 +29,40 @@ pub(crate) fn straces(words: &[Word<'_>]) -> Vec<Placed<StraceSummary>> {
                 }
                 at = end;
             }
-            None => at += 1,
+            None => match headless(words, at) {
+                Some((summary, end)) => {
+                    found.push((summary, (words[at].line, words[end - 1].line)));
+                    at = end;
+                }
+                None => at += 1,
+            },
         }
     }
     found
+}
+
+/// Rows whose head was left out: three lines and more, the share of the time falling from one to the next.
+fn headless(words: &[Word<'_>], start: usize) -> Option<(StraceSummary, usize)> {
+    let mut summary = StraceSummary::default();
+    let (mut at, mut share) = (start, 100.0);
+    while let Some((row, next)) = strace_row(words, at) {
+        let line = words[at].line;
+        let alone = (at == 0 || words[at - 1].line < line)
+            && words[next - 1].line == line
+            && words.get(next).is_none_or(|w| w.line > line);
+        let decimals = words[at..at + 2].iter().all(|w| w.text.contains('.'));
+        let own = number(words[at].text)?.value;
+        if !alone || !decimals || own > share {
+            break;
+        }
+        (at, share) = (next, own);
+        if row.call == "total" {
+            summary.total = Some(row.calls);
+            break;
+        }
+        summary.rows.push(row);
+    }
+    (summary.rows.len() >= 3).then_some((summary, at))
 }
 
 /// Rows until the total, or until a word is none of a row.

@@ -19,6 +19,9 @@ struct Thread {
     right: Vec<String>,
     #[serde(default)]
     next: Vec<String>,
+    /// What an honest answer names; empty where any row will do.
+    #[serde(default)]
+    says: Vec<String>,
     /// 1: the readers were written with it; later ones were collected then, and used after their first run.
     #[serde(default = "first")]
     round: u8,
@@ -73,8 +76,9 @@ fn judge(thread: &Thread, answer: Option<&Diagnosis>) -> Judged {
     }
     // Where the output reaches a cause, saying that it does not is no right answer, but an honest one.
     let leads = thread.next.is_empty() || thread.next.iter().any(|n| finding.remedy.contains(n));
+    let named = thread.says.is_empty() || thread.says.iter().any(|n| finding.why.contains(n));
     let reaches = !thread.right.iter().any(|r| r == "unknown");
-    match leads && !(reaches && thread.next.is_empty()) {
+    match leads && named && !(reaches && thread.next.is_empty()) {
         true => Judged::Honest,
         false => Judged::Weak,
     }
@@ -126,7 +130,7 @@ fn threads_that_the_readers_were_written_with() {
 
 #[test]
 fn threads_that_were_collected_afterwards() {
-    for round in [2, 3, 4] {
+    for round in [2, 3, 4, 5, 6] {
         let (judged, text) = table(round);
         println!("{text}{}", reach(&judged).expect(&text));
     }

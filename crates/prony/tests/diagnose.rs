@@ -1067,7 +1067,7 @@ fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
     bench.assert_nothing_left();
 }
 
-/// A server whose every request allocates sixty thousand times: where a trap takes microseconds, a trap for each stops it.
+/// A server whose every request allocates sixty thousand times: a trap takes microseconds, and one for each stops it.
 #[test]
 fn a_server_that_allocates_all_the_time_is_counted_without_its_allocations() {
     let script = "\

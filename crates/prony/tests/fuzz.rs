@@ -193,6 +193,12 @@ fn results_of_other_tools() {
 }
 
 #[test]
+fn what_people_paste() {
+    let seeds = seeds("crates/import/tests/threads", ".txt");
+    check(&seeds, 6_000, bodies::pasted);
+}
+
+#[test]
 fn recordings_of_browsers() {
     check(
         &seeds("crates/import/tests/workload", ".har"),

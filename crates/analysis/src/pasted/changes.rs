@@ -7,7 +7,7 @@ use super::readings::Held;
 use super::shown::row_text;
 use crate::Evidence;
 use crate::words::percent;
-use record::pasted::{Artefact, Pasted, Row, requests_in};
+use record::pasted::{Artefact, Pasted, Row, StraceSummary, requests_in};
 use std::collections::BTreeMap;
 
 /// A function whose share moved by this much is what differs between two profiles.
@@ -27,6 +27,8 @@ pub(super) fn between(pasted: &Pasted) -> Vec<Held> {
     held.extend(profiles(pasted));
     held.extend(straces(pasted));
     held.extend(loads(pasted));
+    held.extend(requests(pasted));
+    held.extend(timers(pasted));
     held
 }
 
@@ -42,40 +44,22 @@ fn changed(says: String, next: &str, weight: f64, evidence: Vec<Evidence>) -> He
     }
 }
 
-fn profiles(pasted: &Pasted) -> Option<Held> {
-    let profiles: Vec<&Artefact> = pasted
-        .artefacts
-        .iter()
-        .filter(|a| a.profile.is_some())
-        .collect();
-    let [.., before, after] = profiles.as_slice() else {
-        return None;
-    };
-    if before.tool != after.tool {
-        return None;
-    }
-    let shares = |a: &Artefact| -> BTreeMap<String, f64> {
-        let mut shares = BTreeMap::new();
-        for row in &a.rows {
-            *shares.entry(row.label.clone()).or_insert(0.0) += row.share;
-        }
-        shares
-    };
-    let (old, new) = (shares(before), shares(after));
+/// Shares of a whole by name.
+type Shares = BTreeMap<String, f64>;
+
+/// The largest changes of a share, in words, and their evidence.
+fn moved(old: &Shares, new: &Shares, source: &str) -> Option<(String, Vec<Evidence>)> {
     let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut moved: Vec<(f64, f64, &String)> = names
         .into_iter()
         .map(|name| {
-            let of = |shares: &BTreeMap<String, f64>| shares.get(name).copied().unwrap_or(0.0);
-            (of(&old), of(&new), name)
+            let of = |shares: &Shares| shares.get(name).copied().unwrap_or(0.0);
+            (of(old), of(new), name)
         })
         .filter(|(a, b, _)| (a - b).abs() >= MOVED)
         .collect();
     moved.sort_by(|x, y| (y.1 - y.0).abs().total_cmp(&(x.1 - x.0).abs()));
     moved.truncate(NAMED);
-    if moved.is_empty() {
-        return None;
-    }
     let words: Vec<String> = moved
         .iter()
         .map(|(a, b, name)| {
@@ -90,13 +74,34 @@ fn profiles(pasted: &Pasted) -> Option<Held> {
         .collect();
     let evidence = moved
         .iter()
-        .map(|(_, b, name)| Evidence::new(name.as_str(), *b, "1", None, &after.tool))
+        .map(|(_, b, name)| Evidence::new(name.as_str(), *b, "1", None, source))
         .collect();
+    (!moved.is_empty()).then(|| (words.join(", "), evidence))
+}
+
+/// The last two outputs of one kind.
+fn last_two(pasted: &Pasted, of: impl Fn(&Artefact) -> bool) -> Option<(&Artefact, &Artefact)> {
+    let kind: Vec<&Artefact> = pasted.artefacts.iter().filter(|a| of(a)).collect();
+    let [.., before, after] = kind.as_slice() else {
+        return None;
+    };
+    (before.tool == after.tool).then_some((*before, *after))
+}
+
+fn profiles(pasted: &Pasted) -> Option<Held> {
+    let (before, after) = last_two(pasted, |a| {
+        a.profile.is_some() || a.tool == "show profiling"
+    })?;
+    let shares = |a: &Artefact| -> Shares {
+        let mut shares = BTreeMap::new();
+        for row in &a.rows {
+            *shares.entry(row.label.clone()).or_insert(0.0) += row.share;
+        }
+        shares
+    };
+    let (words, evidence) = moved(&shares(before), &shares(after), &after.tool)?;
     Some(changed(
-        format!(
-            "between the two profiles the largest changes are {}",
-            words.join(", ")
-        ),
+        format!("between the two profiles the largest changes are {words}"),
         "the callers of that function in both (`perf report -g caller`), and what changed there between the two versions or settings",
         0.9,
         evidence,
@@ -107,7 +112,7 @@ fn straces(pasted: &Pasted) -> Option<Held> {
     let [.., before, after] = pasted.straces.as_slice() else {
         return None;
     };
-    let per_request = |summary: &record::pasted::StraceSummary| {
+    let per_request = |summary: &StraceSummary| {
         let calls = summary.calls();
         let requests = requests_in(&calls)?;
         let each = calls
@@ -115,7 +120,9 @@ fn straces(pasted: &Pasted) -> Option<Held> {
             .map(move |(name, n)| (name, n as f64 / requests));
         Some(each.collect::<BTreeMap<String, f64>>())
     };
-    let (old, new) = (per_request(before)?, per_request(after)?);
+    let Some((old, new)) = per_request(before).zip(per_request(after)) else {
+        return of_their_time(before, after);
+    };
     let mut moved: Vec<(f64, f64, &String)> = old
         .keys()
         .chain(new.keys().filter(|n| !old.contains_key(*n)))
@@ -143,6 +150,135 @@ fn straces(pasted: &Pasted) -> Option<Held> {
         0.88,
         Vec::new(),
     ))
+}
+
+/// Counts without a common measure say nothing of a request; the time in calls has shares nevertheless.
+fn of_their_time(before: &StraceSummary, after: &StraceSummary) -> Option<Held> {
+    let shares = |summary: &StraceSummary| -> Shares {
+        let all: f64 = summary.rows.iter().map(|r| r.seconds).sum();
+        let rows = summary.rows.iter();
+        rows.map(|r| (r.call.clone(), r.seconds / all.max(f64::MIN_POSITIVE)))
+            .collect()
+    };
+    let (words, evidence) = moved(&shares(before), &shares(after), "strace -c")?;
+    Some(changed(
+        format!("of the time in system calls the largest changes are {words}"),
+        "the same number of requests under both (`strace -c -f -p PID` during `ab -n 1000`), so that calls can be divided by requests",
+        0.8,
+        evidence,
+    ))
+}
+
+/// A phase that grew by less, in seconds, is what two requests differ by.
+const PHASE_S: f64 = 0.02;
+
+/// Two requests of curl: in which phase the second one's time went.
+fn requests(pasted: &Pasted) -> Option<Held> {
+    // A request that failed has no total.
+    let (before, after) = last_two(pasted, |a| {
+        a.tool == "curl -w" && a.value("curl.total_s").is_some_and(|s| s > 0.0)
+    })?;
+    let totals = before
+        .value("curl.total_s")?
+        .max(after.value("curl.total_s")?);
+    let (old, new) = (phases(before), phases(after));
+    let differences = old.iter().filter_map(|(name, a)| {
+        let b = new.iter().find(|(other, _)| other == name)?.1;
+        Some((*name, *a, b))
+    });
+    let (name, a, b) =
+        differences.max_by(|x, y| (x.2 - x.1).abs().total_cmp(&(y.2 - y.1).abs()))?;
+    let much = (a - b).abs() >= PHASE_S && (a - b).abs() * 2.0 >= totals;
+    much.then(|| {
+        changed(
+            format!("between the two requests the largest difference is {name}: {b:.3} s in the second, {a:.3} s in the first"),
+            "what differs between the two (another version of the client, another address, IPv6 against IPv4), one at a time: `curl -v --trace-time` shows where it waits, and `ping` whether the path is the same",
+            0.8,
+            vec![Evidence::new(name, b, "s", Some(a), "curl -w")],
+        )
+    })
+}
+
+/// Times of the phases that a run shows, each less what came before it.
+fn phases(run: &Artefact) -> Vec<(&'static str, f64)> {
+    let marks = [
+        ("name lookup", "curl.lookup_s"),
+        ("connect", "curl.connect_s"),
+        ("TLS handshake", "curl.tls_s"),
+        ("first byte", "curl.first_byte_s"),
+        ("transfer", "curl.total_s"),
+    ];
+    let mut done = 0.0_f64;
+    let mut found = Vec::new();
+    for (name, mark) in marks {
+        // Without TLS its time is 0.
+        if let Some(at) = run.value(mark).filter(|at| *at > 0.0) {
+            found.push((name, (at - done).max(0.0)));
+            done = done.max(at);
+        }
+    }
+    found
+}
+
+/// Times that logs show: tool, figure, in words.
+const TIMERS: [(&str, &str, &str); 7] = [
+    ("access log", "access.request_p50_s", "the median request"),
+    (
+        "access log",
+        "access.upstream_p50_s",
+        "the median wait for the upstream",
+    ),
+    (
+        "access log",
+        "access.request_p99_s",
+        "the slowest 1 % of the requests",
+    ),
+    (
+        "HAProxy log",
+        "haproxy.queue_p50_s",
+        "the median wait in HAProxy's queue",
+    ),
+    (
+        "HAProxy log",
+        "haproxy.response_p50_s",
+        "the median wait for the server's response",
+    ),
+    (
+        "HAProxy log",
+        "haproxy.connect_p50_s",
+        "the median connect to the server",
+    ),
+    (
+        "GC log",
+        "gc.pause_max_s",
+        "the longest pause of the collector",
+    ),
+];
+
+/// Two logs: which of their times grew by a factor.
+fn timers(pasted: &Pasted) -> Option<Held> {
+    let mut words = Vec::new();
+    let mut evidence = Vec::new();
+    for (tool, figure, name) in TIMERS {
+        let Some((before, after)) = last_two(pasted, |a| a.tool == tool) else {
+            continue;
+        };
+        let Some((a, b)) = before.value(figure).zip(after.value(figure)) else {
+            continue;
+        };
+        if a > 0.0 && b > 0.0 && (b / a).max(a / b) >= SLOWER {
+            words.push(format!("{name} took {b:.3} s and before {a:.3} s"));
+            evidence.push(Evidence::new(figure, b, "s", Some(a), tool));
+        }
+    }
+    (!words.is_empty()).then(|| {
+        changed(
+            format!("between the two logs {}", words.join(", ")),
+            "the same requests in both (`grep ' /path ' LOG`), and what was changed between them, one at a time",
+            0.75,
+            evidence,
+        )
+    })
 }
 
 /// Response times that differ by this factor at the same rate are no noise.

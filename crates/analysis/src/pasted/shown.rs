@@ -13,12 +13,17 @@ use record::pasted::{Artefact, Pasted, Row, Table};
 const NAMED: usize = 3;
 /// Characters of a row's name that are shown.
 const LONGEST: usize = 60;
+/// Times of one request.
+const CURL: &str = "curl -w";
 /// Generators that use one thread whatever they are told.
 const ONE_THREAD: [&str; 5] = ["ab", "httperf", "locust", "artillery", "autocannon"];
 
 /// Adds what was shown.
 pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
-    for artefact in &pasted.artefacts {
+    let slowest = slowest_request(pasted);
+    let cases = pasted.artefacts.iter();
+    for artefact in cases.filter(|a| a.tool != CURL || slowest.is_some_and(|s| std::ptr::eq(s, *a)))
+    {
         for (name, value) in &artefact.figures {
             let name = format!("seen.{name}");
             if facts.view("").value(&name).is_none() {
@@ -40,6 +45,13 @@ pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
         None => part_of_a_load(facts),
     }
     calls(pasted, facts);
+}
+
+/// Of several requests the slowest is the case.
+fn slowest_request(pasted: &Pasted) -> Option<&Artefact> {
+    let longest = |a: &Artefact| a.figures.values().copied().fold(0.0, f64::max);
+    let requests = pasted.artefacts.iter().filter(|a| a.tool == CURL);
+    requests.max_by(|a, b| longest(a).total_cmp(&longest(b)))
 }
 
 /// A log that holds one message that is known does not hold the others.

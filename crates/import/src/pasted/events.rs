@@ -1,4 +1,4 @@
-//! One event a line, with a time: access logs, GC logs, packets of tcpdump, calls of strace with their duration.
+//! One event a line, with a time: access logs, GC logs, calls of strace with their duration.
 //!
 //! Each kind has a function that reads one line; what they share is the walk and the summary: how many, how much of
 //! the window, the longest, the 99th percentile. The surprise of access logs is that their times have no names: a
@@ -15,17 +15,12 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(access_log(lines));
     done.extend(haproxy_log(lines));
     done.extend(collections(lines));
-    done.extend(packets(lines));
-    let timed = calls(lines);
-    if timed.is_none() {
-        done.extend(untimed(lines));
-    }
-    done.extend(timed);
+    done.extend(calls(lines));
     done.extend(histograms(lines));
     done
 }
 
-fn artefact(tool: &str, line: u32) -> Artefact {
+pub(super) fn artefact(tool: &str, line: u32) -> Artefact {
     Artefact {
         tool: tool.to_owned(),
         line,
@@ -216,6 +211,7 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
                 jvm.line = number;
             }
             jvm.add("gc.collections", 1.0);
+            jvm.add("gc.mode_failures", f64::from(u8::from(mode_failed(line))));
             if is_full {
                 full.push(pause);
             }
@@ -268,7 +264,7 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
 
 /// A pause in s and whether it is a full collection.
 fn jvm_pause(line: &str) -> Option<(f64, bool)> {
-    let full = line.contains("Full GC") || line.contains("Pause Full");
+    let full = line.contains("Full GC") || line.contains("Pause Full") || mode_failed(line);
     // Unified: `GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.456ms`.
     if line.contains("GC(") && line.contains("Pause") {
         return Some((seconds(line.split_whitespace().last()?)?, full));
@@ -277,10 +273,24 @@ fn jvm_pause(line: &str) -> Option<(f64, bool)> {
         return None;
     }
     // `..., 1.5100144 secs]`: the last one that is not inside of `[Times: ...]` is the whole pause.
-    let line = line.split("[Times").next()?;
+    let line = without_times(line);
     let (before, _) = line.rsplit_once(" secs]")?;
     let pause = before.rsplit([' ', ',']).next()?.parse().ok()?;
     Some((pause, full))
+}
+
+/// The old generation filled up before CMS was done with it: the program stands until all of the heap is collected.
+fn mode_failed(line: &str) -> bool {
+    line.contains("concurrent mode failure") || line.contains("promotion failed")
+}
+
+/// A line without its `[Times: ...]`; a phase of CMS has one in the middle.
+fn without_times(line: &str) -> String {
+    let mut parts = line.split("[Times");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |kept, part| {
+        kept + part.split_once(']').map_or("", |(_, rest)| rest)
+    })
 }
 
 /// `1596474K->1561923K(3860480K)`, the last on the line that is not a generation's: used after, and all.
@@ -337,114 +347,27 @@ fn go_trace(line: &str) -> Option<(f64, Option<f64>)> {
     Some((share / 100.0, procs))
 }
 
-/// Packets of tcpdump: requests to connect that came again, silences, closed windows.
-fn packets(lines: &[&str]) -> Option<Artefact> {
-    struct Packet<'a> {
-        at: f64,
-        from: &'a str,
-        to: &'a str,
-        flags: &'a str,
-        length: f64,
-    }
-    let mut found = artefact("tcpdump", 0);
-    let mut syns: BTreeMap<(String, String), f64> = BTreeMap::new();
-    let mut last: BTreeMap<(String, String), (f64, String, f64)> = BTreeMap::new();
-    // Whose data was acknowledged late, and when: what it sends at once was held back for that.
-    let mut held_back: BTreeMap<(String, String), (f64, String)> = BTreeMap::new();
-    for (number, line) in (1_u32..).zip(lines) {
-        let Some(packet) = (|| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let ip = words.iter().position(|w| *w == "IP" || *w == "IP6")?;
-            let at = clock(words[..ip].last()?)?;
-            let arrow = words.iter().position(|w| *w == ">").filter(|a| *a > ip)?;
-            let flags = words.iter().position(|w| *w == "Flags");
-            let length = words.iter().position(|w| *w == "length");
-            Some(Packet {
-                at,
-                from: words.get(arrow - 1)?,
-                to: words.get(arrow + 1)?.trim_end_matches(':'),
-                flags: flags
-                    .and_then(|f| words.get(f + 1))
-                    .map_or("", |w| w.trim_matches(['[', ']', ','])),
-                length: length
-                    .and_then(|l| words.get(l + 1)?.trim_end_matches(':').parse().ok())
-                    .unwrap_or(0.0),
-            })
-        })() else {
-            continue;
-        };
-        if found.line == 0 {
-            found.line = number;
-        }
-        found.add("packets.seen", 1.0);
-        let way = (packet.from.to_owned(), packet.to.to_owned());
-        if packet.flags == "S" {
-            if let Some(before) = syns.get(&way) {
-                found.add("packets.syn_again", 1.0);
-                found.largest("packets.syn_wait_s", packet.at - before);
-            }
-            syns.insert(way.clone(), packet.at);
-        }
-        if packet.flags.contains('R') {
-            found.add("packets.resets", 1.0);
-        }
-        // An answer to a SYN may open with nothing (a proxy does); a window closes later.
-        if line.contains(" win 0,") && !packet.flags.contains(['S', 'R']) {
-            found.add("packets.zero_windows", 1.0);
-        }
-        if packet.flags.is_empty() && (is_dns(&way) || line.contains("UDP")) {
-            if let Some((before, _, length)) = last.get(&way) {
-                let wait = packet.at - before;
-                // The resolver's own time before it asks again.
-                if (4.9..5.2).contains(&wait) && *length == packet.length {
-                    found.add("packets.dns_again", 1.0);
-                }
-            }
-            last.insert(way, (packet.at, String::new(), packet.length));
-            continue;
-        }
-        // Both directions are one conversation.
-        let key = if way.0 < way.1 {
-            way.clone()
-        } else {
-            (way.1.clone(), way.0.clone())
-        };
-        if let Some((before, from, length)) = last.get(&key) {
-            let wait = packet.at - before;
-            let idle_ack = packet.length == 0.0 && packet.flags == "." && *length > 0.0;
-            // A bare acknowledgement of another's data that came after 38 to 60 ms was delayed.
-            if idle_ack && *from != packet.from && (0.038..0.06).contains(&wait) {
-                found.add("packets.delayed_acks", 1.0);
-                held_back.insert(key.clone(), (packet.at, from.clone()));
-            } else if let Some((acked, who)) = held_back.remove(&key)
-                && packet.length > 0.0
-                && who == packet.from
-                && packet.at - acked < 0.005
-            {
-                found.add("packets.nagle", 1.0);
-            }
-            if packet.length > 0.0 && *from != packet.from {
-                found.largest("packets.answer_wait_s", wait);
-            }
-        }
-        last.insert(key, (packet.at, packet.from.to_owned(), packet.length));
-    }
-    (found.line > 0).then_some(found)
-}
-
-fn is_dns(way: &(String, String)) -> bool {
-    let dns = |address: &str| address.ends_with(".53") || address.ends_with(".domain");
-    dns(&way.0) || dns(&way.1)
-}
-
 /// `09:06:54.709978` as seconds of the day; `1346.084` as they are.
-fn clock(word: &str) -> Option<f64> {
+pub(super) fn clock(word: &str) -> Option<f64> {
     let mut at = 0.0;
     for part in word.split(':') {
         at = at * 60.0 + part.parse::<f64>().ok()?;
     }
     word.contains('.').then_some(at)
 }
+
+/// Waiting for work is no work.
+pub(super) const WAITS: [&str; 9] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "select",
+    "pselect6",
+    "poll",
+    "ppoll",
+    "accept",
+    "accept4",
+    "wait4",
+];
 
 /// `epoll_wait(...) = 1 <0.012345>`, with a thread and a time before it or not.
 fn calls(lines: &[&str]) -> Option<Artefact> {
@@ -469,19 +392,7 @@ fn calls(lines: &[&str]) -> Option<Artefact> {
         return None;
     }
     let all = found.value("strace.seconds").unwrap_or(0.0);
-    // Waiting for work is no work.
-    let waits = |row: &Row| {
-        [
-            "epoll_wait",
-            "epoll_pwait",
-            "select",
-            "poll",
-            "accept",
-            "accept4",
-            "wait4",
-        ]
-        .contains(&row.label.as_str())
-    };
+    let waits = |row: &Row| WAITS.contains(&row.label.as_str());
     let idle: f64 = found
         .rows
         .iter()
@@ -500,7 +411,7 @@ fn calls(lines: &[&str]) -> Option<Artefact> {
 }
 
 /// The call, its seconds, and what it was made on: the first argument in quotes.
-fn timed_call(line: &str) -> Option<(&str, f64, String)> {
+pub(super) fn timed_call(line: &str) -> Option<(&str, f64, String)> {
     let (before, took) = line.trim_end().rsplit_once(" <")?;
     let took: f64 = took.strip_suffix('>')?.parse().ok()?;
     let open = before.find('(')?;
@@ -512,80 +423,6 @@ fn timed_call(line: &str) -> Option<(&str, f64, String)> {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     let quoted = before[open..].split('"').nth(1).unwrap_or_default();
     known.then(|| (name, took, quoted.chars().take(60).collect()))
-}
-
-/// Fewer lines of strace than this say nothing about shares of its calls.
-const FEWEST_LINES: f64 = 4.0;
-
-/// Lines of strace without times: how often which call is made, fails, and polls without waiting.
-fn untimed(lines: &[&str]) -> Option<Artefact> {
-    let mut found = artefact("strace", 0);
-    for (number, line) in (1_u32..).zip(lines) {
-        let Some((call, rest)) = untimed_call(line) else {
-            continue;
-        };
-        if found.line == 0 {
-            found.line = number;
-        }
-        found.add("strace.lines", 1.0);
-        if rest.contains(" = -1 E") {
-            found.add("strace.failing", 1.0);
-        }
-        let polls = [
-            "poll",
-            "ppoll",
-            "select",
-            "pselect6",
-            "epoll_wait",
-            "epoll_pwait",
-        ];
-        let at_once = rest.contains("{0, 0}")
-            || rest.contains(", 0) ")
-            || rest.contains("tv_sec=0, tv_nsec=0");
-        if polls.contains(&call) && at_once && rest.contains(" = 0") {
-            found.add("strace.empty_polls", 1.0);
-        }
-        found.rows.push(Row {
-            label: call.to_owned(),
-            place: String::new(),
-            share: 1.0,
-        });
-    }
-    let all = found.value("strace.lines").filter(|n| *n >= FEWEST_LINES)?;
-    found.rows.iter_mut().for_each(|r| r.share /= all);
-    found.settle();
-    let most = found.rows.first().map_or(0.0, |r| r.share);
-    found.figures.insert("strace.most".into(), most);
-    Some(found)
-}
-
-/// `[pid 12] 10:00:00 futex(...) = 0`, `[pid 12] <... futex resumed> ) = 0`: the call and what stands behind its name.
-fn untimed_call(line: &str) -> Option<(&str, &str)> {
-    let mut line = line.trim();
-    if let Some(rest) = line.strip_prefix("[pid") {
-        line = rest.split_once(']')?.1.trim_start();
-    }
-    let time = |word: &str| word.contains(':') && clock(word).is_some();
-    if let Some((first, rest)) = line.split_once(' ')
-        && time(first)
-    {
-        line = rest.trim_start();
-    }
-    let is_name = |name: &str| {
-        name.len() > 2
-            && name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-    };
-    // What was begun on another line is counted there.
-    if line.starts_with("<...") {
-        return None;
-    }
-    let (name, rest) = line.split_once('(')?;
-    let returned =
-        rest.contains(") = ") || rest.contains(")  ") || rest.ends_with("<unfinished ...>");
-    (is_name(name) && returned).then_some((name, rest))
 }
 
 /// `[1K, 2K)  123 |@@@@ |` of bpftrace and bcc's `1024 -> 2047 : 123 |****|`.

@@ -8,11 +8,19 @@
 //! tables   a head of column names and rows: top, iostat, mpstat, sar
 //! sockets  a socket a line: ss, netstat -an, lsof
 //! profiles functions with shares, and stacks: perf, pprof, folded
-//! events   a time a line: access logs, GC logs, tcpdump, strace -T, histograms
+//! events   a time a line: access logs, GC logs, strace -T, histograms
+//! packets  a packet a line: tcpdump, tshark
+//! calls    strace without times: what is called, and by its stamps how long
+//! curl     times of a request, in curl's words or a person's
+//! haproxy  `show activity`: a counter a line, with its parts by thread
 //! ```
 
+mod calls;
+mod curl;
 mod events;
+mod haproxy;
 mod lines;
+mod packets;
 mod pieces;
 mod profiles;
 mod sockets;
@@ -59,6 +67,10 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(sockets::read(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));
+    found.extend(packets::read(lines));
+    found.extend(calls::read(lines));
+    found.extend(curl::read(lines));
+    found.extend(haproxy::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found

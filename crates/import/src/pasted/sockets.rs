@@ -1,7 +1,8 @@
 //! Sockets one a line: `ss -tan`, `ss -ltn`, `ss -ti`, `netstat -an`, lsof, and states that were counted.
 //!
 //! A line is known by the state in it, so that a head is not needed and text that is cut off loses nothing. `Recv-Q` of
-//! a listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit.
+//! a listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit, but for `netstat -L` of
+//! the BSDs: `QLEN/INCQLEN/MAXQLEN`.
 
 use record::pasted::{Artefact, Row};
 
@@ -58,7 +59,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                 open.add(&format!("sockets.{state}"), n);
             }
             last = number;
-        } else if let Some(socket) = socket(&words) {
+        } else if let Some(socket) = socket(&words).or_else(|| listener(&words)) {
             fresh(&mut done);
             if let Some(open) = done.last_mut() {
                 count(open, &socket);
@@ -135,6 +136,24 @@ fn socket<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
         local,
         peer,
         limit: false,
+    })
+}
+
+/// `tcp4 3073/0/2048 127.0.0.1.5001`: waiting, not yet complete, and the limit.
+fn listener<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
+    let [protocol, queues, local] = words else {
+        return None;
+    };
+    let known = protocol.starts_with("tcp") || *protocol == "unix";
+    let numbers: Option<Vec<f64>> = queues.split('/').map(|n| n.parse().ok()).collect();
+    let [queue, _, limit] = numbers.filter(|_| known)?.try_into().ok()?;
+    Some(Socket {
+        state: "listen",
+        receive_queue: Some(queue),
+        send_queue: Some(limit),
+        local,
+        peer: "",
+        limit: true,
     })
 }
 

@@ -45,6 +45,8 @@ const MODES: &[(&str, &str, Of)] = &[
     ("%idle", "cpu.idle", Of::Mean),
 ];
 
+const PROFILING: &str = "show profiling";
+
 const SPECS: &[Spec] = &[
     Spec {
         tool: "top",
@@ -148,11 +150,14 @@ const SPECS: &[Spec] = &[
         ],
     },
     Spec {
-        tool: "show profiling",
+        tool: PROFILING,
         head: &["function", "calls", "cpu_tot"],
         align: Align::Left,
         label: Some(("function", "cpu_tot", 0.0)),
-        figures: &[("lat_avg", "haproxy.latency_s", Of::Largest)],
+        figures: &[
+            ("calls", "haproxy.task_calls", Of::Largest),
+            ("lat_avg", "haproxy.latency_s", Of::Largest),
+        ],
     },
 ];
 
@@ -239,12 +244,27 @@ fn cell<'a>(table: &Open<'_>, cells: &[&'a str], column: &str) -> Option<&'a str
 }
 
 fn cell_value(text: &str) -> Option<f64> {
-    value(text).or_else(|| seconds(text))
+    value(text)
+        .or_else(|| seconds(text))
+        .or_else(|| long_time(text))
+}
+
+/// `5.180m` and `14.92h` as HAProxy writes minutes and hours, in seconds.
+fn long_time(text: &str) -> Option<f64> {
+    let (number, factor) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('h')?, 3_600.0),
+    };
+    let long: f64 = number.parse().ok()?;
+    (number.contains('.') && long.is_finite()).then_some(long * factor)
 }
 
 fn row(table: &mut Open<'_>, cells: &[&str]) -> bool {
     let spec = table.spec;
-    let numeric = |name: &str| cell(table, cells, name).and_then(cell_value);
+    // A task that took no time that the clock shows has a dash there.
+    let dash = |cell: &str| (spec.tool == PROFILING && cell == "-").then_some(0.0);
+    let numeric =
+        |name: &str| cell(table, cells, name).and_then(|c| cell_value(c).or_else(|| dash(c)));
     // A row has its numbers: all columns that figures are made of, as far as the head has them.
     let mut read = Vec::new();
     for (column, name, of) in spec.figures {
@@ -275,6 +295,7 @@ fn row(table: &mut Open<'_>, cells: &[&str]) -> bool {
         Some(found) => found,
         None => None,
     };
+    let calls = numeric("calls").unwrap_or(0.0);
     if read.is_empty() && labelled.is_none() {
         return false;
     }
@@ -295,6 +316,9 @@ fn row(table: &mut Open<'_>, cells: &[&str]) -> bool {
         }
     }
     if let Some((label, share, whole)) = labelled {
+        if spec.tool == PROFILING && label.starts_with("process_stream") {
+            table.artefact.add("haproxy.stream_calls", calls);
+        }
         let share = if whole > 0.0 { share / whole } else { share };
         table.artefact.rows.push(Row {
             label,
@@ -324,6 +348,17 @@ fn finished(table: Open<'_>) -> Artefact {
         let all: f64 = artefact.rows.iter().map(|r| r.share).sum();
         if all > 0.0 {
             artefact.rows.iter_mut().for_each(|r| r.share /= all);
+        }
+    }
+    if table.spec.tool == PROFILING {
+        // One function has a row for each caller that wakes it.
+        artefact.settle();
+        let streams = artefact.value("haproxy.stream_calls").filter(|n| *n > 0.0);
+        if let Some((calls, streams)) = artefact.value("haproxy.task_calls").zip(streams) {
+            let each = calls / streams;
+            artefact
+                .figures
+                .insert("haproxy.calls_each_stream".into(), each);
         }
     }
     artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));

@@ -1,0 +1,240 @@
+//! Lines of strace without the time of each call: which is made how often, fails, and polls for nothing.
+//!
+//! A stamp before each line (`-r`, `-tt`, `-ttt`) says what stands between two calls: the call and what the program did
+//! after it. The surprise is what a line may begin with: a process in brackets or bare, a clock, seconds since the line
+//! above. Text that is cut off ends in the middle of a call, which was made nevertheless.
+
+use super::events::{WAITS, artefact, clock, timed_call};
+use record::pasted::{Artefact, Row};
+use std::collections::BTreeMap;
+
+/// Fewer lines of strace than this say nothing about shares of its calls.
+const FEWEST_LINES: usize = 4;
+/// Seconds since the line above are small; with `-ttt` they are those since 1970.
+const EPOCH_S: f64 = 1e8;
+
+/// A call of one line.
+struct Call<'a> {
+    line: u32,
+    name: &'a str,
+    rest: &'a str,
+    stamp: Option<f64>,
+    process: Option<&'a str>,
+}
+
+/// All lines of calls, and where they have stamps, the time by call.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    if lines.iter().any(|l| timed_call(l).is_some()) {
+        return Vec::new();
+    }
+    let calls: Vec<Call<'_>> = (1_u32..)
+        .zip(lines)
+        .filter_map(|(number, line)| call(line, number))
+        .collect();
+    if calls.len() < FEWEST_LINES {
+        return Vec::new();
+    }
+    let mut done = vec![counted(&calls)];
+    done.extend(stamped(&calls));
+    done
+}
+
+fn counted(calls: &[Call<'_>]) -> Artefact {
+    let mut found = artefact("strace", calls[0].line);
+    let all = calls.len() as f64;
+    for call in calls {
+        let one = |yes: bool| f64::from(u8::from(yes));
+        found.add("strace.failing", one(call.rest.contains(" = -1 E")));
+        found.add("strace.missing", one(call.rest.contains(" = -1 ENOENT")));
+        found.add("strace.empty_polls", one(polls_for_nothing(call)));
+        found.rows.push(Row {
+            label: call.name.to_owned(),
+            place: String::new(),
+            share: 1.0 / all,
+        });
+    }
+    found.settle();
+    let most = found.rows.first().map_or(0.0, |r| r.share);
+    let known = [
+        ("lines", all),
+        ("most", most),
+        ("idle_wakeups", idle_wakeups(calls)),
+    ];
+    for (name, value) in known {
+        found.figures.insert(format!("strace.{name}"), value);
+    }
+    found
+}
+
+const POLLS: [&str; 6] = [
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+];
+
+fn polls_for_nothing(call: &Call<'_>) -> bool {
+    let rest = call.rest;
+    let at_once =
+        rest.contains("{0, 0}") || rest.contains(", 0) ") || rest.contains("tv_sec=0, tv_nsec=0");
+    POLLS.contains(&call.name) && at_once && rest.contains(" = 0")
+}
+
+/// How often a loop was told of ready descriptors and did nothing with any of them before it waited again.
+fn idle_wakeups(calls: &[Call<'_>]) -> f64 {
+    let woken = |call: &Call<'_>| {
+        let returned = call.rest.rsplit_once(" = ");
+        let ready = returned.and_then(|(_, n)| n.trim().parse::<u32>().ok());
+        POLLS.contains(&call.name) && ready.is_some_and(|n| n > 0)
+    };
+    let clock = |name: &str| name.starts_with("clock_") || ["gettimeofday", "time"].contains(&name);
+    let mut last: BTreeMap<Option<&str>, bool> = BTreeMap::new();
+    let mut idle = 0.0;
+    for call in calls.iter().filter(|c| !clock(c.name)) {
+        let before = last.insert(call.process, woken(call));
+        idle += f64::from(u8::from(before == Some(true) && woken(call)));
+    }
+    idle
+}
+
+/// Seconds by call, from the stamps of one process: a call's time ends at the next line's stamp.
+fn stamped(calls: &[Call<'_>]) -> Option<Artefact> {
+    let stamps: Vec<f64> = calls.iter().map(|c| c.stamp).collect::<Option<_>>()?;
+    if calls.iter().any(|c| c.process != calls[0].process) {
+        return None;
+    }
+    let relative = stamps.iter().all(|s| *s < EPOCH_S) && !stamps.is_sorted();
+    let mut found = artefact("stamps of strace", calls[0].line);
+    for (call, pair) in calls.iter().zip(stamps.windows(2)) {
+        let seconds = match relative {
+            true => pair[1],
+            false => pair[1] - pair[0],
+        };
+        if seconds > 0.0 && !WAITS.contains(&call.name) {
+            found.largest("strace.stamp_longest_s", seconds);
+            found.rows.push(Row {
+                label: call.name.to_owned(),
+                place: String::new(),
+                share: seconds,
+            });
+        }
+    }
+    let all: f64 = found.rows.iter().map(|r| r.share).sum();
+    found.rows.iter_mut().for_each(|r| r.share /= all);
+    found.settle();
+    found.figures.insert("strace.stamped_s".into(), all);
+    (all > 0.0).then_some(found)
+}
+
+/// `[pid 12] 10:00:00 futex(...) = 0`, `12 0.0001 lstat("/mnt", ...) = 0`: what stands before the call, and the call.
+fn call(line: &str, number: u32) -> Option<Call<'_>> {
+    let (mut stamp, mut process) = (None, None);
+    let mut line = line.trim();
+    if let Some(rest) = line.strip_prefix("[pid") {
+        let (id, rest) = rest.split_once(']')?;
+        (process, line) = (Some(id.trim()), rest.trim_start());
+    }
+    // A process, then a stamp.
+    for _ in 0..2 {
+        let Some((word, rest)) = line.split_once(' ') else {
+            break;
+        };
+        if process.is_none() && stamp.is_none() && word.parse::<u32>().is_ok() {
+            process = Some(word);
+        } else if let Some(at) = clock(word).filter(|_| stamp.is_none()) {
+            stamp = Some(at);
+        } else {
+            break;
+        }
+        line = rest.trim_start();
+    }
+    // What was begun on another line (`<... futex resumed>`) is counted there.
+    let (name, rest) = line.split_once('(')?;
+    let returned =
+        rest.contains(") = ") || rest.contains(")  ") || rest.ends_with("<unfinished ...>");
+    let arguments = |c: char| "\"{[-".contains(c) || c.is_ascii_digit() || c.is_ascii_uppercase();
+    let begun = (stamp.is_some() || process.is_some()) && rest.starts_with(arguments);
+    (is_name(name) && (returned || begun)).then_some(Call {
+        line: number,
+        name,
+        rest,
+        stamp,
+        process,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() > 2
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artefacts(text: &str) -> Vec<Artefact> {
+        read(&text.lines().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_stamp_since_the_line_above_is_the_time_of_the_call_above() {
+        let text = "\
+0.000048 lstat(\"/mnt\", {...}) = 0
+0.000100 lstat(\"/mnt/a\", {...}) = 0
+0.057575 open(\"/mnt/a/b\", O_RDONLY) = 3
+0.000200 close(3) = 0
+0.000010 lstat(\"/x\", {...
+";
+        let [calls, stamps] = artefacts(text).try_into().unwrap();
+        assert_eq!(calls.value("strace.lines"), Some(5.0));
+        assert_eq!(stamps.rows[0].label, "lstat");
+        assert!((stamps.rows[0].share - 0.057_675 / 0.057_885).abs() < 1e-9);
+        assert_eq!(stamps.value("strace.stamp_longest_s"), Some(0.057_575));
+    }
+
+    #[test]
+    fn a_clock_is_no_time_since_the_line_above() {
+        let text = "\
+10:00:00.100 read(3, \"\", 1) = 1
+10:00:00.400 write(4, \"\", 1) = 1
+10:00:00.500 epoll_wait(5, [], 1, 9) = 0
+10:00:09.500 close(3) = 0
+";
+        let stamps = &artefacts(text)[1];
+        assert_eq!(stamps.rows[0].label, "read");
+        // The wait for work is left out.
+        let all = stamps.value("strace.stamped_s").unwrap();
+        assert!((all - 0.4).abs() < 1e-9, "{all}");
+    }
+
+    #[test]
+    fn a_loop_that_is_woken_and_does_nothing_is_told_from_one_that_works() {
+        let wait = "epoll_wait(5, [{EPOLLOUT, {u32=16, u64=16}}], 200, 125) = 1\n";
+        let clock = "clock_gettime(CLOCK_THREAD_CPUTIME_ID, {1, 2}) = 0\n";
+        let idle = |text: &str| artefacts(text)[0].value("strace.idle_wakeups");
+        assert_eq!(
+            idle(&format!("{wait}{clock}{clock}{wait}{clock}{wait}")),
+            Some(2.0)
+        );
+        let read = "recvfrom(16, \"x\", 1) = 1\n";
+        assert_eq!(
+            idle(&format!("{wait}{read}{wait}{clock}{read}{wait}")),
+            Some(0.0)
+        );
+    }
+
+    #[test]
+    fn a_bare_process_and_a_call_that_is_cut_off_are_read() {
+        let line = "1193677 access(\"/var/www/a\", F_OK) = -1 ENOENT (No such file)\n";
+        let text = format!("{}1193677 access(\"/var/w", line.repeat(3));
+        let calls = &artefacts(&text)[0];
+        assert_eq!(calls.value("strace.lines"), Some(4.0));
+        assert_eq!(calls.value("strace.missing"), Some(3.0));
+        assert!(artefacts(&"12 items(of a list) were lost\n".repeat(9)).is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! The times of a request, as `curl -w` prints them: in curl's words (`time_connect`) or in a person's (`TTFB: 0.2s`).
+//!
+//! A person's words mean something only together, so that three of them are needed. Each run is an artefact of its own;
+//! a name that comes again begins the next one.
+
+use super::events::artefact;
+use super::pieces::seconds;
+use crate::text::number;
+use record::pasted::Artefact;
+
+/// Lines that lie between two times of a run at most.
+const LINES: u32 = 9;
+/// Fewer of a person's words are no run.
+const FEWEST: usize = 3;
+
+/// Names of a phase, without `time_`, spaces, dashes and underscores.
+#[rustfmt::skip]
+const PHASES: [(&str, &[&str]); 5] = [
+    ("curl.lookup_s", &["namelookup", "dnslookup", "dns", "lookup", "resolve", "nameresolution"]),
+    ("curl.connect_s", &["connect", "tcpconnect", "tcpconnection", "connection", "establishconnection", "tcphandshake"]),
+    ("curl.tls_s", &["appconnect", "tls", "ssl", "handshake", "tlshandshake", "sslhandshake"]),
+    ("curl.first_byte_s", &["starttransfer", "ttfb", "firstbyte", "timetofirstbyte"]),
+    ("curl.total_s", &["total", "totaltime"]),
+];
+
+struct Run {
+    artefact: Artefact,
+    /// Whether a name was curl's own.
+    own: bool,
+    last: u32,
+}
+
+/// All runs of a text, in order.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    let mut open: Option<Run> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        for (phase, own, took) in phases(line) {
+            let mut run = match open.take() {
+                Some(run) if run.goes_on(phase, number) => run,
+                other => {
+                    done.extend(other.and_then(Run::finished));
+                    Run::begun(number)
+                }
+            };
+            run.artefact.figures.insert(phase.to_owned(), took);
+            run.own |= own;
+            run.last = number;
+            open = Some(run);
+        }
+    }
+    done.extend(open.and_then(Run::finished));
+    done
+}
+
+impl Run {
+    fn begun(line: u32) -> Self {
+        Self {
+            artefact: artefact("curl -w", line),
+            own: false,
+            last: line,
+        }
+    }
+
+    fn goes_on(&self, phase: &str, line: u32) -> bool {
+        self.artefact.value(phase).is_none() && line <= self.last + LINES
+    }
+
+    fn finished(self) -> Option<Artefact> {
+        let enough = self.own || self.artefact.figures.len() >= FEWEST;
+        enough.then_some(self.artefact)
+    }
+}
+
+/// The phases of a line: which, whether the name is curl's own, and its seconds.
+fn phases(line: &str) -> Vec<(&'static str, bool, f64)> {
+    let mut found = Vec::new();
+    for part in line.split(['|', ',']) {
+        let words: Vec<&str> = part
+            .split(|c: char| c.is_whitespace() || ":=".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
+        if words.iter().any(|w| w.contains("time_")) {
+            found.extend(words.windows(2).filter_map(|pair| own(pair[0], pair[1])));
+        } else if part.contains([':', '=']) {
+            found.extend(persons(&words));
+        }
+    }
+    found
+}
+
+fn own(name: &str, took: &str) -> Option<(&'static str, bool, f64)> {
+    let name = name.trim_matches(['"', '\'']).strip_prefix("time_")?;
+    Some((phase(name)?, true, time(took)?))
+}
+
+/// `Establish Connection: 0.0172s`: a name of some words, one time, and nothing else.
+fn persons(words: &[&str]) -> Option<(&'static str, bool, f64)> {
+    let (took, name) = words.split_last()?;
+    let name = name.concat().to_ascii_lowercase().replace(['_', '-'], "");
+    let took = time(took).filter(|_| took.contains('.'))?;
+    Some((phase(&name)?, false, took))
+}
+
+fn phase(name: &str) -> Option<&'static str> {
+    let found = PHASES.iter().find(|(_, names)| names.contains(&name));
+    found.map(|(ours, _)| *ours)
+}
+
+/// Seconds; what the shell prints next may stand right behind them.
+fn time(text: &str) -> Option<f64> {
+    let text = text.trim_matches(['"', '\'']);
+    let end = text.find("Command").unwrap_or(text.len());
+    let plain = number(&text[..end]).map(|n| n.value);
+    plain.or_else(|| seconds(&text[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[(f64, f64)]) {
+        let lines: Vec<&str> = text.lines().collect();
+        let runs = read(&lines);
+        let time = |run: &Artefact, name: &str| run.value(name).unwrap_or(-1.0);
+        let times: Vec<(f64, f64)> = runs
+            .iter()
+            .map(|r| (time(r, "curl.connect_s"), time(r, "curl.total_s")))
+            .collect();
+        assert_eq!(times, expected, "{text}");
+    }
+
+    #[test]
+    fn each_run_is_its_own() {
+        let one = "time_namelookup: 0.01\n time_connect:  0.02\ntime_total:  0.03\n";
+        let line = "  time_namelookup:  5.008615   time_connect:  5.096003  ----- time_total:  5.197362Command exited\n";
+        check(
+            &format!("{one}{line}"),
+            &[(0.02, 0.03), (5.096_003, 5.197_362)],
+        );
+    }
+
+    #[test]
+    fn a_persons_words_count_together() {
+        check(
+            "Establish Connection: 0.202240s\nTTFB: 0.279984s\nTotal: 0.280161s\n",
+            &[(0.202_24, 0.280_161)],
+        );
+        check(
+            "dnslookup: 0.0022 | connect: 0.2016 | appconnect: 0.5712 | starttransfer: 0.4484\n",
+            &[(0.2016, -1.0)],
+        );
+        // A generator's table, and numbers without a point.
+        check(
+            "Total: 0.5s\nConnect:        0    2   0.6      2       6\n",
+            &[],
+        );
+        check("total: 12\nconnect: 3\ndns: 4\n", &[]);
+    }
+}
