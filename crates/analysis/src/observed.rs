@@ -346,11 +346,16 @@ impl Observed {
         })
     }
 
-    /// CPU that the other targets took on these cores, in cores; threads that may also run elsewhere are left out.
-    pub(crate) fn peers_on(&self, target: &str, cores: &[u32]) -> f64 {
+    /// CPU that each of the other targets took on these cores, in cores; threads that may also run elsewhere are left
+    /// out.
+    pub(crate) fn peers_on(&self, target: &str, cores: &[u32]) -> BTreeMap<&str, f64> {
         let peers = self.tasks_here().filter(|t| t.owner != target);
-        let here = peers.filter(|t| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c)));
-        here.map(|t| t.busy).sum()
+        let here = |t: &&TaskUse| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c));
+        let mut taken = BTreeMap::new();
+        for task in peers.filter(here) {
+            *taken.entry(task.owner.as_str()).or_default() += task.busy;
+        }
+        taken
     }
 
     /// What the report lists: all cores, the generator's threads, and the target threads that mattered.

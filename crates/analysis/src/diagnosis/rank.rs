@@ -150,6 +150,10 @@ pub(crate) fn rank(
         Some(account) => Some(account.unlabelled()),
         None => worthy.then_some(bounds).flatten(),
     };
+    let mut worth = worth;
+    if let Some((account, row)) = account.and_then(|a| Some((a, a.largest_open()?))) {
+        lead(&mut findings, &mut worth, account, row);
+    }
     let row = account.and_then(|a| Some((a, a.largest_unlabelled().filter(|r| matters(a, r))?)));
     if let Some((account, row)) = row {
         // Whatever else holds: what takes less than half of it stands behind it.
@@ -201,6 +205,23 @@ const LARGE_WAIT: f64 = 0.3;
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away.
 fn is_seen(row: &Row) -> bool {
     row.share - row.share_error >= SMALL_WORK
+}
+
+/// Whoever explains the largest row goes before what explains less than half of it.
+fn lead(findings: &mut Vec<Finding>, worth: &mut Vec<bool>, account: &Account, row: &Row) {
+    let Some(cause) = row.cause.as_ref().filter(|_| matters(account, row)) else {
+        return;
+    };
+    let explains = |f: &Finding| {
+        f.cause == *cause && f.gain_bound.is_some_and(|bound| bound >= row.share / 2.0)
+    };
+    let at = (findings.iter().zip(&*worth)).position(|(f, worth)| *worth && explains(f));
+    let less = |f: &Finding| f.gain_bound.is_some_and(|bound| bound < row.share / 2.0);
+    let first = findings.iter().position(less);
+    if let Some((at, first)) = at.zip(first).filter(|(at, first)| first < at) {
+        findings[first..=at].rotate_right(1);
+        worth[first..=at].rotate_right(1);
+    }
 }
 
 fn matters(account: &Account, row: &Row) -> bool {
@@ -703,4 +724,57 @@ pub(crate) fn nothing_answered(verdict: &Verdict, share: f64) -> Finding {
 /// A number as findings print it; for callers that show single facts.
 pub fn fact_text(value: f64, unit: &str) -> String {
     Format::Unit.text(value, unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, Finding, Row, lead, untold};
+    use crate::diagnosis::Station;
+    use crate::ledger::Basis;
+
+    fn station() -> Station {
+        Station {
+            name: "blocked".to_owned(),
+            target: "web".to_owned(),
+            why: String::new(),
+        }
+    }
+
+    /// The order of two causes with bounds on what they gain, where the second one explains a row of 80 %.
+    fn order(first: f64, second: f64, worth: bool) -> [String; 2] {
+        let finding = |cause: &str, bound: f64| Finding {
+            cause: cause.to_owned(),
+            gain_bound: Some(bound),
+            ..untold("web", &station(), None)
+        };
+        let mut findings = vec![finding("queue", first), finding("sleep", second)];
+        let mut worths = vec![true, worth];
+        let row = Row {
+            kind: "sleep".to_owned(),
+            share: 0.8,
+            cause: Some("sleep".to_owned()),
+            ..Row::default()
+        };
+        let account = Account {
+            basis: Basis::Threads,
+            rows: vec![row.clone()],
+            ..Account::default()
+        };
+        lead(&mut findings, &mut worths, &account, &row);
+        assert_eq!(
+            worths.iter().filter(|w| **w).count(),
+            1 + usize::from(worth)
+        );
+        let names: Vec<String> = findings.into_iter().map(|f| f.cause).collect();
+        [names[0].clone(), names[1].clone()]
+    }
+
+    #[test]
+    fn who_explains_the_largest_row_goes_before_what_explains_less_than_half_of_it() {
+        assert_eq!(order(0.3, 0.8, true), ["sleep", "queue"]);
+        assert_eq!(order(0.5, 0.8, true), ["queue", "sleep"]);
+        // What is worth no change leads nobody, nor what explains only a part of the row.
+        assert_eq!(order(0.3, 0.8, false), ["queue", "sleep"]);
+        assert_eq!(order(0.3, 0.35, true), ["queue", "sleep"]);
+    }
 }

@@ -21,6 +21,8 @@ pub(super) const LEAVES: [&str; 9] = [
     "dns",
     "child",
 ];
+/// Kinds of rows of requests that wait until somebody takes them.
+const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
@@ -50,7 +52,10 @@ pub(crate) fn deciding<'a>(
     front: &str,
 ) -> Option<&'a Account> {
     match station.name.as_str() {
-        "worker" | "core" => ledger.cpu_of(front, front),
+        "worker" | "core" => {
+            let rate = ledger.rate.as_ref().filter(|a| a.basis == Basis::Cpu);
+            rate.or(ledger.cpu_of(front, front))
+        }
         "upstream" if !station.target.is_empty() => ledger.cpu_of(&station.target, front),
         "generator" => None,
         _ => {
@@ -78,9 +83,13 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let account = ledger.latency_of(target, front)?;
             let seen = named(account) + queue(account) * pool(ledger, account).map_or(0.0, named);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
-            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there.
-            let told = cause.rows.iter().all(|row| LEAVES.contains(&row.as_str()));
-            let absent = cause.explains == Explains::Wait && told && hidden < FEW_HIDDEN;
+            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a queue.
+            let are = |kinds: &[&str]| cause.rows.iter().all(|row| kinds.contains(&row.as_str()));
+            let absent = match cause.explains {
+                Explains::Wait => are(&LEAVES),
+                Explains::Cap => are(&QUEUES),
+                _ => false,
+            } && hidden < FEW_HIDDEN;
             (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden })
         }
     }
@@ -185,7 +194,12 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
         for account in accounts.chain(behind).chain([cpu]).flatten() {
             for row in &mut account.rows {
                 // What holds of a server behind says nothing of the rows of others.
-                let its = own || account.target == finding.target || row.server == finding.target;
+                let theirs = row.server == finding.target;
+                let of_cpu = matches!(account.basis, Basis::Cpu | Basis::CpuUsed);
+                let its = match of_cpu && !row.server.is_empty() {
+                    true => theirs,
+                    false => own || account.target == finding.target || theirs,
+                };
                 if its && row.cause.is_none() && cause.rows.contains(&row.kind) {
                     row.cause = Some(cause.name.clone());
                 }

@@ -7,6 +7,7 @@
 //! The accounts are made without any rule. Rules then only label rows: a cause can gain no more than the rows that it
 //! names, and a large row that no rule knows is said as it is, so that it is never called healthy.
 
+mod beside;
 mod cpu;
 mod label;
 mod latency;
@@ -68,10 +69,12 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     // A load that comes by a clock leaves time: what it took of the CPU is what can be told.
     let by_clock = case.facts.view("").value("client.open_loop") == Some(1.0);
     let limiting = |cpu: &BTreeMap<String, Account>, target: &str, latency: Option<&Account>| {
-        let cpu = || cpu.get(target).cloned();
+        let cpu_of_all = cpu;
+        let cpu = || cpu_of_all.get(target).cloned();
         let full = cpu().filter(|account| account.basis == Basis::Cpu);
-        if full.is_some() {
-            return full;
+        if let Some(mut account) = full {
+            beside::divide(&mut account, cpu_of_all);
+            return Some(shown(account));
         }
         let of_requests = || latency.and_then(standing);
         let serving = case.turns().and_then(|turns| turns.serving(target));

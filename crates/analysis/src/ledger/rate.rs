@@ -5,12 +5,12 @@
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Basis, Row};
-use super::{need, told};
+use super::{beside, need, told};
 use crate::diagnosis::FactSet;
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse, timing_profile};
 use record::{Examination, PlaceTold, Profile, Server, Stack};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread with this demand has no time off.
 const FULL: f64 = 0.9;
@@ -100,6 +100,8 @@ enum Scope<'a> {
     Cores {
         cores: Vec<u32>,
         own: f64,
+        /// By the other targets that ran there.
+        peers: BTreeMap<&'a str, f64>,
         others: Vec<(&'static str, &'static str, f64)>,
     },
     /// All time of one thread.
@@ -109,7 +111,7 @@ enum Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn of(case: &CpuCase<'_>, active: &[&'a TaskUse], cores: &[u32], run: f64) -> Self {
+    fn of(case: &CpuCase<'a>, active: &[&'a TaskUse], cores: &[u32], run: f64) -> Self {
         let n = cores.len() as f64;
         let busiest = active[0];
         let used: Vec<_> = cores
@@ -129,7 +131,7 @@ impl<'a> Scope<'a> {
         Scope::Used(run)
     }
 
-    fn of_cores(case: &CpuCase<'_>, cores: &[u32], run: f64) -> Self {
+    fn of_cores(case: &CpuCase<'a>, cores: &[u32], run: f64) -> Self {
         let n = cores.len() as f64;
         let used = || cores.iter().filter_map(|c| case.observed.cores.get(c));
         let sum = |mode: &str| used().map(|c| c.mode(mode)).sum::<f64>();
@@ -137,18 +139,14 @@ impl<'a> Scope<'a> {
         let idle: f64 = used().map(|c| (1.0 - c.busy).max(0.0)).sum();
         let interrupts: f64 = used().map(|c| c.interrupts()).sum();
         let all = case.observed.others_on(cores);
-        let beside = case.observed.peers_on(case.target, cores);
+        let peers = case.observed.peers_on(case.target, cores);
+        let beside: f64 = peers.values().sum();
         let throttled = case.facts.view(case.target).value("cgroup.throttled_share");
         let throttled = throttled.unwrap_or(0.0).min(idle / n) * n;
         let mut others = vec![
             ("idle", "idle: nothing was there to do", idle - throttled),
             ("throttled", "stopped by its CPU quota", throttled),
             ("steal", "taken by the hypervisor", steal),
-            (
-                "beside",
-                "other servers of this test on the same cores",
-                beside,
-            ),
             (
                 "foreign",
                 "programs outside the test on the same cores",
@@ -161,9 +159,9 @@ impl<'a> Scope<'a> {
             ),
         ];
         // Kernels that count interrupts as run time of the thread that they hit have them twice here.
-        let rest = n - others.iter().map(|(.., share)| share).sum::<f64>();
+        let rest = n - beside - others.iter().map(|(.., share)| share).sum::<f64>();
         let own = (run + interrupts).min(rest).max(run.min(n));
-        let short = n - own - others.iter().map(|(.., share)| share).sum::<f64>();
+        let short = n - beside - own - others.iter().map(|(.., share)| share).sum::<f64>();
         // What the ticks of /proc/stat and the threads' own clocks differ by.
         if let Some(idle) = others.first_mut() {
             idle.2 = (idle.2 + short).max(0.0);
@@ -171,6 +169,7 @@ impl<'a> Scope<'a> {
         Scope::Cores {
             cores: cores.to_vec(),
             own,
+            peers,
             others,
         }
     }
@@ -191,7 +190,9 @@ impl<'a> Scope<'a> {
 
     fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], samples: u64) -> Account {
         let (of, whole, own, others) = match self {
-            Scope::Cores { cores, own, others } => {
+            Scope::Cores {
+                cores, own, others, ..
+            } => {
                 let of = format!("the time of {}", core_list(cores));
                 (of, cores.len() as f64, *own, others.clone())
             }
@@ -243,10 +244,16 @@ impl<'a> Scope<'a> {
             share_error: 0.01,
             source: "/proc/stat, /proc/PID/task/TID/schedstat".to_owned(),
             // Idle time is no work of anybody's; it takes nothing from the server either.
-            // What the servers behind it do there is in their own accounts.
-            own_work: matches!(kind, "idle" | "beside"),
+            own_work: kind == "idle",
             ..Row::default()
         }));
+        if let Scope::Cores { peers, .. } = self {
+            rows.extend(
+                peers
+                    .iter()
+                    .map(|(peer, cores)| beside::row(peer, cores / whole)),
+            );
+        }
         let per_request = case.requests.filter(|r| *r > 0.0);
         let (total, unit) = match per_request {
             Some(requests) => (whole * case.seconds * 1e6 / requests, "us/request"),

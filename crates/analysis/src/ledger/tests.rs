@@ -992,6 +992,10 @@ fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     };
     assert_eq!(bound(&with(0.05), lock, "web", "web"), Some(0.05));
     assert_eq!(bound(&with(0.4), lock, "web", "web"), None);
+    // Nor does anybody queue for a thread where nobody stands in a queue.
+    let threads = catalogue.cause("thread_pool_too_small").unwrap();
+    assert_eq!(bound(&with(0.05), threads, "web", "web"), Some(0.05));
+    assert_eq!(bound(&with(0.4), threads, "web", "web"), None);
 }
 
 #[test]

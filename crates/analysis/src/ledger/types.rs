@@ -106,6 +106,12 @@ impl Account {
         rows.fold(0.0, |sum, row| sum + row.share)
     }
 
+    /// The largest row that is not the server's own work.
+    pub fn largest_open(&self) -> Option<&Row> {
+        let open = self.rows.iter().filter(|r| !r.own_work);
+        open.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
     /// The largest row that is neither the server's own work nor labelled by a cause.
     pub fn largest_unlabelled(&self) -> Option<&Row> {
         let open = self.rows.iter().filter(|r| r.is_unlabelled());

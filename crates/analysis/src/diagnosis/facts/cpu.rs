@@ -265,7 +265,8 @@ fn own_cores(
         used.iter().map(|c| c.busy).sum::<f64>() / n,
         STAT,
     );
-    let peers = observed.peers_on(&sheet.target, &cores) / n;
+    let peers = observed.peers_on(&sheet.target, &cores);
+    let peers = peers.values().sum::<f64>() / n;
     sheet.known("core.own_peers_share", peers.min(1.0), TASKS);
     let others = observed.others_on(&cores);
     let reason = "the cores were not watched";
