@@ -5,6 +5,7 @@
 //! the series carry the name of that group, which need not be the one that the process is in. A group without a
 //! limit has no `cgroup.quota_cores` and no `cgroup.memory_limit_bytes`.
 
+use crate::cgroup_io::{self, IoLimit};
 use crate::environment::cgroup::{MOUNT, ancestors, parse_cfs, parse_max};
 use crate::recorder::Rows;
 use crate::tree::Members;
@@ -77,6 +78,18 @@ pub const OOM_KILLS: [Signal; 1] = [Signal::counter(
     "calls",
     "cgroup memory.events or memory.oom_control",
 )];
+/// Bytes read or written, or such operations, of a device for which the group has a limit of these.
+pub const IO_USED: [Signal; 1] = [Signal::counter(
+    "cgroup.io_used",
+    "bytes or operations",
+    "cgroup io.stat or blkio.throttle.io_serviced",
+)];
+/// That limit.
+pub const IO_LIMIT: [Signal; 1] = [Signal::gauge(
+    "cgroup.io_limit_per_s",
+    "bytes or operations a second",
+    "cgroup io.max or blkio.throttle.*_device",
+)];
 
 const CPU_STAT: &str = "cgroup cpu.stat";
 
@@ -117,6 +130,8 @@ struct PidsUse {
 
 /// A target and the name of a group.
 type Key = (usize, String);
+/// These, a device, and what is limited.
+type IoKey = (Key, String, &'static str);
 
 /// The source.
 #[derive(Debug)]
@@ -137,6 +152,8 @@ pub struct Cgroups {
     reclaimed: Rows<Key, 1>,
     pids: Rows<Key, 1>,
     pids_limit: Rows<Key, 1>,
+    io_used: Rows<IoKey, 1>,
+    io_limit: Rows<IoKey, 1>,
 }
 
 impl Cgroups {
@@ -159,6 +176,8 @@ impl Cgroups {
             reclaimed: Rows::new(RECLAIMED),
             pids: Rows::new(PIDS),
             pids_limit: Rows::new(PIDS_LIMIT),
+            io_used: Rows::new(IO_USED),
+            io_limit: Rows::new(IO_LIMIT),
         }
     }
 
@@ -215,6 +234,18 @@ impl Cgroups {
                 rows.push(key, labels, at, [value], out);
             }
         }
+    }
+
+    fn sample_io(&mut self, group: &Key, limit: IoLimit, at: Nanos, out: &mut Recorder) {
+        let key = (group.clone(), limit.device, limit.what);
+        let labels = || {
+            let mut all = labels(&self.targets, group);
+            all.extend([("device", key.1.clone()), ("what", key.2.to_owned())]);
+            all
+        };
+        self.io_used.push(&key, labels, at, [limit.used], out);
+        self.io_limit
+            .push(&key, labels, at, [limit.limit_per_s], out);
     }
 
     fn no_controller(&self, target: usize, controller: &'static str, out: &mut Recorder) {
@@ -276,6 +307,15 @@ impl Source for Cgroups {
                 self.pids.push(&key, labels, at, [used.pids], out);
                 if let Some(limit) = used.limit {
                     self.pids_limit.push(&key, labels, at, [limit], out);
+                }
+            }
+            // Each group above limits for itself, and most have no limit.
+            let io: Vec<Directory> = directories(&text, "io")
+                .chain(directories(&text, "blkio"))
+                .collect();
+            for group in io {
+                for limit in cgroup_io::limits(&self.root, &group.path) {
+                    self.sample_io(&(target, group.name.clone()), limit, at, out);
                 }
             }
         }
@@ -446,6 +486,14 @@ mod tests {
             ("sys/fs/cgroup/a/cpu.weight", "50\n"),
             ("sys/fs/cgroup/a/b/pids.current", "7\n"),
             ("sys/fs/cgroup/a/b/pids.max", "70\n"),
+            (
+                "sys/fs/cgroup/a/io.max",
+                "254:0 rbps=max wbps=max riops=max wiops=9\n",
+            ),
+            (
+                "sys/fs/cgroup/a/io.stat",
+                "254:0 rbytes=1 wbytes=1 rios=1 wios=30\n",
+            ),
             ("sys/fs/cgroup/a/b/memory.stat", "anon 1\npgsteal 12\n"),
             (
                 "sys/fs/cgroup/a/b/cpu.stat",
@@ -465,6 +513,8 @@ mod tests {
             ("cgroup.shares", (512.0, "/a")),
             ("cgroup.pids", (7.0, "/a/b")),
             ("cgroup.pids_limit", (70.0, "/a/b")),
+            ("cgroup.io_used", (30.0, "/a")),
+            ("cgroup.io_limit_per_s", (9.0, "/a")),
             ("cgroup.memory_high_events", (2.0, "/a/b")),
             ("cgroup.reclaimed_pages", (12.0, "/a/b")),
             ("cgroup.memory_bytes", (4096.0, "/a/b")),

@@ -14,6 +14,7 @@
 
 pub mod attach;
 pub mod cgroup;
+mod cgroup_io;
 pub mod conntrack;
 pub mod cpu;
 pub mod cpython;

@@ -44,8 +44,9 @@ pub const SUMS: [Signal; 11] = [
     Signal::gauge("socket.cut", "connections", "sock_diag"),
 ];
 
-/// Of the established connections, where there are any: medians and a share.
-pub const MEDIANS: [Signal; 7] = [
+/// Of the established connections, where there are any: medians, a share, and the shortest round trip of all, which is
+/// the path's own where some connection was acknowledged at once.
+pub const MEDIANS: [Signal; 8] = [
     Signal::gauge("socket.rtt_s", "s", "sock_diag"),
     Signal::gauge("socket.cwnd", "segments", "sock_diag"),
     Signal::gauge("socket.send_buffer_bytes", "bytes", "sock_diag"),
@@ -53,6 +54,7 @@ pub const MEDIANS: [Signal; 7] = [
     Signal::gauge("socket.mss_bytes", "bytes", "sock_diag"),
     Signal::gauge("socket.delivery_bytes_per_s", "bytes/s", "sock_diag"),
     Signal::gauge("socket.app_limited_share", "share", "sock_diag"),
+    Signal::gauge("socket.least_rtt_s", "s", "sock_diag"),
 ];
 
 /// Connections of clients in the middle of something. The kernel keeps for each when data came last and when some was
@@ -126,6 +128,8 @@ struct Info {
     /// Written and not sent yet: the peer's window, or the path's, holds it back.
     unsent_bytes: u32,
     rtt_us: u32,
+    /// Shortest of the last five minutes (net.ipv4.tcp_min_rtt_wlen); the kernel says `u32::MAX` before the first.
+    least_rtt_us: u32,
     cwnd: u32,
     retransmits: u32,
     delivery_bytes_per_s: u64,
@@ -165,6 +169,7 @@ impl Info {
             came_ago_ms: read_u32(bytes, 52)?,
             unsent_bytes: read_u32(bytes, 144)?,
             rtt_us: read_u32(bytes, 68)?,
+            least_rtt_us: read_u32(bytes, 148)?,
             cwnd: read_u32(bytes, 80)?,
             retransmits: read_u32(bytes, 100)?,
             delivery_bytes_per_s: read_u64(bytes, 160)?,
@@ -176,6 +181,14 @@ impl Info {
 }
 
 impl Info {
+    /// Before the first sample the smoothed round trip, which is the kernel's guess.
+    fn shortest_rtt_us(&self) -> u32 {
+        if self.least_rtt_us == u32::MAX {
+            return self.rtt_us;
+        }
+        self.least_rtt_us
+    }
+
     /// Data came, and nothing was sent since.
     fn is_open(&self) -> bool {
         self.came_ago_ms < self.sent_ago_ms
@@ -245,7 +258,7 @@ impl Totals {
     }
 
     /// The values of [`MEDIANS`]; `None` when no connection is established.
-    fn medians(&self) -> Option<[f64; 7]> {
+    fn medians(&self) -> Option<[f64; 8]> {
         let established = || self.connections.iter().filter(|c| c.state == ESTABLISHED);
         let infos = || established().filter_map(|c| c.info.as_ref());
         let app_limited = infos().filter(|info| info.app_limited).count() as f64;
@@ -257,6 +270,7 @@ impl Totals {
             median(infos().map(|info| info.mss).collect())?,
             median(infos().map(|info| info.delivery_bytes_per_s).collect())?,
             app_limited / infos().count() as f64,
+            f64::from(infos().map(Info::shortest_rtt_us).min()?) / 1e6,
         ])
     }
 }
@@ -340,7 +354,7 @@ pub struct Sockets {
     /// Fast passes before it take no sample.
     next_at: Nanos,
     sums: Rows<(usize, &'static str), 11>,
-    medians: Rows<(usize, &'static str), 7>,
+    medians: Rows<(usize, &'static str), 8>,
     peers: Rows<(usize, SocketAddr), 1>,
     open: Rows<usize, 2>,
     ages: Rows<(usize, usize), 1>,
@@ -599,6 +613,11 @@ mod tests {
             receive_queue: 1,
             info: Some(Info {
                 rtt_us,
+                least_rtt_us: if rtt_us == 50 {
+                    u32::MAX
+                } else {
+                    rtt_us.saturating_sub(10)
+                },
                 cwnd: 10,
                 app_limited: rtt_us > 100,
                 busy_us: 2_000_000,
@@ -623,6 +642,8 @@ mod tests {
         let expected = [70e-6, 10.0, 87_040.0, 131_072.0, 1448.0, 5e9];
         assert_eq!(medians[..6], expected);
         assert!((medians[6] - 1.0 / 3.0).abs() < 1e-9);
+        // One has no sample yet, and the one that the peer has closed does not count.
+        assert_eq!(medians[7], 50e-6);
         let sums = [3.0, 8.0, 0.0, 0.0, 0.0, 0.0, 40.0, 4.0, 1.0, 0.0, 0.0];
         assert_eq!(totals.values(), sums);
     }

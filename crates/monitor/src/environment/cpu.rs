@@ -55,6 +55,12 @@ pub fn describe(facts: &mut Facts) {
         );
     }
     let online = online.unwrap_or_default();
+    add_per_cpu(
+        facts,
+        &online,
+        "smt_siblings",
+        "topology/thread_siblings_list",
+    );
     describe_frequency(facts, &online);
     facts.file(
         "cpu",
@@ -80,21 +86,25 @@ fn describe_machine(facts: &mut Facts) {
     facts.add("cpu", "machine", machine);
 }
 
+/// A fact from one file of each CPU.
+fn add_per_cpu(facts: &mut Facts, cpus: &[u32], name: &str, file: &str) {
+    let read = |cpu: u32| {
+        let relative = format!("{CPUS}/cpu{cpu}/{file}");
+        let text = facts.read(&relative, "text", |text| Some(text.trim().to_owned()));
+        (cpu, text)
+    };
+    let fact = per_cpu(cpus.iter().map(|cpu| read(*cpu)));
+    facts.add("cpu", name, fact);
+}
+
 fn describe_frequency(facts: &mut Facts, cpus: &[u32]) {
     for (name, file) in [
         ("governor", "scaling_governor"),
         ("frequency_driver", "scaling_driver"),
         ("frequency_max_khz", "scaling_max_freq"),
+        ("frequency_built_khz", "cpuinfo_max_freq"),
     ] {
-        let read = |cpu: u32| {
-            let relative = format!("{CPUS}/cpu{cpu}/cpufreq/{file}");
-            (
-                cpu,
-                facts.read(&relative, "text", |text| Some(text.trim().to_owned())),
-            )
-        };
-        let fact = per_cpu(cpus.iter().map(|cpu| read(*cpu)));
-        facts.add("cpu", name, fact);
+        add_per_cpu(facts, cpus, name, &format!("cpufreq/{file}"));
     }
     facts.find("cpu", "frequency_mhz", "proc/cpuinfo", "cpu MHz", |text| {
         after(text, "cpu MHz", ':')
