@@ -551,6 +551,232 @@ fn a_delayed_acknowledgement_needs_two_writes() {
     );
 }
 
+#[test]
+fn a_path_that_takes_time() {
+    check(
+        "upstream_far",
+        "nginx",
+        &[
+            ("socket.upstream.least_rtt_ms", 15.0),
+            ("upstream.path_share", 0.95),
+            ("upstream.service_share", 0.95),
+            ("upstream.service_ms_mean", 15.2),
+            ("upstream.requests_per_request", 1.0),
+            ("client.single_client_mean_ms", 15.5),
+        ],
+        &[
+            // Slow and near, many turns one after the other, and a server that does not come to read.
+            ("socket.upstream.least_rtt_ms", 0.02),
+            ("upstream.path_share", 0.05),
+            ("upstream.requests_per_request", 20.0),
+            ("worker.busiest", 0.97),
+        ],
+    );
+    check(
+        "slow_start_after_idle",
+        "nginx",
+        &[
+            ("sysctl.slow_start_after_idle", 1.0),
+            ("client.open_loop", 1.0),
+            ("client.rate_per_s", 40.0),
+            ("client.mean_ms", 80.0),
+            ("client.p50_ms", 80.0),
+            ("client.transfer_p50_ms", 60.0),
+            ("client.single_client_transfer_p50_ms", 4.0),
+            ("client.single_client_p50_ms", 24.0),
+            ("client.connects_per_request", 0.01),
+            ("client.answer_bytes", 120_000.0),
+            ("socket.client.mss", 1_448.0),
+            ("socket.client.least_rtt_ms", 20.0),
+            ("socket.client.rwnd_limited_share", 0.0),
+            ("tcp.retransmits_share", 0.0),
+        ],
+        &[
+            ("sysctl.slow_start_after_idle", 0.0),
+            // No pause, one flight, new connections, and a link that sets the pace.
+            ("client.rate_per_s", 160.0),
+            ("client.answer_bytes", 12_000.0),
+            ("client.connects_per_request", 1.0),
+            ("client.single_client_transfer_p50_ms", 58.0),
+            ("tcp.retransmits_share", 0.03),
+        ],
+    );
+    check(
+        "syn_lost",
+        "nginx",
+        &[
+            ("client.connect_quantum_1s_share", 0.05),
+            ("client.connect_quantum_3s_share", 0.0),
+            ("client.connects_per_request", 1.0),
+            ("client.connect_p50_ms", 0.2),
+            ("client.mean_ms", 55.0),
+            ("tcp.listen_overflows_per_s", 0.0),
+            ("tcp.syn_drops_per_s", 0.0),
+            ("tcp.syn_cookies_per_s", 0.0),
+            ("tcp.syn_retransmits_per_s", 25.0),
+            ("tcp.retransmits_per_request", 0.025),
+            ("listen.queue_share", 0.01),
+            ("conntrack.used_share", 0.1),
+            ("conntrack.drops_per_s", 0.0),
+        ],
+        &[
+            // The server's own queues, its table, a path that loses all alike, and connections that are kept.
+            ("tcp.listen_overflows_per_s", 30.0),
+            ("tcp.syn_cookies_per_s", 30.0),
+            ("conntrack.used_share", 1.0),
+            ("tcp.retransmits_per_request", 0.2),
+            ("client.connect_quantum_1s_share", 0.0),
+            ("client.connects_per_request", 0.001),
+        ],
+    );
+}
+
+#[test]
+fn a_limit_of_disk_use() {
+    check(
+        "cgroup_io_limit",
+        "python",
+        &[
+            ("cgroup.io_used_share", 0.99),
+            ("blocked.disk_share", 0.9),
+            ("blocked.sync_share", 0.0),
+            ("blocked.disk_us_per_request", 15_000.0),
+            ("blocked.sync_us_per_request", 0.0),
+            ("read.file.useful_per_request", 1.0),
+            ("sendfile.per_request", 0.0),
+            ("sync.per_request", 0.0),
+        ],
+        &[
+            // The disk itself, and a limit that nothing waits for.
+            ("cgroup.io_used_share", 0.3),
+            ("blocked.disk_share", 0.02),
+        ],
+    );
+}
+
+#[test]
+fn a_proxy_that_gives_up() {
+    check(
+        "gives_up_too_early",
+        "nginx",
+        &[
+            ("upstream.unanswered_share", 0.2),
+            ("upstream.closes_first_share", 1.0),
+            ("upstream.connects_per_request", 0.25),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.wait_ms_mean", 25.0),
+            ("socket.upstream.resets_received_per_request", 0.0),
+            ("client.status_504_share", 0.05),
+            ("client.failed.timeout_share", 0.0),
+            ("client.errors_share", 0.05),
+            ("client.status_5xx_share", 0.05),
+        ],
+        &[
+            // All are waited for, the upstream closes or resets, nobody takes the connection.
+            ("upstream.unanswered_share", 0.01),
+            ("upstream.closes_first_share", 0.0),
+            ("socket.upstream.resets_received_per_request", 0.25),
+            ("upstream.connect_errors_per_request", 0.2),
+        ],
+    );
+}
+
+#[test]
+fn many_requests_on_few_connections() {
+    check(
+        "http2_stream_limit",
+        "nginx",
+        &[
+            ("client.pipeline", 32.0),
+            ("client.streams_allowed", 4.0),
+            ("client.connections", 2.0),
+            ("client.parallel_share", 0.9),
+            ("client.single_client_p50_ms", 20.0),
+        ],
+        &[
+            // Hardly fewer than were asked for, and a server that is full of what it has.
+            ("client.streams_allowed", 30.0),
+            ("worker.busiest", 0.97),
+        ],
+    );
+    check(
+        "one_connection_one_worker",
+        "nginx",
+        &[
+            ("client.pipeline", 64.0),
+            ("client.connections", 1.0),
+            ("client.connects_per_request", 0.0),
+            ("worker.count", 4.0),
+            ("worker.processes", 5.0),
+            ("worker.busiest", 0.98),
+            ("worker.mean", 0.25),
+            ("worker.imbalance", 3.9),
+            ("cpu.idle_allowed", 2.9),
+            ("cpu.use_of_allowed", 0.25),
+            ("host.cores", 8.0),
+        ],
+        &[
+            // One request at a time, a connection for each, and workers that all run.
+            ("client.pipeline", 1.0),
+            ("client.connections", 8.0),
+            ("worker.imbalance", 1.1),
+            ("worker.count", 80.0),
+        ],
+    );
+}
+
+#[test]
+fn a_filter_before_every_call() {
+    check(
+        "calls_are_checked",
+        "nginx",
+        &[
+            ("profile.call_filter_share", 0.3),
+            ("profile.call_audit_share", 0.0),
+            ("call.total_per_request", 6.0),
+            ("worker.busiest", 0.98),
+            ("core.own_mean", 0.99),
+            ("cpu.use_of_allowed", 0.98),
+        ],
+        &[("profile.call_filter_share", 0.02)],
+    );
+}
+
+#[test]
+fn cores_that_are_slow_for_what_they_could_be() {
+    check(
+        "clock_low",
+        "nginx",
+        &[
+            ("core.own_clock_share", 0.45),
+            ("core.own_busiest", 0.99),
+            ("worker.busiest", 0.98),
+            ("cpu.use_of_allowed", 0.98),
+        ],
+        &[
+            // All cores of a processor at work, and a core with time left.
+            ("core.own_clock_share", 0.8),
+            ("core.own_busiest", 0.4),
+        ],
+    );
+    check(
+        "smt_siblings_busy",
+        "nginx",
+        &[
+            ("core.sibling_busy_share", 0.95),
+            ("core.own_mean", 0.99),
+            ("core.own_foreign_share", 0.0),
+            ("worker.busiest", 0.98),
+            ("cpu.use_of_allowed", 0.98),
+        ],
+        &[
+            ("core.sibling_busy_share", 0.1),
+            ("core.own_mean", 0.3),
+            ("core.own_foreign_share", 0.4),
+        ],
+    );
+}
+
 /// What was asked for, and what is closed by design, are notes.
 #[test]
 fn defaults_are_notes() {

@@ -41,7 +41,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answer(material, sheet);
 }
 
-const LOAD_NAMES: [&str; 37] = [
+const LOAD_NAMES: [&str; 38] = [
     "client.errors_share",
     "client.status_4xx_share",
     "client.status_5xx_share",
@@ -79,6 +79,7 @@ const LOAD_NAMES: [&str; 37] = [
     "client.queueing_ratio",
     "client.effective_parallelism",
     "client.parallel_share",
+    "client.streams_allowed",
 ];
 
 /// What was asked for is known without an outcome.
@@ -130,6 +131,16 @@ fn load(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
     times(material, outcome, sheet);
     connections(material, outcome, sheet);
     rates(material, outcome, sheet);
+    allowed(outcome, sheet);
+}
+
+/// How many requests the server allows at a time on a connection, where that is fewer than were asked for.
+fn allowed(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {
+    let name = "client.streams_allowed";
+    match outcome.connections.streams_allowed {
+        Some(n) => sheet.known(name, f64::from(n), LOAD),
+        None => sheet.not_applicable(name, "the server allowed as many as were asked for"),
+    }
 }
 
 fn failures(outcome: &LoadOutcome, sheet: &mut Sheet<'_>) {

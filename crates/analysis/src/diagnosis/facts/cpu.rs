@@ -196,6 +196,12 @@ fn allowed(observed: &Observed, tasks: &[&TaskUse]) -> BTreeSet<u32> {
     cores.collect()
 }
 
+/// The cores of the threads that do the work: others may be allowed to run anywhere.
+pub(super) fn working_cores(observed: &Observed, tasks: &[&TaskUse]) -> BTreeSet<u32> {
+    let busy: Vec<&TaskUse> = tasks.iter().filter(|t| t.busy >= ACTIVE).copied().collect();
+    allowed(observed, if busy.is_empty() { tasks } else { &busy })
+}
+
 fn workers(tasks: &[&TaskUse], sheet: &mut Sheet<'_>) {
     let busiest = tasks[0];
     sheet.known("worker.busiest", busiest.busy, TASKS);
@@ -241,10 +247,7 @@ fn own_cores(
     tasks: &[&TaskUse],
     sheet: &mut Sheet<'_>,
 ) {
-    // The cores of the threads that do the work: others may be allowed to run anywhere.
-    let busy: Vec<&TaskUse> = tasks.iter().filter(|t| t.busy >= ACTIVE).copied().collect();
-    let cores = allowed(observed, if busy.is_empty() { tasks } else { &busy });
-    let cores: Vec<u32> = cores.into_iter().collect();
+    let cores: Vec<u32> = working_cores(observed, tasks).into_iter().collect();
     let used: Vec<_> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
     if used.is_empty() || used.len() < cores.len() {
         let reason = material.reason(&["cpu."], "the cores were not watched");

@@ -174,6 +174,7 @@ fn rates(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             NETSTAT,
         ),
         ("tcp.timeouts_per_s", "tcp.timeouts", NETSTAT),
+        ("tcp.syn_retransmits_per_s", "tcp.syn_retrans", NETSTAT),
         ("tcp.collapsed_per_s", "tcp.rcv_collapsed", NETSTAT),
         ("tcp.pruned_per_s", "tcp.prune_called", NETSTAT),
         ("tcp.backlog_drop_per_s", "tcp.backlog_drop", NETSTAT),
@@ -264,6 +265,15 @@ fn settings(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         port_range(material),
         "/proc/sys",
         reason,
+    );
+    let name = "net.ipv4.tcp_slow_start_after_idle";
+    let forgets = material.environment(name).and_then(number);
+    let reason = format!("`{name}` was not read");
+    sheet.maybe(
+        "sysctl.slow_start_after_idle",
+        forgets,
+        "/proc/sys",
+        &reason,
     );
     let initcwnd = material.environment("initcwnd").and_then(number);
     sheet.maybe(

@@ -14,6 +14,7 @@ mod config;
 mod cpu;
 mod files;
 mod host;
+mod processor;
 mod profile;
 mod resources;
 mod service;
@@ -59,6 +60,7 @@ pub(crate) fn extract(material: &Material<'_>) -> FactSet {
     for (index, target) in set.targets.clone().iter().enumerate() {
         let sheet = &mut Sheet::new(&mut set, target);
         cpu::extract(material, sheet);
+        processor::extract(material, sheet);
         calls::extract(material, sheet);
         files::extract(material, sheet);
         blocked::extract(material, sheet);

@@ -52,6 +52,7 @@ fn cgroup(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     } else {
         sheet.divided("cgroup.pids_share", tasks, most, CGROUP, &reason);
     }
+    disks(material, watched, sheet);
     let memory = material.peak("cgroup.memory_bytes", &target);
     let limit = material.mean("cgroup.memory_limit_bytes", &target);
     if limit.is_none() && memory.is_some() {
@@ -74,6 +75,29 @@ fn cgroup(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.maybe("cgroup.oom_kills", kills, CGROUP, &reason);
     let shares = material.mean("cgroup.shares", &target);
     sheet.maybe("cgroup.shares", shares, CGROUP, &reason);
+}
+
+/// Of the limits of disk use of its group and those above, the one that is used most.
+fn disks(material: &Material<'_>, watched: bool, sheet: &mut Sheet<'_>) {
+    let name = "cgroup.io_used_share";
+    let target = sheet.target.clone();
+    let shares = material.window().map(|window| {
+        let limits: Vec<_> = material.series("cgroup.io_limit_per_s", &target).collect();
+        let used = material.series("cgroup.io_used", &target);
+        let share = |used: &record::Series| {
+            let limit = limits.iter().find(|l| l.labels == used.labels)?;
+            let per_s = used.delta(window.from, window.to)? / window.seconds();
+            limit.values.last().map(|limit| per_s / limit)
+        };
+        used.filter_map(share).reduce(f64::max)
+    });
+    match shares.flatten() {
+        Some(share) => sheet.known(name, share, CGROUP),
+        None if watched => {
+            sheet.not_applicable(name, "its control group has no limit of disk use");
+        }
+        None => sheet.unknown(name, "the target's control group was not watched"),
+    }
 }
 
 fn memory(material: &Material<'_>, sheet: &mut Sheet<'_>) {

@@ -8,6 +8,7 @@
 use super::{Material, Sheet};
 
 const SOURCE: &str = "signature: upstream turns, and the load of a single client";
+const PATH: &str = "sock_diag: shortest round trip x (turns + connects)";
 const LITTLE: &str = "rate x time of the turns (Little's law) / established connections";
 const PEERS: &str = "the peers' own facts";
 /// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
@@ -69,7 +70,7 @@ fn whole_turns(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let (mean, share) = ("upstream.service_ms_mean", "upstream.service_share");
     if sheet.value("upstream.requests_per_request") == Some(0.0) {
-        for name in [mean, share] {
+        for name in [mean, share, "upstream.path_share"] {
             sheet.not_applicable(name, "nothing was asked of an upstream");
         }
         return;
@@ -94,6 +95,18 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         &reason
     };
     sheet.divided(share, part, whole, SOURCE, reason);
+    path(turns, whole, sheet);
+}
+
+/// What of a request the path to the upstreams takes: a round trip for each turn, and one for each connection that is
+/// opened first.
+fn path(turns: Option<f64>, whole_ms: Option<f64>, sheet: &mut Sheet<'_>) {
+    let round_trip = sheet.value("socket.upstream.least_rtt_ms");
+    let connects = sheet.value("upstream.connects_per_request").unwrap_or(0.0);
+    let all = round_trip.zip(turns).map(|(ms, n)| ms * (n + connects));
+    let part = all.map(|ms| ms.min(whole_ms.unwrap_or(ms)));
+    let reason = "no connection to an upstream was sampled, or no turn with one was probed";
+    sheet.divided("upstream.path_share", part, whole_ms, PATH, reason);
 }
 
 /// Time of a request at this target, where traffic was watched: its mean turn, else what is seen of it.

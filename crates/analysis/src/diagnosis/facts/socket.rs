@@ -66,6 +66,9 @@ fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) 
         let level = mean(signal).map(|value| value * scale);
         sheet.maybe(&name(last), level, DIAG, &reason);
     }
+    let shortest = samples("socket.least_rtt_s").and_then(|s| s.into_iter().reduce(f64::min));
+    let ms = shortest.map(|seconds| seconds * 1e3);
+    sheet.maybe(&name("least_rtt_ms"), ms, DIAG, &reason);
     // Closed by the peer and still held: those that stay are what grows.
     let connected =
         |s: &record::Series| s.label("target") == Some(&target) && s.label("class").is_some();

@@ -77,7 +77,12 @@ pub(super) fn client(material: &Material<'_>, watching: &Watching, sheet: &mut S
     for name in ["generator_utilization", "achieved_of_offered", "open_loop"] {
         sheet.not_applicable(&format!("client.{name}"), OURS);
     }
-    for name in ["fairness", "unanswered_share", "pipeline"] {
+    for name in [
+        "fairness",
+        "unanswered_share",
+        "pipeline",
+        "streams_allowed",
+    ] {
         sheet.not_applicable(&format!("client.{name}"), CLIENTS);
     }
     let name = "client.asked_requests_per_connection";
