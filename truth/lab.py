@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import tempfile
 import time
@@ -35,12 +36,17 @@ MIDDLE = 0.5
 SERVER_CPU, LOAD_CPU = "0", "1"
 READY_LIMIT_S = 40
 STOP_LIMIT_S = 3
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 36, 38, 22
+SECCOMP_MODE_FILTER = 2
 CLONE_NEWNET = 0x40000000
 DEFAULT_LOAD = ["-c", "16"]
 USERS = ("www-data", "nobody")
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 LIBC = ctypes.CDLL(None, use_errno=True)
+# Settings of a server that need a control group.
+LIMITS = ("quota_cores", "memory_limit", "read_limit")
+# What stands beside the servers and is none of them.
+NEIGHBOURS = ("hog", "reloader", "path")
 builds = None
 
 # Program and Debian package of every kind of server.
@@ -51,7 +57,7 @@ PROGRAMS = {
     "go": ("go", "golang-go"), "python": ("python3", "python3"), "gunicorn": ("gunicorn", "gunicorn"),
     "uwsgi": ("uwsgi", "uwsgi-core uwsgi-plugin-python3"), "php-fpm": ("php-fpm", "php-fpm"),
     "origin": ("python3", "python3"),
-    "hog": ("python3", "python3"), "reloader": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
+    "hog": ("python3", "python3"), "reloader": ("python3", "python3"), "path": ("python3", "python3"), "caddy-default": ("caddy", "caddy"),
     "php-fpm-default": ("php-fpm", "php-fpm"), "log-sink": ("python3", "python3"),
 } | {kind: need for kind, need in defaults.NEEDS.items() if kind != "caddy-default"} | families.NEEDS | services.NEEDS
 
@@ -79,8 +85,8 @@ def lacking(case):
     kinds = [server["kind"] for server in case["server"]]
     packages = [PROGRAMS[kind][1] for kind in kinds if not find(PROGRAMS[kind][0])]
     packages += [tool for tool in case.get("tools", []) if not find(tool)]
-    wants_root = "netns" in case or any("quota_cores" in s or "memory_limit" in s
-                                          for server in case["server"] for s in (server, server.get("slow", {})))
+    wants_root = "netns" in case or any(limit in s for server in case["server"]
+                                          for s in (server, server.get("slow", {})) for limit in LIMITS)
     if wants_root and os.geteuid() != 0:
         packages.append("root")
     return " ".join(packages)
@@ -107,6 +113,11 @@ def user():
             entry = pwd.getpwnam(name)
             return name, entry.pw_uid, entry.pw_gid
     return None
+
+
+def address(settings):
+    """Where a server is asked; its own address where it is at the far end of a path."""
+    return settings.get("address", "127.0.0.1")
 
 
 def size_of(text):
@@ -213,14 +224,16 @@ def end_all(children):
 class Cgroup:
     """A group of our own below this process' one, in either layout."""
 
-    def __init__(self, name, quota_cores, memory_limit):
+    def __init__(self, name, settings, directory):
         self.paths = []
         self.joins = []
         try:
-            if quota_cores:
-                self.limit_cpu(name, quota_cores)
-            if memory_limit:
-                self.limit_memory(name, memory_limit)
+            if "quota_cores" in settings:
+                self.limit_cpu(name, settings["quota_cores"])
+            if "memory_limit" in settings:
+                self.limit_memory(name, settings["memory_limit"])
+            if "read_limit" in settings:
+                self.limit_reads(name, settings["read_limit"], directory)
         except OSError as error:
             self.remove()
             raise NotReady(f"cgroup: {error}") from None
@@ -237,6 +250,16 @@ class Cgroup:
     def limit_memory(self, name, limit):
         path, unified = self.create("memory", name)
         (path / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(size_of(limit)))
+
+    def limit_reads(self, name, per_s, directory):
+        device = os.stat(directory).st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        if Path("/sys/fs/cgroup/blkio").is_dir():
+            path, _ = self.create("blkio", name)
+            (path / "blkio.throttle.read_bps_device").write_text(f"{number} {size_of(per_s)}")
+        else:
+            path, _ = self.create("io", name)
+            (path / "io.max").write_text(f"{number} rbps={size_of(per_s)}")
 
     def create(self, controller, name):
         v1 = Path("/sys/fs/cgroup", controller)
@@ -309,7 +332,8 @@ class Lab(contextlib.ExitStack):
         self.dir = Path(tempfile.mkdtemp(prefix=f"prony-truth-{self.case.name}-"))
         self.callback(self.remove_directory)
         if "netns" in self.case.data:
-            self.enter_context(network(self.case.data["netns"]))
+            own = self.case.data[self.state].get("netns", {})
+            self.enter_context(network(self.case.data["netns"] | own))
         self.callback(lambda: end_all(self.children))
         self.write_files()
         for server in self.case.data["server"]:
@@ -327,8 +351,10 @@ class Lab(contextlib.ExitStack):
         flags = self.case.data[self.state].get("load", [*LEVELS[self.state], *self.case.data.get("headers", [])]
                                                if self.state in LEVELS else common)
         self.load = [self.fill(flag, front) for flag in flags]
-        self.url = f"{scheme}://127.0.0.1:{front['port']}{self.path}"
-        self.wait_for_answer(scheme, front["port"])
+        self.url = f"{scheme}://{address(front)}:{front['port']}{self.path}"
+        for rule in self.case.data[self.state].get("filter", []):
+            subprocess.run([find("iptables"), *self.fill(rule, front).split()], check=True)
+        self.wait_for_answer(scheme, front)
 
     def remove_directory(self):
         if self.keep:
@@ -403,9 +429,9 @@ class Lab(contextlib.ExitStack):
         argv[0] = find(argv[0])
         env |= {key: self.fill(value, settings) for key, value in settings.get("env", {}).items()}
         group = None
-        if settings.get("quota_cores") or settings.get("memory_limit"):
+        if any(limit in settings for limit in LIMITS):
             name = f"prony-truth-{os.getpid()}-{settings.get('name', settings['kind'])}"
-            group = Cgroup(name, settings.get("quota_cores"), settings.get("memory_limit"))
+            group = Cgroup(name, settings, self.dir)
             # Removed after the processes have ended, and before the directory.
             self.push_late(group.remove)
         log = self.enter_context(open(own / "output.log", "wb"))
@@ -415,12 +441,12 @@ class Lab(contextlib.ExitStack):
             start_new_session=not settings.get("same_session"), preexec_fn=lambda: prepare(settings, privileged, group),
         )
         self.children.append(child)
-        if settings["kind"] in ("hog", "reloader"):
+        if settings["kind"] in NEIGHBOURS:
             self.neighbours.add(child.pid)
-        elif "socket_path" in settings:
+        if "socket_path" in settings:
             self.wait_for_file(child, settings["socket_path"])
-        elif not settings.get("udp"):
-            self.wait_for_port(child, settings["port"])
+        elif settings["kind"] not in NEIGHBOURS and not settings.get("udp"):
+            self.wait_for_port(child, settings)
 
     def key(self, kind):
         """A certificate with its key in one file; its path."""
@@ -435,10 +461,10 @@ class Lab(contextlib.ExitStack):
         texts = [f"{path.parent.name}: {path.read_text(errors='replace')[-400:].strip()}" for path in self.logs]
         return " | ".join(text for text in texts if not text.endswith(": "))
 
-    def wait_for_port(self, child, port):
+    def wait_for_port(self, child, settings):
         end = time.monotonic() + READY_LIMIT_S
         while time.monotonic() < end and child.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection((address(settings), settings["port"]), timeout=1):
                 return
             time.sleep(0.03)
         raise NotReady(f"{child.args[0]} did not get ready: {self.said()}")
@@ -451,13 +477,13 @@ class Lab(contextlib.ExitStack):
             time.sleep(0.03)
         raise NotReady(f"{child.args[0]} did not get ready: {self.said()}")
 
-    def wait_for_answer(self, scheme, port):
+    def wait_for_answer(self, scheme, front):
         """Until the URL is answered; a gateway's error only says that its backend is not there yet."""
         end = time.monotonic() + READY_LIMIT_S
         last = "nothing"
         while time.monotonic() < end:
             try:
-                status = self.status(scheme, port)
+                status = self.status(scheme, front)
             except (OSError, http.client.HTTPException) as error:
                 last = repr(error)
             else:
@@ -467,13 +493,14 @@ class Lab(contextlib.ExitStack):
             time.sleep(0.05)
         raise NotReady(f"{self.url} answered {last}: {self.said()}")
 
-    def status(self, scheme, port):
+    def status(self, scheme, front):
+        where = (address(front), front["port"])
         if scheme == "https":
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+            connection = http.client.HTTPSConnection(*where, timeout=5, context=context)
         else:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection = http.client.HTTPConnection(*where, timeout=5)
         with contextlib.closing(connection):
             connection.request("GET", self.path, headers={"Connection": "close"})
             answer = connection.getresponse()
@@ -491,6 +518,20 @@ class Lab(contextlib.ExitStack):
         return sum(s for p, _, s in processes() if p == pid) + sum(descendants(pid).values())
 
 
+def filter_calls(rules):
+    """A filter before every system call of this process, with so many rules, none of which fits. It looks at an argument:
+    by the number alone the kernel would remember what it said (kernel/seccomp.c, seccomp_is_const_allow)."""
+    load, jump_if_equal, allow = 0x20, 0x15, (0x06, 0, 0, 0x7FFF0000)
+    first_argument = 16
+    rows = [(load, 0, 0, first_argument), *((jump_if_equal, 0, 0, 0xFFF00000 + i) for i in range(rules)), allow]
+    program = b"".join(struct.pack("HBBI", *row) for row in rows)
+    buffer = ctypes.create_string_buffer(program)
+    head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rows), ctypes.addressof(buffer)))
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
 def prepare(settings, privileged, group):
     """Runs in the child before its program: everything that needs root first."""
     for join in group.joins if group else []:
@@ -500,6 +541,8 @@ def prepare(settings, privileged, group):
         resource.setrlimit(resource.RLIMIT_NOFILE, (settings["nofile"], settings["nofile"]))
     if "nice" in settings:
         os.nice(settings["nice"])
+    if "call_filter" in settings:
+        filter_calls(settings["call_filter"])
     who = user()
     if who and not privileged:
         os.setgroups([who[2]])
@@ -615,11 +658,17 @@ def reloader(lab, settings, own):
     return [find("python3"), str(lab.dir / "apps/reload.py"), *extra(lab, settings)], {}, True
 
 
+def delaying_path(lab, settings, own):
+    """A path with a round-trip time, between two addresses of the case's network namespace."""
+    settings["socket_path"] = str(own / "ready")
+    return [find("python3"), str(lab.dir / "apps/path.py"), settings["socket_path"], *extra(lab, settings)], {}, True
+
+
 COMMANDS = {
     "nginx": nginx, "haproxy": haproxy, "apache": apache, "lighttpd": lighttpd, "varnish": varnish, "tomcat": tomcat,
     "node": script("node"), "python": script("python3"), "go": go, "gunicorn": gunicorn, "uwsgi": uwsgi,
     "php-fpm": php_fpm, "origin": origin, "hog": hog,
-    "reloader": reloader,
+    "reloader": reloader, "path": delaying_path,
 } | defaults.COMMANDS | families.COMMANDS | services.COMMANDS
 
 
