@@ -21,7 +21,8 @@ import planned
 FIXED, STALLS = 6, 1024
 HEADER = 16 + 16 * STALLS
 UNKNOWN = 0xFFFFFFFF
-SLOWEST = 0.01
+# The slowest are those of prony's ledger: 1 %, and where that is few, so many, up to that part of all.
+SLOWEST, LEAST_SLOW, MOST_SLOW = 0.01, 20, 0.05
 # A station this full limits the rate.
 FULL = 0.85
 
@@ -90,8 +91,8 @@ class Account:
             mean[("queue",)] = mean.get(("queue",), 0) + max(rest, 0)
         self.latency = shares(mean)
         self.mean_ns = sum(mean.values()) / max(count, 1)
-        slowest = sorted(all_of_them, key=self.response)[count - max(int(count * SLOWEST), 1):]
-        self.tail = shares(self.sums(slowest)) if count >= 500 else None
+        slowest = sorted(all_of_them, key=self.response)[count - max(int(count * SLOWEST), LEAST_SLOW):]
+        self.tail = shares(self.sums(slowest)) if count * MOST_SLOW >= LEAST_SLOW else None
         self.tail_count = len(slowest)
         self.rates = {}
         self.station, self.utilization, self.rate = self.limit()
@@ -118,7 +119,7 @@ class Account:
             if queue == UNKNOWN:
                 continue
             read = self.rows.done[index] - column[3][index]
-            stalled = overlap(stalls, ends, read - queue, read) if self.plan["runtime"] == "c" else 0
+            stalled = overlap(stalls, ends, read - queue, read) if self.stalls_all() else 0
             add(("stall",), stalled)
             add(("queue",), queue - stalled)
         for at, (kind, step) in enumerate(planned.columns(self.plan)):
@@ -134,14 +135,36 @@ class Account:
             elif key[0] in ("sleep", "upstream", "lock", "slot"):
                 add(key, wall - late - cpu)
                 add(("own",), cpu)
-                add(("late",) if key == ("sleep",) and self.plan["runtime"] != "c" else ("queue",), late)
-            else:
+                add(self.lateness(key), late)
+            elif key == ("stall",):
+                late = sum(self.late_of_stall(at, index) for index in chosen)
                 add(key, wall - late)
                 add(("queue",), late)
+            else:
+                add(key, wall - late)
+                add(self.lateness(key), late)
         ran = min(max(running, 0), own) if own_cpu else own
         add(("own",), ran)
         add(("queue",), own - ran)
         return total
+
+    def lateness(self, key):
+        """The class of what a step took too long: only the kernel knows of a timer whether it was late."""
+        timed = key[0] in ("sleep", "pieces") and self.plan["runtime"] != "c"
+        return ("late",) if timed else ("queue",)
+
+    def stalls_all(self):
+        """Whether nothing else goes on in a stall: in the loop, and where it takes the only CPU of the runtime."""
+        stall = self.plan.get("stall", {})
+        return self.plan["runtime"] == "c" or self.plan["runtime"] == "go" and stall.get("inside") == "burn"
+
+    def late_of_stall(self, at, index):
+        """How long after the end of a stall the request that was held up went on, ns. It is the first thing that is
+        waited for."""
+        read = self.rows.done[index] - self.rows.column[3][index]
+        wall = self.rows.column[FIXED + 3 * at][index]
+        ends = [to for _, to in self.rows.stalls]
+        return wall - overlap(self.rows.stalls, ends, read, read + wall)
 
     # ---- what limits the rate ----
 

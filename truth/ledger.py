@@ -13,7 +13,8 @@
 | stall | the stall's function; for a sleep, a wait that is not a request's own |
 | queue | waiting for a CPU, a thread or other requests |
 | rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's; of a core's time, the smaller rows are work that names no step |
-| client | the way to the client and back: a program that sees when a request arrived does not count it, one that does not calls it queue |
+| client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it, one that does not calls it queue |
+| collecting | garbage that is collected is the allocating step's or the program's own: the program knows the part that the step itself did |
 | own | any other row of work: the program's reading, parsing and answering |
 
 Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one
@@ -50,6 +51,10 @@ NETWORK = {"softirq", "net_send", "net_receive", "connections"}
 # A station this full limits: what a rate divides must be it.
 SURELY_FULL = 0.95
 BASES = {"core": {"cpu"}, "loop": {"threads", "cpu"}, "lock": {"requests", "threads"}, "slot": {"requests", "threads"}}
+# The client's side of a response: its own queue, and the way there and back.
+CLIENTS = {"client", "unsent"}
+# A class of rows that may be a step's or the program's own.
+COLLECTING = ("collecting",)
 # Rows that name nothing: no step is one of them.
 UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
@@ -115,12 +120,15 @@ idle rest."""
         text = text_of(row)
         if row.get("kind") in BESIDE:
             return None
-        if row.get("kind") == "client":
+        if row.get("kind") in CLIENTS:
             return None if self.plan["runtime"] != "java" or "share_of_capacity" in self.plan["load"] else ("queue",)
         if row.get("kind") == "rest" and account == "cpu":
             return ("own",)
         if self.by_label(row, account):
-            text = json.dumps(row["label"]).lower() + " ".join(one for one in self.functions if one in text)
+            if row.get("kind") == "gc" and "allocate" in self.kinds:
+                return COLLECTING
+            named = self.functions | ({self.stall["function"]} if self.stall else set())
+            text = json.dumps(row["label"]).lower() + " ".join(one for one in named if one in text)
         inside = re.match(r'\["in upstream-(\d+)', text)
         if inside and int(inside[1]) in self.ports:
             return ("upstream", int(inside[1]))
@@ -187,9 +195,22 @@ idle rest."""
             return ("stall",)
         if self.stall and self.plan["runtime"] != "c" and re.search(WORDS["lock"], text):
             return ("stall",)
-        if re.search(WORDS["queue"], text):
+        # What runs stands in no queue, whatever its name says of one.
+        if account != "cpu" and re.search(WORDS["queue"], text):
             return ("queue",)
         return ("own",)
+
+    def parts(self, row, account):
+        """The classes of a row with their parts of it: a queue that says what ran meanwhile (`mostly compact_store 53 %,
+        ...`) is one for the stall as far as that is the stall's function."""
+        key = self.of(row, account)
+        burning = self.stall and self.stall["inside"] == "burn"
+        said = re.search(rf"\b{self.stall['function']} ([0-9.]+) %", str(row.get("where"))) if burning else None
+        queues = account not in ("rate", "cpu") and key in (("queue",), self.group(("stall",)))
+        if not said or not queues or not re.match("mostly ", str(row.get("where"))):
+            return [(key, 1.0)]
+        share = float(said[1]) / 100
+        return [(self.group(("stall",)), share), (("queue",), 1 - share)]
 
 
 def measured(account, names, which):
@@ -198,14 +219,14 @@ def measured(account, names, which):
     if which == "rate":
         which = {"requests": "latency", "us/request": "cpu"}.get(account.get("unit"), which)
     for row in account.get("rows", []):
-        share = row["share"]
-        total += share
-        key = names.of(row, which)
-        if key is None:
-            idle += share
-            continue
-        table[key] = table.get(key, 0) + share
-        texts.setdefault(key, []).append((share, row))
+        total += row["share"]
+        for key, part in names.parts(row, which):
+            share = row["share"] * part
+            if key is None:
+                idle += share
+                continue
+            table[key] = table.get(key, 0) + share
+            texts.setdefault(key, []).append((share, row))
     if 0 < idle < 0.999:
         table = {key: share / (1 - idle) for key, share in table.items()}
     return table, total, texts
@@ -235,8 +256,12 @@ def compare(account, expected, names, which):
     wanted = names.grouped(expected)
     # The program cannot tell whether this was sleep or queue.
     late = wanted.pop(("late",), 0.0)
-    most = {key: share + (late if key in (names.group(("sleep",)), ("queue",)) else 0.0)
-            for key, share in ({names.group(("sleep",)): 0.0, ("queue",): 0.0} | wanted).items()}
+    slept = {names.group(("sleep",)), ("queue",)} | ({names.group(("pieces",))} if names.gaps else set())
+    most = {key: share + (late if key in slept else 0.0)
+            for key, share in (dict.fromkeys(slept, 0.0) | wanted).items()}
+    # Nor whose the garbage was.
+    collected = table.pop(COLLECTING, 0.0)
+    allocating = {names.group(("allocate",)), ("own",)}
     best = top(wanted)
     # Two rows of the same size are both the top one.
     right = {key for key, share in most.items() if share >= wanted[best] - POINTS}
@@ -244,7 +269,8 @@ def compare(account, expected, names, which):
         right |= held_by(names, right)
     off = [(key, wanted.get(key, 0.0), table.get(key, 0.0)) for key in {*wanted, *table}
            if max(wanted.get(key, 0.0), table.get(key, 0.0)) > FROM
-           and not wanted.get(key, 0.0) - POINTS <= table.get(key, 0.0) <= most.get(key, 0.0) + POINTS]
+           and not (wanted.get(key, 0.0) - POINTS - (collected if key in allocating else 0.0)
+                    <= table.get(key, 0.0) <= most.get(key, 0.0) + POINTS)]
     if which == "rate" and top(table) in right and top(table) not in wanted:
         # The lock was named, not what its holder does: the same time by another name.
         off = [one for one in off if one[0] not in right]

@@ -345,10 +345,10 @@ def double(options, plan, builds, own, document):
                 load(options, program.url, flags, 3 if plan["runtime"] == "java" else 1)
                 loads[name].append(load(options, program.url, flags, 2))
     rates = {name: statistics.median(map(achieved, all_of)) for name, all_of in loads.items()}
-    measured = rates["doubled"] / rates["planned"]
-    return {"step": index, "kind": plan["steps"][index]["kind"], "rate_ratio": measured,
-            "expected_ratio": expected_ratio(own, largest_key(plan, index, own.ports)),
-            "predicted": predictions(document)}
+    key = largest_key(plan, index, own.ports)
+    return {"step": index, "kind": plan["steps"][index]["kind"], "rate_ratio": rates["doubled"] / rates["planned"],
+            "expected_ratio": expected_ratio(own, key),
+            "predicted_ratio": predicted_ratio(plan, own, key, document.get("ledger"))}
 
 
 def largest_key(plan, index, ports):
@@ -369,10 +369,14 @@ def expected_ratio(own, key):
     return 1.0 / (1.0 + share)
 
 
-def predictions(document):
-    """What the document predicts, as it stands there; None where it holds no predictions."""
-    found = document.get("predictions") or [one["prediction"] for one in document["diagnosis"] if one.get("prediction")]
-    return found or None
+def predicted_ratio(plan, own, key, said):
+    """What prony's ledger says of the same, by Amdahl where cores or threads are full and by Little's law where requests
+    stand somewhere; None where its load is a rate, where there is no account, and where its words fit other steps too."""
+    account, names = (said or {}).get("rate"), ledger.Names(plan, own.ports)
+    if own.station == "offered" or not account or names.group(key) != key:
+        return None
+    table, *_ = ledger.measured(account, names, "rate")
+    return 1.0 / (1.0 + table.get(key, 0.0))
 
 
 # ---- tables ----
@@ -407,10 +411,10 @@ def show(row):
         if said := ledger.why(result):
             print(f"            {which}: {said}")
     if twice := row.get("doubled"):
-        expected = twice["expected_ratio"]
-        known = "none" if expected is None else f"x{expected:.2f}"
-        print(f"            {twice['kind']} doubled: rate x{twice['rate_ratio']:.2f}, from the program's account {known},"
-              f" predicted {twice['predicted']}")
+        said = {name: "none" if twice[name] is None else f"x{twice[name]:.2f}"
+                for name in ("expected_ratio", "predicted_ratio")}
+        print(f"            {twice['kind']} doubled: rate x{twice['rate_ratio']:.2f}, from the program's account"
+              f" {said['expected_ratio']}, from the ledger {said['predicted_ratio']}")
     sys.stdout.flush()
 
 
@@ -434,6 +438,11 @@ def summary(rows):
         own = [row["results"]["rate"] for row in judged if row["runtime"] == runtime and "rate" in row["results"]]
         if own:
             print(f"{runtime:<10} {len(own):>5} {sum(one['top_right'] for one in own) / len(own):>8.0%} (rate)")
+    for name, whose in (("expected_ratio", "the program's account"), ("predicted_ratio", "the ledger")):
+        twice = [row["doubled"] for row in judged if row.get("doubled") and row["doubled"][name]]
+        if errors := [abs(one[name] / one["rate_ratio"] - 1) for one in twice]:
+            print(f"one step doubled, {len(errors)} plans: {whose} is off by {statistics.median(errors):.0%} (median),"
+                  f" {max(errors):.0%} at most")
     failures = Counter(f"{which}: {kind_of(ledger.why(result))}" for row in judged
                        for which, result in row["results"].items() if ledger.why(result))
     for name, count in failures.most_common(20):

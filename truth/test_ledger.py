@@ -4,10 +4,12 @@ import struct
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 import account
 import ledger
 import planned
+import plans
 
 BURN = {"kind": "burn", "function": "sort_records", "us": 100}
 SLEEP = {"kind": "sleep", "us": 500}
@@ -173,6 +175,37 @@ class Comparing(unittest.TestCase):
             result = self.judge(plan(SLEEP, runtime="go"), expected, document)["latency"]
             self.assertEqual(result["rows_right"], right, asleep)
 
+    def test_what_is_due_and_not_sent_is_the_clients(self):
+        unsent = {"kind": "unsent", "label": "due and not sent: every connection of the load is at a request", "share": 0.4}
+        self.assertIsNone(ledger.Names(plan(BURN), []).of(unsent, "latency"))
+
+    def test_what_runs_stands_in_no_queue(self):
+        futex = {"kind": "futex", "label": "futex calls (locks and wake-ups of threads)", "share": 0.1}
+        self.assertEqual(ledger.Names(plan(BURN), []).of(futex, "cpu"), ("own",))
+
+    def test_a_queue_is_one_for_the_stall_as_far_as_it_says(self):
+        stall = {"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200}
+        names = ledger.Names(plan(BURN, stall=stall), [])
+        for said, parts in [
+            ("mostly sort_records 60 %, compact_store 31 %", [(("stall",), 0.31), (("queue",), 0.69)]),
+            ("mostly compact_store 96 %", [(("stall",), 0.96), (("queue",), 0.04)]),
+            ("mostly sort_records 99 %", [(("queue",), 1.0)]),
+        ]:
+            row = {"kind": "other_turns", "label": "waiting while the worker serves other requests", "where": said, "share": 1.0}
+            found = names.parts(row, "latency")
+            self.assertEqual([(key, round(part, 6)) for key, part in found], parts, said)
+
+    def test_collected_garbage_is_the_steps_or_the_programs(self):
+        allocate = {"kind": "allocate", "bytes": 4096}
+        collector = {"kind": "gc", "label": "garbage collection", "share": 0.2, "where": ""}
+        for own, right in [(0.30, True), (0.50, True), (0.20, False), (0.60, False)]:
+            document = {"rate": {"unit": "us/request", "rows": [
+                collector, {"label": "sort_records", "where": "", "share": 0.5},
+                {"label": "other functions", "where": "", "share": 0.3}]}}
+            expected = {"rate": {("burn", "sort_records"): 0.5, ("own",): own, ("allocate",): 0.5 - own}}
+            result = self.judge(plan(BURN, allocate, runtime="go"), expected, document)["rate"]
+            self.assertEqual(result["rows_right"], right, own)
+
     def test_no_ledger_is_no_answer(self):
         for document in (None, {}, {"rate": None}, {"rate": {"rows": []}}):
             result = self.judge(plan(BURN), {"rate": {("own",): 1.0}}, document)["rate"]
@@ -185,6 +218,23 @@ class Comparing(unittest.TestCase):
         self.assertNotIn("tail", self.judge(plan(BURN), expected, document))
         stalled = plan(BURN, stall={"inside": "burn", "function": "compact_store", "us": 9, "every_ms": 200})
         self.assertIn("tail", self.judge(stalled, expected, document))
+
+
+class Doubling(unittest.TestCase):
+    def test_a_ledger_predicts_by_the_share_of_the_step(self):
+        document = {"rate": rows((0.5, "sort_records"), (0.3, "asleep until a timer"), (0.2, "kernel"))}
+        own = SimpleNamespace(station="core", ports=[4711])
+        for key, expected in [(("burn", "sort_records"), 1 / 1.5), (("sleep",), 1 / 1.3), (("file",), 1.0)]:
+            self.assertAlmostEqual(plans.predicted_ratio(plan(BURN, SLEEP), own, key, document), expected)
+        self.assertIsNone(plans.predicted_ratio(plan(BURN), own, ("sleep",), None))
+        own.station = "offered"
+        self.assertIsNone(plans.predicted_ratio(plan(BURN), own, ("burn", "sort_records"), document))
+
+    def test_words_that_fit_two_steps_predict_nothing(self):
+        slot = {"kind": "slot", "slots": 2, "inside": "sleep", "function": "-", "us": 10}
+        own = SimpleNamespace(station="core", ports=[])
+        document = {"rate": rows((1.0, "waiting for a lock"))}
+        self.assertIsNone(plans.predicted_ratio(plan(LOCK, slot), own, ("slot",), document))
 
 
 class Accounts(unittest.TestCase):
@@ -248,10 +298,39 @@ class Accounts(unittest.TestCase):
     def test_the_slowest_requests_have_an_account_of_their_own(self):
         fast = (1000, 0, 100, 100, [(100, 100, 0), (0, 0, 0)])
         slow = (1000, 0, 10_000, 100, [(100, 100, 0), (9900, 0, 0)])
-        own = self.account(plan(BURN, SLEEP), [fast] * 990 + [slow] * 10)
-        self.assertEqual(own.tail_count, 10)
+        own = self.account(plan(BURN, SLEEP), [fast] * 1980 + [slow] * 20)
+        self.assertEqual(own.tail_count, 20)
         self.assertAlmostEqual(own.tail[("sleep",)], 0.99)
         self.assertLess(own.latency[("sleep",)], 0.6)
+
+
+    def test_few_requests_have_as_many_slow_ones_as_the_ledger_asks_for_or_none(self):
+        request = (1000, 0, 100, 100, [(100, 100, 0)])
+        self.assertEqual(self.account(plan(BURN), [request] * 500).tail_count, 20)
+        self.assertIsNone(self.account(plan(BURN), [request] * 399).tail)
+
+    def test_who_stands_at_a_stall_when_it_is_over_stands_in_line(self):
+        stall = {"inside": "sleep", "function": "-", "us": 600, "every_ms": 200}
+        # Read at 1000, on at 2000; the stall was over at 1600.
+        request = (2000, 0, 1000, 0, [(0, 0, 0), (1000, 0, 0)])
+        own = self.account(plan(BURN, runtime="java", stall=stall, load={"connections": 1, "share_of_capacity": 0.5}),
+                           [request], stalls=[(900, 1600)])
+        self.assertAlmostEqual(own.latency[("stall",)], 0.6)
+        self.assertAlmostEqual(own.latency[("queue",)], 0.4)
+
+    def test_a_burning_stall_of_the_only_cpu_is_what_unread_requests_wait_for(self):
+        stall = {"inside": "burn", "function": "compact_store", "us": 900, "every_ms": 200}
+        for runtime, inside, stalled in [("go", "burn", 0.5), ("go", "sleep", None), ("java", "burn", None)]:
+            the_plan = plan(BURN, runtime=runtime, stall=stall | {"inside": inside})
+            own = self.account(the_plan, [(2000, 1000, 800, 800, [(800, 800, 0), (0, 0, 0)])], stalls=[(200, 1100)])
+            found = own.latency.get(("stall",))
+            self.assertEqual(found if found is None else round(found, 6), stalled, (runtime, inside))
+
+    def test_a_gap_that_ends_late_is_told_as_a_sleep_is(self):
+        pieces = {"kind": "pieces", "pieces": 2, "gap_us": 500}
+        for runtime, key in [("c", ("queue",)), ("go", ("late",))]:
+            own = self.account(plan(pieces, runtime=runtime), [(1000, 0, 900, 0, [(900, 0, 300)])])
+            self.assertAlmostEqual(own.latency[key], 1 / 3)
 
 
 class Planning(unittest.TestCase):

@@ -233,17 +233,34 @@ static void send_all(int fd, const char *data, size_t length) {
     }
 }
 
-// One message each way on `count` connections; how long after the last one's sending it was read.
+// The kernel's stamp on what a message brought, by the monotonic clock; 0 for none.
+static uint64_t stamp_of(struct msghdr *message, uint64_t real_minus_monotonic) {
+    for (struct cmsghdr *one = CMSG_FIRSTHDR(message); one; one = CMSG_NXTHDR(message, one))
+        if (one->cmsg_level == SOL_SOCKET && one->cmsg_type == SCM_TIMESTAMPNS) {
+            struct timespec at;
+            memcpy(&at, CMSG_DATA(one), sizeof at);
+            return (uint64_t)at.tv_sec * 1000000000 + at.tv_nsec - real_minus_monotonic;
+        }
+    return 0;
+}
+
+// One message each way on `count` connections; how long after the last one's arrival it was read. What the peer itself
+// says of the time would count its own sending.
 static uint64_t ask(const int *fds, int count) {
-    uint64_t message = 0, last = 0;
+    uint64_t answer = 0, last = 0;
     for (int i = 0; i < count; i++)
-        if (write(fds[i], &message, 8) != 8) fail("upstream");
+        if (write(fds[i], &answer, 8) != 8) fail("upstream");
     for (int i = 0; i < count; i++) {
-        if (read(fds[i], &message, 8) != 8) fail("upstream");
-        if (message > last) last = message;
+        char control[256];
+        struct iovec space = {&answer, 8};
+        struct msghdr message = {.msg_iov = &space, .msg_iovlen = 1, .msg_control = control,
+                                 .msg_controllen = sizeof control};
+        if (recvmsg(fds[i], &message, 0) != 8) fail("upstream");
+        uint64_t arrived = stamp_of(&message, clock_ns(CLOCK_REALTIME) - wall());
+        if (arrived > last) last = arrived;
     }
     uint64_t read_at = wall();
-    return read_at > last ? read_at - last : 0;
+    return last && read_at > last ? read_at - last : 0;
 }
 
 static void run_step(const struct step *step, int client) {
@@ -322,6 +339,7 @@ static int connect_to(int peer_port) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(peer_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(fd, (struct sockaddr *)&to, sizeof to)) fail("upstream");
+    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     return fd;
 }
 
@@ -436,12 +454,7 @@ static int readable(int client, uint64_t real_minus_monotonic) {
         return 0;
     }
     from.wall = wall();
-    for (struct cmsghdr *one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one))
-        if (one->cmsg_level == SOL_SOCKET && one->cmsg_type == SCM_TIMESTAMPNS && !part[client].arrived) {
-            struct timespec at;
-            memcpy(&at, CMSG_DATA(one), sizeof at);
-            part[client].arrived = (uint64_t)at.tv_sec * 1000000000 + at.tv_nsec - real_minus_monotonic;
-        }
+    if (!part[client].arrived) part[client].arrived = stamp_of(&message, real_minus_monotonic);
     part[client].length += got;
     if (part[client].length >= 4 && !memcmp(part[client].data + part[client].length - 4, "\r\n\r\n", 4)) {
         serve(client, part[client].arrived, from);
