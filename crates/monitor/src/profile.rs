@@ -58,7 +58,7 @@ pub const SAMPLE_NS: f64 = 13_000.0;
 const BUDGET: f64 = 0.01;
 
 /// The highest rate of samples within the budget, per second of CPU time.
-fn most_hz() -> u32 {
+pub fn most_hz() -> u32 {
     (BUDGET * 1e9 / SAMPLE_NS) as u32
 }
 

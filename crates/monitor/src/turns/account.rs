@@ -41,6 +41,8 @@ const MOST_ROWS: usize = 80;
 const LEAST_SAMPLED_WAITS: u64 = 20;
 /// Of a time that is shared out, so much stands for a moment, ns.
 const MOMENT_NS: u64 = 10_000;
+/// A pool is the requests' when these are out of their readers' hands for at least this part of its work.
+const LEAST_HANDED: f64 = 0.5;
 /// Peers that hidden time is shared out to by name.
 const MOST_SHARED_PEERS: usize = 8;
 
@@ -463,8 +465,9 @@ impl<'a> Accountant<'a> {
         let pools = pools.filter(|(_, pool)| pool.size > 0);
         let pools = pools.map(|(pool, _)| self.helpers.of_pool(pool));
         let answering = answering(self.traced, self.scene, self.threads, self.target);
-        let others = pools.chain([answering]);
-        let others = others.filter_map(|tids| self.time_of(&tids, stacks));
+        let pools = pools.filter_map(|tids| self.time_of(&tids, stacks));
+        let pools = pools.filter(|time| self.serves(time));
+        let others = pools.chain(self.time_of(&answering, stacks));
         let idle = |time: &ThreadTime| idle_share(time);
         // The first of several that are as busy.
         let all = readers.into_iter().chain(others);
@@ -475,6 +478,32 @@ impl<'a> Accountant<'a> {
                 best
             }
         })
+    }
+
+    /// Whether a pool's work is the requests': when one of its threads is at work, a request is out of its reader's
+    /// hands. Whoever only shares a lock with a reader is at something of its own.
+    fn serves(&self, pool: &ThreadTime) -> bool {
+        let work = pool.account.total_ns as f64 * (1.0 - idle_share(pool));
+        let handed: u64 = (self.turns.iter())
+            .map(|&index| self.handed_over_ns(index))
+            .sum();
+        handed as f64 * f64::from(self.traced.one_in) >= LEAST_HANDED * work
+    }
+
+    /// Time in which a turn is hidden, or its thread waits for another one.
+    fn handed_over_ns(&self, index: u32) -> u64 {
+        let others = [WaitKind::Futex, WaitKind::Pipe, WaitKind::Unix];
+        let others = others.map(|kind| self.scene.words.kind(kind));
+        let mut sum = 0;
+        self.scene.walk(index, &mut |row, from, to| {
+            let out = match row.place {
+                Place::Hidden | Place::NoFreeThread => true,
+                Place::Blocked => others.contains(&row.detail),
+                _ => false,
+            };
+            sum += if out { to - from } else { 0 };
+        });
+        sum
     }
 
     fn time_of(&self, tids: &BTreeSet<u32>, stacks: &Stacks) -> Option<ThreadTime> {

@@ -406,6 +406,31 @@ fn what_blocks_the_loop_after_an_answer_is_no_requests() {
 }
 
 #[test]
+fn a_loop_that_sleeps_before_it_reads_sleeps_for_no_request() {
+    let mut tape = asleep(10);
+    tape.arrive(1_000, 1);
+    tape.wake(1_000, SERVER, FOREIGN, "sendto");
+    tape.on(1_010, SERVER, 0);
+    tape.arrive(2_000, 2);
+    // A timer was due as well, and what it begins sleeps.
+    tape.off(5_000, SERVER, "clock_nanosleep", INTERRUPTIBLE, Class::None);
+    tape.wake(9_000, SERVER, 0, "");
+    tape.on(9_010, SERVER, 0);
+    tape.read(9_100, SERVER, 1);
+    tape.write(9_200, SERVER, 1);
+    tape.read(9_300, SERVER, 2);
+    tape.write(9_400, SERVER, 2);
+    let places = [
+        (Place::WakeUp, "", "", 10),
+        (Place::OnCpu, "", "", 3_990 + 90 + 100 + 100),
+        (Place::Loop, "", "", 100),
+        (Place::Loop, "sleep", "timer", 2 * 4_010),
+        (Place::OtherTurns, "", "", 3_000 + 90 + 100),
+    ];
+    check(tape, 2, &places);
+}
+
+#[test]
 fn an_event_loop_that_waits_for_its_upstream_holds_the_others_up_there() {
     let mut tape = asleep(10);
     tape.wake(1_000, SERVER, FOREIGN, "sendto");
@@ -749,6 +774,30 @@ fn a_thread_that_no_reader_knows_helps_nobody() {
     let target = tape.account();
     assert_eq!(at(&target, Place::Blocked, "sleep", "timer"), 0);
     assert_eq!(at(&target, Place::NoFreeThread, "", ""), 0);
+}
+
+#[test]
+fn a_thread_that_only_shares_a_lock_does_not_serve() {
+    let house = SERVER + 4;
+    let mut tape = asleep(10);
+    tape.off(20, house, "nanosleep", INTERRUPTIBLE, Class::None);
+    for turn in 0..4 {
+        let from = 1_000 + turn * 100_000;
+        tape.wake(from, house, 0, "");
+        tape.on(from, house, 0);
+        tape.arrive(from + 100, 1 + turn);
+        tape.wake(from + 100, SERVER, FOREIGN, "sendto");
+        tape.on(from + 110, SERVER, 0);
+        tape.read(from + 200, SERVER, 1 + turn);
+        tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 400, SERVER, house, "futex");
+        tape.off(from + 410, house, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.on(from + 420, SERVER, 0);
+        tape.write(from + 500, SERVER, 1 + turn);
+        tape.off(from + 600, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let threads = tape.account().threads.expect("one thread reads");
+    assert_eq!((threads.threads, threads.name.as_str()), (1, "t10"));
 }
 
 #[test]

@@ -236,12 +236,21 @@ impl<'a> Scene<'a> {
             State::Running if piece.owner == NONE || piece.after => Row::at(Place::Loop),
             State::Running => Row::at(Place::OtherTurns),
             State::Ready { who, idle } => ready(who, idle),
-            State::Waiting(wait) if piece.owner == index => self.blocked(Place::Blocked, &wait),
-            State::Waiting(wait) if piece.owner == NONE || piece.after => {
+            State::Waiting(wait) if self.is_nobodys(piece, &wait) => {
                 self.blocked(Place::Loop, &wait)
             }
+            State::Waiting(wait) if piece.owner == index => self.blocked(Place::Blocked, &wait),
             State::Waiting(wait) => self.blocked(Place::OthersBlocked, &wait),
         }
+    }
+
+    /// Whether a wait is for no request: its turn has been answered, or is yet to be read and the thread sleeps. A loop
+    /// that is woken by a request may see to its timers first. What follows the accepting of a connection is for that
+    /// one.
+    fn is_nobodys(&self, piece: &Piece, wait: &Wait) -> bool {
+        let turn = self.sockets.turns.get(piece.owner as usize);
+        let unread = turn.is_some_and(|turn| piece.from < turn.read && !turn.unaccepted);
+        piece.owner == NONE || piece.after || unread && wait.kind == WaitKind::Sleep
     }
 
     fn blocked(&self, place: Place, wait: &Wait) -> Row {
@@ -273,7 +282,7 @@ impl<'a> Scene<'a> {
             State::Waiting(wait) if wait.kind == WaitKind::Send && !wait.class.is_upstream() => {
                 Row::at(Place::Sending)
             }
-            State::Waiting(wait) if piece.owner == NONE || piece.after => {
+            State::Waiting(wait) if self.is_nobodys(piece, &wait) => {
                 self.blocked(Place::Loop, &wait)
             }
             State::Waiting(wait) => match self.asked_by(&wait) {

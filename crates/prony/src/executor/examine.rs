@@ -32,6 +32,10 @@ use traffic::{Load, Place};
 
 /// Samples per second of CPU time: 13 us each, a quarter of a per cent of a busy core.
 pub const PROFILE_HZ: u32 = 199;
+/// The same where one server is examined and nothing is compared: half a per cent of a busy core. A row of a third is
+/// then known to two points after four seconds. A server that leaves its core idle gets as many in the same time (see
+/// [`often`]).
+const EXAMINED_HZ: u32 = 399;
 /// A single client needs few answers for a median.
 const SINGLE_CLIENT_REQUESTS: u64 = 200;
 const SINGLE_CLIENT_TIME: Nanos = Nanos::from_millis(700);
@@ -74,6 +78,8 @@ pub struct Examiner<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// Where progress goes.
     pub progress: &'a mut Progress,
+    /// Cores that the busiest server used in the load before the timed one; unknown until then.
+    pub busy: Option<f64>,
 }
 
 /// What the passes before the timed load brought.
@@ -134,7 +140,9 @@ impl Examiner<'_> {
                 duration: Some(SCOUT_TIME),
                 ..self.spec.steady()
             };
+            let before = CpuTimes::of(servers);
             self.drive_and_see(&discovery_load, servers)?;
+            self.busy = before.busiest(servers);
         }
         Ok(found)
     }
@@ -262,7 +270,7 @@ impl Examiner<'_> {
             servers,
             self.best_tier,
             one_in,
-            TURNS_HZ,
+            often(TURNS_HZ, self.busy),
             TURNS_WAITS_HZ,
             TURNS_TASKS,
         );
@@ -286,6 +294,45 @@ impl Examiner<'_> {
             turns.load = Some(outcome);
         }
         Ok(())
+    }
+}
+
+/// How often a server that uses `busy` cores is sampled per second of CPU time, where one that fills a core is sampled
+/// `hz` times: as often in a second of the clock. Rows of a server that is at rest for most of the time are then known
+/// as well as a full one's, and the samples take no more of its time, up to the profiler's own bound.
+fn often(hz: u32, busy: Option<f64>) -> u32 {
+    let times = busy.map_or(1.0, |cores| (1.0 / cores).max(1.0));
+    ((f64::from(hz) * times) as u32).min(monitor::profile::most_hz().max(hz))
+}
+
+/// CPU time of processes at a moment, ns.
+struct CpuTimes {
+    at_ns: u64,
+    of: BTreeMap<i32, u64>,
+}
+
+impl CpuTimes {
+    fn of(servers: &[Server]) -> Self {
+        let all = servers.iter().flat_map(pids);
+        Self {
+            at_ns: linux::clock::monotonic_ns(),
+            of: all
+                .filter_map(|pid| Some((pid, linux::clock::cpu_ns_of(pid)?)))
+                .collect(),
+        }
+    }
+
+    /// Cores that the busiest of the servers has used since then; `None` where nothing ran.
+    fn busiest(&self, servers: &[Server]) -> Option<f64> {
+        let now = Self::of(servers);
+        let seconds_ns = now.at_ns.saturating_sub(self.at_ns) as f64;
+        // Processes that were not known before have run for an unknown time before that.
+        let ran = |pid: i32| Some(now.of.get(&pid)?.saturating_sub(*self.of.get(&pid)?) as f64);
+        let used = servers.iter().map(|server| {
+            let all = pids(server).into_iter().filter_map(ran);
+            all.sum::<f64>() / seconds_ns
+        });
+        used.filter(|cores| *cores > 0.0).max_by(f64::total_cmp)
     }
 }
 
@@ -458,8 +505,9 @@ impl Examiner<'_> {
         self.runtimes.name_code();
         let around = Instrumentation {
             watch: Some(watched(servers)),
-            profile: (!servers.is_empty())
-                .then(|| profile_config(servers, ProfileKind::OnCpu, PROFILE_HZ)),
+            profile: (!servers.is_empty()).then(|| {
+                profile_config(servers, ProfileKind::OnCpu, often(EXAMINED_HZ, self.busy))
+            }),
             ..Instrumentation::default()
         };
         let interrupted = self.interrupted;
@@ -759,4 +807,55 @@ pub fn with_config(mut server: Server) -> Server {
     sut::config::read(&mut server);
     discover::note_versions(&mut server);
     server
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_at_rest_is_sampled_as_often_a_second_as_a_full_one() {
+        let most = monitor::profile::most_hz();
+        for (busy, expected) in [
+            (None, 199),
+            (Some(4.0), 199),
+            (Some(1.0), 199),
+            (Some(0.5), 398),
+            (Some(0.01), most),
+            (Some(0.0), most),
+        ] {
+            assert_eq!(often(199, busy), expected, "{busy:?}");
+        }
+        assert_eq!(
+            often(most + 1, Some(0.1)),
+            most + 1,
+            "what was asked for anyway"
+        );
+    }
+
+    #[test]
+    fn the_busiest_of_several_servers_counts_and_one_that_began_later_does_not() {
+        let server = |pids: &[i32]| Server {
+            processes: (pids.iter())
+                .map(|&pid| record::ServerProcess {
+                    pid,
+                    ..record::ServerProcess::default()
+                })
+                .collect(),
+            ..Server::default()
+        };
+        let own = std::process::id().cast_signed();
+        let servers = [server(&[]), server(&[own])];
+        let before = CpuTimes::of(&servers);
+        let mut sum = 0_u64;
+        while before.busiest(&servers).is_none() {
+            sum = sum.wrapping_add(1);
+        }
+        assert!(before.busiest(&servers).unwrap() > 0.0, "{sum}");
+        let unknown = CpuTimes {
+            of: BTreeMap::new(),
+            ..before
+        };
+        assert_eq!(unknown.busiest(&servers), None);
+    }
 }

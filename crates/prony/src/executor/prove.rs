@@ -388,6 +388,7 @@ impl Prover<'_> {
             runtimes: Runtimes::new(Consent::NotAsked),
             interrupted: self.interrupted,
             progress: self.progress,
+            busy: None,
         }
         .examine(&mut servers)?;
         Ok(examined)

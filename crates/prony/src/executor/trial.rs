@@ -336,6 +336,7 @@ fn examiner<'a>(
         runtimes: Runtimes::new(Consent::NotAsked),
         interrupted,
         progress,
+        busy: None,
     }
 }
 

@@ -126,6 +126,7 @@ pub fn run(args: &DiagnoseArgs) -> Result<Exit, Failure> {
             runtimes: Runtimes::new(args.consent()),
             interrupted: &interrupted,
             progress: &mut progress,
+            busy: None,
         };
         vec![examiner.examine(&mut servers)?]
     };
