@@ -1,8 +1,8 @@
 //! A copy of Apache's configuration: one file, with the included ones in their places.
 //!
 //! Lines are kept as they are written, variables included, except those that name what two instances would share. The
-//! surprise is the virtual hosts: each is chosen by the address that a connection came to, so its own addresses follow the
-//! listeners that were moved, or the copy would serve another site.
+//! surprise is the virtual hosts: each is chosen by the address that a connection came to, so its own addresses follow
+//! the listeners that were moved, or the copy would serve another site.
 
 use super::apache::{self, Line, Role};
 use super::copy::{ChangeAction, ConfigChange, Moves, meant, nothing_to_change, refused};
@@ -158,8 +158,7 @@ fn move_listeners(lines: &mut Vec<Line>, moves: &mut Moves) -> Option<String> {
     let mut listeners: Vec<Listener> = Vec::new();
     let mut standing: Vec<(usize, SocketAddr, Vec<String>)> = Vec::new();
     let mut left_out: Vec<usize> = Vec::new();
-    for at in 0..lines.len() {
-        let line = &mut lines[at];
+    for (at, line) in lines.iter_mut().enumerate() {
         if line.role != Role::Says || !is_named(line, &["Listen"]) {
             continue;
         }
@@ -170,8 +169,8 @@ fn move_listeners(lines: &mut Vec<Line>, moves: &mut Moves) -> Option<String> {
         let Some(new) = moves.address(ip, port) else {
             return Some(line.text.clone());
         };
-        // All and one address fall together, and the server binds each line of its own. What stands under a condition may
-        // be one of several that exclude each other, as for two TLS modules.
+        // All and one address fall together, and the server binds each line of its own. What stands under a condition
+        // may be one of several that exclude each other, as for two TLS modules.
         let same = |(_, to, around): &(usize, SocketAddr, Vec<String>)| {
             *to == new && line.context.starts_with(around)
         };
@@ -214,8 +213,8 @@ fn is_forwarding(line: &Line) -> bool {
     name.starts_with("proxypass") || is_named(line, &["BalancerMember", "RewriteRule"])
 }
 
-/// `80`, `*:80`, `1.2.3.4:80`, `[::]:80`, `1.2.3.4`, `*`, `name:80`: the address unless it is all or a name, and the port
-/// unless it is any.
+/// `80`, `*:80`, `1.2.3.4:80`, `[::]:80`, `1.2.3.4`, `*`, `name:80`: the address unless it is all or a name, and the
+/// port unless it is any.
 fn split_address(text: &str) -> Option<(Option<IpAddr>, Option<u16>)> {
     if text.chars().all(|c| c.is_ascii_digit()) {
         return Some((None, Some(text.parse().ok()?)));
