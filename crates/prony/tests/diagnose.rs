@@ -15,6 +15,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -1208,6 +1209,119 @@ impl Drop for Visitor {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
     }
+}
+
+/// A server that is started with its own words, and ended on drop.
+struct Started {
+    child: Child,
+    dir: tempfile::TempDir,
+    url: String,
+}
+
+impl Started {
+    /// `DIR` and `PORT` are filled in, in words and files. `None` where the program is not installed.
+    fn start(words: &[&str], files: &[(&str, &str)]) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        open_to_all(dir.path());
+        let port = free_port();
+        let root = dir.path().display().to_string();
+        let fill = |text: &str| {
+            text.replace("DIR", &root)
+                .replace("PORT", &port.to_string())
+        };
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, fill(text)).unwrap();
+        }
+        let child = Command::new(words[0])
+            .process_group(0)
+            .args(words[1..].iter().map(|w| fill(w)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let address = format!("127.0.0.1:{port}");
+        let started = Self {
+            child,
+            dir,
+            url: format!("http://{address}/"),
+        };
+        wait_until("the server answers", || ask(&address, "/").is_some());
+        Some(started)
+    }
+
+    /// Its own files, by name.
+    fn files(&self, of: &[(&str, &str)]) -> Vec<Vec<u8>> {
+        let read = |(name, _): &(&str, &str)| fs::read(self.dir.path().join(name)).unwrap();
+        of.iter().map(read).collect()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(self.child.id(), "TERM");
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that closes its connections is proved to be better off without that, on copies that leave nothing behind.
+/// Times are not compared: what moved is counted, and whether CPU followed is the proof's own verdict, which noise
+/// may make "not proved".
+fn check_proof_of_keepalive(words: &[&str], files: &[(&str, &str)], change: &str) {
+    let bench = Bench::new();
+    let Some(server) = Started::start(words, files) else {
+        return;
+    };
+    let before = server.files(files);
+    let finished = bench.diagnose(&["--url", &server.url, "-c", "8", "--prove", "--json"]);
+    let document = finished.json();
+    assert_eq!(first_cause(&document), "server_keepalive_off", "{document}");
+    let proof = &document["diagnosis"][0]["proof"];
+    let result = proof["result"].as_str().unwrap_or_default();
+    assert!(matches!(result, "proved" | "not_proved"), "{proof}");
+    let evidence = proof["evidence"].as_array().unwrap();
+    let mechanism = evidence.iter().find(|e| e["role"] == "mechanism");
+    let mechanism = mechanism.unwrap_or_else(|| panic!("{proof}"));
+    assert_eq!(mechanism["signal"], "client.connects_per_request");
+    assert!(mechanism["before"].as_f64().unwrap() > 0.9, "{mechanism}");
+    assert!(mechanism["after"].as_f64().unwrap() < 0.1, "{mechanism}");
+    assert!(
+        proof["changes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|c| c["to"] == change),
+        "{proof}"
+    );
+    assert_eq!(server.files(files), before, "its files were touched");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn keepalive_is_proved_on_copies_of_apache() {
+    let modules = "/usr/lib/apache2/modules";
+    let user = match is_root() {
+        true => "User nobody\nGroup nogroup\n",
+        false => "",
+    };
+    let conf = format!(
+        "ServerRoot DIR\nServerName x\nPidFile DIR/pid\nErrorLog DIR/e.log\n{user}Include DIR/ports.conf\n\
+         LoadModule mpm_event_module {modules}/mod_mpm_event.so\nLoadModule authz_core_module {modules}/mod_authz_core.so\n\
+         LoadModule dir_module {modules}/mod_dir.so\nKeepAlive Off\n\
+         <VirtualHost *:PORT>\nDocumentRoot DIR/site\nDirectoryIndex a.txt\n<Directory DIR/site>\nRequire all granted\n</Directory>\n</VirtualHost>\n"
+    );
+    check_proof_of_keepalive(
+        &["apache2", "-DFOREGROUND", "-f", "DIR/a.conf"],
+        &[
+            ("a.conf", &conf),
+            ("ports.conf", "Listen 127.0.0.1:PORT\n"),
+            ("site/a.txt", "ok"),
+        ],
+        "KeepAlive On",
+    );
 }
 
 /// Stops a proof with `how` once its copies run; what was left then, and whether the server noticed.

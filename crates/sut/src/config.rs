@@ -8,6 +8,7 @@
 
 mod apache;
 mod copy;
+mod copy_apache;
 mod copy_haproxy;
 mod copy_nginx;
 mod files;

@@ -736,6 +736,7 @@ fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
 
     #[test]
     fn directives_are_split_as_servers_split_them() {
@@ -863,7 +864,9 @@ mod tests {
                     .replace("DIR", &at)
             };
             std::fs::write(dir.path().join(file), fill(text)).unwrap();
+            // Apache's prefork ends its whole process group, which would be the test's.
             let child = std::process::Command::new(program)
+                .process_group(0)
                 .args(args.iter().map(|a| fill(a)))
                 .stderr(std::process::Stdio::null())
                 .spawn()
@@ -989,6 +992,37 @@ mod tests {
             changed.extend(checked(&running, &["-c"]));
         }
         has_all(&changed, "haproxy");
+    }
+
+    #[test]
+    fn apache_takes_every_change_of_the_catalogue() {
+        let modules = |names: &[&str]| -> String {
+            let line =
+                |m: &&str| format!("LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n");
+            names.iter().map(line).collect()
+        };
+        const HEAD: &str = "ServerRoot DIR\nServerName x\nListen 127.0.0.1:PORT\nPidFile DIR/pid\nErrorLog DIR/e.log\n";
+        const USED: [&str; 5] = ["authz_core", "filter", "deflate", "ssl", "proxy"];
+        let event = modules(&["mpm_event"]) + &modules(&USED);
+        let prefork = modules(&["mpm_prefork"]) + &modules(&USED);
+        // Everything that a remedy replaces is set, some of it under a condition or in a virtual host.
+        let full = format!(
+            "{HEAD}{event}<IfModule mpm_event_module>\nThreadLimit 8\nServerLimit 2\nThreadsPerChild 4\nMaxRequestWorkers 8\n\
+             </IfModule>\nKeepAlive Off\nMaxKeepAliveRequests 1\nEnableMMAP On\nEnableSendfile Off\nListenBackLog 1\nSendBufferSize 4096\n\
+             ReceiveBufferSize 4096\nDeflateCompressionLevel 9\nProxyIOBufferSize 8192\nProxyReceiveBufferSize 4096\nLogLevel debug\n\
+             BufferedLogs Off\n<VirtualHost *:PORT>\nkeepalive off\nHostnameLookups Double\nCustomLog DIR/a.log \"%h \\\"%r\\\"\"\n\
+             <Directory DIR>\nAllowOverride All\n</Directory>\n</VirtualHost>\n<Directory />\nAllowOverride None\n</Directory>\n"
+        );
+        let directory = "<Directory />\nAllowOverride All\n</Directory>\n";
+        let minimal = format!("{HEAD}{event}{directory}");
+        let processes = format!("{HEAD}{prefork}ServerLimit 1\nMaxRequestWorkers 1\n{directory}");
+        let mut changed = std::collections::BTreeSet::new();
+        for text in [&minimal, &full, &processes] {
+            let args = ["-DFOREGROUND", "-f", "DIR/a.conf"];
+            let running = Running::start("apache2", &args, "a.conf", text);
+            changed.extend(checked(&running, &["-t"]));
+        }
+        has_all(&changed, "apache");
     }
 
     fn has_all(changed: &std::collections::BTreeSet<String>, kind: &str) {

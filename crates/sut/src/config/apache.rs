@@ -12,6 +12,40 @@ use std::path::Path;
 /// Sections within sections.
 const MOST_NESTING: usize = 64;
 
+/// What a line does with sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Opens,
+    Closes,
+    /// A directive.
+    Says,
+}
+
+/// A line, those that go on joined, where it is read: included files stand in the place of their `Include`.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// As it is written, without indentation.
+    pub text: String,
+    pub role: Role,
+    /// Empty for the end of a section.
+    pub name: String,
+    /// Unquoted, variables filled in.
+    pub args: Vec<String>,
+    /// The arguments as they are written.
+    pub raw: Vec<String>,
+    pub context: Vec<String>,
+    pub file: String,
+    pub line: u32,
+}
+
+impl Line {
+    /// A section as its lines have it in their context.
+    pub fn label(&self) -> String {
+        let words = std::iter::once(&self.name).chain(&self.args);
+        words.map(String::as_str).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// One reading.
 struct Reader<'a> {
     files: &'a mut Files,
@@ -19,12 +53,30 @@ struct Reader<'a> {
     defined: BTreeMap<String, String>,
     environment: BTreeMap<String, String>,
     context: Vec<String>,
-    found: Vec<Directive>,
+    found: Vec<Line>,
 }
 
-/// Reads it for a running server: the file of `-f`, else the one that was built in (`apache2 -V` prints it and
-/// reads no configuration).
+/// Reads it for a running server.
 pub(crate) fn read(server: &mut Server, files: &mut Files) {
+    let (_, lines) = all_lines(server, files);
+    server.directives.extend(directives(lines));
+}
+
+fn directives(lines: Vec<Line>) -> impl Iterator<Item = Directive> {
+    let says = lines.into_iter().filter(|l| l.role != Role::Closes);
+    says.map(|l| Directive {
+        name: l.name,
+        args: l.args,
+        context: l.context,
+        file: l.file,
+        line: l.line,
+    })
+}
+
+/// The directory that relative paths begin with until a `ServerRoot`, and all lines in the order in which the server
+/// reads them: of the file of `-f`, else of the one that was built in (`apache2 -V` prints it and reads no
+/// configuration).
+pub(crate) fn all_lines(server: &Server, files: &mut Files) -> (String, Vec<Line>) {
     let built_in = crate::discover::ask(Path::new("/proc"), server.main_pid, &server.exe, &["-V"])
         .unwrap_or_default();
     let built = |name: &str| {
@@ -47,7 +99,7 @@ pub(crate) fn read(server: &mut Server, files: &mut Files) {
         .collect();
     let mut reader = Reader {
         files,
-        root,
+        root: root.clone(),
         defined: BTreeMap::new(),
         environment,
         context: Vec::new(),
@@ -62,7 +114,22 @@ pub(crate) fn read(server: &mut Server, files: &mut Files) {
     for line in super::values_of(&server.command, "-c") {
         reader.text(&line, "", 0);
     }
-    server.directives.append(&mut reader.found);
+    (root, reader.found)
+}
+
+/// Lines of a text of its own.
+#[cfg(test)]
+pub(crate) fn lines(text: &str, files: &mut Files) -> Vec<Line> {
+    let mut reader = Reader {
+        files,
+        root: "/".to_owned(),
+        defined: BTreeMap::new(),
+        environment: BTreeMap::new(),
+        context: Vec::new(),
+        found: Vec::new(),
+    };
+    reader.text(text, "f", 0);
+    reader.found
 }
 
 impl Reader<'_> {
@@ -97,20 +164,30 @@ impl Reader<'_> {
     fn line(&mut self, text: &str, file: &str, line: u32, depth: usize) {
         if text.starts_with("</") {
             self.context.pop();
+            self.found.push(Line {
+                text: text.to_owned(),
+                role: Role::Closes,
+                name: String::new(),
+                args: Vec::new(),
+                raw: Vec::new(),
+                context: self.context.clone(),
+                file: file.to_owned(),
+                line,
+            });
             return;
         }
         let section = text
             .strip_prefix('<')
             .map(|t| t.trim_end().trim_end_matches('>'));
-        let words: Vec<String> = split(section.unwrap_or(text))
-            .iter()
-            .map(|word| self.filled_in(word))
-            .collect();
-        let Some((name, args)) = words.split_first() else {
+        let mut written = split(section.unwrap_or(text)).into_iter();
+        let Some((name, _)) = written.next() else {
             return;
         };
+        let name = self.filled_in(&name);
+        let (plain, raw): (Vec<String>, Vec<String>) = written.unzip();
+        let args: Vec<String> = plain.iter().map(|word| self.filled_in(word)).collect();
         if section.is_none() && name.to_ascii_lowercase().starts_with("include") {
-            return self.include(args, depth);
+            return self.include(&name, &args, depth);
         }
         if name.eq_ignore_ascii_case("Define") {
             let value = args.get(1).cloned().unwrap_or_default();
@@ -120,24 +197,36 @@ impl Reader<'_> {
         if name.eq_ignore_ascii_case("ServerRoot") {
             self.root = args.first().cloned().unwrap_or_default();
         }
-        self.found.push(Directive {
-            name: name.clone(),
-            args: args.to_vec(),
+        let found = Line {
+            text: text.to_owned(),
+            role: if section.is_some() {
+                Role::Opens
+            } else {
+                Role::Says
+            },
+            name,
+            args,
+            raw,
             context: self.context.clone(),
             file: file.to_owned(),
             line,
-        });
+        };
         if section.is_some() && self.context.len() < MOST_NESTING {
-            self.context.push(words.join(" "));
+            self.context.push(found.label());
         }
+        self.found.push(found);
     }
 
-    /// A directory stands for all files in it.
-    fn include(&mut self, args: &[String], depth: usize) {
+    /// A directory stands for all files in it; `IncludeOptional` may name what is not there.
+    fn include(&mut self, name: &str, args: &[String], depth: usize) {
         let Some(pattern) = args.first() else {
             return;
         };
+        let is_optional = name.eq_ignore_ascii_case("IncludeOptional");
         for path in self.files.glob(&files::join(&self.root, pattern)) {
+            if is_optional && !self.files.outside(&path).exists() {
+                continue;
+            }
             let inside = if self.files.is_dir(&path) {
                 let entries = self.files.entries(&path);
                 entries.into_iter().map(|name| path.join(name)).collect()
@@ -199,9 +288,9 @@ fn logical_lines(text: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Words at white space; quotes join, a backslash before the quote keeps it.
-fn split(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+/// Words at white space, each with how it is written; quotes join, a backslash before the quote keeps it.
+fn split(text: &str) -> Vec<(String, String)> {
+    let mut words: Vec<(String, String)> = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let mut word = String::new();
@@ -224,7 +313,7 @@ fn split(text: &str) -> Vec<String> {
                 word.push(c);
             }
         }
-        words.push(word);
+        words.push((word, rest[..end].trim_end().to_owned()));
         rest = rest[end..].trim_start();
     }
     words
@@ -255,7 +344,8 @@ mod tests {
             found: Vec::new(),
         };
         reader.text(&text.replace("ROOT", &root), "f", 0);
-        let found = listed(&reader.found[2..], ",");
+        let directives: Vec<Directive> = directives(reader.found).collect();
+        let found = listed(&directives[2..], ",");
         assert_eq!(
             found,
             [

@@ -5,7 +5,7 @@
 //! what the copy forwards to is not copied: backends and certificates are the same for both.
 
 use super::files::Files;
-use super::{copy_haproxy, copy_nginx};
+use super::{copy_apache, copy_haproxy, copy_nginx};
 use crate::discover;
 use crate::error::TargetError;
 use linux::procfs::PROC;
@@ -97,6 +97,7 @@ pub fn copy(
     let (name, text, argv) = match server.kind.as_str() {
         "nginx" => copy_nginx::copied(server, changes, &mut files, &mut plan)?,
         "haproxy" => copy_haproxy::copied(server, changes, &mut files, &mut plan)?,
+        "apache" => copy_apache::copied(server, changes, &mut files, &mut plan)?,
         kind => {
             return refuse(
                 &format!(
@@ -159,7 +160,7 @@ pub(crate) fn nothing_to_change(server: &Server, change: &ConfigChange) -> Targe
 /// Where things go.
 pub(crate) struct Moves {
     pub dir: PathBuf,
-    serves: SocketAddr,
+    pub serves: SocketAddr,
     pub listen: SocketAddr,
     /// New ports by the old ones.
     pub ports: BTreeMap<u16, u16>,
@@ -186,6 +187,22 @@ impl Moves {
             }
         };
         Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), new))
+    }
+
+    /// `text` where it names a listener of the server itself on this host: it goes to that of the copy.
+    pub fn inside(&self, text: &str) -> Option<String> {
+        for (old, new) in &self.ports {
+            for host in ["127.0.0.1", "localhost"] {
+                let from = format!("{host}:{old}");
+                if let Some(at) = text.find(&from)
+                    && !text[at + from.len()..].starts_with(|c: char| c.is_ascii_digit())
+                {
+                    let to = format!("127.0.0.1:{new}");
+                    return Some(format!("{}{to}{}", &text[..at], &text[at + from.len()..]));
+                }
+            }
+        }
+        None
     }
 
     /// A file of this name in the directory, told apart by its whole path.

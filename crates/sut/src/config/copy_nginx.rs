@@ -228,20 +228,11 @@ fn point_inside(node: &mut Node, moves: &Moves) {
     if !node.name.ends_with("_pass") && node.name != "server" {
         return;
     }
-    let Some(first) = node.args.first_mut() else {
-        return;
-    };
-    for (old, new) in &moves.ports {
-        for host in ["127.0.0.1", "localhost"] {
-            let from = format!("{host}:{old}");
-            if let Some(at) = first.find(&from)
-                && !first[at + from.len()..].starts_with(|c: char| c.is_ascii_digit())
-            {
-                first.replace_range(at..at + from.len(), &format!("127.0.0.1:{new}"));
-                node.raw[0] = nginx::quoted(first);
-                return;
-            }
-        }
+    if let Some(first) = node.args.first_mut()
+        && let Some(new) = moves.inside(first)
+    {
+        node.raw[0] = nginx::quoted(&new);
+        *first = new;
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::discover::{Alone, NGINX, free, values};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ fn run(copied: &CopiedConfig, address: SocketAddr) -> Child {
     let mut child = Command::new(&copied.argv[0])
         .args(&copied.argv[1..])
         .current_dir(&copied.directory)
+        .process_group(0)
         .stdin(Stdio::null())
         .spawn()
         .expect("the copy starts");
@@ -186,6 +188,65 @@ fn a_changed_haproxy_beside_the_first() {
         before
     );
     assert!(first.dir.path().join("u.sock").exists());
+}
+
+/// As Debian lays it out: ports, modules and sites in files of their own, paths from the environment.
+const APACHE: &str = "ServerRoot DIR\nServerName x\nPidFile ${APACHE_RUN}/pid\nMutex file:${APACHE_RUN} default\n\
+    DefaultRuntimeDir ${APACHE_RUN}\nErrorLog logs/e.log\nKeepAlive Off\n\
+    IncludeOptional mods/*.load\nInclude ports.conf\nIncludeOptional sites/*.conf\nIncludeOptional none.conf\n";
+const APACHE_MODULES: &str = "LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so\n\
+    LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so\n";
+/// The default site is another one: who asks the copy must get the one that is asked for.
+const APACHE_SITES: &str = "<VirtualHost *:80>\nDocumentRoot DIR/none\n</VirtualHost>\n\
+    <VirtualHost 127.0.0.1:PORT>\nDocumentRoot DIR/site\n CustomLog ${APACHE_RUN}/a.log \"%h \\\"%r\\\"\"\n\
+    <Directory DIR/site>\nRequire all granted\n</Directory>\n</VirtualHost>\n";
+
+#[test]
+fn a_changed_apache_beside_the_first() {
+    let first = Alone::start_with(
+        &["apache2", "-f", "DIR/a.conf", "-DFOREGROUND"],
+        &[
+            ("a.conf", APACHE),
+            ("ports.conf", "Listen PORT\n"),
+            ("mods/a.load", APACHE_MODULES),
+            ("sites/a.conf", APACHE_SITES),
+            ("site/index.html", "first"),
+            ("logs/none", ""),
+        ],
+        &[("APACHE_RUN", "DIR")],
+    )
+    .expect("apache2 is installed");
+    let found = first.found_with(2);
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let mut on = change(ChangeAction::Set, &[], "KeepAlive", &["On"]);
+    on.from = vec!["Off".to_owned()];
+    assert!(get(first.address).contains("Connection: close"));
+    let before = contents(first.dir.path());
+    let copied = config::copy(&found, &[on], dir.path(), first.address, listen).unwrap();
+    let child = run(&copied, listen);
+    let asked = "GET /index.html HTTP/1.0\r\nConnection: keep-alive\r\nKeep-Alive: 1\r\n\r\n";
+    let mut stream = TcpStream::connect(listen).unwrap();
+    stream.write_all(asked.as_bytes()).unwrap();
+    let mut answer = [0; 4096];
+    let length = stream.read(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    assert!(
+        answer.contains("200 OK") && answer.contains("Connection: Keep-Alive"),
+        "{answer}"
+    );
+    drop(stream);
+    let mut second = discover::behind(listen).unwrap();
+    config::read(&mut second);
+    assert_eq!(values(&second, "KeepAlive"), ["On"]);
+    assert_eq!((&second.exe, &second.kind), (&found.exe, &found.kind));
+    end(child);
+    assert_eq!(
+        contents(first.dir.path()),
+        before,
+        "its files are as they were"
+    );
+    assert!(get(first.address).starts_with("HTTP/1.1 "));
 }
 
 /// A server that answers `ok`.

@@ -26,7 +26,11 @@ impl Alone {
         Self::start_with(words, files, &[])
     }
 
-    fn start_with(words: &[&str], files: &[(&str, &str)], env: &[(&str, &str)]) -> Option<Self> {
+    pub fn start_with(
+        words: &[&str],
+        files: &[(&str, &str)],
+        env: &[(&str, &str)],
+    ) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let address = free();
         let fill = |text: &str| {
