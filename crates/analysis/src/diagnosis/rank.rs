@@ -208,7 +208,7 @@ fn is_seen(row: &Row) -> bool {
 }
 
 /// Whoever explains the largest row goes before what explains less than half of it.
-fn lead(findings: &mut Vec<Finding>, worth: &mut Vec<bool>, account: &Account, row: &Row) {
+fn lead(findings: &mut [Finding], worth: &mut [bool], account: &Account, row: &Row) {
     let Some(cause) = row.cause.as_ref().filter(|_| matters(account, row)) else {
         return;
     };
