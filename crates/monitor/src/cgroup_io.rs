@@ -6,7 +6,8 @@
 
 use linux::Root;
 
-/// What is limited: key in `io.max`, in `io.stat`, and in the first version file of the limit and counter, and its word.
+/// What is limited: key in `io.max` and in `io.stat`; of the first version the file of the limit, of the counter, and
+/// the word in it.
 const LIMITED: [(&str, &str, &str, &str, &str); 4] = [
     (
         "rbps",

@@ -655,33 +655,6 @@ fn a_limit_of_disk_use() {
 }
 
 #[test]
-fn a_proxy_that_gives_up() {
-    check(
-        "gives_up_too_early",
-        "nginx",
-        &[
-            ("upstream.unanswered_share", 0.2),
-            ("upstream.closes_first_share", 1.0),
-            ("upstream.connects_per_request", 0.25),
-            ("upstream.requests_per_request", 1.0),
-            ("upstream.wait_ms_mean", 25.0),
-            ("socket.upstream.resets_received_per_request", 0.0),
-            ("client.status_504_share", 0.05),
-            ("client.failed.timeout_share", 0.0),
-            ("client.errors_share", 0.05),
-            ("client.status_5xx_share", 0.05),
-        ],
-        &[
-            // All are waited for, the upstream closes or resets, nobody takes the connection.
-            ("upstream.unanswered_share", 0.01),
-            ("upstream.closes_first_share", 0.0),
-            ("socket.upstream.resets_received_per_request", 0.25),
-            ("upstream.connect_errors_per_request", 0.2),
-        ],
-    );
-}
-
-#[test]
 fn many_requests_on_few_connections() {
     check(
         "http2_stream_limit",

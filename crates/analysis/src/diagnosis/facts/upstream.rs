@@ -20,13 +20,12 @@ const TURNS: [&str; 12] = [
     "connections",
     "peers",
 ];
-const HEADS: [&str; 6] = [
+const HEADS: [&str; 5] = [
     "http10_share",
     "request_close_share",
     "answer_closes_share",
     "answer_5xx_share",
     "unasked_share",
-    "unanswered_share",
 ];
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
@@ -253,7 +252,6 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
         let name = format!("upstream.{name}");
         sheet.divided(&name, Some(part), Some(whole), SOURCE, "");
     }
-    unanswered(heads, sheet);
     // A proxy passes on the method that it was asked with.
     let of_clients = |h: &HeadSeen| h.class == FdClass::Client && h.kind == "request";
     let asked: Vec<&str> = heads
@@ -268,28 +266,6 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
         let (part, whole) = share("request", &|h| !asked.contains(&h.what.as_str()));
         sheet.divided(name, Some(part), Some(whole), SOURCE, "");
     }
-}
-
-/// Requests to upstreams whose response never came, for whatever reason. What is under way at the end is among them:
-/// a few of a hundred.
-fn unanswered(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
-    let name = "upstream.unanswered_share";
-    let count = |kind: &str| {
-        let heads = heads.iter();
-        let of_kind = heads.filter(|h| h.class == FdClass::Upstream && h.kind == kind);
-        // A response that only says to go on is not the one.
-        let whole = of_kind.filter(|h| !(kind == "response" && h.what.starts_with('1')));
-        whole.map(|h| h.seen).sum::<u64>() as f64
-    };
-    let (asked, came) = (count("request"), count("response"));
-    if came == 0.0 {
-        sheet.unknown(
-            name,
-            "no response of an upstream was read: it may speak another protocol",
-        );
-        return;
-    }
-    sheet.divided(name, Some((asked - came).max(0.0)), Some(asked), SOURCE, "");
 }
 
 /// Who the peers are, and how busy those on this host were.
@@ -358,32 +334,6 @@ mod tests {
             ..UpstreamStats::default()
         };
         assert_eq!(reading(&[turn]), Reading::Known(1.0));
-    }
-
-    #[test]
-    fn what_was_asked_and_never_came_is_counted() {
-        let head = |class, kind: &str, what: &str, seen| HeadSeen {
-            class,
-            kind: kind.into(),
-            version: "HTTP/1.1".into(),
-            what: what.into(),
-            headers: BTreeMap::new(),
-            seen,
-        };
-        let share = |responses: u64, interim: u64| {
-            let heads = [
-                head(FdClass::Client, "request", "GET", 100),
-                head(FdClass::Upstream, "request", "GET", 120),
-                head(FdClass::Upstream, "response", "100", interim),
-                head(FdClass::Upstream, "response", "200", responses),
-            ];
-            let mut set = FactSet::default();
-            unanswered(&heads, &mut Sheet::new(&mut set, "front"));
-            set.view("front").reading("upstream.unanswered_share")
-        };
-        assert_eq!(share(90, 120), Reading::Known(0.25));
-        assert_eq!(share(120, 0), Reading::Known(0.0));
-        assert!(matches!(share(0, 0), Reading::Unknown(_)));
     }
 
     #[test]
