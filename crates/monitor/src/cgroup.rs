@@ -81,13 +81,13 @@ pub const OOM_KILLS: [Signal; 1] = [Signal::counter(
 /// Bytes read or written, or such operations, of a device for which the group has a limit of these.
 pub const IO_USED: [Signal; 1] = [Signal::counter(
     "cgroup.io_used",
-    "bytes or operations",
+    "bytes/operations",
     "cgroup io.stat or blkio.throttle.io_serviced",
 )];
 /// That limit.
 pub const IO_LIMIT: [Signal; 1] = [Signal::gauge(
     "cgroup.io_limit_per_s",
-    "bytes or operations a second",
+    "bytes/operations a second",
     "cgroup io.max or blkio.throttle.*_device",
 )];
 

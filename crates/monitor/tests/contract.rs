@@ -29,7 +29,7 @@ fn documented() -> BTreeMap<String, (String, String)> {
 }
 
 fn ours() -> Vec<Signal> {
-    let plain: [&[Signal]; 39] = [
+    let plain: [&[Signal]; 41] = [
         &cpu::CORE,
         &[cpu::FREQUENCY],
         &cpu::HOST,
@@ -63,6 +63,8 @@ fn ours() -> Vec<Signal> {
         &cgroup::RECLAIMED,
         &cgroup::PIDS,
         &cgroup::PIDS_LIMIT,
+        &cgroup::IO_USED,
+        &cgroup::IO_LIMIT,
         &conntrack::DROPS,
         &process::SWAP,
         &jvm::JVM,
