@@ -950,7 +950,7 @@ mod tests {
         http { upstream b { server 127.0.0.1:9; } server { listen 127.0.0.1:PORT; location / { proxy_pass http://b; } } }\n";
     /// Everything that a remedy takes out or replaces is set, some of it several times and far inside.
     const FULL: &str = "daemon off; pid DIR/pid; error_log DIR/e.log debug; worker_cpu_affinity 1; worker_priority 1;\n\
-        events { worker_connections 64; multi_accept on; }\nhttp {\n\
+        events { worker_connections 64; multi_accept on; }\nhttp { http2_max_concurrent_streams 4;\n\
         limit_req_zone $binary_remote_addr zone=r:1m rate=1r/s; limit_conn_zone $binary_remote_addr zone=c:1m;\n\
         limit_conn_zone $server_name zone=d:1m; access_log DIR/a.log; proxy_temp_file_write_size 16k;\n\
         upstream a { server 127.0.0.1:9; keepalive 1; keepalive_requests 5; }\n\
