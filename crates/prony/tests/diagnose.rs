@@ -1267,10 +1267,18 @@ impl Drop for Started {
     }
 }
 
+/// Two proofs beside each other take the cores that each needs to find its cause, before any copy is made.
+fn one_proof_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A server that closes its connections is proved to be better off without that, on copies that leave nothing behind.
 /// Times are not compared: what moved is counted, and whether CPU followed is the proof's own verdict, which noise
 /// may make "not proved".
 fn check_proof_of_keepalive(words: &[&str], files: &[(&str, &str)], change: &str) {
+    let _one = one_proof_at_a_time();
     let bench = Bench::new();
     let Some(server) = Started::start(words, files) else {
         return;
@@ -1326,6 +1334,7 @@ fn keepalive_is_proved_on_copies_of_apache() {
 
 /// Stops a proof with `how` once its copies run; what was left then, and whether the server noticed.
 fn stop_in_a_proof(how: &str) -> Option<(Bench, Finished)> {
+    let _one = one_proof_at_a_time();
     let bench = Bench::new();
     // Closing after every answer is told by counts alone, on a busy machine and without probes too.
     let nginx = Nginx::start(1, "keepalive_timeout 0;", "location / { return 200 ok; }")?;
