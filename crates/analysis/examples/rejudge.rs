@@ -7,8 +7,8 @@
 //! counts. After a finding stand its confidence and the bound on its gain. `--facts` prints the facts whose name
 //! contains PART, `--why` what was said of one cause, `--ledger` the rows of the accounts. `--without` judges as if no
 //! rule knew these causes, and says whether the largest row of an account that is not the server's own work is one of
-//! those that they would have named, and whether what comes first then explains such a row; `truth/run.py --without` does
-//! so for every record and counts.
+//! those that they would have named, and whether what comes first then explains such a row; `truth/run.py --without`
+//! does so for every record and counts.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
 use analysis::diagnosis::{Catalogue, use_catalogue};

@@ -1,8 +1,9 @@
 //! Servers behind that run on the cores of the one in front: what of the cores' time is theirs, and at what.
 //!
-//! A database beside its application fills the core as much as the application does, and neither of them alone. So the
-//! account of the front's cores goes on into theirs: what is no work of their own there is a row here. The surprise: their
-//! account divides the CPU that they used, whatever of it was on these cores, and only its shares are taken.
+//! A database beside its application fills the core as much as the application does, and neither of them alone. So
+//! the account of the front's cores goes on into theirs: what is no work of their own there is a row here. The
+//! surprise: their account divides the CPU that they used, whatever of it was on these cores, and only its shares are
+//! taken.
 
 use super::types::{Account, Row};
 use std::collections::BTreeMap;

@@ -83,7 +83,8 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let account = ledger.latency_of(target, front)?;
             let seen = named(account) + queue(account) * pool(ledger, account).map_or(0.0, named);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
-            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a queue.
+            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
+            // queue.
             let are = |kinds: &[&str]| cause.rows.iter().all(|row| kinds.contains(&row.as_str()));
             let absent = match cause.explains {
                 Explains::Wait => are(&LEAVES),

@@ -1,9 +1,9 @@
 //! How much of a row the load asked for: what goes beyond that is no work of the server's own.
 //!
-//! Any server sends, receives and takes connections for what is asked of it. But what was asked has a size: a response of
-//! 91 KiB leaves in two writes as well as in eleven. A row whose calls are several times what their bytes need says how many
-//! there are, and stays open until a cause explains it. The surprise: no rule takes part in this, so that a waste that no
-//! rule knows is still a row with the number that shows it.
+//! Any server sends, receives and takes connections for what is asked of it. But what was asked has a size: a
+//! response of 91 KiB leaves in two writes as well as in eleven. A row whose calls are several times what their bytes
+//! need says how many there are, and stays open until a cause explains it. The surprise: no rule takes part in this,
+//! so that a waste that no rule knows is still a row with the number that shows it.
 
 use super::types::Row;
 use crate::diagnosis::FactView;
@@ -17,7 +17,8 @@ const USUAL_BYTES: f64 = 12_000.0;
 const BEYOND: f64 = 3.5;
 /// Fewer calls than this a request are the usual parts of one: a head, a body, a farewell.
 const FEWEST: f64 = 8.0;
-/// Connections a request from which opening them is a habit. One in ten requests costs about what a request costs in ten.
+/// Connections a request from which opening them is a habit. One in ten requests costs about what a request costs in
+/// ten.
 const OPENED: f64 = 0.1;
 /// Parts of an exchange that wait for each other are each a call: they are turns, and judged as such.
 const ANSWERED: f64 = 0.5;

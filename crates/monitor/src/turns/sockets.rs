@@ -423,8 +423,8 @@ impl Walk<'_> {
         let begun = self.upstream(event).turn;
         let open = self.is_open(begun);
         let upstream = self.upstream(event);
-        // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that is
-        // told that it may write is by then at somebody else's.
+        // More of the same request, or the first of what the connection was opened for: whoever began it. A loop that
+        // is told that it may write is by then at somebody else's.
         let more = upstream.asked.is_some() && begun != NONE;
         let first = upstream.opened && open;
         let turn = if more || first { begun } else { served };
