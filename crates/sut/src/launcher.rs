@@ -12,6 +12,7 @@ use crate::journal::{Journal, unique};
 use crate::likeness::Likeness;
 use crate::listen;
 use crate::process::{Order, Process, Surroundings, Under};
+use crate::relimit::Relimits;
 use crate::rlimits::Rlimits;
 use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
@@ -137,9 +138,16 @@ impl Launcher {
         let address = listen::claim(name, SocketAddr::from((at, 0)))?;
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
-        let copy = config::copy(server, changes, directory.path(), serves, address)?;
-        let likeness = Likeness::of(server.main_pid, &self.journal, &marker)
+        let limits = Relimits::among(server, changes)?;
+        let changes: Vec<ConfigChange> = changes
+            .iter()
+            .filter(|c| !c.is_of_limits())
+            .cloned()
+            .collect();
+        let copy = config::copy(server, &changes, directory.path(), serves, address)?;
+        let mut likeness = Likeness::of(server.main_pid, &self.journal, &marker)
             .ok_or_else(|| config::refused(server, "it has ended", "start it again"))?;
+        likeness.relimit(server, &limits)?;
         directory.give_to(likeness.owner())?;
         let main = server.processes.iter().find(|p| p.pid == server.main_pid);
         let spec = TargetSpec {

@@ -8,6 +8,7 @@ use super::files::Files;
 use super::{copy_haproxy, copy_nginx};
 use crate::discover;
 use crate::error::TargetError;
+use crate::relimit::LIMITS;
 use linux::procfs::PROC;
 use record::Server;
 use std::collections::BTreeMap;
@@ -42,6 +43,13 @@ pub struct ConfigChange {
     /// Arguments of the directive that is replaced, where there may be several of that name; empty: the first one, or
     /// the one of the same subject.
     pub from: Vec<String>,
+}
+
+impl ConfigChange {
+    /// It is about what holds the server, which no configuration of its own says.
+    pub fn is_of_limits(&self) -> bool {
+        self.context == [LIMITS]
+    }
 }
 
 /// A configuration that was written, and how to run it.
