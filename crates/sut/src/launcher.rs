@@ -5,6 +5,7 @@
 
 use crate::cgroup::Group;
 use crate::config::{self, ConfigChange};
+use crate::discover;
 use crate::error::TargetError;
 use crate::filling;
 use crate::installed;
@@ -122,7 +123,8 @@ impl Launcher {
     /// Starts a copy of a server that runs: the same program and environment, its user, limits, control groups, nice
     /// value and CPUs as far as they can be had ([`RunningTarget::missing`] says what could not), its configuration
     /// with `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
-    /// loopback interface. The running server and its files are only read. The copy ends like any target.
+    /// loopback interface, or of the one address that a plain process listens on. The running server and its files are
+    /// only read. The copy ends like any target.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is left running then.
@@ -135,6 +137,7 @@ impl Launcher {
         at: IpAddr,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RunningTarget, TargetError> {
+        let at = config::bound_at(server, serves).unwrap_or(at);
         let address = listen::claim(name, SocketAddr::from((at, 0)))?;
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
@@ -192,9 +195,23 @@ impl Launcher {
         };
         let mut running = RunningTarget::new(&spec, address, prepared, process, holds);
         running.wait_until_ready(None, Duration::from_nanos(COPY_READY.0), interrupted)?;
+        listens_apart(server, pid)?;
         // Only now: a server may change its own limits while it starts, and the copy does the same.
         running.likened(likeness.missing_in(pid), likeness.group);
         Ok(running)
+    }
+}
+
+/// A copy that listens where the server does takes its clients.
+fn listens_apart(server: &record::Server, copy: i32) -> Result<(), TargetError> {
+    let listens = discover::of_pids(&[copy], "copy").listens;
+    match listens.iter().find(|l| server.listens.contains(l)) {
+        None => Ok(()),
+        Some(shared) => Err(config::refused(
+            server,
+            &format!("a copy of it listens on {shared} as well, whatever its words say"),
+            "start it so that an argument alone says where it listens",
+        )),
     }
 }
 
