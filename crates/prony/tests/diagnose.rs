@@ -1000,7 +1000,7 @@ fn slow_seconds_are_found_and_kept() {
     );
 }
 
-/// Python's file server, which nobody has a copy recipe for; ended on drop.
+/// Python's file server, which no change of its own helps; ended on drop.
 struct Python {
     child: Child,
     url: String,
@@ -1035,7 +1035,7 @@ impl Drop for Python {
 }
 
 #[test]
-fn a_server_that_cannot_be_copied_is_not_proved_and_says_why() {
+fn a_server_that_nothing_can_be_changed_of_is_not_proved_and_says_why() {
     let bench = Bench::new();
     let Some(python) = Python::start(bench.dir.path()) else {
         return;

@@ -237,6 +237,21 @@ impl Group {
         ((!group.directories.is_empty()).then_some(group), missing)
     }
 
+    /// Changes a limit that one of the groups has.
+    ///
+    /// # Errors
+    /// In words: it has no such limit, or the kernel does not take it.
+    pub fn raise(&self, limit: Raised) -> Result<(), String> {
+        let (dir, (file, value)) = self
+            .directories
+            .iter()
+            .find_map(|(dir, _)| Some((dir, limit.written(dir)?)))
+            .ok_or_else(|| format!("its own control group has no {}", limit.name()))?;
+        let path = dir.join(file);
+        std::fs::write(&path, &value)
+            .map_err(|e| format!("writing {value} to {}: {e}", path.display()))
+    }
+
     /// Files that a process joins the group by, as far as they can be opened.
     pub fn open_doors(&self) -> Vec<File> {
         let open = |(dir, _): &(PathBuf, ChangeId)| {
@@ -277,6 +292,50 @@ impl Group {
             })
         };
         self.directories.iter().map(open).collect()
+    }
+}
+
+/// A limit of a group with its new value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Raised {
+    /// CPU time, cores.
+    Quota(f64),
+    /// Weight, 100 is the usual one.
+    Weight(u64),
+}
+
+impl Raised {
+    fn name(self) -> &'static str {
+        match self {
+            Raised::Quota(_) => "CPU quota",
+            Raised::Weight(_) => "CPU weight",
+        }
+    }
+
+    /// The file of a group and what is written to it; `None` where that group has no such limit now.
+    fn written(self, dir: &Path) -> Option<(&'static str, String)> {
+        let read = |file: &str| std::fs::read_to_string(dir.join(file)).ok();
+        let number = |file: &str| read(file)?.trim().parse::<f64>().ok();
+        match self {
+            Raised::Quota(cores) => {
+                if let Some(max) = read("cpu.max") {
+                    let period: f64 = max.split_whitespace().nth(1)?.parse().ok()?;
+                    let quota = (cores * period).round();
+                    return (!max.starts_with("max"))
+                        .then(|| ("cpu.max", format!("{quota} {period}")));
+                }
+                let period = number("cpu.cfs_period_us")?;
+                let is_held = number("cpu.cfs_quota_us")? > 0.0;
+                is_held.then(|| ("cpu.cfs_quota_us", format!("{}", (cores * period).round())))
+            }
+            Raised::Weight(weight) => match read("cpu.weight") {
+                Some(_) => Some(("cpu.weight", weight.to_string())),
+                // 1024 shares are as much as a weight of 100.
+                None => {
+                    read("cpu.shares").map(|_| ("cpu.shares", (weight * 1024 / 100).to_string()))
+                }
+            },
+        }
     }
 }
 
@@ -476,6 +535,33 @@ mod tests {
             !ours.join("pids.max").exists(),
             "a controller that ours has not"
         );
+    }
+
+    #[test]
+    fn a_limit_is_raised_where_the_group_has_one() {
+        let root = fake(&[
+            ("two/cpu.max", "10000 50000\n"),
+            ("two/cpu.weight", "20\n"),
+            ("one/cpu.cfs_period_us", "100000\n"),
+            ("one/cpu.cfs_quota_us", "10000\n"),
+            ("one/cpu.shares", "2\n"),
+            ("free/cpu.cfs_period_us", "100000\n"),
+            ("free/cpu.cfs_quota_us", "-1\n"),
+            ("none/cpu.max", "max 100000\n"),
+        ]);
+        for (dir, limit, want) in [
+            ("two", Raised::Quota(2.0), Some("cpu.max=100000 50000")),
+            ("two", Raised::Weight(100), Some("cpu.weight=100")),
+            ("one", Raised::Quota(1.5), Some("cpu.cfs_quota_us=150000")),
+            ("one", Raised::Weight(100), Some("cpu.shares=1024")),
+            ("free", Raised::Quota(2.0), None),
+            ("none", Raised::Quota(2.0), None),
+            ("none", Raised::Weight(100), None),
+        ] {
+            let written = limit.written(&root.path().join(dir));
+            let written = written.map(|(file, value)| format!("{file}={value}"));
+            assert_eq!(written.as_deref(), want, "{dir} {limit:?}");
+        }
     }
 
     #[test]

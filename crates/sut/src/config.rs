@@ -11,17 +11,19 @@ mod copy;
 mod copy_apache;
 mod copy_haproxy;
 mod copy_nginx;
+mod copy_process;
 mod files;
 mod flags;
 mod haproxy;
 mod ini;
 mod lighttpd;
 mod nginx;
+mod told;
 mod tomcat;
 mod vcl;
 
-pub(crate) use copy::refused;
 pub use copy::{ChangeAction, ConfigChange, CopiedConfig, copy};
+pub(crate) use copy::{bound_at, refused};
 
 use crate::discover;
 use files::Files;

@@ -5,6 +5,7 @@
 
 use crate::cgroup::Group;
 use crate::config::{self, ConfigChange};
+use crate::discover;
 use crate::error::TargetError;
 use crate::filling;
 use crate::installed;
@@ -12,6 +13,7 @@ use crate::journal::{Journal, unique};
 use crate::likeness::Likeness;
 use crate::listen;
 use crate::process::{Order, Process, Surroundings, Under};
+use crate::relimit::Relimits;
 use crate::rlimits::Rlimits;
 use crate::running::{Holds, RunningTarget};
 use crate::server::{self, Server};
@@ -121,7 +123,8 @@ impl Launcher {
     /// Starts a copy of a server that runs: the same program and environment, its user, limits, control groups, nice
     /// value and CPUs as far as they can be had ([`RunningTarget::missing`] says what could not), its configuration
     /// with `changes` in a directory of its own; the listener that serves `serves` is moved to a free port of the
-    /// loopback interface. The running server and its files are only read. The copy ends like any target.
+    /// loopback interface, or of the one address that a plain process listens on. The running server and its files are
+    /// only read. The copy ends like any target.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is left running then.
@@ -134,12 +137,20 @@ impl Launcher {
         at: IpAddr,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RunningTarget, TargetError> {
+        let at = config::bound_at(server, serves).unwrap_or(at);
         let address = listen::claim(name, SocketAddr::from((at, 0)))?;
         let marker = unique();
         let directory = WorkDir::create(&self.journal, &self.work_dir, &marker)?;
-        let copy = config::copy(server, changes, directory.path(), serves, address)?;
-        let likeness = Likeness::of(server.main_pid, &self.journal, &marker)
+        let limits = Relimits::among(server, changes)?;
+        let changes: Vec<ConfigChange> = changes
+            .iter()
+            .filter(|c| !c.is_of_limits())
+            .cloned()
+            .collect();
+        let copy = config::copy(server, &changes, directory.path(), serves, address)?;
+        let mut likeness = Likeness::of(server.main_pid, &self.journal, &marker)
             .ok_or_else(|| config::refused(server, "it has ended", "start it again"))?;
+        likeness.relimit(server, &limits)?;
         directory.give_to(likeness.owner())?;
         let main = server.processes.iter().find(|p| p.pid == server.main_pid);
         let spec = TargetSpec {
@@ -184,9 +195,23 @@ impl Launcher {
         };
         let mut running = RunningTarget::new(&spec, address, prepared, process, holds);
         running.wait_until_ready(None, Duration::from_nanos(COPY_READY.0), interrupted)?;
+        listens_apart(server, pid)?;
         // Only now: a server may change its own limits while it starts, and the copy does the same.
         running.likened(likeness.missing_in(pid), likeness.group);
         Ok(running)
+    }
+}
+
+/// A copy that listens where the server does takes its clients.
+fn listens_apart(server: &record::Server, copy: i32) -> Result<(), TargetError> {
+    let listens = discover::of_pids(&[copy], "copy").listens;
+    match listens.iter().find(|l| server.listens.contains(l)) {
+        None => Ok(()),
+        Some(shared) => Err(config::refused(
+            server,
+            &format!("a copy of it listens on {shared} as well, whatever its words say"),
+            "start it so that an argument alone says where it listens",
+        )),
     }
 }
 

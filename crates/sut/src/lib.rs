@@ -24,6 +24,7 @@ mod network;
 mod places;
 mod process;
 mod ready;
+mod relimit;
 mod rlimits;
 mod running;
 mod server;

@@ -5,11 +5,15 @@
 //! files HAProxy has another maxconn. The surprise: between fork and exec every step may be refused and none ends the
 //! copy. What came of it is read from /proc once the copy runs, and what is missing is said.
 
-use crate::cgroup::Group;
+use crate::cgroup::{self, Group};
+use crate::config;
+use crate::error::TargetError;
 use crate::journal::Journal;
-use crate::rlimits::Rlimits;
+use crate::relimit::Relimits;
+use crate::rlimits::{self, Rlimits};
 use linux::affinity::{self, CpuSet};
 use linux::procfs::PROC;
+use record::Server;
 use std::fs::File;
 use std::path::Path;
 
@@ -203,6 +207,35 @@ impl Likeness {
             group,
             missing,
         })
+    }
+
+    /// Changes what the copy is held to.
+    ///
+    /// # Errors
+    /// [`TargetError`] where the limit is not the server's own, or cannot be had.
+    pub fn relimit(&mut self, server: &Server, limits: &Relimits) -> Result<(), TargetError> {
+        if let Some(nice) = limits.nice {
+            self.wanted.nice = nice;
+        }
+        if let Some(files) = limits.open_files {
+            rlimits::check("the copy", Some(files))?;
+            self.wanted.rlimits = self.wanted.rlimits.with_more_open_files(files);
+        }
+        let grouped = [
+            limits.quota_cores.map(cgroup::Raised::Quota),
+            limits.cpu_weight.map(cgroup::Raised::Weight),
+        ];
+        for limit in grouped.into_iter().flatten() {
+            let raised = match &self.group {
+                Some(group) => group.raise(limit),
+                None => Err("prony is in the same control group as it".to_owned()),
+            };
+            raised.map_err(|cause| {
+                let remedy = "change the limit where it is set, with prony outside of that group";
+                config::refused(server, &cause, remedy)
+            })?;
+        }
+        Ok(())
     }
 
     /// User and group of the server's main process.

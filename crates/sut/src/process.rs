@@ -267,6 +267,10 @@ fn command(order: Order<'_>) -> Result<Command, TargetError> {
         .split_first()
         .expect("the launcher finds a program before it orders one");
     let mut command = Command::new(program);
+    // What prony was started with is no part of a server that was started without it.
+    if matches!(order.under, Under::Conditions(_)) {
+        command.env_clear();
+    }
     command
         .args(arguments)
         .envs(order.env)

@@ -97,6 +97,14 @@ impl Rlimits {
         self
     }
 
+    /// With a limit of open files that is at least so high, soft and hard.
+    pub fn with_more_open_files(mut self, files: u64) -> Self {
+        let limit = &mut self.0[OPEN_FILES];
+        limit.soft = limit.soft.max(files);
+        limit.hard = limit.hard.max(files);
+        self
+    }
+
     /// Sets them for this process. System calls on plain values only: it runs between fork and exec.
     ///
     /// # Errors

@@ -267,16 +267,23 @@ pub struct ConfigTest {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeTemplate {
-    /// Server's kind.
+    /// Server's kind; `any` for what every server has.
     pub server: String,
     /// Directive's name, as the server spells it; leading arguments that it must have may follow (`option httpclose`).
     pub directive: String,
-    /// Section that it belongs to when it is not set yet: `http`, `upstream`, `defaults`.
+    /// Other names of the same directive. One that stands keeps its name.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Section that it belongs to when it is not set yet: `http`, `upstream`, `defaults`; `environment` for a variable,
+    /// `jvm` and `node` for an option before the program, `limits` for what holds the server from outside.
     #[serde(default)]
     pub context: String,
     /// Template of the whole directive as proposed; empty: it is removed. `$0`, `$1|word` and `$*` are arguments of the
     /// one that stands.
     pub to: String,
+    /// Template of what stands now, where no directive says it: in `limits`.
+    #[serde(default)]
+    pub from: String,
     /// Directives with which it belongs together: it is also set in every section where one of them stands.
     #[serde(default)]
     pub beside: Vec<String>,

@@ -23,21 +23,45 @@ pub fn proposed_changes(cause: &Cause, facts: &FactView<'_>) -> Vec<Change> {
 }
 
 pub(crate) fn changes(cause: &Cause, scene: Scene<'_>) -> Vec<Change> {
-    let (Some(server), Some(directives)) = (scene.facts.server(), scene.facts.directives()) else {
+    let Some(server) = scene.facts.server() else {
         return Vec::new();
     };
+    let of_server = |c: &&ChangeTemplate| c.server == server.kind || c.server == ANY;
+    let complete = |text: &str| Template::parse(text).ok()?.complete(&scene.facts);
     let mut found = Vec::new();
-    for template in cause.change.iter().filter(|c| c.server == server.kind) {
+    for template in cause.change.iter().filter(of_server) {
         let when = template.when.as_ref();
         if when.is_some_and(|w| condition(w, scene).truth != Truth::True) {
             continue;
         }
-        let parsed = Template::parse(&template.to).ok();
-        if let Some(to) = parsed.and_then(|t| t.complete(&scene.facts)) {
+        let Some(to) = complete(&template.to) else {
+            continue;
+        };
+        if template.context == LIMITS {
+            found.extend(relimited(complete(&template.from).unwrap_or_default(), to));
+        } else if let Some(directives) = scene.facts.directives() {
             found.extend(made_by(template, &to, directives));
         }
     }
     found
+}
+
+/// Stands for every kind of server in a template.
+const ANY: &str = "any";
+/// Section of what holds a server from outside.
+const LIMITS: &str = "limits";
+/// Section of variables of the environment.
+const ENVIRONMENT: &str = "environment";
+
+/// A change of what holds the server, which no file of its own says.
+fn relimited(from: String, to: String) -> Option<Change> {
+    (from != to).then(|| Change {
+        place: "as it was started".to_owned(),
+        context: LIMITS.to_owned(),
+        sections: vec![LIMITS.to_owned()],
+        from,
+        to,
+    })
 }
 
 fn made_by(template: &ChangeTemplate, to: &str, directives: &[Directive]) -> Vec<Change> {
@@ -53,7 +77,7 @@ fn made_by(template: &ChangeTemplate, to: &str, directives: &[Directive]) -> Vec
     let mut changes = Vec::new();
     let mut written: Vec<&str> = Vec::new();
     for directive in first_of_each(&standing, to) {
-        if let Some(new) = filled_in(to, directive)
+        if let Some(new) = filled_in(&by_its_name(template, to, directive), directive)
             && spelled(directive) != new
         {
             changes.push(replaced(directive, new));
@@ -85,13 +109,26 @@ fn made_by(template: &ChangeTemplate, to: &str, directives: &[Directive]) -> Vec
     changes
 }
 
+/// `to` under the name by which the directive stands.
+fn by_its_name(template: &ChangeTemplate, to: &str, directive: &Directive) -> String {
+    match to.split_once(' ') {
+        Some((_, args)) if template.aliases.contains(&directive.name) => {
+            format!("{} {args}", directive.name)
+        }
+        _ => to.to_owned(),
+    }
+}
+
 fn replaced(directive: &Directive, to: String) -> Change {
+    let section = directive.context.last().cloned().unwrap_or_default();
+    let (place, context) = match directive.file.as_str() {
+        "" if section == ENVIRONMENT => (section, String::new()),
+        "" => ("command line".to_owned(), section),
+        file => (format!("{file}:{}", directive.line), section),
+    };
     Change {
-        place: match directive.file.as_str() {
-            "" => "command line".to_owned(),
-            file => format!("{file}:{}", directive.line),
-        },
-        context: directive.context.last().cloned().unwrap_or_default(),
+        place,
+        context,
         sections: directive.context.clone(),
         from: spelled(directive),
         to,
@@ -132,7 +169,8 @@ fn is_about(template: &ChangeTemplate, directive: &Directive, to: &str) -> bool 
     let mut words = template.directive.split_whitespace();
     let is_named = words
         .next()
-        .is_some_and(|name| directive.name.eq_ignore_ascii_case(name));
+        .is_some_and(|name| directive.name.eq_ignore_ascii_case(name))
+        || template.aliases.contains(&directive.name);
     let given: Vec<&str> = words.collect();
     let excepted = |arg: &String| template.except.iter().any(|e| arg.contains(e.as_str()));
     is_named
@@ -237,12 +275,23 @@ fn in_quotes(arg: &str) -> String {
 }
 
 fn spelled(directive: &Directive) -> String {
+    let between = between(directive);
     let mut text = directive.name.clone();
     for arg in &directive.args {
-        text.push(' ');
+        text.push_str(between);
         text.push_str(&in_quotes(arg));
     }
     text
+}
+
+/// What stands between a name and its value: `GOGC=50`, `-Xmx1g`, `-XX:A=b`, `--workers 2`.
+fn between(directive: &Directive) -> &'static str {
+    let is_size = ["-Xmx", "-Xms", "-Xmn", "-Xss"].contains(&directive.name.as_str());
+    match directive.context.first().map(String::as_str) {
+        Some("jvm") if is_size => "",
+        Some(ENVIRONMENT | "jvm" | "node") => "=",
+        _ => " ",
+    }
 }
 
 /// The sections into which a directive is added that is not set: each one of that kind (`upstream a` and `upstream b`
@@ -269,4 +318,223 @@ fn sections(context: &str, directives: &[Directive]) -> Vec<Vec<String>> {
         found.push(vec![context.to_owned()]);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+    use crate::diagnosis::fact::FactSet;
+    use record::Server;
+
+    fn directive(context: &[&str], name: &str, arg: &str) -> Directive {
+        Directive {
+            name: name.to_owned(),
+            args: vec![arg.to_owned()],
+            context: context.iter().map(|c| (*c).to_owned()).collect(),
+            ..Directive::default()
+        }
+    }
+
+    /// The changes for a cause at a server of this kind, as `section: from -> to`.
+    fn proposed(
+        cause: &str,
+        kind: &str,
+        directives: &[Directive],
+        known: &[(&str, f64)],
+    ) -> String {
+        let mut facts = FactSet::default();
+        facts.targets.push("server".to_owned());
+        for (name, value) in known {
+            let of = if name.starts_with("client.") {
+                ""
+            } else {
+                "server"
+            };
+            facts.known(of, name, *value, "a number");
+        }
+        let server = Server {
+            kind: kind.to_owned(),
+            directives: directives.to_vec(),
+            ..Server::default()
+        };
+        facts.servers.insert("server".to_owned(), server);
+        let cause = catalogue().cause(cause).unwrap();
+        let changes = proposed_changes(cause, &facts.view("server"));
+        let line = |c: &Change| format!("{}: {} -> {}", c.sections.join(" "), c.from, c.to);
+        changes.iter().map(line).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn processes_are_changed_as_they_are_told() {
+        let environment = |name, arg| directive(&["environment"], name, arg);
+        let gunicorn = || directive(&[], "argument", "/usr/bin/gunicorn");
+        let cores = [("cpu.cores_allowed", 2.0), ("client.connections", 32.0)];
+        let jvm = [("jvm.heap_max_bytes", 28.0 * 1048576.0)];
+        for (cause, kind, directives, known, want) in [
+            (
+                "gc_small_heap",
+                "go",
+                vec![environment("GOGC", "1")],
+                &[][..],
+                "environment: GOGC=1 -> GOGC=400",
+            ),
+            (
+                "gc_small_heap",
+                "go",
+                vec![environment("GOGC", "800")],
+                &[],
+                "",
+            ),
+            (
+                "gc_small_heap",
+                "java",
+                vec![directive(&["jvm"], "-Xmx", "28m")],
+                &jvm,
+                "jvm: -Xmx28m -> -Xmx112m",
+            ),
+            // The largest heap is not known: there is no number to propose.
+            (
+                "gc_small_heap",
+                "java",
+                vec![directive(&["jvm"], "-Xmx", "28m")],
+                &[],
+                "",
+            ),
+            (
+                "gc_small_heap",
+                "node",
+                vec![directive(&["node"], "--max-old-space-size", "48")],
+                &[],
+                "node: --max-old-space-size=48 -> --max-old-space-size=2048; node:  -> --max-semi-space-size=64",
+            ),
+            (
+                "single_worker_saturated",
+                "go",
+                vec![environment("GOMAXPROCS", "1")],
+                &cores,
+                "environment: GOMAXPROCS=1 -> GOMAXPROCS=2",
+            ),
+            (
+                "single_worker_saturated",
+                "go",
+                vec![environment("GOGC", "1")],
+                &cores,
+                "",
+            ),
+            (
+                "single_threaded_runtime",
+                "python",
+                vec![gunicorn(), directive(&[], "-w", "1")],
+                &cores,
+                ": -w 1 -> -w 2",
+            ),
+            (
+                "single_threaded_runtime",
+                "python",
+                vec![gunicorn()],
+                &cores,
+                ":  -> --workers 2",
+            ),
+            (
+                "single_threaded_runtime",
+                "python",
+                vec![directive(&[], "argument", "app.py")],
+                &cores,
+                "",
+            ),
+            (
+                "thread_pool_too_small",
+                "python",
+                vec![gunicorn()],
+                &cores,
+                ":  -> --threads 16",
+            ),
+            (
+                "thread_pool_too_small",
+                "python",
+                vec![gunicorn(), directive(&[], "-k", "gevent")],
+                &cores,
+                "",
+            ),
+            (
+                "thread_pool_too_small",
+                "node",
+                vec![gunicorn()],
+                &cores,
+                "environment:  -> UV_THREADPOOL_SIZE=32",
+            ),
+            (
+                "threads_beyond_quota",
+                "go",
+                vec![gunicorn()],
+                &[("cgroup.quota_cores", 1.4)],
+                "environment:  -> GOMAXPROCS=1",
+            ),
+            (
+                "threads_beyond_quota",
+                "go",
+                vec![gunicorn()],
+                &[("cgroup.quota_cores", 3.4)],
+                "environment:  -> GOMAXPROCS=3",
+            ),
+        ] {
+            assert_eq!(
+                proposed(cause, kind, &directives, known),
+                want,
+                "{cause} {kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_changed_of_any_server_and_need_no_configuration() {
+        let nice = [("worker.nice", 19.0), ("cgroup.shares", 1024.0)];
+        let quota = [("cgroup.quota_cores", 0.1), ("cpu.cores_allowed", 2.0)];
+        let files = [("limit.files_limit", 64.0), ("client.connections", 2_000.0)];
+        for (cause, kind, directives, known, want) in [
+            (
+                "cgroup_cpu_quota",
+                "generic",
+                vec![],
+                &quota[..],
+                "limits: CPUQuota=10% -> CPUQuota=200%",
+            ),
+            (
+                "fd_limit",
+                "go",
+                vec![],
+                &files,
+                "limits: LimitNOFILE=64 -> LimitNOFILE=8000",
+            ),
+            (
+                "low_priority",
+                "go",
+                vec![],
+                &nice,
+                "limits: Nice=19 -> Nice=0",
+            ),
+            (
+                "low_priority",
+                "go",
+                vec![],
+                &[("worker.nice", 0.0), ("cgroup.shares", 2.0)],
+                "limits: CPUWeight=1 -> CPUWeight=100",
+            ),
+            // nginx sets its workers' own.
+            (
+                "low_priority",
+                "nginx",
+                vec![directive(&[], "worker_priority", "19")],
+                &nice,
+                ": worker_priority 19 -> ",
+            ),
+        ] {
+            assert_eq!(
+                proposed(cause, kind, &directives, known),
+                want,
+                "{cause} {kind}"
+            );
+        }
+    }
 }

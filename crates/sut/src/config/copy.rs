@@ -5,9 +5,9 @@
 //! what the copy forwards to is not copied: backends and certificates are the same for both.
 
 use super::files::Files;
-use super::{copy_apache, copy_haproxy, copy_nginx};
-use crate::discover;
+use super::{copy_apache, copy_haproxy, copy_nginx, copy_process};
 use crate::error::TargetError;
+use crate::relimit::LIMITS;
 use linux::procfs::PROC;
 use record::Server;
 use std::collections::BTreeMap;
@@ -44,6 +44,22 @@ pub struct ConfigChange {
     pub from: Vec<String>,
 }
 
+impl ConfigChange {
+    /// It is about what holds the server, which no configuration of its own says.
+    pub fn is_of_limits(&self) -> bool {
+        self.context == [LIMITS]
+    }
+}
+
+/// The address that a copy of a plain process listens at: that of the server's listener, which its words keep, where it
+/// is one and not all.
+pub(crate) fn bound_at(server: &Server, serves: SocketAddr) -> Option<IpAddr> {
+    let mut listeners = server.listens.iter().filter_map(|l| l.parse().ok());
+    let is_it = |l: &SocketAddr| l.port() == serves.port() && l.ip().to_canonical() == serves.ip();
+    let bound = listeners.find(is_it)?;
+    copy_process::is_plain(&server.kind).then(|| bound.ip().to_canonical())
+}
+
 /// A configuration that was written, and how to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedConfig {
@@ -53,7 +69,7 @@ pub struct CopiedConfig {
     pub directory: PathBuf,
     /// Environment of the running server.
     pub env: BTreeMap<String, String>,
-    /// The configuration file.
+    /// The configuration file; empty for a plain process, which has none.
     pub file: PathBuf,
     /// What is different from the original beside the changes.
     pub notes: Vec<String>,
@@ -94,6 +110,16 @@ pub fn copy(
         ports: BTreeMap::new(),
         notes: Vec::new(),
     };
+    if copy_process::is_plain(&server.kind) {
+        let started = copy_process::copied(server, changes, &mut plan)?;
+        return Ok(CopiedConfig {
+            argv: started.argv,
+            directory: PathBuf::from(super::working_directory(pid)),
+            env: started.env,
+            file: PathBuf::new(),
+            notes: plan.notes,
+        });
+    }
     let (name, text, argv) = match server.kind.as_str() {
         "nginx" => copy_nginx::copied(server, changes, &mut files, &mut plan)?,
         "haproxy" => copy_haproxy::copied(server, changes, &mut files, &mut plan)?,
@@ -125,11 +151,7 @@ pub fn copy(
     Ok(CopiedConfig {
         argv,
         directory: PathBuf::from(super::working_directory(pid)),
-        env: discover::words(Path::new(PROC), pid, "environ")
-            .iter()
-            .filter_map(|entry| entry.split_once('='))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
+        env: copy_process::environment(pid),
         file,
         notes: plan.notes,
     })

@@ -2,9 +2,9 @@
 //! and interpreters.
 //!
 //! A flag keeps its spelling and has its value as argument; variables that a runtime itself understands have the
-//! context `environment`, the options of a Java machine `jvm`, the parameters of Varnish `param`. The surprise: whether
-//! the word behind a flag is its value cannot be told without knowing the flag; it is taken as the value unless
-//! it looks like a flag.
+//! context `environment`, the options of a Java machine `jvm`, those of Node before its script `node`, the parameters
+//! of Varnish `param`. The surprise: whether the word behind a flag is its value cannot be told without knowing the
+//! flag; it is taken as the value unless it looks like a flag.
 
 use record::{Directive, Server};
 
@@ -41,6 +41,13 @@ const VARIABLES: [&str; 29] = [
     "PHP_FCGI_MAX_REQUESTS",
 ];
 
+/// Section of variables of the environment.
+pub(crate) const ENVIRONMENT: &str = "environment";
+/// Section of a Java machine's options.
+pub(crate) const JVM: &str = "jvm";
+/// Section of Node's own options.
+pub(crate) const NODE: &str = "node";
+
 pub(crate) fn read(server: &mut Server) {
     let pid = server.main_pid;
     let directives = match server.kind.as_str() {
@@ -48,6 +55,7 @@ pub(crate) fn read(server: &mut Server) {
         "nginx" | "php-fpm" => Vec::new(),
         "tomcat" | "java" => jvm(&server.command),
         "varnish" => varnish(&server.command),
+        "node" => node(&server.command),
         _ => flags(&server.command, &[]),
     };
     server.directives.extend(directives);
@@ -59,8 +67,15 @@ pub(crate) fn read(server: &mut Server) {
                     .directives
                     .extend(words.iter().filter_map(|w| jvm_option(w)));
             }
+            if name == "NODE_OPTIONS" {
+                let words: Vec<String> = std::iter::once(name)
+                    .chain(value.split_whitespace())
+                    .map(str::to_owned)
+                    .collect();
+                server.directives.extend(flags(&words, &[NODE]));
+            }
             let value = vec![value];
-            server.directives.push(given(name, value, &["environment"]));
+            server.directives.push(given(name, value, &[ENVIRONMENT]));
         }
     }
 }
@@ -96,16 +111,60 @@ pub(crate) fn flags(command: &[String], context: &[&str]) -> Vec<Directive> {
     found
 }
 
+/// Options of runtimes whose value is the next word.
+const WITH_VALUE: [&str; 14] = [
+    "-cp",
+    "-classpath",
+    "--class-path",
+    "-p",
+    "--module-path",
+    "--add-modules",
+    "-r",
+    "--require",
+    "--import",
+    "--loader",
+    "--experimental-loader",
+    "-C",
+    "--conditions",
+    "--env-file",
+];
+
+/// How many words behind the program's name are options of the runtime: those before the main class or script.
+pub(crate) fn runtime_options(kind: &str, command: &[String]) -> usize {
+    if !["java", "tomcat", "node"].contains(&kind) {
+        return 0;
+    }
+    let mut at = 1;
+    while let Some(word) = command.get(at) {
+        if !word.starts_with('-') || ["-jar", "-e", "--eval", "--"].contains(&word.as_str()) {
+            break;
+        }
+        at += match WITH_VALUE.contains(&word.as_str()) {
+            true => 2,
+            false => 1,
+        };
+    }
+    at.min(command.len().max(1)) - 1
+}
+
+/// What an option of a runtime is called, without its value.
+pub(crate) fn option_name(word: &str) -> String {
+    jvm_option(word).map_or_else(|| word.to_owned(), |option| option.name)
+}
+
+/// Node's own options stand before its script.
+fn node(command: &[String]) -> Vec<Directive> {
+    let own = runtime_options("node", command);
+    let (own, rest) = command.split_at((own + 1).min(command.len()));
+    let last = own.last().cloned().into_iter();
+    let rest: Vec<String> = last.chain(rest.iter().cloned()).collect();
+    let mut found = flags(own, &[NODE]);
+    found.extend(flags(&rest, &[]));
+    found
+}
+
 /// Options of the virtual machine stand before the main class, those of the program behind it.
 fn jvm(command: &[String]) -> Vec<Directive> {
-    const WITH_VALUE: [&str; 6] = [
-        "-cp",
-        "-classpath",
-        "--class-path",
-        "-p",
-        "--module-path",
-        "--add-modules",
-    ];
     let mut found = Vec::new();
     let mut words = command.iter().skip(1);
     while let Some(word) = words.next() {
@@ -113,7 +172,7 @@ fn jvm(command: &[String]) -> Vec<Directive> {
             found.push(given(
                 word,
                 words.next().cloned().into_iter().collect(),
-                &["jvm"],
+                &[JVM],
             ));
         } else if let Some(directive) = jvm_option(word) {
             found.push(directive);
@@ -141,11 +200,11 @@ fn jvm_option(word: &str) -> Option<Directive> {
         return None;
     }
     if let Some(size) = SIZES.iter().find(|s| word.starts_with(**s)) {
-        return Some(given(size, vec![word[size.len()..].to_owned()], &["jvm"]));
+        return Some(given(size, vec![word[size.len()..].to_owned()], &[JVM]));
     }
     Some(match word.split_once('=') {
-        Some((name, value)) => given(name, vec![value.to_owned()], &["jvm"]),
-        None => given(word, Vec::new(), &["jvm"]),
+        Some((name, value)) => given(name, vec![value.to_owned()], &[JVM]),
+        None => given(word, Vec::new(), &[JVM]),
     })
 }
 
@@ -222,6 +281,39 @@ mod tests {
             list(&jvm(&command("java -jar a.jar -x"))),
             ["jvm|-jar|", "|argument|a.jar", "|argument|-x"]
         );
+    }
+
+    #[test]
+    fn options_of_node_stand_before_its_script() {
+        let words = command("node -r a.js --max-old-space-size=48 --inspect s.js 80 --port 9");
+        assert_eq!(
+            list(&node(&words)),
+            [
+                "node|-r|a.js",
+                "node|--max-old-space-size|48",
+                "node|--inspect|",
+                "|argument|s.js",
+                "|argument|80",
+                "|--port|9",
+            ]
+        );
+        assert_eq!(list(&node(&command("node"))), [""; 0]);
+    }
+
+    #[test]
+    fn options_of_a_runtime_end_where_its_program_begins() {
+        for (kind, text, want) in [
+            ("java", "java -Xmx1g -cp a M -x", 3),
+            ("java", "java -jar a.jar -x", 0),
+            ("node", "node --inspect s.js --x", 1),
+            ("node", "node -r a", 2),
+            ("node", "node -r", 1),
+            ("node", "node", 0),
+            ("python", "python3 -m a", 0),
+        ] {
+            assert_eq!(runtime_options(kind, &command(text)), want, "{text}");
+        }
+        assert_eq!(runtime_options("node", &[]), 0);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod adapters;
 mod bench;
 mod copies;
 mod discover;
+mod process_copies;
 mod recover;
 mod servers;
 mod topology;
