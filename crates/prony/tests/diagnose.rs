@@ -1068,7 +1068,7 @@ fn a_server_that_nothing_can_be_changed_of_is_not_proved_and_says_why() {
     bench.assert_nothing_left();
 }
 
-/// A server whose every request allocates sixty thousand times: a trap takes microseconds, and one for each stops it.
+/// A server whose every request allocates ten thousand times: a trap takes microseconds, and one for each stops it.
 #[test]
 fn a_server_that_allocates_all_the_time_is_counted_without_its_allocations() {
     let script = "\
@@ -1076,7 +1076,7 @@ import http.server
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def do_GET(self):
-        [bytearray(700) for _ in range(30_000)]
+        [bytearray(700) for _ in range(10_000)]
         self.send_response(200)
         self.send_header('Content-Length', '2')
         self.end_headers()
@@ -1090,11 +1090,16 @@ server.serve_forever()
     let server = Real::python(script, "python3");
     let bench = Bench::new();
     let url = format!("http://127.0.0.1:{}/", server.port);
-    let document = bench
-        .diagnose(&["--url", &url, "-d", "1s", "--json"])
-        .json();
+    // Few connections and seconds enough that a slow machine answers some requests too: their threads take turns.
+    let load = ["--url", &url, "-c", "8", "-d", "3s", "--json"];
+    let finished = bench.diagnose(&load);
+    let document = finished.json();
     let signature = &document["signature"];
-    assert!(signature["requests"].as_u64() > Some(0), "{signature}");
+    assert!(
+        signature["requests"].as_u64() > Some(0),
+        "{signature} {}",
+        finished.stderr
+    );
     if !is_root() || signature["tier"] != "ebpf" {
         return;
     }
@@ -1111,7 +1116,7 @@ server.serve_forever()
         None => {
             let calls = &signature["targets"][0]["allocator"]["calls"]["malloc"];
             let requests = signature["requests"].as_u64().unwrap();
-            assert!(calls.as_u64() > Some(10_000 * requests), "{signature}");
+            assert!(calls.as_u64() > Some(5_000 * requests), "{signature}");
         }
     }
 }
