@@ -72,7 +72,13 @@ static struct MHD_Response *answer(void)
 static enum MHD_Result serve(void *unused, struct MHD_Connection *connection, const char *url, const char *method,
                              const char *version, const char *data, size_t *size, void **state)
 {
-    (void)unused, (void)url, (void)method, (void)version, (void)data, (void)size, (void)state;
+    (void)unused, (void)url, (void)method, (void)version, (void)data, (void)size;
+    /* The first call comes with the headers alone: to respond in it is to refuse a body, and closes the connection. */
+    static int seen;
+    if (*state == NULL) {
+        *state = &seen;
+        return MHD_YES;
+    }
     if (strcmp(habit, "asks") == 0)
         ask();
     if (strcmp(habit, "pattern-afresh") == 0)

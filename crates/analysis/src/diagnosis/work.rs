@@ -3,7 +3,7 @@
 //! The patterns are data (`catalogue/work.toml`). A sample may count for several kinds: encryption of what was
 //! compressed is both below the write that sent it.
 
-use record::{Frame, Profile, Stack};
+use record::{Frame, Profile, Stack, Told};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -27,6 +27,10 @@ pub struct Work {
     /// Patterns of the thread's name, likewise. Alone, they need no frame.
     #[serde(default)]
     pub threads: Vec<String>,
+    /// Patterns of functions that an interpreter says it is in: `(traceback.py:`. A pattern with them is of scripts
+    /// alone.
+    #[serde(default)]
+    pub scripts: Vec<String>,
 }
 
 /// Frames that a pattern looks at.
@@ -74,7 +78,7 @@ fn one_of(patterns: &[String], text: &str) -> bool {
 
 impl Work {
     fn matches(&self, frames: &[&Frame], thread: &str) -> bool {
-        if !one_of(&self.threads, thread) {
+        if !one_of(&self.threads, thread) || !self.scripts.is_empty() {
             return false;
         }
         if self.modules.is_empty() && self.symbols.is_empty() {
@@ -121,6 +125,13 @@ impl Works {
     pub(crate) fn matches(&self, frames: &[&Frame], thread: &str, kind: &str) -> bool {
         let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
         of_kind.any(|w| w.matches(frames, thread))
+    }
+
+    /// Whether functions of a script are doing this.
+    pub(crate) fn scripted(&self, told: &Told, kind: &str) -> bool {
+        let of_kind = self.work.iter().filter(|w| w.kind == kind);
+        let mut patterns = of_kind.flat_map(|w| &w.scripts);
+        patterns.any(|p| told.frames.iter().any(|frame| matches(p, frame)))
     }
 
     /// The innermost frame that shows a kind.

@@ -23,6 +23,21 @@ pub(super) const LEAVES: [&str; 9] = [
 ];
 /// Kinds of rows of requests that wait until somebody takes them.
 const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
+/// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
+const IN_LINE: [&str; 11] = [
+    QUEUE,
+    "listen_queue",
+    "unanswered",
+    LOCK,
+    "futex",
+    "other_turns",
+    "run_queue",
+    "wake_up",
+    "idle",
+    "client",
+    "path",
+];
+const LOCK: &str = "lock";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
@@ -81,7 +96,9 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
         Explains::Cpu => ledger.cpu_of(target, front).map(share),
         _ => {
             let account = ledger.latency_of(target, front)?;
-            let seen = named(account) + queue(account) * pool(ledger, account).map_or(0.0, named);
+            let seen = named(account)
+                + queue(account) * pool(ledger, account).map_or(0.0, named)
+                + behind_lock(account, &cause.rows);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
             // queue.
@@ -99,6 +116,46 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
 /// Time of requests that wait for a free thread.
 fn queue(account: &Account) -> f64 {
     account.share_of(|r| r.kind == QUEUE)
+}
+
+/// Where most requests stand before a lock, the part of that in which its holder is at one of these rows. One request is
+/// let in at a time, so that what those do who do not wait for their turn is what the holders do.
+fn behind_lock(account: &Account, rows: &[String]) -> f64 {
+    let locked = account.share_of(is_lock);
+    if locked < MOST_OF_POOL || rows.iter().any(|row| row == LOCK) {
+        return 0.0;
+    }
+    let held = account.share_of(is_let_in);
+    let named = account.share_of(|r| is_let_in(r) && rows.contains(&r.kind));
+    if held < NOTHING {
+        0.0
+    } else {
+        locked * named / held
+    }
+}
+
+/// The cause of most of what the holders of a lock do, before which most requests stand.
+fn holds_lock(account: &Account) -> Option<String> {
+    let held = account.share_of(is_let_in);
+    if account.share_of(is_lock) < MOST_OF_POOL || held < NOTHING {
+        return None;
+    }
+    let causes = account.rows.iter().filter(|r| is_let_in(r));
+    let mut causes = causes.filter_map(|r| r.cause.as_ref());
+    let of = |cause: &String| {
+        account.share_of(|r| is_let_in(r) && r.cause.as_ref() == Some(cause)) / held
+    };
+    causes.find(|cause| of(cause) >= MOST_OF_POOL).cloned()
+}
+
+/// A wait for a lock of the application: an interpreter's own is let go by whoever waits.
+fn is_lock(row: &Row) -> bool {
+    row.kind == LOCK && !row.label.contains("(GIL)")
+}
+
+/// A request that waits for nobody's turn to end.
+fn is_let_in(row: &Row) -> bool {
+    !IN_LINE.contains(&row.kind.as_str())
 }
 
 /// What the threads are at that the requests of this account wait for.
@@ -133,6 +190,11 @@ fn label_queues(ledger: &mut Ledger) {
         .map(|server| server.latency.as_mut());
     let accounts = [ledger.latency.as_mut(), ledger.tail.as_mut()];
     for account in accounts.into_iter().chain(behind).flatten() {
+        let behind = holds_lock(account);
+        let locks = account.rows.iter_mut();
+        for row in locks.filter(|r| is_lock(r) && r.cause.is_none()) {
+            row.cause.clone_from(&behind);
+        }
         let cause = causes.iter().find(|(target, _)| *target == account.target);
         let queues = account
             .rows
@@ -208,4 +270,72 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
         }
     }
     label_queues(ledger);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, Row, behind_lock, holds_lock};
+
+    fn account(lock: &str, rows: &[(&str, f64, &str)]) -> Account {
+        let row = |&(kind, share, cause): &(&str, f64, &str)| Row {
+            kind: kind.to_owned(),
+            label: lock.to_owned(),
+            share,
+            cause: (!cause.is_empty()).then(|| cause.to_owned()),
+            ..Row::default()
+        };
+        Account {
+            rows: rows.iter().map(row).collect(),
+            ..Account::default()
+        }
+    }
+
+    fn check(account: &Account, part: f64, cause: Option<&str>) {
+        let sync = ["sync".to_owned()];
+        let found = behind_lock(account, &sync);
+        assert!((found - part).abs() < 1e-9, "{found}: {account:?}");
+        assert_eq!(holds_lock(account).as_deref(), cause);
+    }
+
+    #[test]
+    fn what_is_done_by_whoever_was_let_in_is_what_a_lock_is_held_for() {
+        let synced = [
+            ("lock", 0.9, ""),
+            ("run_queue", 0.02, ""),
+            ("sync", 0.06, "synced_log"),
+            ("on_cpu", 0.02, ""),
+        ];
+        check(
+            &account("waiting for a lock", &synced),
+            0.9 * 0.75,
+            Some("synced_log"),
+        );
+        // An interpreter's lock is not held while its thread waits.
+        let gil = "waiting for the interpreter's lock (GIL)";
+        check(&account(gil, &synced), 0.0, None);
+        // Fewer than half of the requests stand there, or the holders mostly do something else.
+        let few = [("lock", 0.4, ""), ("sync", 0.6, "synced_log")];
+        check(&account("waiting for a lock", &few), 0.0, None);
+        let other = [
+            ("lock", 0.8, ""),
+            ("sync", 0.05, "synced_log"),
+            ("on_cpu", 0.15, ""),
+        ];
+        check(&account("waiting for a lock", &other), 0.2, None);
+        // Nobody was seen inside.
+        check(
+            &account("waiting for a lock", &[("lock", 1.0, "")]),
+            0.0,
+            None,
+        );
+    }
+
+    #[test]
+    fn a_cause_of_the_lock_itself_takes_its_row_and_no_more() {
+        let account = account(
+            "waiting for a lock",
+            &[("lock", 0.9, ""), ("sync", 0.1, "")],
+        );
+        assert!(behind_lock(&account, &["lock".to_owned(), "sync".to_owned()]).abs() < 1e-9);
+    }
 }

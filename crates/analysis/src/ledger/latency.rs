@@ -29,7 +29,7 @@ const MOSTLY_BUSY: f64 = 0.1;
 const APART: usize = 7;
 /// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
 /// window or a far network.
-const LONG_WAY_NS: f64 = 10e6;
+pub(super) const LONG_WAY_NS: f64 = 10e6;
 /// How the label of a part begins that ran on a CPU.
 pub(super) const ON_CPU: &str = "on the CPU in ";
 /// Where the rows of requests and of threads are from.

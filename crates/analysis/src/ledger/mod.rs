@@ -12,6 +12,7 @@ mod cpu;
 mod label;
 mod latency;
 mod need;
+mod path;
 mod rate;
 mod tasks;
 #[cfg(test)]
@@ -153,7 +154,10 @@ impl LedgerCase<'_> {
         let turns = self.turns().ok_or(
             "latency by place: turns were not traced (they need BPF, Linux 6.3 or later, and root)",
         )?;
-        turns.account(target, front, which)
+        let mut account = turns.account(target, front, which)?;
+        let round_trip_ms = self.facts.view(target).value("socket.client.least_rtt_ms");
+        path::divide(&mut account, round_trip_ms.unwrap_or(0.0) * 1e3);
+        Ok(account)
     }
 
     fn turns(&self) -> Option<LatencyCase<'_>> {

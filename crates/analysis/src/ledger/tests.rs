@@ -651,6 +651,43 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
         assert_eq!(first.place, "work (app.py:3) < main (app.py:1)");
         assert!(divided.iter().all(|r| !r.label.contains("enter")));
     }
+    // A known kind of work is one row, whichever of its functions ran, and joins what an extension does of it.
+    let mut logged = told(
+        "Formatter.format (logging/__init__.py:674)",
+        ToldState::Running,
+    );
+    logged.own = Some(1);
+    let all = [
+        told("work (app.py:3)", ToldState::Running),
+        told("print_exception (traceback.py:111)", ToldState::Running),
+        told("checkcache (linecache.py:52)", ToldState::Running),
+        logged,
+    ];
+    let ran: Vec<PlaceTold> = (0..4)
+        .map(|told| PlaceTold {
+            place: Place::OnCpu,
+            told,
+            samples: 50,
+        })
+        .collect();
+    let mut native = row("stack_trace", 100);
+    native.label = "taking and formatting stack traces".to_owned();
+    let rows = vec![row("interpreter", 800), native, row("net_send", 100)];
+    let divided = super::told::divided(rows, &ran.iter().collect::<Vec<_>>(), &all);
+    let found: Vec<(&str, u64)> = (divided.iter())
+        .map(|r| (r.kind.as_str(), r.samples))
+        .collect();
+    let expected = [
+        ("stack_trace", 500),
+        ("interpreter", 200),
+        ("logging", 200),
+        ("net_send", 100),
+    ];
+    assert_eq!(found, expected);
+    let logging = divided.iter().find(|r| r.kind == "logging").unwrap();
+    assert!(!logging.own);
+    let for_whom = "Formatter.format (logging/__init__.py:674), for main (app.py:1)";
+    assert_eq!(logging.place, for_whom);
     // Too few say nothing.
     let few = [PlaceTold {
         place: Place::OnCpu,

@@ -4,7 +4,8 @@
 //! waited for; the innermost one of the application says which of them. A label has the latter, so that two pools
 //! are two rows; the place has both.
 
-use super::cpu::CpuRow;
+use super::cpu::{CpuRow, RowRule, rules};
+use crate::diagnosis::work::works;
 use record::{PlaceTold, Told, ToldState};
 use std::collections::BTreeMap;
 
@@ -38,43 +39,36 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
     })
 }
 
-/// Divides the row of an interpreter by the functions that its runtime told of threads that ran. Without enough of
-/// these, or without such a row, all stays as it is.
+/// Divides the row of an interpreter by what its runtime told of threads that ran: kinds of work that are known
+/// (`catalogue/rows.toml`), and functions. Without enough of these, or without such a row, all stays as it is.
 pub(super) fn divided(mut rows: Vec<CpuRow>, ran: &[&PlaceTold], all: &[Told]) -> Vec<CpuRow> {
-    let mut functions: BTreeMap<&str, (u64, u64, &Told)> = BTreeMap::new();
+    let mut met = Met::default();
     for one in ran {
         let told = all.get(one.told as usize);
-        let told = told.filter(|told| told.state == ToldState::Running);
-        let Some((told, function)) = told.and_then(|t| Some((t, t.frames.first()?))) else {
-            continue;
-        };
-        let entry = functions.entry(function).or_insert((0, 0, told));
-        entry.0 += one.samples;
-        // The callers that led there most often stand for all.
-        if one.samples > entry.1 {
-            (entry.1, entry.2) = (one.samples, told);
+        if let Some(told) = told.filter(|told| told.state == ToldState::Running) {
+            met.add(told, one.samples);
         }
     }
-    let met: u64 = functions.values().map(|(samples, ..)| samples).sum();
-    let total: u64 = rows.iter().map(|row| row.samples).sum();
     let found = rows.iter().position(|row| row.kind == INTERPRETER);
-    let Some(found) = found.filter(|_| met >= FEWEST) else {
+    let Some(found) = found.filter(|_| met.samples >= FEWEST) else {
         return rows;
     };
+    let total: u64 = rows.iter().map(|row| row.samples).sum();
     let whole = rows.remove(found);
     let mut rest = whole.samples;
-    for (function, (samples, _, told)) in functions {
-        let part = (u128::from(whole.samples) * u128::from(samples) / u128::from(met)) as u64;
+    for (of, looks) in &met.by {
+        let part = u128::from(whole.samples) * u128::from(looks.samples) / u128::from(met.samples);
+        let part = part as u64;
         if part == 0 || (part as f64) < SMALL * total as f64 {
             continue;
         }
         rest -= part;
-        rows.push(CpuRow {
-            label: format!("running scripts: {function}"),
-            place: place(told, ""),
-            samples: part,
-            ..whole.clone()
-        });
+        let row = looks.row(*of, part, &whole);
+        // What an extension in C does of the same kind has a row already.
+        match rows.iter_mut().find(|r| r.label == row.label) {
+            Some(same) => same.samples += row.samples,
+            None => rows.push(row),
+        }
     }
     rows.push(CpuRow {
         samples: rest,
@@ -83,6 +77,79 @@ pub(super) fn divided(mut rows: Vec<CpuRow>, ran: &[&PlaceTold], all: &[Told]) -
     rows.retain(|row| row.samples > 0);
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.label.cmp(&b.label)));
     rows
+}
+
+/// What an interpreter was met at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum At<'a> {
+    /// A kind of work, by the index of its rule.
+    Rule(usize),
+    Function(&'a str),
+}
+
+/// How often an interpreter was met, and at what.
+#[derive(Default)]
+struct Met<'a> {
+    samples: u64,
+    by: BTreeMap<At<'a>, Looks<'a>>,
+}
+
+impl<'a> Met<'a> {
+    fn add(&mut self, told: &'a Told, samples: u64) {
+        let Some(function) = told.frames.first() else {
+            return;
+        };
+        let of_rule = |rule: &RowRule| rule.kinds.iter().any(|kind| works().scripted(told, kind));
+        let rule = rules().iter().position(of_rule);
+        let at = rule.map_or(At::Function(function), At::Rule);
+        self.samples += samples;
+        let looks = self.by.entry(at).or_default();
+        looks.samples += samples;
+        // The callers that led there most often stand for all.
+        if looks.most.is_none_or(|(_, most)| samples > most) {
+            looks.most = Some((told, samples));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Looks<'a> {
+    samples: u64,
+    most: Option<(&'a Told, u64)>,
+}
+
+impl Looks<'_> {
+    /// `part` of the interpreter's row.
+    fn row(&self, at: At<'_>, part: u64, whole: &CpuRow) -> CpuRow {
+        let place = self.most.map_or(String::new(), |(told, _)| match at {
+            At::Rule(_) => for_whom(told),
+            At::Function(_) => place(told, ""),
+        });
+        match at {
+            At::Rule(index) => CpuRow {
+                kind: rules()[index].key.clone(),
+                label: rules()[index].label.clone(),
+                place,
+                own: rules()[index].own,
+                samples: part,
+            },
+            At::Function(function) => CpuRow {
+                label: format!("running scripts: {function}"),
+                place,
+                samples: part,
+                ..whole.clone()
+            },
+        }
+    }
+}
+
+/// The function that ran, and that of the application for which it did.
+fn for_whom(told: &Told) -> String {
+    let ran = told.frames.first().map_or("", |f| bare(f));
+    match told.own.and_then(|own| told.frames.get(own as usize)) {
+        Some(own) => format!("{ran}, for {own}"),
+        None => place(told, ""),
+    }
 }
 
 /// The functions that lead there, and who has what is waited for.

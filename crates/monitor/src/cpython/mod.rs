@@ -93,7 +93,7 @@ pub struct Python {
 /// A function, as its code says.
 #[derive(Clone, Debug)]
 struct Function {
-    /// `Pool.get (pool.py:17)`: its name and where it begins.
+    /// `Pool.get (pool.py:17)`, of a library `Logger.handle (logging/__init__.py:1646)`: its name and where it begins.
     name: String,
     /// Its file is Python's own, or was installed with a package.
     of_library: bool,
@@ -292,10 +292,9 @@ impl Python {
         let text = |at: u64| self.text(self.memory.word(code + at)?);
         let (function, path) = (text(self.layout.name)?, text(self.layout.file)?);
         let line = self.memory.int(code + self.layout.line)?;
-        let file = path.rsplit('/').next().unwrap_or(&path);
         let function = Function {
-            name: format!("{function} ({file}:{line})"),
-            of_library: INSTALLED.iter().any(|part| path.contains(part)),
+            name: format!("{function} ({}:{line})", file_of(&path)),
+            of_library: is_library(&path),
         };
         self.names.insert(code, function.clone());
         Ok(function)
@@ -389,6 +388,23 @@ impl Python {
     }
 }
 
+fn is_library(path: &str) -> bool {
+    INSTALLED.iter().any(|part| path.contains(part))
+}
+
+/// What a file is called: of a library its path below the directory of libraries, for a package says what it is for and
+/// half of all files are called `__init__.py`; else its name.
+fn file_of(path: &str) -> &str {
+    let beyond = |part: &str| path.rfind(part).map(|at| &path[at + part.len()..]);
+    let package = beyond("/site-packages/").or_else(|| beyond("/dist-packages/"));
+    let own = || {
+        let (_, below) = beyond("/lib/python3")?.split_once('/')?;
+        Some(below)
+    };
+    let name = || path.rsplit('/').next().unwrap_or(path);
+    package.or_else(own).unwrap_or_else(name)
+}
+
 /// The innermost function of the application that a library called. What stands below the outermost library only
 /// started it, as the main program starts an event loop; a program without one is all the application's.
 fn own(frames: &[Function]) -> Option<u32> {
@@ -434,7 +450,29 @@ fn is_name(frame: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Function, own};
+    use super::{Function, file_of, own};
+
+    #[test]
+    fn a_librarys_file_has_its_packages_name() {
+        let check = |path, expected| assert_eq!(file_of(path), expected);
+        check("/srv/shop/app.py", "app.py");
+        check("app.py", "app.py");
+        check("/usr/lib/python3.11/traceback.py", "traceback.py");
+        check(
+            "/usr/lib/python3.11/logging/__init__.py",
+            "logging/__init__.py",
+        );
+        check(
+            "/usr/lib/python3/dist-packages/jinja2/lexer.py",
+            "jinja2/lexer.py",
+        );
+        let local = "/opt/venv/lib/python3.12/site-packages/mako/codegen.py";
+        check(local, "mako/codegen.py");
+        check(
+            "<frozen importlib._bootstrap>",
+            "<frozen importlib._bootstrap>",
+        );
+    }
 
     #[test]
     fn the_application_is_what_a_library_called() {

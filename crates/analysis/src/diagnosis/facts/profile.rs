@@ -2,10 +2,11 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::work;
-use record::{Profile, ProfileKind, Stack};
+use record::{Profile, ProfileKind, Stack, Told, ToldState};
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "on-CPU profile";
+const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
 const NAMES: [&str; 5] = [
@@ -31,6 +32,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let samples: u64 = stacks.iter().map(|s| s.weight).sum();
         if samples >= FEWEST {
             shares(profile, &stacks, samples as f64, sheet);
+            scripts(material, sheet);
             return;
         }
         reason = format!("the profile holds {samples} samples of it, too few for shares");
@@ -40,6 +42,35 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
     for kind in work::works().judged() {
         sheet.unknown(&format!("profile.{kind}_share"), &reason);
+    }
+}
+
+/// Kinds of work that an interpreter said it was at: their part of the looks, of the interpreter's samples. What was seen
+/// of a kind in compiled code is below the interpreter too, so that the larger of the two is known, and not their sum.
+fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let all = material.examination().and_then(|e| e.turns.as_ref());
+    let (Some(turns), Some(all)) = (material.turns(&sheet.target), all) else {
+        return;
+    };
+    let ran: Vec<(&Told, u64)> = turns
+        .ran
+        .iter()
+        .filter_map(|one| Some((all.told.get(one.told as usize)?, one.samples)))
+        .filter(|(told, _)| told.state == ToldState::Running)
+        .collect();
+    let looks: u64 = ran.iter().map(|(_, samples)| samples).sum();
+    let interpreter = sheet.value("profile.interpreter_share");
+    let Some(interpreter) = interpreter.filter(|_| looks >= FEWEST) else {
+        return;
+    };
+    for kind in work::works().judged() {
+        let of_kind = ran.iter().filter(|(t, _)| work::works().scripted(t, kind));
+        let part = of_kind.map(|(_, n)| n).sum::<u64>() as f64 / looks as f64;
+        let name = format!("profile.{kind}_share");
+        let share = (part * interpreter).max(sheet.value(&name).unwrap_or(0.0));
+        if part > 0.0 {
+            sheet.known(&name, share, SCRIPTS);
+        }
     }
 }
 
