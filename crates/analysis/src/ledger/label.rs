@@ -118,8 +118,8 @@ fn queue(account: &Account) -> f64 {
     account.share_of(|r| r.kind == QUEUE)
 }
 
-/// Where most requests stand before a lock, the part of that in which its holder is at one of these rows. One request is
-/// let in at a time, so that what those do who do not wait for their turn is what the holders do.
+/// Where most requests stand before a lock, the part of that in which its holder is at one of these rows. One request
+/// is let in at a time, so that what those do who do not wait for their turn is what the holders do.
 fn behind_lock(account: &Account, rows: &[String]) -> f64 {
     let locked = account.share_of(is_lock);
     if locked < MOST_OF_POOL || rows.iter().any(|row| row == LOCK) {

@@ -1,7 +1,7 @@
 //! The way to the client: one round trip of it is the distance, which no server shortens.
 //!
-//! The surprise: a row of nothing but the client and the path looks like a fault of either, and on a far path is neither.
-//! What is beyond one round trip stays without an owner: a window, an acknowledgement, a packet that was lost.
+//! The surprise: a row of nothing but the client and the path looks like a fault of either, and on a far path is
+//! neither. What is beyond one round trip stays without an owner: a window, an acknowledgement, a packet that was lost.
 
 use super::latency::LONG_WAY_NS;
 use super::types::{Account, Row};

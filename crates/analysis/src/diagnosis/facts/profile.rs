@@ -45,8 +45,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Kinds of work that an interpreter said it was at: their part of the looks, of the interpreter's samples. What was seen
-/// of a kind in compiled code is below the interpreter too, so that the larger of the two is known, and not their sum.
+/// Kinds of work that an interpreter said it was at: their part of the looks, of the interpreter's samples. What was
+/// seen of a kind in compiled code is below the interpreter too, so that the larger of the two is known, and not their
+/// sum.
 fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let all = material.examination().and_then(|e| e.turns.as_ref());
     let (Some(turns), Some(all)) = (material.turns(&sheet.target), all) else {
