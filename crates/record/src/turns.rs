@@ -251,6 +251,14 @@ pub struct PlaceTold {
     pub samples: u64,
 }
 
+impl PlaceTold {
+    /// What it was at, of [`Turns::told`], where it ran there.
+    pub fn running<'a>(&self, all: &'a [Told]) -> Option<&'a Told> {
+        let told = all.get(self.told as usize);
+        told.filter(|told| told.state == ToldState::Running)
+    }
+}
+
 /// Where a thread is, in the words of its runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Told {

@@ -127,6 +127,12 @@ impl Works {
         of_kind.any(|w| w.matches(frames, thread))
     }
 
+    /// Whether functions of scripts can show a kind.
+    pub(crate) fn has_scripts(&self, kind: &str) -> bool {
+        let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
+        of_kind.any(|w| !w.scripts.is_empty())
+    }
+
     /// Whether functions of a script are doing this.
     pub(crate) fn scripted(&self, told: &Told, kind: &str) -> bool {
         let of_kind = self.work.iter().filter(|w| w.kind == kind);

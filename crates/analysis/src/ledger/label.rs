@@ -118,28 +118,28 @@ fn queue(account: &Account) -> f64 {
     account.share_of(|r| r.kind == QUEUE)
 }
 
-/// Where most requests stand before a lock, the part of that in which its holder is at one of these rows. One request
-/// is let in at a time, so that what those do who do not wait for their turn is what the holders do.
-fn behind_lock(account: &Account, rows: &[String]) -> f64 {
+/// Where most requests stand before a lock: their part, and that of those who were let in. One request is let in at a
+/// time, so that what those do who do not wait for their turn is what the holders do.
+fn locked(account: &Account) -> Option<(f64, f64)> {
     let locked = account.share_of(is_lock);
-    if locked < MOST_OF_POOL || rows.iter().any(|row| row == LOCK) {
+    let held = account.share_of(is_let_in);
+    (locked >= MOST_OF_POOL && held >= NOTHING).then_some((locked, held))
+}
+
+/// The part of the wait for a lock in which its holder is at one of these rows.
+fn behind_lock(account: &Account, rows: &[String]) -> f64 {
+    let Some((locked, held)) = locked(account) else {
+        return 0.0;
+    };
+    if rows.iter().any(|row| row == LOCK) {
         return 0.0;
     }
-    let held = account.share_of(is_let_in);
-    let named = account.share_of(|r| is_let_in(r) && rows.contains(&r.kind));
-    if held < NOTHING {
-        0.0
-    } else {
-        locked * named / held
-    }
+    locked * account.share_of(|r| is_let_in(r) && rows.contains(&r.kind)) / held
 }
 
 /// The cause of most of what the holders of a lock do, before which most requests stand.
 fn holds_lock(account: &Account) -> Option<String> {
-    let held = account.share_of(is_let_in);
-    if account.share_of(is_lock) < MOST_OF_POOL || held < NOTHING {
-        return None;
-    }
+    let (_, held) = locked(account)?;
     let causes = account.rows.iter().filter(|r| is_let_in(r));
     let mut causes = causes.filter_map(|r| r.cause.as_ref());
     let of = |cause: &String| {

@@ -8,6 +8,7 @@ use super::cpu::{CpuRow, RowRule, rules};
 use crate::diagnosis::work::works;
 use record::{PlaceTold, Told, ToldState};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Kind of the row of an interpreter.
 const INTERPRETER: &str = "interpreter";
@@ -44,8 +45,7 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
 pub(super) fn divided(mut rows: Vec<CpuRow>, ran: &[&PlaceTold], all: &[Told]) -> Vec<CpuRow> {
     let mut met = Met::default();
     for one in ran {
-        let told = all.get(one.told as usize);
-        if let Some(told) = told.filter(|told| told.state == ToldState::Running) {
+        if let Some(told) = one.running(all) {
             met.add(told, one.samples);
         }
     }
@@ -82,9 +82,18 @@ pub(super) fn divided(mut rows: Vec<CpuRow>, ran: &[&PlaceTold], all: &[Told]) -
 /// What an interpreter was met at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum At<'a> {
-    /// A kind of work, by the index of its rule.
+    /// A kind of work, by the index of its rule among the [`scripted`] ones.
     Rule(usize),
     Function(&'a str),
+}
+
+/// The rules that functions of scripts can fit.
+fn scripted() -> &'static [&'static RowRule] {
+    static SCRIPTED: OnceLock<Vec<&RowRule>> = OnceLock::new();
+    SCRIPTED.get_or_init(|| {
+        let kinds = |rule: &&RowRule| rule.kinds.iter().any(|kind| works().has_scripts(kind));
+        rules().iter().filter(kinds).collect()
+    })
 }
 
 /// How often an interpreter was met, and at what.
@@ -99,8 +108,8 @@ impl<'a> Met<'a> {
         let Some(function) = told.frames.first() else {
             return;
         };
-        let of_rule = |rule: &RowRule| rule.kinds.iter().any(|kind| works().scripted(told, kind));
-        let rule = rules().iter().position(of_rule);
+        let of_rule = |rule: &&RowRule| rule.kinds.iter().any(|kind| works().scripted(told, kind));
+        let rule = scripted().iter().position(of_rule);
         let at = rule.map_or(At::Function(function), At::Rule);
         self.samples += samples;
         let looks = self.by.entry(at).or_default();
@@ -127,10 +136,10 @@ impl Looks<'_> {
         });
         match at {
             At::Rule(index) => CpuRow {
-                kind: rules()[index].key.clone(),
-                label: rules()[index].label.clone(),
+                kind: scripted()[index].key.clone(),
+                label: scripted()[index].label.clone(),
                 place,
-                own: rules()[index].own,
+                own: scripted()[index].own,
                 samples: part,
             },
             At::Function(function) => CpuRow {

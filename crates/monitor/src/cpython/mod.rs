@@ -99,14 +99,6 @@ struct Function {
     of_library: bool,
 }
 
-/// Parts of the paths of files that are Python's own or were installed.
-const INSTALLED: [&str; 4] = [
-    "/site-packages/",
-    "/dist-packages/",
-    "/lib/python3",
-    "<frozen",
-];
-
 /// The interpreter's lock at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilState {
@@ -292,9 +284,11 @@ impl Python {
         let text = |at: u64| self.text(self.memory.word(code + at)?);
         let (function, path) = (text(self.layout.name)?, text(self.layout.file)?);
         let line = self.memory.int(code + self.layout.line)?;
+        let library = in_library(&path);
+        let file = library.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(&path));
         let function = Function {
-            name: format!("{function} ({}:{line})", file_of(&path)),
-            of_library: is_library(&path),
+            name: format!("{function} ({file}:{line})"),
+            of_library: library.is_some(),
         };
         self.names.insert(code, function.clone());
         Ok(function)
@@ -388,21 +382,16 @@ impl Python {
     }
 }
 
-fn is_library(path: &str) -> bool {
-    INSTALLED.iter().any(|part| path.contains(part))
-}
-
-/// What a file is called: of a library its path below the directory of libraries, for a package says what it is for and
-/// half of all files are called `__init__.py`; else its name.
-fn file_of(path: &str) -> &str {
+/// The path below the directory of libraries of a file that is Python's own or was installed. A package says what it
+/// is for, where half of all files are called `__init__.py`.
+fn in_library(path: &str) -> Option<&str> {
     let beyond = |part: &str| path.rfind(part).map(|at| &path[at + part.len()..]);
-    let package = beyond("/site-packages/").or_else(|| beyond("/dist-packages/"));
-    let own = || {
-        let (_, below) = beyond("/lib/python3")?.split_once('/')?;
-        Some(below)
-    };
-    let name = || path.rsplit('/').next().unwrap_or(path);
-    package.or_else(own).unwrap_or_else(name)
+    let own = || Some(beyond("/lib/python3")?.split_once('/')?.1);
+    let compiled_in = || path.contains("<frozen").then_some(path);
+    beyond("/site-packages/")
+        .or_else(|| beyond("/dist-packages/"))
+        .or_else(own)
+        .or_else(compiled_in)
 }
 
 /// The innermost function of the application that a library called. What stands below the outermost library only
@@ -450,28 +439,22 @@ fn is_name(frame: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Function, file_of, own};
+    use super::{Function, in_library, own};
 
     #[test]
     fn a_librarys_file_has_its_packages_name() {
-        let check = |path, expected| assert_eq!(file_of(path), expected);
-        check("/srv/shop/app.py", "app.py");
-        check("app.py", "app.py");
-        check("/usr/lib/python3.11/traceback.py", "traceback.py");
-        check(
-            "/usr/lib/python3.11/logging/__init__.py",
-            "logging/__init__.py",
-        );
-        check(
-            "/usr/lib/python3/dist-packages/jinja2/lexer.py",
-            "jinja2/lexer.py",
-        );
+        let check = |path, expected| assert_eq!(in_library(path), expected);
+        check("/srv/shop/app.py", None);
+        check("app.py", None);
+        check("/usr/lib/python3.11/traceback.py", Some("traceback.py"));
+        let package = "/usr/lib/python3.11/logging/__init__.py";
+        check(package, Some("logging/__init__.py"));
+        let debian = "/usr/lib/python3/dist-packages/jinja2/lexer.py";
+        check(debian, Some("jinja2/lexer.py"));
         let local = "/opt/venv/lib/python3.12/site-packages/mako/codegen.py";
-        check(local, "mako/codegen.py");
-        check(
-            "<frozen importlib._bootstrap>",
-            "<frozen importlib._bootstrap>",
-        );
+        check(local, Some("mako/codegen.py"));
+        let frozen = "<frozen importlib._bootstrap>";
+        check(frozen, Some(frozen));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::work;
-use record::{Profile, ProfileKind, Stack, Told, ToldState};
+use record::{Profile, ProfileKind, Stack, Told};
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "on-CPU profile";
@@ -56,15 +56,14 @@ fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let ran: Vec<(&Told, u64)> = turns
         .ran
         .iter()
-        .filter_map(|one| Some((all.told.get(one.told as usize)?, one.samples)))
-        .filter(|(told, _)| told.state == ToldState::Running)
+        .filter_map(|one| Some((one.running(&all.told)?, one.samples)))
         .collect();
     let looks: u64 = ran.iter().map(|(_, samples)| samples).sum();
     let interpreter = sheet.value("profile.interpreter_share");
     let Some(interpreter) = interpreter.filter(|_| looks >= FEWEST) else {
         return;
     };
-    for kind in work::works().judged() {
+    for kind in (work::works().judged()).filter(|kind| work::works().has_scripts(kind)) {
         let of_kind = ran.iter().filter(|(t, _)| work::works().scripted(t, kind));
         let part = of_kind.map(|(_, n)| n).sum::<u64>() as f64 / looks as f64;
         let name = format!("profile.{kind}_share");

@@ -3,7 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use record::{Place, TargetTurns, Told, ToldState};
+use record::{Place, TargetTurns, Told};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
@@ -71,10 +71,9 @@ fn own_share(turns: &TargetTurns, told: &[Told], sheet: &mut Sheet<'_>) {
     let (mut own, mut looks) = (0, 0);
     let here = |place| matches!(place, Place::OnCpu | Place::Loop);
     for one in turns.ran.iter().filter(|one| here(one.place)) {
-        let told = told.get(one.told as usize);
         // Only CPython tells libraries from the application.
-        let ran = |told: &&Told| told.state == ToldState::Running && told.runtime == "cpython";
-        if let Some(told) = told.filter(ran) {
+        let told = one.running(told).filter(|told| told.runtime == "cpython");
+        if let Some(told) = told {
             looks += one.samples;
             let near = told.own.is_some_and(|own| own <= NEAR);
             own += if near { one.samples } else { 0 };
