@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps share two caches (cargo's and the processor's): side by side they only wait for each other.
 .NOTPARALLEL:
-.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans dist stack-long dpdk-test dpdk-build bless bpf fuzz
+.PHONY: help evaluate test check fmt deny lint doc cargo-test truth-test truth-quick plans-quick build install bench truth plans dist stack-long proofs-long dpdk-test dpdk-build bless bpf fuzz
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -93,6 +93,10 @@ plans: ## hold the ledger against 60 random programs that account for themselves
 stack-long: ## 20 GB through loss, ten million connections, a flood and a million idle ones of a program through prony's own TCP
 	$(CARGO) test --release --locked -p stack --test long --test fuzz -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p traffic --test memory -- --ignored --nocapture
+
+proofs-long: ## remedies of lighttpd and gunicorn measured on copies of them: a minute
+	@scripts/setup.sh test
+	$(CARGO) test --locked -p prony --test diagnose -- --ignored --test-threads 1
 
 # Root, for network namespaces. Not a part of `make check`: whoever builds without the feature needs no libdpdk.
 dpdk-test: ## install libdpdk, build with the feature dpdk and test its virtual devices against the kernel

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import EXIT_ENVIRONMENT, EXIT_INVALID, EXIT_VALID, Failed, progress, stop
-from peers import counters, nginx
+from peers import nginx, nginx_requests
 
 # From the start of a load to its measurement: connections are made, the worker's core is full.
 SETTLE_S = 0.4
@@ -162,7 +162,7 @@ class Load:
             return
         self.__exit__()
         self.ends = time.monotonic() + LOAD_S
-        self.process = subprocess.Popen(load_command(self.options, f"{self.server.base}/file"),
+        self.process = subprocess.Popen(load_command(self.options, f"{self.server.base}/1k"),
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(SETTLE_S)
 
@@ -186,8 +186,7 @@ def measure(options, server, load):
 
 def account(server):
     """(clock ns, requests, worker's CPU ns), in one go."""
-    _, requests = counters(server.base)
-    return time.monotonic_ns(), requests, run_time_ns(server.worker)
+    return time.monotonic_ns(), nginx_requests(server.base), run_time_ns(server.worker)
 
 
 # ---- observers ----
@@ -299,7 +298,7 @@ def as_line(options, variant, before, run, after):
 def run_rounds(options):
     variants = [BY_NAME[name] for name in options.only or BY_NAME]
     skipped = {}
-    with nginx(options.server_core, options.body_bytes) as base, open(options.out, "a", encoding="utf-8") as out:
+    with nginx(options) as (base, _, _), open(options.out, "a", encoding="utf-8") as out:
         server = as_server(base)
         with Load(options, server) as load:
             for done in measured_rounds(options, variants, server, load, skipped):
@@ -385,7 +384,6 @@ def parse():
     parser.add_argument("--watch", default="target/release/examples/watch",
                         help="the monitors alone (%(default)s)")
     parser.add_argument("--connections", type=int, default=64, help="connections (%(default)s)")
-    parser.add_argument("--body-bytes", type=int, default=1024, help="size of the file (%(default)s)")
     parser.add_argument("--server-core", type=int, default=0, help="core of nginx (%(default)s)")
     parser.add_argument("--core", type=int, default=1, help="core of the load (%(default)s)")
     return parser.parse_args()

@@ -24,6 +24,8 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb'
+# Modules of Apache that their packages would enable.
+readonly modules='perl security2 unique_id wsgi'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -185,6 +187,32 @@ rotatelogs                                apache2-utils
 /usr/share/nodejs/express/*               node-express
 /usr/share/perl5/Dancer2.pm               libdancer2-perl
 /usr/share/perl5/YAML.pm                  libyaml-perl
+ghc                                       ghc
+/usr/include/event2/http.h                libevent-dev
+/usr/lib/apache2/modules/mod_perl.so      libapache2-mod-perl2
+/usr/lib/apache2/modules/mod_security2.so libapache2-mod-security2
+/usr/lib/apache2/modules/mod_wsgi.so      libapache2-mod-wsgi-py3
+/usr/lib/nginx/modules/ngx_http_js_module.so libnginx-mod-http-js
+/usr/lib/python3/dist-packages/requests/* python3-requests
+/usr/share/java/jackson-databind.jar      libjackson2-databind-java
+/usr/share/java/logback-classic.jar       liblogback-java
+/usr/share/java/postgresql.jar            libpostgresql-jdbc-java
+/usr/share/modsecurity-crs/owasp-crs.load modsecurity-crs
+/var/lib/ghc/package.conf.d/postgresql-simple-* libghc-postgresql-simple-dev
+/var/lib/ghc/package.conf.d/vector-*      libghc-vector-dev
+/var/lib/ghc/package.conf.d/warp-*        libghc-warp-dev
+/usr/share/gocode/src/github.com/valyala/fasthttp/* golang-github-valyala-fasthttp-dev
+c++                                       g++
+/usr/include/boost/beast.hpp              libboost-dev
+/usr/include/postgresql/libpq-fe.h        libpq-dev
+/usr/lib/erlang/lib/inets-*               erlang-inets
+erlc                                      erlang-base
+sbcl                                      sbcl
+/usr/share/common-lisp/systems/hunchentoot.asd cl-hunchentoot
+/usr/include/libsoup-3.0/libsoup/soup.h   libsoup-3.0-dev
+pkg-config                                pkg-config
+/usr/lib/python3/dist-packages/pyramid/*  python3-pyramid
+/usr/lib/python3/dist-packages/sqlalchemy/* python3-sqlalchemy
 TABLE
 }
 
@@ -218,8 +246,9 @@ remove_policy() {
 
 # Runs as root: the policy file, apt, and the clean-up of both whatever happens in between.
 install_as_root() {
-    local service before
+    local service module before enabled
     before=$(services_here)
+    enabled=$(modules_enabled)
     trap remove_policy EXIT
     trap 'exit 130' INT TERM HUP
     if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
@@ -233,6 +262,18 @@ install_as_root() {
     for service in $(comm -13 <(echo "$before") <(services_here)); do
         keep_off "$service"
     done
+    for module in $(comm -13 <(echo "$enabled") <(modules_enabled)); do
+        a2dismod -q -f "$module" >/dev/null
+        echo "setup: Apache's module $module is installed for the tests; it is not enabled"
+    done
+}
+
+# Which of the modules that only cases load are enabled in Apache's own configuration, one a line, sorted.
+modules_enabled() {
+    local module
+    for module in $modules; do
+        [ ! -e "/etc/apache2/mods-enabled/$module.load" ] || echo "$module"
+    done | sort
 }
 
 # Which of the services are installed, one a line, sorted.

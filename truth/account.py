@@ -183,9 +183,10 @@ class Account:
         work = {}
         waits = ("sleep", "lock", "slot", "upstream")
         for at, (key, (_, step)) in enumerate(zip(keys, columns)):
-            # A goroutine that waited may go on on another thread, whose clock says nothing of it.
-            waited = key[0] in waits or step.get("gap_us")
-            if key[0] != "stall" and not (waited and self.plan["runtime"] == "go"):
+            # A goroutine that waited may go on on another thread, whose clock says nothing of it. Nor does a thread's
+            # clock say how much of sending in pieces is the way to sleep between them.
+            waited = key[0] in waits and self.plan["runtime"] == "go" or step.get("gap_us")
+            if key[0] != "stall" and not waited:
                 work[key] = work.get(key, 0) + cpu[at]
         if stall.get("inside") == "burn":
             work[("stall",)] = stalled

@@ -4,6 +4,7 @@ Squid, Traffic Server and h2o take the distribution's own configuration, read fr
 and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,21 @@ NETTY = [f"/usr/share/java/netty-{part}.jar"
 NODE = "/usr/share/nodejs"
 NGINX_MODULES = "/usr/lib/nginx/modules"
 PYTHON = "/usr/lib/python3/dist-packages"
+JDK = [f"/usr/share/java/{part}.jar" for part in (
+    "jackson-databind", "jackson-core", "jackson-annotations", "slf4j-api", "logback-classic", "logback-core", "postgresql")]
+APACHE_MODULES = "/usr/lib/apache2/modules"
+# A process for each connection of the load.
+PREFORK = """StartServers 16
+ServerLimit 16
+MaxRequestWorkers 16
+MinSpareServers 1
+MaxSpareServers 16"""
+GUARD = """Include /etc/modsecurity/modsecurity.conf-recommended
+SecRuleEngine On
+SecDataDir {{own}}
+SecTmpDir {{own}}
+SecAuditLog {{own}}/audit.log
+{{rules}}"""
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -58,6 +74,19 @@ NEEDS = {
     "microhttpd": ("/usr/include/microhttpd.h", "gcc libc6-dev libmicrohttpd-dev"),
     "fcgi": ("/usr/include/fcgiapp.h", "gcc libc6-dev libfcgi-dev"),
     "express": (f"{NODE}/express/index.js", "nodejs node-express node-ejs"),
+    "warp": ("/usr/share/doc/libghc-warp-dev", "ghc libghc-vector-dev libghc-warp-dev libghc-postgresql-simple-dev"),
+    "evhttp": ("/usr/include/event2/http.h", "gcc libc6-dev libevent-dev"),
+    "jdkhttp": (JDK[0], "libjackson2-databind-java liblogback-java libpostgresql-jdbc-java default-jdk-headless"),
+    "njs": (f"{NGINX_MODULES}/ngx_http_js_module.so", "nginx libnginx-mod-http-js"),
+    "modperl": (f"{APACHE_MODULES}/mod_perl.so", "apache2-bin libapache2-mod-perl2"),
+    "modwsgi": (f"{APACHE_MODULES}/mod_wsgi.so", "apache2-bin libapache2-mod-wsgi-py3 python3-requests"),
+    "fasthttp": (f"{GOPATH}/src/github.com/valyala/fasthttp/server.go",
+                 "golang-go golang-github-valyala-fasthttp-dev golang-github-gomodule-redigo-dev python3-redis"),
+    "beast": ("/usr/include/boost/beast.hpp", "g++ libc6-dev libboost-dev libpq-dev"),
+    "pyramid": (f"{PYTHON}/pyramid/__init__.py", "python3-pyramid python3-waitress python3-sqlalchemy python3-psycopg2"),
+    "libsoup": ("/usr/include/libsoup-3.0/libsoup/soup.h", "gcc libc6-dev pkg-config libsoup-3.0-dev"),
+    "inets": ("/usr/share/doc/erlang-inets", "erlang-base erlang-inets"),
+    "hunchentoot": ("/usr/share/common-lisp/systems/hunchentoot.asd", "sbcl cl-hunchentoot"),
     "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
 }
 
@@ -281,13 +310,13 @@ def gin(lab, settings, own):
     return [*command, str(lab.dir / "apps/gin_list.html")], env, privileged
 
 
-def c_program(source, library):
-    """Of one file and one library."""
+def c_program(source, *libraries):
+    """Of one file and its libraries."""
     def command(lab, settings, own):
         program = lab.common(settings)["build"] / source.removesuffix(".c")
         if not program.exists():
-            subprocess.run(["cc", "-O2", "-g", "-o", str(program), source, f"-l{library}"], cwd=lab.dir / "apps", check=True,
-                           capture_output=True, text=True)
+            subprocess.run(["cc", "-O2", "-g", "-o", str(program), source, *[f"-l{library}" for library in libraries]],
+                           cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
         return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
     return command
 
@@ -305,6 +334,127 @@ def dancer(lab, settings, own):
             str(lab.dir / "apps/dancer_app.psgi")], {"OWN": str(own), "HOME": str(own)}, False
 
 
+def warp(lab, settings, own):
+    """With the threaded runtime, as its documentation asks for; flags of the runtime stand behind `+RTS`."""
+    program = lab.common(settings)["build"] / "warp"
+    if not program.exists():
+        subprocess.run(["ghc", "-v0", "-O2", "-threaded", "-rtsopts", "-outputdir", str(program.with_suffix(".d")), "-o", str(program),
+                        str(lab.dir / "apps/Warp.hs")], check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def jdkhttp(lab, settings, own):
+    """It writes head and body apart, and Nagle's algorithm is on unless the property says otherwise."""
+    classes = lab.common(settings)["build"] / "jdkhttp"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(JDK), "-d", str(classes), str(lab.dir / "apps/JdkHttp.java")], check=True,
+                       capture_output=True, text=True)
+    pattern = settings.get("pattern", "%d %-5level [%thread] %logger - %msg%n")
+    log = write(own / "logback.xml", f"""<configuration>
+<appender name="file" class="ch.qos.logback.core.FileAppender">
+<file>{own}/app.log</file><encoder><pattern>{pattern}</pattern></encoder></appender>
+<root level="info"><appender-ref ref="file"/></root></configuration>""")
+    flags = ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={log}", *settings.get("flags", [])]
+    return ["java", *flags, "-cp", ":".join([str(classes), *JDK]), "JdkHttp", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def njs(lab, settings, own):
+    """One page of pages.js, by name."""
+    valves = [{"id": n, "name": f"valve {n}", "note": "open and shut", "place": {"hall": "east", "shelf": n}} for n in range(300)]
+    write(own / "settings.json", json.dumps({"valves": valves}))
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_js_module.so;\n",
+        "http": lab.fill("js_import pages from {{dir}}/apps/pages.js; {{preload=}}", settings),
+        "server": "set $settings {{own}}/settings.json;", "location": "js_content pages.{{page}};",
+    }
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
+def apache(lab, settings, own, *modules):
+    """With the modules that a language needs."""
+    settings["modules"] = "".join(f"LoadModule {name}_module {APACHE_MODULES}/mod_{name}.so\n" for name in ("alias", "env", *modules))
+    text = lab.fill((Path(__file__).parent / "configs/apache.conf").read_text(), settings)
+    return ["apache2", "-DFOREGROUND", "-f", write(own / "apache.conf", text)], {"APACHE_RUN_DIR": str(own)}, True
+
+
+def modperl(lab, settings, own):
+    """The script of one handler of scripts, by the name of its package."""
+    settings |= {"mpm": "prefork", "processes": PREFORK, "more": """PerlModule ModPerl::{{handler=Registry}}
+AliasMatch "^/$" "{{dir}}/apps/visitors.pl"
+<Directory {{dir}}/apps>
+    Require all granted
+    Options +ExecCGI
+    SetHandler perl-script
+    PerlResponseHandler ModPerl::{{handler=Registry}}
+    PerlSetVar habit {{habit=valves}}
+</Directory>"""}
+    return apache(lab, settings, own, "perl")
+
+
+def modwsgi(lab, settings, own):
+    """One daemon process with a thread for each connection of the load; with `rules`, behind mod_security's."""
+    settings["more"] = """WSGISocketPrefix {{own}}/wsgi
+WSGIDaemonProcess app threads=16 {{daemon=}}
+WSGIProcessGroup app
+WSGIApplicationGroup %{GLOBAL}
+WSGIScriptAlias / {{dir}}/apps/modwsgi_app.py
+<Directory {{dir}}/apps>
+    Require all granted
+</Directory>
+"""
+    guards = []
+    if "rules" in settings:
+        settings["more"] += GUARD
+        guards = ["unique_id", "security2"]
+    return apache(lab, settings, own, "wsgi", *guards)
+
+
+def beast(lab, settings, own):
+    program = lab.common(settings)["build"] / "beast"
+    if not program.exists():
+        subprocess.run(["c++", "-O2", "-g", "-I/usr/include/postgresql", "-o", str(program), "beast_app.cpp", "-lpq", "-pthread"],
+                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def pyramid(lab, settings, own):
+    """The driver looks for keys below $HOME."""
+    settings |= {"app": "pyramid_app:app", "args": ["--threads=16"]}
+    command, env, privileged = waitress(lab, settings, own)
+    return command, env | {"HOME": str(own)}, privileged
+
+
+def libsoup(lab, settings, own):
+    program = lab.common(settings)["build"] / "libsoup"
+    if not program.exists():
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libsoup-3.0"], check=True, capture_output=True, text=True)
+        subprocess.run(["cc", "-O2", "-g", "-o", str(program), "libsoup_app.c", *flags.stdout.split()],
+                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def inets(lab, settings, own):
+    """One scheduler for one core; it sends head and body apart, and Nagle's algorithm is on unless an option says otherwise."""
+    beams = lab.common(settings)["build"] / "inets"
+    if not beams.exists():
+        beams.mkdir()
+        subprocess.run(["erlc", "-o", str(beams), "inets_shop.erl"], cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    flags = ["-noshell", "-noinput", "+S", "1:1", "-kernel", "inet_default_listen_options", "[{nodelay,true}]", "-pa", str(beams)]
+    return ["erl", *flags, "-run", "inets_shop", "start", str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
+def hunchentoot(lab, settings, own):
+    """The program is an image of Lisp with all that it has loaded."""
+    program = lab.common(settings)["build"] / "hunchentoot"
+    if not program.exists():
+        save = f'(sb-ext:save-lisp-and-die "{program}" :executable t :toplevel (quote shop::main) :save-runtime-options t)'
+        cache = {"HOME": str(program.parent), "XDG_CACHE_HOME": str(program.with_suffix(".cache"))}
+        subprocess.run(["sbcl", "--non-interactive", "--no-userinit", "--load", str(lab.dir / "apps/hunchentoot_app.lisp"),
+                        "--eval", save], check=True, capture_output=True, text=True, env=os.environ | cache)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -315,5 +465,8 @@ COMMANDS = {
     "goredis": go_program("store.go"),
     "bottle": threaded("bottle_app"), "falcon": threaded("falcon_app"), "quart": quart,
     "gin": gin, "microhttpd": c_program("microhttpd_app.c", "microhttpd"), "fcgi": c_program("fcgi_app.c", "fcgi"),
-    "express": express, "dancer": dancer,
+    "express": express, "dancer": dancer, "warp": warp, "evhttp": c_program("evhttp_app.c", "event", "pthread"),
+    "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
+    "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
+    "hunchentoot": hunchentoot,
 }

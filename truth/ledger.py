@@ -12,10 +12,17 @@
 | pieces | sending, or (with gaps in between) sleeping |
 | stall | the stall's function; for a sleep, a wait that is not a request's own |
 | queue | waiting for a CPU, a thread or other requests |
-| rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's; of a core's time, the smaller rows are work that names no step |
+| rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's; smaller rows of what ran may be the program's own |
 | client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it, one that does not calls it queue |
 | collecting | garbage that is collected is the allocating step's or the program's own: the program knows the part that the step itself did |
+| sending | what is sent beside upstream steps is theirs (the program's own) or the pieces': the kernel's side does not say for whom |
 | own | any other row of work: the program's reading, parsing and answering |
+
+A goroutine that comes back from the disk waits for the runtime's only place to go on, which neither clock of the program
+nor the kernel's count shows: its disk steps and its queue are held against the ledger's together, where the ledger's disk is not
+the larger one. Threads in Java that a stall held up wake one another: those further behind stand at the lock, where the program
+counts them in line, and both are held against the ledger's together, where its stall is not the smaller one. A goroutine's
+thread that serves is held against the core, by what it ran.
 
 Classes of one plan that the same words describe (a lock, a slot and a stall that is waited for; sleeps and gaps) are one
 group. Rows of an account are taken as they are: shares of the total that the account states, an idle rest taken out on
@@ -55,6 +62,8 @@ BASES = {"core": {"cpu"}, "loop": {"threads", "cpu"}, "lock": {"requests", "thre
 CLIENTS = {"client", "unsent"}
 # A class of rows that may be a step's or the program's own.
 COLLECTING = ("collecting",)
+SENDING = ("sending",)
+SMALLER = ("rest",)
 # Rows that name nothing: no step is one of them.
 UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
@@ -89,7 +98,7 @@ def ambiguous(plan):
 
 
 # Words that say what is waited for, whatever else the row names: the call that waits, or what the holder does.
-WAITS = r"waiting for a (lock|permit|semaphore)|waiting for the result of another|waiting until another thread"
+WAITS = r"waiting for (a|the) (lock|permit|semaphore)|waiting for the result of another|waiting until another thread"
 
 
 class Names:
@@ -108,6 +117,18 @@ class Names:
         """The class under its group's name."""
         return (self.groups[key[0]],) if key[0] in self.groups else key
 
+    def beside_queue(self):
+        """Classes that the program cannot tell from its queue, and whether the ledger's may be the larger."""
+        if self.plan["runtime"] == "go":
+            return {self.group((step["kind"],)) for step in self.plan["steps"]
+                    if step["kind"] == "sync" or step["kind"] == "file" and not step["cached"]}, False
+        stalls = self.stall and self.plan["runtime"] == "java"
+        return ({self.group(("stall",))} if stalls else set()), True
+
+    def of_goroutines(self, account):
+        """Whether an account divides the time of a thread that serves goroutines: of that the program knows the core's."""
+        return account.get("basis") == "threads" and self.plan["runtime"] == "go"
+
     def grouped(self, shares):
         table = {}
         for key, share in shares.items():
@@ -122,8 +143,8 @@ idle rest."""
             return None
         if row.get("kind") in CLIENTS:
             return None if self.plan["runtime"] != "java" or "share_of_capacity" in self.plan["load"] else ("queue",)
-        if row.get("kind") == "rest" and account == "cpu":
-            return ("own",)
+        if row.get("kind") == "on_cpu" and str(row["label"]).endswith("smaller rows"):
+            return SMALLER
         if self.by_label(row, account):
             if row.get("kind") == "gc" and "allocate" in self.kinds:
                 return COLLECTING
@@ -163,8 +184,11 @@ idle rest."""
     def waits_for(self, text):
         """The class of a row that says that it waits for a lock or a permit; None for one that does not say so."""
         # A file has a lock of its own, which is a part of writing to it.
-        if not re.search(WAITS, text) or "filechannel" in text:
+        if not re.search(WAITS, text):
             return None
+        if "filechannel" in text:
+            logs = self.kinds & {"log", "sync"}
+            return self.group((min(logs),)) if logs else None
         order = ("slot", "lock") if re.search(r"permit|semaphore", text) else ("lock", "slot")
         for kind in order:
             if kind in self.kinds:
@@ -179,9 +203,11 @@ idle rest."""
             # What is read there is no file.
             return ("own",)
         if row.get("kind") in NETWORK:
-            # Nor does a goroutine that waited know which CPU time was its own.
-            unknown = self.gaps and self.plan["runtime"] == "go" and account == "cpu"
+            # Nor is it known how much of a piece with a gap before it was the gap's.
+            unknown = self.gaps and account == "cpu"
             pieces = "pieces" in self.kinds and row["kind"] != "connections" and not unknown
+            if pieces and account == "cpu" and "upstream" in self.kinds:
+                return SENDING
             return self.group(("pieces",) if pieces else ("own",))
         # A timed wait ends by a timer, whichever call it is.
         for kind in [kind for kind in order if kind in self.kinds]:
@@ -218,9 +244,13 @@ def measured(account, names, which):
     table, total, idle, texts = {}, 0.0, 0.0, {}
     if which == "rate":
         which = {"requests": "latency", "us/request": "cpu"}.get(account.get("unit"), which)
+    of_go = names.of_goroutines(account)
+    if of_go:
+        which = "cpu"
     for row in account.get("rows", []):
         total += row["share"]
-        for key, part in names.parts(row, which):
+        of_thread = of_go and not row["label"].startswith("on the CPU in")
+        for key, part in [(None, 1.0)] if of_thread else names.parts(row, which):
             share = row["share"] * part
             if key is None:
                 idle += share
@@ -236,14 +266,14 @@ def top(shares):
     return max(shares, key=shares.get) if shares else None
 
 
-def on_basis(account, own):
+def on_basis(account, own, names):
     """The program's shares of what the ledger's rate divides, and whether it may divide that."""
     rates, basis = own.get("rates"), account.get("basis")
     if not rates or not basis:
         return own["rate"], True
     station, utilization = own["station"]
     wanted = BASES.get(station) if utilization >= SURELY_FULL else None
-    same = {"cpu": "core", "cpu_used": "core", "threads": "loop"}.get(basis)
+    same = {"cpu": "core", "cpu_used": "core", "threads": "core" if names.of_goroutines(account) else "loop"}.get(basis)
     return (own["latency"] if basis == "requests" else rates.get(same, own["rate"])), wanted is None or basis in wanted
 
 
@@ -259,9 +289,12 @@ def compare(account, expected, names, which):
     slept = {names.group(("sleep",)), ("queue",)} | ({names.group(("pieces",))} if names.gaps else set())
     most = {key: share + (late if key in slept else 0.0)
             for key, share in (dict.fromkeys(slept, 0.0) | wanted).items()}
-    # Nor whose the garbage was.
-    collected = table.pop(COLLECTING, 0.0)
-    allocating = {names.group(("allocate",)), ("own",)}
+    # Nor whose the garbage was, or what the kernel sent.
+    either = {}
+    for shared, kind in ((COLLECTING, "allocate"), (SENDING, "pieces"), (SMALLER, "own")):
+        part = table.pop(shared, 0.0)
+        for key in {names.group((kind,)), ("own",)}:
+            either[key] = either.get(key, 0.0) + part
     best = top(wanted)
     # Two rows of the same size are both the top one.
     right = {key for key, share in most.items() if share >= wanted[best] - POINTS}
@@ -269,8 +302,17 @@ def compare(account, expected, names, which):
         right |= held_by(names, right)
     off = [(key, wanted.get(key, 0.0), table.get(key, 0.0)) for key in {*wanted, *table}
            if max(wanted.get(key, 0.0), table.get(key, 0.0)) > FROM
-           and not (wanted.get(key, 0.0) - POINTS - (collected if key in allocating else 0.0)
+           and not (wanted.get(key, 0.0) - POINTS - either.get(key, 0.0)
                     <= table.get(key, 0.0) <= most.get(key, 0.0) + POINTS)]
+    beside, larger = names.beside_queue()
+    waits = {("queue",), *beside}
+    if which != "rate" and beside:
+        due, most_due, shown = (sum(one.get(key, 0.0) for key in waits) for one in (wanted, most, table))
+        more = [table.get(key, 0.0) - wanted.get(key, 0.0) for key in beside]
+        if due - POINTS <= shown <= most_due + POINTS and all((one if larger else -one) >= -POINTS for one in more):
+            off = [one for one in off if one[0] not in waits]
+            if larger and best in waits and top(table) in waits:
+                right |= waits
     if which == "rate" and top(table) in right and top(table) not in wanted:
         # The lock was named, not what its holder does: the same time by another name.
         off = [one for one in off if one[0] not in right]
@@ -302,7 +344,7 @@ def judge(plan, ports, own, ledger):
             continue
         account, based = (ledger or {}).get(which), True
         if which == "rate" and account:
-            expected, based = on_basis(account, own)
+            expected, based = on_basis(account, own, names)
         results[which] = compare(account, expected, names, which)
         if not based:
             results[which] |= {"top_right": False, "basis": f"{account['basis']} for {own['station'][0]}"}

@@ -144,6 +144,14 @@ def middle(options, place):
     return ["-R", str(max(int(rate * lab.MIDDLE), 1))]
 
 
+def tells(case, state, row):
+    """Whether an answer that no cause has a name for leads to the place all the same: by words of its largest row."""
+    if row["named"] != "unlabelled" or "answer" not in row:
+        return False
+    title, why = (row["answer"]["diagnosis"][0][key] for key in ("title", "why"))
+    return any(word in f"{title} {why}".lower() for word in case.data[state].get("says", []))
+
+
 def named_wrongly(case, state, row):
     """Whether a cause was named that this state must not be blamed for."""
     return row["named"] in case.data[state].get("never", []) or row["named"].startswith("(")
@@ -172,6 +180,7 @@ def judge(options, case, state):
     except lab.NotReady as error:
         row |= {"named": "(not started)", "seconds": 0.0, "error": str(error)}
     row["right"] = row["named"] in row["expected"]
+    row["told"] = tells(case, state, row)
     if "never" in case.data[state]:
         row["right"] = not named_wrongly(case, state, row)
     return row
@@ -182,7 +191,7 @@ def show(row):
     if "skipped" in row:
         print(f"skip   {label:<52} needs {row['skipped']}", flush=True)
         return
-    mark = "ok    " if row["right"] else "WRONG "
+    mark = "ok    " if row["right"] else "told  " if row["told"] else "WRONG "
     wanted = "" if row["right"] else f"  expected {' or '.join(row['expected'])}"
     print(f"{mark} {label:<52} {row['seconds']:5.1f} s  {row['named']}{wanted}", flush=True)
     if row.get("others"):
@@ -221,6 +230,7 @@ def summary(options, rows):
     sound = [row for row in judged if row["expected"] == ["none"]]
     print(f"right: {right} of {len(judged)}; causes {sum(r['right'] for r in planted)} of {len(planted)},"
           f" healthy or fixed {sum(r['right'] for r in sound)} of {len(sound)};"
+          f" place told without a name {sum(row['told'] for row in judged)};"
           f" {sum(row['seconds'] for row in judged) / len(judged):.1f} s a case;"
           f" skipped {len(rows) - len(judged)}")
     return right / len(judged)

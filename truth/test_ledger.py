@@ -67,13 +67,19 @@ class Naming(unittest.TestCase):
         self.check(plan(BURN, runtime="java", stall={"inside": "sleep"}), held, ("stall",))
         # A file's own lock is a part of writing to it.
         log = {"kind": "log", "bytes": 100, "turns": 0}
-        self.check(plan(LOCK, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("lock",))
+        self.check(plan(LOCK, log), ("waiting for the lock of FileChannelImpl.write: Connection.step", ""), ("log",))
         self.check(plan(BURN, log), ("waiting for a lock: Connection.step", "FileChannelImpl.write"), ("log",))
 
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):
             self.assertEqual(names.of({"kind": kind, "label": "9 smaller rows", "share": 0.2}, "latency"), (kind,))
+
+    def test_what_is_sent_beside_upstream_steps_is_theirs_or_the_pieces(self):
+        pieces = {"kind": "pieces", "pieces": 4, "gap_us": 0}
+        row = {"kind": "net_send", "label": "sending over TCP", "share": 0.2}
+        for steps, expected in [((ASK, pieces), ledger.SENDING), ((BURN, pieces), ("pieces",)), ((ASK,), ("own",))]:
+            self.assertEqual(ledger.Names(plan(*steps), [4711]).of(row, "cpu"), expected, steps)
 
     def test_another_peer_is_not_the_planned_one(self):
         self.check(plan(ASK), ("waiting for 127.0.0.1:47111", ""), ("own",))
@@ -131,6 +137,21 @@ class Comparing(unittest.TestCase):
         self.assertFalse(result["sums"])
         self.assertEqual(ledger.why(result), "sums to 96%")
 
+    def test_a_goroutines_disk_and_its_way_back_from_it_are_held_against_the_ledger_together(self):
+        synced = {"kind": "sync", "bytes": 300}
+        expected = {"latency": {("sync",): 0.5, ("queue",): 0.3, ("own",): 0.2}}
+        for runtime, disk, queue, right in [("go", 0.3, 0.5, True), ("c", 0.3, 0.5, False), ("go", 0.3, 0.3, False),
+                                            ("go", 0.6, 0.2, False)]:
+            document = {"latency": rows((disk, "syncing"), (queue, "waiting for a CPU"), (1 - disk - queue, "kernel"))}
+            result = self.judge(plan(BURN, synced, runtime=runtime), expected, document)["latency"]
+            self.assertEqual(result["rows_right"], right, (runtime, disk, queue))
+
+    def test_smaller_rows_together_are_no_row(self):
+        document = {"rate": rows((0.86, "sort_records"), (0.14, "smaller rows"))}
+        document["rate"]["rows"][1]["kind"] = "rest"
+        result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.9, ("own",): 0.1}}, document)["rate"]
+        self.assertTrue(result["rows_right"], result)
+
     def test_an_idle_rest_is_taken_out(self):
         result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.8, ("own",): 0.2}},
                             {"rate": rows((0.4, "sort_records"), (0.1, "kernel"), (0.5, "idle"))})["rate"]
@@ -159,7 +180,7 @@ class Comparing(unittest.TestCase):
         self.assertEqual(names.of(compiling, "cpu"), ("own",))
         self.assertEqual(names.of(compiling | {"label": "on the CPU in server: compiling code"}, "latency"), ("own",))
         self.assertEqual(names.of({"kind": "clock", "label": "reading the clock", "share": 1.0}, "cpu"), ("own",))
-        self.assertEqual(names.of({"kind": "rest", "label": "9 smaller rows", "share": 0.1}, "cpu"), ("own",))
+        self.assertEqual(names.of({"kind": "rest", "label": "9 smaller rows", "share": 0.1}, "cpu"), ledger.SMALLER)
         inside = {"kind": "run_queue", "label": "in upstream-4711: waiting for a CPU", "share": 1.0}
         self.assertEqual(names.of(inside, "latency"), ("upstream", 4711))
 

@@ -193,6 +193,7 @@ public class PlanServer {
         final byte[] message = new byte[8], stat = new byte[96];
         final ByteBuffer buffer = ByteBuffer.allocateDirect((1 << 20) + 4096).alignedSlice(4096);
         OutputStream out;
+        byte[] head;
         RandomAccessFile schedstat;
 
         Connection(Socket socket) {
@@ -283,6 +284,7 @@ public class PlanServer {
                     kept = fresh;
                 }
                 case "pieces" -> {
+                    out.write(head);
                     for (int i = 0; i < step.bytes; i++) {
                         if (i > 0 && step.gapUs > 0) late += pause(step.gapUs * 1000L);
                         out.write(body, 0, responseBytes / step.bytes);
@@ -302,7 +304,7 @@ public class PlanServer {
             }
         }
 
-        void answer(byte[] head, byte[] whole) throws Exception {
+        void answer(byte[] whole) throws Exception {
             long fromWall = wall(), fromCpu = cpu();
             Arrays.fill(row, 0);
             if (stallColumn >= 0) {
@@ -312,10 +314,7 @@ public class PlanServer {
             }
             boolean pieces = false;
             for (Step step : steps) {
-                if (step.kind.equals("pieces")) {
-                    out.write(head);
-                    pieces = true;
-                }
+                pieces |= step.kind.equals("pieces");
                 step(step);
             }
             if (!pieces) out.write(whole);
@@ -337,7 +336,7 @@ public class PlanServer {
                 for (Step step : steps)
                     if (step.kind.equals("upstream")) peers.put(step.index, connect(upstreams.get(step.index), step.turns));
                 out = socket.getOutputStream();
-                byte[] head = ("HTTP/1.1 200 OK\r\nContent-Length: " + responseBytes + "\r\n\r\n").getBytes();
+                head = ("HTTP/1.1 200 OK\r\nContent-Length: " + responseBytes + "\r\n\r\n").getBytes();
                 byte[] whole = Arrays.copyOf(head, head.length + responseBytes);
                 System.arraycopy(body, 0, whole, head.length, responseBytes);
                 byte[] request = new byte[4096];
@@ -345,7 +344,7 @@ public class PlanServer {
                 for (int length = 0, got; (got = in.read(request, length, request.length - length)) > 0; ) {
                     length += got;
                     if (length >= 4 && request[length - 1] == '\n' && request[length - 3] == '\n') {
-                        answer(head, whole);
+                        answer(whole);
                         length = 0;
                     }
                 }

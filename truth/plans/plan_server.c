@@ -43,6 +43,8 @@ struct file {
 static struct step steps[MOST_STEPS];
 static int step_count, column_count, row_width, port;
 static size_t response_bytes = 1024;
+static char head[128];
+static int head_length;
 static struct file *records;
 static uint64_t capacity;
 static int peers[MOST_PEERS][MOST_TURNS];
@@ -308,6 +310,7 @@ static void run_step(const struct step *step, int client) {
         break;
     }
     case PIECES:
+        send_all(client, head, head_length);
         for (size_t i = 0; i < step->pieces; i++) {
             if (i && step->gap_us) late += sleep_for(step->gap_us);
             send_all(client, body, response_bytes / step->pieces);
@@ -408,6 +411,7 @@ static void read_plan(const char *path) {
         }
     }
     fclose(plan);
+    head_length = sprintf(head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", response_bytes);
     row_width = FIXED + 3 * column_count;
 }
 
@@ -416,20 +420,15 @@ static void read_plan(const char *path) {
 static void serve(int client, uint64_t arrived, struct times from) {
     row = records->rows + (records->next % capacity) * row_width;
     memset(row, 0, row_width * sizeof *row);
-    char head[128];
-    int length = sprintf(head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", response_bytes);
     int in_pieces = 0;
     for (int i = 0; i < step_count; i++) {
-        if (steps[i].kind == PIECES) {
-            send_all(client, head, length);
-            in_pieces = 1;
-        }
+        in_pieces |= steps[i].kind == PIECES;
         run_step(&steps[i], client);
     }
     if (!in_pieces) {
-        memcpy(scratch, head, length);
-        memcpy(scratch + length, body, response_bytes);
-        send_all(client, scratch, length + response_bytes);
+        memcpy(scratch, head, head_length);
+        memcpy(scratch + head_length, body, response_bytes);
+        send_all(client, scratch, head_length + response_bytes);
     }
     struct times done = now();
     memcpy(row, &done.wall, 8);

@@ -281,6 +281,7 @@ func (row account) publish() {
 
 type connection struct {
 	net.Conn
+	head  []byte
 	peers map[int][]net.Conn
 }
 
@@ -371,6 +372,7 @@ func (s *step) run(c *connection, row account, from times) {
 		}
 		kept.Store(&fresh)
 	case "pieces":
+		_, _ = c.Write(c.head)
 		for i := 0; i < s.bytes; i++ {
 			if gap := time.Duration(s.more) * time.Microsecond; i > 0 && gap > 0 {
 				until := wall() + int64(gap)
@@ -529,8 +531,8 @@ func (c *connection) serve() {
 		}
 	}
 	row := make(account, fixed+3*columns)
-	head := []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", responseBytes))
-	whole := append(append([]byte{}, head...), body[:responseBytes]...)
+	c.head = []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", responseBytes))
+	whole := append(append([]byte{}, c.head...), body[:responseBytes]...)
 	buffer, control := make([]byte, 4096), make([]byte, 256)
 	for {
 		arrived, more := readRequest(raw, buffer, control)
@@ -548,10 +550,7 @@ func (c *connection) serve() {
 		}
 		pieces := false
 		for _, s := range steps {
-			if s.kind == "pieces" {
-				_, _ = c.Write(head)
-				pieces = true
-			}
+			pieces = pieces || s.kind == "pieces"
 			s.run(c, row, now())
 		}
 		if !pieces {
@@ -602,6 +601,6 @@ func main() {
 		if err != nil {
 			continue
 		}
-		go (&connection{client, map[int][]net.Conn{}}).serve()
+		go (&connection{client, nil, map[int][]net.Conn{}}).serve()
 	}
 }

@@ -73,6 +73,7 @@ pub use container::{PublishedPath, published_path};
 pub use diagnosed::{
     Prediction, StoredProof, diagnose_run, judged_by, merge_proofs, note_proof, prediction,
 };
+pub use diagnosis::work::compiles_code;
 pub use diagnosis::{
     CallChange, Catalogue, Change, Diagnosis, FactSet, FactValue, Finding, JudgedBy, Proof,
     ProofRatio, RuledOut, Station, Status, Unseen, catalogue, diagnose, diagnose_facts,

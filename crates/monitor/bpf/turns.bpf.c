@@ -177,6 +177,9 @@ static __always_inline u8 class_of_sock(struct sock *sk)
 	if (BPF_CORE_READ(sk, sk_type) != 1)
 		return CLASS_UDP;
 	u32 port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	// The other end has reset the connection, on a loopback device while this one sent.
+	if (!port)
+		return CLASS_OTHER;
 	return bpf_map_lookup_elem(&PORTS, &port) ? CLASS_CLIENT : CLASS_UPSTREAM;
 }
 

@@ -108,9 +108,9 @@ impl Progress {
         }
     }
 
-    /// What stands before every line from now on.
-    pub fn prefix(&mut self, prefix: &str) {
-        prefix.clone_into(&mut self.prefix);
+    /// What stands before every line from now on; returns what stood there.
+    pub fn prefix(&mut self, prefix: &str) -> String {
+        std::mem::replace(&mut self.prefix, prefix.to_owned())
     }
 
     /// CPUs of the load threads: nothing is drawn there.

@@ -11,8 +11,9 @@ use common::{
     Finished, Origin, Real, finish, finish_child, holds_no_number, ours, prony, signal, wait_until,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -962,33 +963,44 @@ fn slow_seconds_are_found_and_kept() {
         .unwrap();
     let pid = load.id();
     let connected = until(&mut load, |_| descriptors(pid, "socket") >= 8);
-    let out = bench.dir.path().join("seconds");
-    let args = [
-        "--listen",
-        &port,
-        "--no-load",
-        "--overhead",
-        "50%",
-        "--for",
-        "25s",
-        "--when",
-        "open>8",
-        "-d",
-        "1s",
-        "--out",
-        out.to_str().unwrap(),
-    ];
-    let done = bench.diagnose(&args);
+    // On a host that others keep from its work, requests may not stand in any second.
+    let tries = ["seconds", "again"].map(|name| bench.dir.path().join(name));
+    let mut tries = tries.into_iter();
+    let (out, done, slow, seconds) = loop {
+        let out = tries.next().unwrap();
+        let args = [
+            "--listen",
+            &port,
+            "--no-load",
+            "--overhead",
+            "50%",
+            "--for",
+            "25s",
+            "--when",
+            "open>8",
+            "-d",
+            "1s",
+            "--out",
+            out.to_str().unwrap(),
+        ];
+        let done = bench.diagnose(&args);
+        assert!(matches!(done.code, Some(0 | 3)), "{}", done.stderr);
+        let stored = fs::read_to_string(out.join("trials/0000/examination.json")).unwrap();
+        let stored: Value = serde_json::from_str(&stored).unwrap();
+        let seconds = stored["watching"]["lookout"]["seconds"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let slow = seconds.iter().filter(|s| s["slow"] == "open>8").count();
+        if slow > 0 || tries.len() == 0 {
+            break (out, done, slow, seconds);
+        }
+    };
     load.kill().unwrap();
     load.wait().unwrap();
     assert!(connected, "the load ended early");
-    assert!(matches!(done.code, Some(0 | 3)), "{}", done.stderr);
     assert!(done.stdout.contains("slow seconds: "), "{}", done.stdout);
-    let stored = fs::read_to_string(out.join("trials/0000/examination.json")).unwrap();
-    let stored: Value = serde_json::from_str(&stored).unwrap();
-    let seconds = stored["watching"]["lookout"]["seconds"].as_array().unwrap();
     assert!(seconds.len() >= 10, "{}", seconds.len());
-    let slow = seconds.iter().filter(|s| s["slow"] == "open>8").count();
     assert!(
         slow >= 1 && slow < seconds.len() / 2,
         "{slow} of {}",
@@ -1279,36 +1291,59 @@ fn one_proof_at_a_time() -> std::sync::MutexGuard<'static, ()> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Whether a proof runs to its verdict, or ends when all its copies were examined: what moved is known by then, and
+/// the blocks that are left out take half of its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Verdict,
+    Examined,
+}
+
+/// `prony diagnose --prove --json` of a server.
+fn proving(bench: &Bench, url: &str, until: Until) -> Finished {
+    let mut child = bench.start(&["--url", url, "-c", "8", "--prove", "--json"]);
+    if until == Until::Examined {
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        let is_examined =
+            |line: &str| line.contains("warming the twin") || line.contains(": block ");
+        while errors.read_line(&mut line).unwrap() > 0 && !is_examined(&line) {
+            line.clear();
+        }
+        signal(child.id(), "INT");
+        child.stderr = Some(errors.into_inner());
+    }
+    finish_child(child)
+}
+
 /// A server that closes its connections is proved to be better off without that, on copies that leave nothing behind.
 /// Times are not compared: what moved is counted, and whether CPU followed is the proof's own verdict, which noise
 /// may make "not proved".
-fn check_proof_of_keepalive(words: &[&str], files: &[(&str, &str)], change: &str) {
+fn check_proof_of_keepalive(words: &[&str], files: &[(&str, &str)], change: &str, until: Until) {
     let _one = one_proof_at_a_time();
     let bench = Bench::new();
     let Some(server) = Started::start(words, files) else {
         return;
     };
     let before = server.files(files);
-    let finished = bench.diagnose(&["--url", &server.url, "-c", "8", "--prove", "--json"]);
-    let document = finished.json();
-    assert_eq!(first_cause(&document), "server_keepalive_off", "{document}");
+    // What other tests take of the cores may come first, and there is no proof then: asked again.
+    let cause = "server_keepalive_off";
+    let asked = (0..5).map(|_| proving(&bench, &server.url, until).json());
+    let mut asked = asked.filter(|document| first_cause(document) == cause);
+    let document = asked.next().expect("it comes first once in five times");
     let proof = &document["diagnosis"][0]["proof"];
     let result = proof["result"].as_str().unwrap_or_default();
-    assert!(matches!(result, "proved" | "not_proved"), "{proof}");
+    let is_verdict = matches!(result, "proved" | "not_proved");
+    let is_stopped = until == Until::Examined && result == "stopped";
+    assert!(is_verdict || is_stopped, "{proof}");
     let evidence = proof["evidence"].as_array().unwrap();
     let mechanism = evidence.iter().find(|e| e["role"] == "mechanism");
     let mechanism = mechanism.unwrap_or_else(|| panic!("{proof}"));
     assert_eq!(mechanism["signal"], "client.connects_per_request");
     assert!(mechanism["before"].as_f64().unwrap() > 0.9, "{mechanism}");
     assert!(mechanism["after"].as_f64().unwrap() < 0.1, "{mechanism}");
-    assert!(
-        proof["changes"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|c| c["to"] == change),
-        "{proof}"
-    );
+    let changes = proof["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|c| c["to"] == change), "{proof}");
     assert_eq!(server.files(files), before, "its files were touched");
     bench.assert_nothing_left();
 }
@@ -1334,7 +1369,88 @@ fn keepalive_is_proved_on_copies_of_apache() {
             ("site/a.txt", "ok"),
         ],
         "KeepAlive On",
+        Until::Verdict,
     );
+}
+
+/// As Debian lays it out: a part of the configuration is what a program prints.
+#[test]
+#[ignore = "long: make proofs-long"]
+fn keepalive_is_proved_on_copies_of_lighttpd() {
+    let conf = "server.document-root = \"DIR/site\"\nserver.bind = \"127.0.0.1\"\nserver.port = PORT\nserver.errorlog = \"DIR/e.log\"\n\
+         server.pid-file = \"DIR/pid\"\nindex-file.names = ( \"a.txt\" )\ninclude_shell \"cat DIR/printed.conf\"\n";
+    check_proof_of_keepalive(
+        &["lighttpd", "-D", "-f", "DIR/l.conf"],
+        &[
+            ("l.conf", conf),
+            ("printed.conf", "server.max-keep-alive-requests = 0\n"),
+            ("site/a.txt", "ok"),
+        ],
+        "server.max-keep-alive-requests = 65535",
+        Until::Examined,
+    );
+}
+
+/// The command lines of all processes in which `part` stands; those of one server are one.
+fn commands_with(part: &str) -> BTreeSet<String> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let words = pids.filter_map(|pid| fs::read(pid.path().join("cmdline")).ok());
+    let lines = words.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
+    lines.filter(|line| line.contains(part)).collect()
+}
+
+/// Requests that sleep, on two threads for eight connections. The change is a word of the command line, and once the
+/// copies run it is known whether one of the three has it.
+#[test]
+#[ignore = "long: make proofs-long"]
+fn a_word_is_changed_in_one_of_three_copies_of_a_plain_process() {
+    let _one = one_proof_at_a_time();
+    let app = "\
+import time
+def app(environ, start_response):
+    time.sleep(0.02)
+    start_response('200 OK', [('Content-Length', '2')])
+    return [b'ok']
+";
+    let words =
+        "gunicorn --chdir DIR --bind 127.0.0.1:PORT --worker-class gthread --threads 2 app:app";
+    let words: Vec<&str> = words.split(' ').collect();
+    let files = [("app.py", app)];
+    let bench = Bench::new();
+    let Some(server) = Started::start(&words, &files) else {
+        return;
+    };
+    let part = format!("--chdir {}", server.dir.path().display());
+    let original = commands_with(&part).pop_first().unwrap();
+    let mut child = bench.start(&["--url", &server.url, "--prove", "--json"]);
+    let mut copies = BTreeSet::new();
+    let proved = until(&mut child, |_| {
+        copies = commands_with(&part);
+        copies.remove(&original);
+        copies.len() == 3
+    });
+    signal(child.id(), "INT");
+    let finished = finish_child(child);
+    assert!(proved, "no proof began: {}", finished.stdout);
+    let document = finished.json();
+    assert_eq!(
+        first_cause(&document),
+        "thread_pool_too_small",
+        "{document}"
+    );
+    let port = |line: &str| {
+        let (_, rest) = line.split_once("127.0.0.1:").unwrap();
+        rest.split(' ').next().unwrap().to_owned()
+    };
+    let changed = original.replace("--threads 2", "--threads 8");
+    let at_its_port = |line: &String| line.replace(&port(line), &port(&original));
+    let moved: Vec<String> = copies.iter().map(at_its_port).collect();
+    for (line, times) in [(&original, 2), (&changed, 1)] {
+        let found = moved.iter().filter(|copy| *copy == line).count();
+        assert_eq!(found, times, "{line}: {moved:?}");
+    }
+    assert_eq!(server.files(&files), [app.as_bytes()]);
+    bench.assert_nothing_left();
 }
 
 /// Stops a proof with `how` once its copies run; what was left then, and whether the server noticed.

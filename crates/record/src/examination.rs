@@ -34,6 +34,9 @@ pub struct Examination {
     /// The traffic that was there, when it was watched in place of a load of our own.
     #[serde(default)]
     pub watching: Option<crate::Watching>,
+    /// The load until runtimes compiled little, before anything was measured; `None` where none compiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warming: Option<Warming>,
     /// Runtimes below the servers, and what they told of themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtimes: Vec<AskedRuntime>,
@@ -43,6 +46,15 @@ pub struct Examination {
     /// Stacks: on-CPU from the timing pass, off-CPU from the signature pass. Stored in a file of their own.
     #[serde(skip)]
     pub profiles: Vec<Profile>,
+}
+
+/// How servers whose runtimes compile what they run were made warm.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Warming {
+    /// How long they were loaded for that, ns.
+    pub loaded_ns: u64,
+    /// What compiling took of their CPU time in the last second of it.
+    pub compiling_share: f64,
 }
 
 /// A container, and how connections come into it.

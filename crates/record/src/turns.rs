@@ -64,6 +64,12 @@ pub struct TargetTurns {
     /// What runtimes told of threads that ran, whatever they ran for: `told` is an index into [`Turns::told`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<PlaceTold>,
+    /// Requests to upstreams that were answered, whoever they were for.
+    #[serde(default)]
+    pub answers: u64,
+    /// How long upstreams were waited for on connections that ended before the answer was taken; `None` where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<Histogram>,
     /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,

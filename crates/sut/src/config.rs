@@ -7,19 +7,28 @@
 //! server's own rule of inheritance.
 
 mod apache;
+mod ask;
 mod copy;
 mod copy_apache;
+mod copy_caddy;
 mod copy_haproxy;
+mod copy_lighttpd;
 mod copy_nginx;
 mod copy_process;
+mod copy_varnish;
 mod files;
 mod flags;
 mod haproxy;
 mod ini;
 mod lighttpd;
+mod lighttpd_value;
+mod loaded_vcl;
+mod merged_lighttpd;
 mod nginx;
+mod running_caddy;
 mod told;
 mod tomcat;
+mod varnish;
 mod vcl;
 
 pub use copy::{ChangeAction, ConfigChange, CopiedConfig, copy};

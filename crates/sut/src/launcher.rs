@@ -151,6 +151,9 @@ impl Launcher {
         let mut likeness = Likeness::of(server.main_pid, &self.journal, &marker)
             .ok_or_else(|| config::refused(server, "it has ended", "start it again"))?;
         likeness.relimit(server, &limits)?;
+        if server.kind == "varnish" {
+            likeness.started_by_its_real_user();
+        }
         directory.give_to(likeness.owner())?;
         let main = server.processes.iter().find(|p| p.pid == server.main_pid);
         let spec = TargetSpec {

@@ -180,6 +180,8 @@ fn capabilities(set: u64, other: u64) -> String {
 /// The server's conditions, ready to be taken on by a copy.
 pub(crate) struct Likeness {
     wanted: Conditions,
+    /// Users and groups that it starts with: real, effective and saved.
+    starts: ([u32; 3], [u32; 3]),
     /// Control groups that were made for it.
     pub group: Option<Group>,
     /// What of the control groups could not be had.
@@ -189,6 +191,7 @@ pub(crate) struct Likeness {
 /// What the child needs to take them on: plain values and open files, made before the fork.
 pub(crate) struct TakenOn {
     wanted: Conditions,
+    starts: ([u32; 3], [u32; 3]),
     pinned: CpuSet,
     doors: Vec<File>,
 }
@@ -203,6 +206,7 @@ impl Likeness {
         let others = others.filter(|line| own.lines().all(|ours| ours != *line));
         let (group, missing) = Group::beside(journal, marker, others);
         Some(Self {
+            starts: (wanted.users, wanted.groups),
             wanted,
             group,
             missing,
@@ -238,6 +242,12 @@ impl Likeness {
         Ok(())
     }
 
+    /// A process that goes about as another user, and may become the one that started it again, is started by that
+    /// one: varnishd of root works as `varnish`, and its child as `vcache`.
+    pub fn started_by_its_real_user(&mut self) {
+        self.starts = ([self.wanted.users[0]; 3], [self.wanted.groups[0]; 3]);
+    }
+
     /// User and group of the server's main process.
     pub fn owner(&self) -> (u32, u32) {
         (self.wanted.users[1], self.wanted.groups[1])
@@ -247,6 +257,7 @@ impl Likeness {
     pub fn to_take_on(&self) -> TakenOn {
         TakenOn {
             wanted: self.wanted.clone(),
+            starts: self.starts,
             pinned: CpuSet::new(&self.wanted.cpus),
             doors: self.group.as_ref().map_or_else(Vec::new, Group::open_doors),
         }
@@ -288,8 +299,7 @@ impl TakenOn {
     }
 
     fn become_user(&self) {
-        let ([real_user, user, saved_user], [real_group, group, saved_group]) =
-            (self.wanted.users, self.wanted.groups);
+        let ([real_user, user, saved_user], [real_group, group, saved_group]) = self.starts;
         let groups = &self.wanted.supplementary;
         // SAFETY: system calls on integers, and one that reads as many groups as are given. Permitted capabilities are
         // kept until exec, so that ambient ones can be set.

@@ -35,6 +35,7 @@ impl Relimits {
                 return Err(config::refused(server, &cause, "change it by hand"));
             }
         }
+        all.open_files = all.open_files.max(raised_by_itself(server, changes));
         Ok(all)
     }
 
@@ -54,6 +55,12 @@ impl Relimits {
             _ => false,
         }
     }
+}
+
+/// Open files that the server raises its limit to as root, and then gives root away: its copy is never root.
+fn raised_by_itself(server: &Server, changes: &[ConfigChange]) -> Option<u64> {
+    let raises = |c: &&ConfigChange| server.kind == "lighttpd" && c.name == "server.max-fds";
+    changes.iter().find(raises)?.args.last()?.parse().ok()
 }
 
 fn set<T: std::str::FromStr>(field: &mut Option<T>, value: &str) -> bool {
@@ -96,6 +103,24 @@ mod tests {
         };
         assert_eq!(all, Ok(want));
         assert_eq!(among(&[]), Ok(Relimits::default()));
+        let mut raised = ConfigChange {
+            action: ChangeAction::Set,
+            context: Vec::new(),
+            name: "server.max-fds".to_owned(),
+            args: vec!["=".to_owned(), "8192".to_owned()],
+            from: Vec::new(),
+        };
+        let mut server = Server::default();
+        let open_files = |server: &Server, raised: &ConfigChange| {
+            let all = Relimits::among(server, std::slice::from_ref(raised));
+            all.unwrap().open_files
+        };
+        assert_eq!(open_files(&server, &raised), None);
+        server.kind = "lighttpd".to_owned();
+        assert_eq!(open_files(&server, &raised), Some(8192));
+        raised.action = ChangeAction::Remove;
+        raised.args.clear();
+        assert_eq!(open_files(&server, &raised), None);
         for unknown in [
             "CPUQuota=0%",
             "MemoryMax=1",

@@ -50,6 +50,8 @@ pub(crate) fn changes(cause: &Cause, scene: Scene<'_>) -> Vec<Change> {
 const ANY: &str = "any";
 /// Section of what holds a server from outside.
 const LIMITS: &str = "limits";
+/// Section of Varnish's parameters.
+const PARAM: &str = "param";
 /// Section of variables of the environment.
 const ENVIRONMENT: &str = "environment";
 
@@ -78,9 +80,9 @@ fn made_by(template: &ChangeTemplate, to: &str, directives: &[Directive]) -> Vec
     let mut written: Vec<&str> = Vec::new();
     for directive in first_of_each(&standing, to) {
         if let Some(new) = filled_in(&by_its_name(template, to, directive), directive)
-            && spelled(directive) != new
+            && spelled(&template.server, directive) != new
         {
-            changes.push(replaced(directive, new));
+            changes.push(replaced(&template.server, directive, new));
         }
         written.extend(directive.args.first().map(String::as_str));
     }
@@ -119,7 +121,7 @@ fn by_its_name(template: &ChangeTemplate, to: &str, directive: &Directive) -> St
     }
 }
 
-fn replaced(directive: &Directive, to: String) -> Change {
+fn replaced(kind: &str, directive: &Directive, to: String) -> Change {
     let section = directive.context.last().cloned().unwrap_or_default();
     let (place, context) = match directive.file.as_str() {
         "" if section == ENVIRONMENT => (section, String::new()),
@@ -130,7 +132,7 @@ fn replaced(directive: &Directive, to: String) -> Change {
         place,
         context,
         sections: directive.context.clone(),
-        from: spelled(directive),
+        from: spelled(kind, directive),
         to,
     }
 }
@@ -274,7 +276,14 @@ fn in_quotes(arg: &str) -> String {
     }
 }
 
-fn spelled(directive: &Directive) -> String {
+/// The directive as a server of this kind spells it.
+fn spelled(kind: &str, directive: &Directive) -> String {
+    if kind == "lighttpd" {
+        return assigned(directive);
+    }
+    if directive.context.first().is_some_and(|c| c == PARAM) {
+        return format!("-p {}={}", directive.name, directive.args.join(","));
+    }
     let between = between(directive);
     let mut text = directive.name.clone();
     for arg in &directive.args {
@@ -282,6 +291,18 @@ fn spelled(directive: &Directive) -> String {
         text.push_str(&in_quotes(arg));
     }
     text
+}
+
+/// lighttpd's `name = value`: numbers and lists as they are, texts in quotes. An operator other than `=` stands behind
+/// the value.
+fn assigned(directive: &Directive) -> String {
+    let value = directive.args.first().map_or("", String::as_str);
+    let operator = directive.args.get(1).map_or("=", String::as_str);
+    let is_number = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
+    match is_number || value.contains('"') || value.starts_with('(') {
+        true => format!("{} {operator} {value}", directive.name),
+        false => format!("{} {operator} \"{value}\"", directive.name),
+    }
 }
 
 /// What stands between a name and its value: `GOGC=50`, `-Xmx1g`, `-XX:A=b`, `--workers 2`.
@@ -484,6 +505,84 @@ mod tests {
                 want,
                 "{cause} {kind}"
             );
+        }
+    }
+
+    #[test]
+    fn lighttpd_is_changed_by_assignments() {
+        let mut appended = directive(&[], "server.network-backend", "write");
+        appended.args.push("+=".to_owned());
+        for (cause, directives, want) in [
+            (
+                "server_keepalive_off",
+                vec![directive(&["c"], "server.max-keep-alive-requests", "0")],
+                "c: server.max-keep-alive-requests = 0 -> server.max-keep-alive-requests = 65535",
+            ),
+            (
+                "server_keepalive_off",
+                vec![directive(&[], "server.max-keep-alive-requests", "65535")],
+                "",
+            ),
+            (
+                "no_sendfile",
+                vec![directive(&[], "server.network-backend", "writev")],
+                ": server.network-backend = \"writev\" -> server.network-backend = \"sendfile\"",
+            ),
+            (
+                "no_sendfile",
+                vec![directive(&[], "server.network-backend", "sendfile")],
+                "",
+            ),
+            (
+                "no_sendfile",
+                vec![appended],
+                ": server.network-backend += \"write\" -> server.network-backend = \"sendfile\"",
+            ),
+            // More than 16 bits hold would be taken for less.
+            (
+                "worker_connections_limit",
+                vec![directive(&[], "server.port", "80")],
+                ":  -> server.max-connections = 32767; :  -> server.max-fds = 65535",
+            ),
+        ] {
+            let known = [("client.connections", 20_000.0)];
+            let got = proposed(cause, "lighttpd", &directives, &known);
+            assert_eq!(got, want, "{cause}");
+        }
+    }
+
+    #[test]
+    fn varnish_is_changed_by_its_parameters() {
+        let parameter = |name, value| directive(&["param"], name, value);
+        for (cause, directives, want) in [
+            (
+                "thread_pool_too_small",
+                vec![
+                    parameter("thread_pool_min", "5"),
+                    parameter("thread_pool_max", "8"),
+                ],
+                "param: -p thread_pool_max=8 -> -p thread_pool_max=5000; \
+                 param: -p thread_pool_min=5 -> -p thread_pool_min=200",
+            ),
+            // Its own default is as large.
+            (
+                "thread_pool_too_small",
+                vec![parameter("thread_pools", "1")],
+                "",
+            ),
+            (
+                "listen_backlog_overflow",
+                vec![directive(&[], "-a", ":80")],
+                "param:  -> -p listen_depth=4096",
+            ),
+            (
+                "listen_backlog_overflow",
+                vec![parameter("listen_depth", "4096")],
+                "",
+            ),
+        ] {
+            let got = proposed(cause, "varnish", &directives, &[]);
+            assert_eq!(got, want, "{cause}");
         }
     }
 

@@ -387,7 +387,8 @@ fn gain(cause: &Cause, facts: &FactView<'_>) -> (Option<f64>, Option<String>) {
 
 /// What it would bring at the servers behind, where this one and the load leave them the limit.
 fn behind(cause: &Cause, scene: Scene<'_>) -> Option<f64> {
-    let theirs = matches!(scene.station, "upstream" | "core" | "none" | "unknown");
+    let theirs = matches!(scene.station, "upstream" | "core" | "none" | "unknown")
+        || cause.station.iter().any(|station| station == scene.station);
     let text = cause.peer_gain.as_ref().filter(|_| theirs)?;
     match Expression::parse(text).ok()?.reading(&scene.facts) {
         Reading::Known(gain) => Some(gain.clamp(0.0, 1.0)),
@@ -599,6 +600,12 @@ fn nothing(
         },
         None => untold(front, station, verdict),
     };
+    if let Some(share) = account
+        .and_then(compiling)
+        .filter(|_| finding.cause == "none")
+    {
+        finding = not_warm(front, share);
+    }
     finding.evidence.extend(busy_with(&view));
     let kinds = || {
         let kinds = busy_kinds(&view).into_iter();
@@ -620,6 +627,29 @@ fn nothing(
     finding
 }
 
+/// What a runtime takes for compiling, where that is much: a share that is gone when it is warm, and hides what limits
+/// it then.
+fn compiling(account: &Account) -> Option<f64> {
+    let mut rows = account.rows.iter();
+    let row = rows.find(|row| row.kind == "compiling" && matters(account, row))?;
+    Some(row.share)
+}
+
+/// A server that is not warm is not healthy by what it does meanwhile.
+fn not_warm(front: &str, share: f64) -> Finding {
+    Finding {
+        title: "What limits the server when it is warm cannot be told".to_owned(),
+        why: format!(
+            "Its runtime still takes {} of the time for compiling code, which ends as it gets warm.",
+            percent(share)
+        ),
+        remedy: "Load it for longer (`prony load URL -d 30s`) and diagnose again. Where the share stays, code is made \
+                 anew all the time, or has no room: on a JVM `jcmd PID Compiler.codecache` says how full its cache is."
+            .to_owned(),
+        ..unknown(front)
+    }
+}
+
 /// Neither a cause nor a sign that the server is healthy.
 fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding {
     let remedy = verdict.map(|v| v.remedy.as_str()).unwrap_or_default();
@@ -629,15 +659,23 @@ fn untold(front: &str, station: &Station, verdict: Option<&Verdict>) -> Finding 
     };
     let next = "Repeat with more load and all probes; what could not be judged, and why, is listed as unseen.";
     Finding {
+        why,
+        remedy: if remedy.is_empty() { next } else { remedy }.to_owned(),
+        ..unknown(front)
+    }
+}
+
+fn unknown(front: &str) -> Finding {
+    Finding {
         cause: "unknown".to_owned(),
         variant: None,
         title: "What limits the server cannot be told".to_owned(),
         target: front.to_owned(),
         confidence: 0.0,
         status: Status::Suspected,
-        why,
+        why: String::new(),
         evidence: Vec::new(),
-        remedy: if remedy.is_empty() { next } else { remedy }.to_owned(),
+        remedy: String::new(),
         changes: Vec::new(),
         gain_bound: None,
         gain_unknown: None,

@@ -819,6 +819,34 @@ fn profile(symbols: &[(&str, &str, bool, u64)]) -> Profile {
     }
 }
 
+/// What is left when the compiler is done may be limited by something else.
+#[test]
+fn a_server_whose_runtime_still_compiles_is_not_called_healthy() {
+    for (compiling, cause) in [(12, "none"), (60, "unknown")] {
+        let calls = vec![
+            call("read", FdClass::Client, 1_000, 60),
+            call("writev", FdClass::Client, 1_000, 1_300),
+            call("epoll_wait", FdClass::Poll, 1_000, 1),
+        ];
+        let mut record = accounted(with_calls(trial(0.99), calls));
+        let examination = record.examination.as_mut().unwrap();
+        examination.single_client = Some(outcome());
+        let profile = &mut examination.profiles[0];
+        profile.stacks.push(Stack {
+            thread: "C2 CompilerThre".into(),
+            weight: compiling,
+            ..profile.stacks[1].clone()
+        });
+        profile.samples += compiling;
+        profile.unwound += compiling;
+        let finding = first(&record);
+        assert_eq!(finding.cause, cause, "{compiling}: {finding:#?}");
+        if cause == "unknown" {
+            assert!(finding.why.contains("compiling code"), "{finding:#?}");
+        }
+    }
+}
+
 #[test]
 fn samples_count_by_kind_of_work() {
     let mut record = with_calls(trial(0.99), vec![]);

@@ -61,6 +61,11 @@ pub(crate) fn works() -> &'static Works {
     })
 }
 
+/// Whether a thread of this name makes the code of a runtime that compiles while it runs.
+pub fn compiles_code(thread: &str) -> bool {
+    works().matches(&[], thread, "compiling")
+}
+
 /// `^x` at the start, `=x` all of it, else anywhere.
 fn matches(pattern: &str, text: &str) -> bool {
     if let Some(start) = pattern.strip_prefix('^') {
@@ -109,9 +114,16 @@ impl Works {
     }
 
     /// Kinds of work on the CPU that rules know, `profile.KIND_share`: what tells locks from idle pools, and sleeps of
-    /// requests from others, is about time off it; what a runtime compiles is a row of the ledger alone.
+    /// requests from others, is about time off it; what a runtime compiles and looking up users are rows of the
+    /// ledger alone.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &str> {
-        let others = ["lock_wait", "sleep_wait", "housekeeping", "compiling"];
+        let others = [
+            "lock_wait",
+            "sleep_wait",
+            "housekeeping",
+            "compiling",
+            "account_names",
+        ];
         let kinds = self.kinds().into_iter();
         kinds.filter(move |kind| !others.contains(kind))
     }

@@ -122,11 +122,12 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
             let leaf = users.iter().rposition(|f| !is_helper(&f.module));
             let leaf = leaf.unwrap_or(users.len() - 1);
             let module = users[leaf].module.clone();
-            if of_program(&module, program) {
+            let of_image = is_image(users[leaf]);
+            if of_program(&module, program) && !of_image {
                 let of_own = users[..=leaf].iter().filter(|f| f.module == module);
                 let path: Vec<&str> = of_own.map(|f| short(&f.symbol)).collect();
                 own.add(&path, *samples);
-            } else if is_jit(&module) {
+            } else if of_image || is_jit(&module) {
                 let gathered = compiled
                     .entry(compiled_name(users[leaf]).to_owned())
                     .or_default();
@@ -208,9 +209,14 @@ fn is_jit(module: &str) -> bool {
         || module.starts_with("//anon")
 }
 
+/// Code in a file that is no program and no library: what a runtime compiled before, as SBCL has it in its core.
+fn is_image(frame: &Frame) -> bool {
+    frame.symbol.ends_with("+?")
+}
+
 /// The function of compiled code; empty where its runtime does not name it.
 fn compiled_name(frame: &Frame) -> &str {
-    let nameless = frame.symbol.starts_with('[') || frame.symbol.ends_with("+?");
+    let nameless = frame.symbol.starts_with('[') || is_image(frame);
     if nameless { "" } else { short(&frame.symbol) }
 }
 

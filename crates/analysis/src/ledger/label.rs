@@ -23,8 +23,10 @@ pub(super) const LEAVES: [&str; 9] = [
 ];
 /// Kinds of rows of requests that wait until somebody takes them.
 const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
+/// Kinds of rows of what is on its way, to a client or to a server behind.
+const ON_THE_WAY: [&str; 4] = ["client", "path", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
-const IN_LINE: [&str; 11] = [
+const IN_LINE: [&str; 12] = [
     QUEUE,
     "listen_queue",
     "unanswered",
@@ -36,6 +38,7 @@ const IN_LINE: [&str; 11] = [
     "idle",
     "client",
     "path",
+    "shared",
 ];
 const LOCK: &str = "lock";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
@@ -106,9 +109,17 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let absent = match cause.explains {
                 Explains::Wait => are(&LEAVES),
                 Explains::Cap => are(&QUEUES),
+                Explains::Quantum => are(&ON_THE_WAY),
                 _ => false,
             } && hidden < FEW_HIDDEN;
-            (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden })
+            let bound = (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden });
+            // Of a server behind no more than what the whole way has there.
+            let whole = ledger.latency.as_ref().filter(|_| target != front);
+            let there = whole.map(|whole| whole.share_of(|r| r.server == target));
+            match there.filter(|there| !target.is_empty() && *there >= NOTHING) {
+                Some(there) => bound.map(|bound| bound.min(there)),
+                None => bound,
+            }
         }
     }
 }

@@ -82,29 +82,29 @@ impl Service {
     }
 }
 
-fn total_ns(parts: &[Part]) -> f64 {
+pub(super) fn total_ns(parts: &[Part]) -> f64 {
     parts.iter().map(|p| p.ns).sum()
 }
 
 /// Part of an account before it is cut to its largest rows.
 #[derive(Clone, Debug)]
-struct Part {
+pub(super) struct Part {
     kind: String,
     label: String,
     place: String,
     own: bool,
     /// It ran on a CPU there.
     ran: bool,
-    /// Name of the server behind, that it is of; empty for the account's own.
+    /// Target that is the server behind, that it is of; empty for the account's own.
     server: String,
-    ns: f64,
+    pub(super) ns: f64,
     /// The largest of what it was put together from, whose place stands for all.
     largest: f64,
 }
 
 impl Part {
     /// Time that no turn has.
-    fn outside(kind: &str, label: String, own: bool, ns: f64) -> Self {
+    pub(super) fn outside(kind: &str, label: String, own: bool, ns: f64) -> Self {
         Self {
             kind: kind.to_owned(),
             label,
@@ -131,6 +131,12 @@ impl LatencyCase<'_> {
             let why = gap.map_or("its turns were not traced", |g| g.reason.as_str());
             format!("latency of {target} by place: {why}")
         })?;
+        let shared = self.sharing(turns).filter(|_| front);
+        if let (Some(_), Which::Tail) = (shared, which) {
+            return Err(format!(
+                "the slowest 1 % at {target}: its requests share connections, whose turns are not theirs"
+            ));
+        }
         let account = match which {
             Which::All => &turns.account,
             Which::Tail => {
@@ -149,8 +155,10 @@ impl LatencyCase<'_> {
                 "latency of {target} by place: only {seen} turns were traced"
             ));
         }
-        let n = account.turns as f64;
-        let mut parts = self.parts(turns, account, which, 0);
+        let (mut parts, n) = match shared {
+            Some(load) => self.shared_parts(turns, load),
+            None => (self.parts(turns, account, which, 0), account.turns as f64),
+        };
         let queue = |p: &&mut Part| p.kind == "listen_queue" && p.server.is_empty();
         if self.queues_by_chance(turns) {
             for part in parts.iter_mut().filter(queue) {
@@ -182,7 +190,11 @@ impl LatencyCase<'_> {
         parts.extend(client.and_then(|load| self.starved(load)));
         let total = total_ns(&parts);
         let mean_ns = total / n;
-        let sampled = f64::from(self.turns.sampled_one_in.max(1));
+        let sampled = match shared {
+            // All of them were counted.
+            Some(_) => 1.0,
+            None => self.one_in(),
+        };
         let window = self.turns.window_ns as f64;
         let concurrency = (window > 0.0 && which == Which::All).then(|| total * sampled / window);
         Ok(Account {
@@ -210,8 +222,7 @@ impl LatencyCase<'_> {
     /// of theirs ends.
     fn starved(&self, load: &LoadOutcome) -> Option<Part> {
         let connections = load.connections.unanswered;
-        let ns = f64::from(connections) * self.turns.window_ns as f64
-            / f64::from(self.turns.sampled_one_in.max(1));
+        let ns = f64::from(connections) * self.turns.window_ns as f64 / self.one_in();
         let of = crate::words::plural(u64::from(connections), "connection");
         let label = format!("requests on {of} that got no answer at all");
         (connections > 0).then(|| Part::outside("unanswered", label, false, ns))
@@ -283,7 +294,7 @@ impl LatencyCase<'_> {
         };
         let total = threads.account.total_ns as f64;
         let idle = of(&threads.account.places, Place::Idle);
-        let turned = turns.account.turns as f64 * f64::from(self.turns.sampled_one_in.max(1));
+        let turned = turns.account.turns as f64 * self.one_in();
         if idle < MOSTLY_BUSY * total || turned == 0.0 {
             return false;
         }
@@ -292,7 +303,12 @@ impl LatencyCase<'_> {
         waited <= (total - idle) / idle * served
     }
 
-    fn turns_of(&self, target: &str) -> Option<&TargetTurns> {
+    /// How many turns stand behind each that was followed.
+    pub(super) fn one_in(&self) -> f64 {
+        f64::from(self.turns.sampled_one_in.max(1))
+    }
+
+    pub(super) fn turns_of(&self, target: &str) -> Option<&TargetTurns> {
         self.turns.targets.iter().find(|t| t.target == target)
     }
 
@@ -307,7 +323,7 @@ impl LatencyCase<'_> {
     }
 
     /// The places of an account, with waits for servers that were traced divided by theirs.
-    fn parts(
+    pub(super) fn parts(
         &self,
         turns: &TargetTurns,
         account: &TurnAccount,
@@ -376,7 +392,8 @@ impl LatencyCase<'_> {
     /// others. Waits for a server that was traced too are divided as that server's own time is.
     pub(super) fn service(&self, target: &str) -> Option<Service> {
         let turns = self.turns_of(target)?;
-        (turns.account.turns >= FEWEST).then(|| self.service_of(turns, 0))
+        let told = turns.account.turns >= FEWEST && self.sharing(turns).is_none();
+        told.then(|| self.service_of(turns, 0))
     }
 
     fn service_of(&self, turns: &TargetTurns, depth: usize) -> Service {
@@ -506,7 +523,11 @@ impl LatencyCase<'_> {
     }
 
     /// The server at an address with its turns, where these were traced and it is another one.
-    fn traced_at(&self, turns: &TargetTurns, address: &str) -> Option<(&Server, &TargetTurns)> {
+    pub(super) fn traced_at(
+        &self,
+        turns: &TargetTurns,
+        address: &str,
+    ) -> Option<(&Server, &TargetTurns)> {
         let server = self.server_at(address)?;
         let theirs = self.turns_of(&server.target)?;
         let other = server.target != turns.target && theirs.account.total_ns > 0;
@@ -514,7 +535,7 @@ impl LatencyCase<'_> {
     }
 
     /// `ns` of waiting for a server that was traced: its own places, as far as they fill the wait.
-    fn behind(
+    pub(super) fn behind(
         &self,
         turns: &TargetTurns,
         address: &str,
@@ -543,9 +564,9 @@ impl LatencyCase<'_> {
             if !part.server.is_empty() {
                 continue;
             }
-            part.server = named(server);
+            part.server.clone_from(&server.target);
             if !part.label.starts_with(ON_CPU) {
-                part.label = format!("in {}: {}", part.server, part.label);
+                part.label = format!("in {}: {}", named(server), part.label);
             }
         }
         if filled < 1.0 {
@@ -555,7 +576,7 @@ impl LatencyCase<'_> {
                 place: address.to_owned(),
                 own: true,
                 ran: false,
-                server: named(server),
+                server: server.target.clone(),
                 ns: ns * (1.0 - filled),
                 largest: 0.0,
             });
@@ -801,7 +822,9 @@ fn folded(mut parts: Vec<Part>) -> Vec<Part> {
                 .unwrap_or_default()
                 .to_owned()
         } else {
-            format!("in {server}")
+            let said = group.iter().filter(|p| p.label.starts_with("in "));
+            let said = said.filter_map(|p| p.label.split(": ").next()).next();
+            said.map_or_else(|| format!("in {server}"), str::to_owned)
         };
         parts.push(Part {
             kind: if ran { "on_cpu" } else { "rest" }.to_owned(),

@@ -14,6 +14,7 @@ mod latency;
 mod need;
 mod path;
 mod rate;
+mod shared;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! What limits the rate, when that is CPU: the time of the full cores, or of the one full thread, as rows.
 //!
-//! The total is wall time that the kernel counted; samples only say how the server's own part of it is divided. So the
-//! rows add up whatever the sampler missed, and what was missed stands in their error.
+//! The total is wall time that the kernel counted; samples only say how the server's own part of it is divided. So
+//! the rows add up whatever the sampler missed. What it cannot see is a row: a sample that comes due while interrupts
+//! are off is taken when they are on again, and what a thread runs on its way off a CPU that then rests is taken for
+//! that rest.
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Basis, Row};
@@ -20,6 +22,8 @@ const CORES: f64 = 0.8;
 const FEWEST: u64 = 50;
 /// A thread below this share takes no part.
 const ACTIVE: f64 = 0.02;
+/// Standard errors by which samples must fall short of the run time.
+const SURE: f64 = 3.0;
 
 /// What the CPU account of a target is made of.
 pub(super) struct CpuCase<'a> {
@@ -78,9 +82,27 @@ pub(super) fn cpu_account(case: &CpuCase<'_>) -> Result<Account, String> {
         }
         None => parts,
     };
-    let mut account = scope.account(case, &parts, samples);
+    let seen = match scope {
+        Scope::Used(run) => {
+            let due = run * case.seconds * f64::from(profile.hz);
+            seen(due, samples + profile.lost)
+        }
+        // Where nothing rests, what one thread's samples miss is another's of the same core.
+        Scope::Cores { .. } | Scope::Thread(_) => 1.0,
+    };
+    let mut account = scope.account(case, &parts, (samples, seen));
     need::measure(&mut account.rows, &case.facts.view(case.target));
     Ok(account)
+}
+
+/// The part of the run time that samples show: what was `taken` of those `due`, where it is less beyond chance.
+pub(super) fn seen(due: f64, taken: u64) -> f64 {
+    let taken = taken as f64;
+    if due - taken > SURE * due.sqrt() {
+        taken / due
+    } else {
+        1.0
+    }
 }
 
 /// File name of a target's program; empty when it is not known.
@@ -188,7 +210,8 @@ impl<'a> Scope<'a> {
         if known { own } else { of_target }
     }
 
-    fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], samples: u64) -> Account {
+    /// `sampled`: samples, and the part of the run time that they show.
+    fn account(&self, case: &CpuCase<'_>, parts: &[CpuRow], sampled: (u64, f64)) -> Account {
         let (of, whole, own, others) = match self {
             Scope::Cores {
                 cores, own, others, ..
@@ -218,8 +241,9 @@ impl<'a> Scope<'a> {
                 (of.to_owned(), *run, *run, Vec::new())
             }
         };
+        let (samples, seen) = sampled;
         let n = samples as f64;
-        let part = own / whole;
+        let part = own / whole * seen;
         let mut rows: Vec<Row> = parts
             .iter()
             .map(|p| {
@@ -236,6 +260,9 @@ impl<'a> Scope<'a> {
                 }
             })
             .collect();
+        if seen < 1.0 {
+            rows.push(unseen(own / whole * (1.0 - seen), n));
+        }
         let counted = others.into_iter().filter(|(.., share)| *share > 0.0);
         rows.extend(counted.map(|(kind, label, share)| Row {
             kind: kind.to_owned(),
@@ -271,5 +298,20 @@ impl<'a> Scope<'a> {
                 Scope::Cores { .. } | Scope::Thread(_) => Basis::Cpu,
             },
         }
+    }
+}
+
+/// The run time that no sample shows.
+fn unseen(share: f64, samples: f64) -> Row {
+    Row {
+        kind: "switching".to_owned(),
+        label: "switching threads onto a resting CPU and off it".to_owned(),
+        share,
+        share_error: 2.0 * (1.0 - share) / samples.sqrt(),
+        source: "run time of the threads, less their samples: interrupts are off meanwhile"
+            .to_owned(),
+        // Whoever is not busy all the time rests between its requests.
+        own_work: true,
+        ..Row::default()
     }
 }

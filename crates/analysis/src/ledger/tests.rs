@@ -105,6 +105,8 @@ fn causes_name_rows_that_exist() {
         "compiled",
         "unanswered",
         "unsent",
+        "shared",
+        "switching",
     ];
     let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
     for cause in &catalogue().causes {
@@ -273,6 +275,25 @@ fn a_runtimes_own_work_is_told_from_a_librarys() {
     assert_eq!(kinds, expected);
 }
 
+/// Code of a Lisp lies in its image, in which nobody finds where a function ends: it is not one of them.
+#[test]
+fn code_of_an_image_is_no_function() {
+    let found = rows(&[
+        (&["app:app+?"], 60),
+        (&["app:main", "app:app+?"], 20),
+        (&["app:main", "app:collect"], 20),
+    ]);
+    let found: Vec<(&str, &str, u64)> = found
+        .iter()
+        .map(|(kind, label, n)| (kind.as_str(), label.as_str(), *n))
+        .collect();
+    let expected = [
+        ("compiled", super::cpu::COMPILED, 80),
+        ("function", "collect", 20),
+    ];
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn every_sample_is_in_one_row() {
     // Any mix of modules and depths, seeded.
@@ -398,7 +419,8 @@ fn chain() -> (Examination, Turns) {
 
 #[test]
 fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
-    let (examination, turns) = chain();
+    let (mut examination, turns) = chain();
+    examination.servers[2].kind = "postgres".to_owned();
     let case = LatencyCase {
         turns: &turns,
         examination: &examination,
@@ -413,9 +435,14 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
     };
     let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
     assert!(near(account.closed(), 1.0), "{account:#?}");
-    assert_eq!(account.rows[0].label, "in db: waiting for the disk");
+    assert_eq!(
+        account.rows[0].label,
+        "in postgres db: waiting for the disk"
+    );
+    // By its target, as findings name it.
+    assert_eq!(account.rows[0].server, "db");
     assert!(
-        near(share("in db: waiting for the disk"), 0.6),
+        near(share("in postgres db: waiting for the disk"), 0.6),
         "{account:#?}"
     );
     assert!(near(share("on the CPU in db"), 0.2), "{account:#?}");
@@ -542,6 +569,17 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
                 ],
                 "",
             ),
+            // A lock that a library takes for itself is another one than that of the function that called it.
+            told(
+                S::Lock,
+                &["sun.nio.ch.FileChannelImpl.write", "App.log"],
+                "",
+            ),
+            told(
+                S::Lock,
+                &["java.util.concurrent.locks.ReentrantLock.lock", "App.log"],
+                "",
+            ),
             told(S::Sleep, &["java.lang.Thread.sleep", "App.pause"], ""),
             // Only its own library: that is said then.
             told(S::Signal, &["java.lang.Object.wait"], ""),
@@ -565,6 +603,16 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
             "lock",
             "waiting for a permit of a semaphore or pool: Pool.getConnection",
             "Semaphore.acquire < Pool.getConnection; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting for the lock of FileChannelImpl.write: App.log",
+            "FileChannelImpl.write < App.log; woken by thread worker",
+        ),
+        (
+            "lock",
+            "waiting for a lock: App.log",
+            "ReentrantLock.lock < App.log; woken by thread worker",
         ),
         ("sleep", "asleep: App.pause", "Thread.sleep < App.pause"),
         (
@@ -804,11 +852,49 @@ fn a_library_without_names_does_not_say_which_part_of_tls_it_is() {
     );
 }
 
+/// A load whose requests are the turns of `chain`: 100 of 10 ms each.
+fn loaded() -> record::LoadOutcome {
+    crate::samples::with_rate(100, record::Nanos::from_millis(10), 0.3)
+}
+
+#[test]
+fn requests_that_share_connections_have_the_turns_of_servers_behind_alone() {
+    let (examination, mut turns) = chain();
+    // Ten requests a turn, of 10 us each.
+    let load = crate::samples::with_rate(1_000, record::Nanos(10_000), 0.3);
+    let share = |turns: &Turns, kind: &str| {
+        let examination = &examination;
+        let case = LatencyCase { turns, examination };
+        let account = case.account("proxy", true, Which::All).unwrap();
+        assert!((account.closed() - 1.0).abs() < 1e-9, "{account:#?}");
+        assert!((account.total - 10.0).abs() < 0.1, "{account:#?}");
+        let rows = account.rows.iter().filter(|r| r.kind == kind);
+        rows.map(|r| r.share).sum::<f64>()
+    };
+    turns.load = Some(load);
+    // Of 10 ms in all a hundredth on its CPU, and nine in the servers behind.
+    turns.targets[0].account.places[0].total_ns = 100_000;
+    turns.targets[1].account.total_ns = 900_000;
+    assert!((share(&turns, "shared") - 0.9).abs() < 0.01);
+    assert!((share(&turns, "disk") - 0.09 * 2.0 / 3.0).abs() < 0.02);
+    // Side by side they take more time than there is.
+    turns.targets[1].account.total_ns = 90_000_000;
+    assert!(share(&turns, "shared") < 1e-9);
+    let case = LatencyCase {
+        turns: &turns,
+        examination: &examination,
+    };
+    let why = case.account("proxy", true, Which::Tail).unwrap_err();
+    assert!(why.contains("share connections"), "{why}");
+    assert!(case.service("proxy").is_none());
+    assert!(case.service("app").is_some());
+}
+
 #[test]
 fn connections_that_nobody_answers_stand_in_the_account() {
     let (examination, mut turns) = chain();
     let mut account = |unanswered: u32| {
-        let mut load = crate::samples::outcome();
+        let mut load = loaded();
         load.connections.unanswered = unanswered;
         turns.load = Some(load);
         let case = LatencyCase {
@@ -835,7 +921,7 @@ fn connections_that_nobody_answers_stand_in_the_account() {
 #[test]
 fn what_was_due_and_not_sent_is_no_path() {
     let (examination, mut turns) = chain();
-    let mut load = crate::samples::outcome();
+    let mut load = loaded();
     // Due 10 ms before each is sent, whose answer takes 10 ms.
     load.response = record::Histogram::new();
     (0..1_000).for_each(|_| load.response.record(record::Nanos::from_millis(20)));
@@ -1139,4 +1225,20 @@ fn the_account_of_who_is_full_decides() {
         })
         .is_none()
     );
+}
+
+#[test]
+fn run_time_that_samples_do_not_show_is_told_beyond_chance_alone() {
+    for (due, taken, expected) in [
+        (1_000.0, 1_000, 1.0),
+        (1_000.0, 1_100, 1.0),
+        // Three standard errors are 95.
+        (1_000.0, 906, 1.0),
+        (1_000.0, 680, 0.68),
+        (60.0, 40, 1.0),
+        (0.0, 0, 1.0),
+    ] {
+        let seen = super::rate::seen(due, taken);
+        assert!((seen - expected).abs() < 1e-9, "{due} {taken}: {seen}");
+    }
 }

@@ -20,6 +20,13 @@ const FEWEST: u64 = 30;
 const NAMED: usize = 4;
 /// How names of functions begin that belong to a runtime's own library.
 const LIBRARIES: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+/// How names of functions begin that are the lock itself, whoever takes it.
+const LOCKS: [&str; 4] = [
+    "java.util.concurrent.locks.",
+    "java.lang.Object.",
+    "jdk.internal.misc.Unsafe.",
+    "java.lang.Thread.",
+];
 
 /// Kind and words of a wait; `None` where the runtime knows of none, as the system call does.
 pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
@@ -34,10 +41,21 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
         ToldState::Result => ("lock", "waiting for the result of another thread"),
         ToldState::Sleep => ("sleep", "asleep"),
     };
+    let words = match guarded(told).filter(|_| told.state == ToldState::Lock) {
+        Some(call) => format!("waiting for the lock of {call}"),
+        None => words.to_owned(),
+    };
     Some(match own_function(told) {
         Some(function) => (kind, format!("{words}: {function}")),
-        None => (kind, words.to_owned()),
+        None => (kind, words),
     })
+}
+
+/// The library's function that guards itself by a lock: of a file, a stream or a logger, and none of the application.
+fn guarded(told: &Told) -> Option<&str> {
+    let first = told.frames.first()?;
+    let of = |names: &[&str]| names.iter().any(|name| first.starts_with(name));
+    (of(&LIBRARIES) && !of(&LOCKS)).then(|| bare(first))
 }
 
 /// Divides the row of an interpreter by what its runtime told of threads that ran: kinds of work that are known

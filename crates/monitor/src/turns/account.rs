@@ -138,7 +138,8 @@ fn all_pieces(
     timer: u32,
 ) -> BTreeMap<u32, Vec<Piece>> {
     let mut ops: HashMap<u32, Vec<super::sockets::Op>> = HashMap::new();
-    for op in &sockets.ops {
+    // The end of a connection is the kernel's, whatever its thread does then.
+    for op in sockets.ops.iter().filter(|op| op.act != Act::GiveUp) {
         ops.entry(op.tid).or_default().push(*op);
     }
     let tids: BTreeSet<u32> = threads.spans.keys().chain(ops.keys()).copied().collect();
@@ -273,7 +274,11 @@ impl<'a> Accountant<'a> {
 
     fn account(&self, stacks: &Stacks) -> TargetTurns {
         let looks = self.looks(stacks);
-        let counts = self.scene.sockets.counts[self.target].clone();
+        let counts = &self.scene.sockets.counts[self.target];
+        let mut given_up = Histogram::new();
+        for &wait_ns in &counts.given_up {
+            given_up.record(Nanos(wait_ns));
+        }
         let mut lengths = Histogram::new();
         let mut connections = BTreeSet::new();
         let (mut read_bytes, mut written_bytes) = (0, 0);
@@ -297,6 +302,8 @@ impl<'a> Accountant<'a> {
             irregular: counts.irregular,
             read_bytes,
             written_bytes,
+            answers: counts.answers,
+            given_up: (given_up.count() > 0).then_some(given_up),
             accepted: counts.accepted,
             closed: counts.closed,
         }
@@ -463,10 +470,15 @@ impl<'a> Accountant<'a> {
         let readers = self.time_of(&readers, stacks);
         let pools = self.helpers.pools.iter().enumerate();
         let pools = pools.filter(|(_, pool)| pool.size > 0);
-        let pools = pools.map(|(pool, _)| self.helpers.of_pool(pool));
+        let pools: Vec<_> = pools.map(|(pool, _)| self.helpers.of_pool(pool)).collect();
+        // All turns are walked for it, which most servers need not.
+        let handed = match pools.is_empty() {
+            true => Vec::new(),
+            false => self.handed_over(),
+        };
+        let pools = pools.into_iter().filter(|tids| self.serves(tids, &handed));
         let answering = answering(self.traced, self.scene, self.threads, self.target);
         let pools = pools.filter_map(|tids| self.time_of(&tids, stacks));
-        let pools = pools.filter(|time| self.serves(time));
         let others = pools.chain(self.time_of(&answering, stacks));
         let idle = |time: &ThreadTime| idle_share(time);
         // The first of several that are as busy.
@@ -481,29 +493,42 @@ impl<'a> Accountant<'a> {
     }
 
     /// Whether a pool's work is the requests': when one of its threads is at work, a request is out of its reader's
-    /// hands. Whoever only shares a lock with a reader is at something of its own.
-    fn serves(&self, pool: &ThreadTime) -> bool {
-        let work = pool.account.total_ns as f64 * (1.0 - idle_share(pool));
-        let handed: u64 = (self.turns.iter())
-            .map(|&index| self.handed_over_ns(index))
-            .sum();
-        handed as f64 * f64::from(self.traced.one_in) >= LEAST_HANDED * work
+    /// hands. Whoever only shares a lock with a reader is at something of its own, and is so when no request waits.
+    fn serves(&self, tids: &BTreeSet<u32>, handed: &[(u64, u64)]) -> bool {
+        let begun = self.traced.begin_ns;
+        let (mut work, mut covered) = (0, 0);
+        for tid in tids {
+            let pieces = self.scene.pieces.get(tid).into_iter().flatten();
+            for piece in pieces.filter(|piece| piece.to > begun) {
+                if self.helpers.works(*tid, piece) {
+                    let (from, to) = (piece.from.max(begun), piece.to);
+                    work += to.saturating_sub(from);
+                    covered += covered_ns(handed, from, to);
+                }
+            }
+        }
+        // Of some connections alone, as much less is seen.
+        covered as f64 * f64::from(self.traced.one_in) >= LEAST_HANDED * work as f64
     }
 
-    /// Time in which a turn is hidden, or its thread waits for another one.
-    fn handed_over_ns(&self, index: u32) -> u64 {
+    /// When turns are hidden, or their threads wait for another one, by rising time.
+    fn handed_over(&self) -> Vec<(u64, u64)> {
         let others = [WaitKind::Futex, WaitKind::Pipe, WaitKind::Unix];
         let others = others.map(|kind| self.scene.words.kind(kind));
-        let mut sum = 0;
-        self.scene.walk(index, &mut |row, from, to| {
-            let out = match row.place {
-                Place::Hidden | Place::NoFreeThread => true,
-                Place::Blocked => others.contains(&row.detail),
-                _ => false,
-            };
-            sum += if out { to - from } else { 0 };
-        });
-        sum
+        let mut times = Vec::new();
+        for &index in &self.turns {
+            self.scene.walk(index, &mut |row, from, to| {
+                let out = match row.place {
+                    Place::Hidden | Place::NoFreeThread => true,
+                    Place::Blocked => others.contains(&row.detail),
+                    _ => false,
+                };
+                if out {
+                    times.push((from, to));
+                }
+            });
+        }
+        joined(times)
     }
 
     fn time_of(&self, tids: &BTreeSet<u32>, stacks: &Stacks) -> Option<ThreadTime> {
@@ -675,7 +700,11 @@ fn idle_share(time: &ThreadTime) -> f64 {
 /// When some of the turns are open: beginnings and ends of the stretches, by rising time.
 fn open_times(accountant: &Accountant<'_>, turns: &[u32]) -> Vec<(u64, u64)> {
     let turns = turns.iter().map(|&index| accountant.turn(index));
-    let mut times: Vec<(u64, u64)> = turns.map(|turn| (turn.read, turn.end)).collect();
+    joined(turns.map(|turn| (turn.read, turn.end)).collect())
+}
+
+/// Stretches that overlap or touch as one, by rising time.
+fn joined(mut times: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     times.sort_unstable();
     times.dedup_by(|next, open| {
         let joins = next.0 <= open.1;
@@ -685,6 +714,15 @@ fn open_times(accountant: &Accountant<'_>, turns: &[u32]) -> Vec<(u64, u64)> {
         joins
     });
     times
+}
+
+/// How much of a stretch lies within those of `times`, which are apart from each other, ns.
+fn covered_ns(times: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let first = times.partition_point(|&(_, end)| end <= from);
+    let within = times[first..].iter().take_while(|&&(begin, _)| begin < to);
+    within
+        .map(|&(begin, end)| end.min(to) - begin.max(from))
+        .sum()
 }
 
 fn open_at(times: &[(u64, u64)], at: u64) -> bool {

@@ -252,7 +252,11 @@ impl Finder<'_> {
     }
 
     fn may_help(&self, tid: u32) -> bool {
-        self.is_member(tid) && !self.serving.contains(&tid) && !self.scene.green.contains(&tid)
+        let name = self.traced.names.get(&tid);
+        self.is_member(tid)
+            && !self.serving.contains(&tid)
+            && !self.scene.green.contains(&tid)
+            && !name.is_some_and(|name| is_of_runtime(name))
     }
 
     fn pieces(&self, tid: u32) -> &[Piece] {
@@ -392,7 +396,7 @@ impl Finder<'_> {
         for piece in self.pieces(tid) {
             let wait = waited(piece);
             let kind = wait.map_or(Kind::Work, |wait| self.kind(tid, piece, &wait, handed));
-            if kind == Kind::Idle || piece.idle {
+            if kind == Kind::Idle || piece.idle || self.is_between(tid, piece) {
                 continue;
             }
             let own = piece.owner == NONE && kind != Kind::Peer;
@@ -418,6 +422,17 @@ impl Finder<'_> {
         }
     }
 
+    /// Whether a thread that others of its server ask was at nothing that it was asked then: threads that accept by
+    /// turns hand the next turn to each other, which looks like a lock.
+    fn is_between(&self, tid: u32, piece: &Piece) -> bool {
+        let work = self.scene.sockets.own_work.get(&tid);
+        work.is_some_and(|work| {
+            let begun = work.partition_point(|one| one.from < piece.to);
+            let last = work[..begun].last();
+            last.is_none_or(|one| one.to.is_some_and(|to| to <= piece.from))
+        })
+    }
+
     /// The name of a helper process; 0 for a thread of the server's own.
     fn helper_name(&self, tid: u32, names: &mut Names) -> u32 {
         let tgid = self.threads.tgid.get(&tid).copied().unwrap_or_default();
@@ -432,6 +447,28 @@ fn waited(piece: &Piece) -> Option<Wait> {
         State::Waiting(wait) => Some(wait),
         State::Running | State::Ready { .. } => None,
     }
+}
+
+/// Threads with which a runtime (HotSpot, .NET, V8) compiles and collects, by the 15 characters that the kernel keeps:
+/// they and those that serve wake each other, and no request is handed to them.
+const OF_RUNTIMES: [&str; 13] = [
+    "C1 CompilerThre",
+    "C2 CompilerThre",
+    "JVMCI-native Co",
+    "Sweeper thread",
+    "GC Thread#",
+    "G1 ",
+    "ZWorker",
+    "Shenandoah",
+    "VM Thread",
+    "VM Periodic Tas",
+    ".NET Tiered Com",
+    ".NET Server GC",
+    "V8 DefaultWorke",
+];
+
+fn is_of_runtime(name: &str) -> bool {
+    OF_RUNTIMES.iter().any(|own| name.starts_with(own))
 }
 
 /// The name of a thread without its number in the pool.

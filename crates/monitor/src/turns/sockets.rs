@@ -29,6 +29,8 @@ pub(super) enum Act {
     Ask,
     /// Took a part of an upstream's answer, which had arrived then.
     Take { arrived: u64 },
+    /// The connection to an upstream ended before its answer was taken.
+    GiveUp,
 }
 
 /// An action on a socket.
@@ -89,6 +91,11 @@ pub(super) struct Counts {
     pub irregular: u64,
     pub accepted: u64,
     pub closed: u64,
+    /// Requests to upstreams that were answered.
+    pub answers: u64,
+    /// How long each was waited for whose connection ended before its answer was taken, ns; of those that were asked in
+    /// the window.
+    pub given_up: Vec<u64>,
 }
 
 /// Everything about sockets.
@@ -103,6 +110,17 @@ pub(super) struct Sockets {
     /// The last peer of each socket to an upstream.
     pub peer_of: HashMap<u64, u32>,
     pub counts: Vec<Counts>,
+    /// When each thread that others of its server ask was at that, by rising time.
+    pub own_work: HashMap<u32, Vec<OwnWork>>,
+}
+
+/// What a thread was asked by others of its server: from the first that it read to the last that it wrote, `None` for
+/// not yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnWork {
+    sk: u64,
+    pub from: u64,
+    pub to: Option<u64>,
 }
 
 /// A client's socket.
@@ -122,11 +140,19 @@ struct Upstream {
     target: usize,
     turn: u32,
     asked: Option<u64>,
+    /// Who asked.
+    asker: u32,
     arrived: Option<u64>,
     known: bool,
     /// It was opened for its turn, and nothing has been asked on it.
     opened: bool,
 }
+
+/// What is said so shortly before the end of a connection is a farewell (of a database's protocol, of TLS), and no
+/// request, ns.
+const FAREWELL_NS: u64 = 500_000;
+/// Parts of the paths at which runtimes (a JVM, .NET) listen for those who examine them.
+const CONTROLS: [&str; 2] = ["/.java_pid", "/dotnet-diagnostic-"];
 
 #[derive(Debug)]
 struct Serving {
@@ -140,11 +166,15 @@ struct Walk<'a> {
     traced: &'a Traced,
     /// Sockets between processes of one target, whose threads are seen themselves.
     inner: HashSet<u64>,
+    /// See [`own_clients`].
+    own: HashSet<u64>,
     sockets: Sockets,
     clients: HashMap<u64, Client>,
     upstreams: HashMap<u64, Upstream>,
     serving: HashMap<u32, Serving>,
     peer_ids: HashMap<String, u32>,
+    /// Peers at which a runtime answers those who examine it: prony itself, `jcmd`.
+    controls: HashSet<u32>,
     /// Peer of a socket from a time on; ends with the next of the same socket.
     named: HashMap<u64, Vec<(u64, u32)>>,
 }
@@ -160,6 +190,7 @@ impl Sockets {
         let mut walk = Walk {
             traced,
             inner: inner_sockets(traced, inner),
+            own: own_clients(traced),
             sockets: Self {
                 counts: vec![Counts::default(); traced.targets.len()],
                 ..Self::default()
@@ -168,10 +199,14 @@ impl Sockets {
             upstreams: HashMap::new(),
             serving: HashMap::new(),
             peer_ids: HashMap::new(),
+            controls: HashSet::new(),
             named: HashMap::new(),
         };
         for (sk, at, peer) in &traced.peers {
             let id = walk.peer(peer);
+            if CONTROLS.iter().any(|control| peer.contains(control)) {
+                walk.controls.insert(id);
+            }
             walk.named.entry(*sk).or_default().push((*at, id));
         }
         for event in &traced.events {
@@ -195,6 +230,32 @@ fn inner_sockets(traced: &Traced, asked: &HashSet<u64>) -> HashSet<u64> {
         .collect()
 }
 
+/// The accepted ends of Unix sockets at which a server's processes that clients reach over TCP ask others of the same
+/// server (a daemon of mod_wsgi): what is read there is a part of a turn, and none of its own.
+fn own_clients(traced: &Traced) -> HashSet<u64> {
+    let path_of: HashMap<u64, &str> = (traced.peers.iter())
+        .map(|(sk, _, path)| (*sk, path.as_str()))
+        .collect();
+    let (mut over_tcp, mut asks, mut accepted) = (HashSet::new(), HashSet::new(), Vec::new());
+    for event in &traced.events {
+        let (Some(&target), class) = (traced.members.get(&event.tgid), event.class()) else {
+            continue;
+        };
+        let is_exchange = matches!(event.kind(), Some(Kind::Received | Kind::Sent));
+        let path = path_of.get(&event.sk).filter(|path| **path != UNNAMED);
+        match (class, path) {
+            (Class::Client, _) if is_exchange => _ = over_tcp.insert(target),
+            (Class::UnixUpstream, Some(&path)) => _ = asks.insert((target, path)),
+            (Class::UnixClient, Some(&path)) => accepted.push((event.sk, target, path)),
+            _ => {}
+        }
+    }
+    let own = accepted
+        .into_iter()
+        .filter(|&(_, target, path)| over_tcp.contains(&target) && asks.contains(&(target, path)));
+    own.map(|(sk, ..)| sk).collect()
+}
+
 impl Walk<'_> {
     fn peer(&mut self, text: &str) -> u32 {
         if let Some(&id) = self.peer_ids.get(text) {
@@ -209,6 +270,12 @@ impl Walk<'_> {
     fn take(&mut self, event: &Event, idles: &dyn Fn(&Event) -> bool) {
         let class = event.class();
         if class == Class::UnixUpstream && self.inner.contains(&event.sk) {
+            return;
+        }
+        if class == Class::UnixClient && self.own.contains(&event.sk) {
+            return self.at_work(event);
+        }
+        if class == Class::UnixClient && self.is_control(event) {
             return;
         }
         match event.kind() {
@@ -232,6 +299,29 @@ impl Walk<'_> {
             Some(Kind::Switched) if event.has(LEFT) && idles(event) => {
                 if let Some(serving) = self.serving.get_mut(&event.tid) {
                     serving.active = NONE;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread is at what others of its server ask of it, from the first it reads to the last it writes on a
+    /// connection. What it reads behind its answer (the end of a body) is nothing to answer, and the next connection
+    /// shows that.
+    fn at_work(&mut self, event: &Event) {
+        let work = self.sockets.own_work.entry(event.tid).or_default();
+        match (event.kind(), work.last_mut()) {
+            (Some(Kind::Sent), Some(last)) => last.to = Some(event.at_ns),
+            (Some(Kind::Received), Some(last)) if last.to.is_none() && last.sk == event.sk => {}
+            (Some(Kind::Received), last) => {
+                let fresh = OwnWork {
+                    sk: event.sk,
+                    from: event.at_ns,
+                    to: None,
+                };
+                match last.filter(|last| last.to.is_none()) {
+                    Some(unanswered) => *unanswered = fresh,
+                    None => work.push(fresh),
                 }
             }
             _ => {}
@@ -384,11 +474,21 @@ impl Walk<'_> {
         }
     }
 
+    /// Peer of an event's socket then.
+    fn named_at(&self, event: &Event) -> Option<u32> {
+        let named = self.named.get(&event.sk)?;
+        let before = named.partition_point(|&(at, _)| at <= event.at_ns + SEND_CALL_NS);
+        named[..before].last().map(|&(_, peer)| peer)
+    }
+
+    fn is_control(&self, event: &Event) -> bool {
+        let control = |peer| self.controls.contains(&peer);
+        !self.controls.is_empty() && self.named_at(event).is_some_and(control)
+    }
+
     fn upstream(&mut self, event: &Event) -> &mut Upstream {
         let target = self.traced.members.get(&event.tgid).copied();
-        let named = self.named.get(&event.sk).map_or(&[][..], Vec::as_slice);
-        let before = named.partition_point(|&(at, _)| at <= event.at_ns + SEND_CALL_NS);
-        let peer = named[..before].last().map(|&(_, peer)| peer);
+        let peer = self.named_at(event);
         let peer = peer.unwrap_or_else(|| self.peer("unknown peer"));
         let upstream = self.upstreams.entry(event.sk).or_default();
         if !upstream.known {
@@ -405,6 +505,7 @@ impl Walk<'_> {
         let upstream = self.upstream(event);
         *upstream = Upstream {
             turn,
+            asker: event.tid,
             peer: upstream.peer,
             target: upstream.target,
             known: true,
@@ -432,6 +533,7 @@ impl Walk<'_> {
         upstream.turn = turn;
         if upstream.asked.is_none() {
             upstream.asked = Some(event.at_ns);
+            upstream.asker = event.tid;
             let early = upstream
                 .arrived
                 .filter(|at| at + SEND_CALL_NS < event.at_ns);
@@ -457,6 +559,9 @@ impl Walk<'_> {
         let asked = upstream.asked.take();
         let arrived = upstream.arrived.take();
         let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
+        if let Some(counts) = self.sockets.counts.get_mut(target) {
+            counts.answers += u64::from(asked.is_some());
+        }
         if turn == NONE {
             if let Some(asked) = asked {
                 self.sockets.loose.push(Loose {
@@ -499,7 +604,39 @@ impl Walk<'_> {
         {
             counts.closed += 1;
         }
-        self.upstreams.remove(&event.sk);
+        if let Some(upstream) = self.upstreams.remove(&event.sk) {
+            self.given_up(&upstream, event.at_ns);
+        }
+    }
+
+    /// A connection to an upstream has ended, maybe before what was asked on it last was answered.
+    fn given_up(&mut self, upstream: &Upstream, at: u64) {
+        let asked = upstream.asked.filter(|asked| at >= asked + FAREWELL_NS);
+        let Some(asked) = asked.filter(|_| upstream.known) else {
+            return;
+        };
+        let (target, peer, turn) = (upstream.target, upstream.peer, upstream.turn);
+        let counts = self.sockets.counts.get_mut(target);
+        if let Some(counts) = counts.filter(|_| asked >= self.traced.begin_ns) {
+            counts.given_up.push(at - asked);
+        }
+        if turn == NONE {
+            self.sockets.loose.push(Loose {
+                target,
+                peer,
+                asked,
+                arrived: at,
+                read: at,
+            });
+        } else {
+            self.sockets.ops.push(Op {
+                at,
+                tid: upstream.asker,
+                act: Act::GiveUp,
+                turn,
+                peer,
+            });
+        }
     }
 
     fn counts_by_port(&mut self, event: &Event) -> Option<&mut Counts> {

@@ -65,6 +65,14 @@ impl Tape {
         self.socket(at, Kind::Sent, Class::Client, sk, tid, 0);
     }
 
+    /// A request on connection 1 wakes the server, which reads it 10 ns later.
+    fn request(&mut self, at: u64) {
+        self.arrive(at, 1);
+        self.wake(at, SERVER, FOREIGN, "sendto");
+        self.on(at, SERVER, 0);
+        self.read(at + 10, SERVER, 1);
+    }
+
     fn ask(&mut self, at: u64, tid: u32, sk: u64) {
         self.socket(at, Kind::Sent, Class::Upstream, sk, tid, 0);
     }
@@ -717,9 +725,8 @@ fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {
     tape
 }
 
-#[test]
-fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one() {
-    let pool = SERVER + 4;
+/// They are handed to a thread of a pool.
+fn handed_over(pool: u32) -> Tape {
     let mut tape = behind_a_loop("futex", Class::None, pool);
     tape.wake(1_100, pool, SERVER, "futex");
     tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
@@ -735,6 +742,12 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
         tape.write(from + 1_000, SERVER, 1 + turn);
         tape.off(from + 1_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
+    tape
+}
+
+#[test]
+fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one() {
+    let tape = handed_over(SERVER + 4);
     let target = tape.account();
     let seen = |place, detail, waker| at(&target, place, detail, waker);
     // One of three is with the thread, the next two wait for it; and so on until one is left.
@@ -754,6 +767,193 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!((threads.threads, threads.name.as_str()), (1, "t14"));
     let asleep = threads.account.places.iter().find(|p| p.detail == "sleep");
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
+}
+
+/// A loop hangs up after 5 ms, asks another one, and says farewell to a third.
+#[test]
+fn what_is_given_up_was_waited_for() {
+    const MS: u64 = 1_000_000;
+    let mut tape = asleep(10);
+    let (slow, other, third) = (7, 8, 9);
+    for turn in 0..3 {
+        let from = MS + turn * 10 * MS;
+        tape.arrive(from, 1);
+        tape.wake(from, SERVER, FOREIGN, "sendto");
+        tape.on(from, SERVER, 0);
+        tape.read(from + 100, SERVER, 1);
+        tape.ask(from + 200, SERVER, slow);
+        tape.off(from + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.socket(from + 5 * MS, Kind::Closed, Class::Upstream, slow, 0, 0);
+        tape.wake(from + 5 * MS, SERVER, 0, "");
+        tape.on(from + 5 * MS, SERVER, 0);
+        tape.ask(from + 5 * MS + 200, SERVER, other);
+        tape.off(
+            from + 5 * MS + 300,
+            SERVER,
+            epoll(),
+            INTERRUPTIBLE,
+            Class::None,
+        );
+        tape.answer(from + 6 * MS, other);
+        tape.wake(from + 6 * MS, SERVER, FOREIGN, "sendto");
+        tape.on(from + 6 * MS, SERVER, 0);
+        tape.take(from + 6 * MS + 100, SERVER, other);
+        tape.write(from + 6 * MS + 200, SERVER, 1);
+        tape.ask(from + 6 * MS + 300, SERVER, third);
+        tape.socket(
+            from + 6 * MS + 400,
+            Kind::Closed,
+            Class::Upstream,
+            third,
+            0,
+            0,
+        );
+        tape.off(
+            from + 6 * MS + 500,
+            SERVER,
+            epoll(),
+            INTERRUPTIBLE,
+            Class::None,
+        );
+    }
+    let (traced, stacks) = tape.traced();
+    let target = &traced.account(&stacks).targets[0];
+    adds_up(target);
+    let given_up = target.given_up.as_ref().unwrap();
+    assert_eq!((given_up.count(), target.answers), (3, 3));
+    let waited = given_up.quantile(0.5).unwrap().0;
+    assert!(waited.abs_diff(5 * MS) < MS / 20, "{waited}");
+    let places = target.account.places.iter();
+    let upstream = places.filter(|p| p.place == Place::Upstream);
+    let waited: u64 = upstream.map(|p| p.total_ns).sum();
+    assert!(
+        waited.abs_diff(3 * 6 * MS) < MS / 10,
+        "{:#?}",
+        target.account
+    );
+}
+
+/// A JVM's thread that answers `jcmd` answers no request, and is none of those that do.
+#[test]
+fn what_a_runtime_is_asked_of_itself_is_no_request() {
+    for (path, turns) in [("/tmp/.java_pid7", 3), ("/run/app.sock", 6)] {
+        let (listener, asked) = (SERVER + 4, 502);
+        let mut tape = asleep(10);
+        tape.off(20, listener, "accept4", INTERRUPTIBLE, Class::None);
+        for turn in 0..3 {
+            let from = 1_000 + turn * 10_000;
+            tape.request(from);
+            tape.write(from + 300, SERVER, 1);
+            tape.off(from + 310, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+            for (at, kind, tid) in [
+                (from + 400, Kind::Arrived, 0),
+                (from + 430, Kind::Received, listener),
+                (from + 500, Kind::Sent, listener),
+            ] {
+                tape.socket(at, kind, Class::UnixClient, asked, tid, 0);
+            }
+        }
+        let (mut traced, stacks) = tape.traced();
+        traced.peers.retain(|(sk, ..)| *sk != asked);
+        traced.peers.push((asked, 0, format!("unix:{path}")));
+        let target = &traced.account(&stacks).targets[0];
+        assert_eq!(target.account.turns, turns, "{path}");
+    }
+}
+
+/// A process of the same server answers over a Unix socket with a name, as a daemon of mod_wsgi does.
+#[test]
+fn what_a_servers_own_process_is_asked_is_a_part_of_the_turn() {
+    let (daemon, asking, asked) = (SERVER + 4, 501, 502);
+    let mut tape = asleep(10);
+    tape.off(20, daemon, "accept4", INTERRUPTIBLE, Class::None);
+    for turn in 0..3 {
+        let from = 1_000 + turn * 10_000;
+        tape.request(from);
+        tape.socket(
+            from + 100,
+            Kind::Sent,
+            Class::UnixUpstream,
+            asking,
+            SERVER,
+            0,
+        );
+        tape.off(
+            from + 110,
+            SERVER,
+            "read",
+            INTERRUPTIBLE,
+            Class::UnixUpstream,
+        );
+        tape.socket(from + 105, Kind::Arrived, Class::UnixClient, asked, 0, 0);
+        tape.wake(from + 110, daemon, SERVER, "write");
+        tape.on(from + 120, daemon, 0);
+        tape.socket(
+            from + 130,
+            Kind::Received,
+            Class::UnixClient,
+            asked,
+            daemon,
+            0,
+        );
+        tape.socket(
+            from + 5_130,
+            Kind::Received,
+            Class::UnixClient,
+            asked,
+            daemon,
+            0,
+        );
+        tape.socket(
+            from + 5_200,
+            Kind::Sent,
+            Class::UnixClient,
+            asked,
+            daemon,
+            0,
+        );
+        tape.wake(from + 5_200, SERVER, daemon, "write");
+        tape.off(from + 5_210, daemon, "accept4", INTERRUPTIBLE, Class::None);
+        tape.on(from + 5_220, SERVER, 0);
+        tape.socket(
+            from + 5_230,
+            Kind::Received,
+            Class::UnixUpstream,
+            asking,
+            SERVER,
+            0,
+        );
+        tape.write(from + 5_300, SERVER, 1);
+        tape.off(from + 5_310, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let (mut traced, stacks) = tape.traced();
+    traced
+        .peers
+        .retain(|(sk, ..)| ![asking, asked].contains(sk));
+    let path = || "unix:/run/daemon.sock".to_owned();
+    traced
+        .peers
+        .extend([(asking, 0, path()), (asked, 0, path())]);
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    adds_up(target);
+    assert_eq!(target.account.turns, 3);
+    let places = target.account.places.iter();
+    let upstream = places.filter(|p| matches!(p.place, Place::Upstream | Place::UpstreamUnread));
+    let waited: u64 = upstream.map(|p| p.total_ns).sum();
+    assert!(waited.abs_diff(3 * 5_100) <= 100, "{:#?}", target.account);
+}
+
+#[test]
+fn a_compiler_thread_of_a_runtime_is_no_pool_whoever_wakes_it() {
+    let (mut traced, stacks) = handed_over(SERVER + 4).traced();
+    let compiler = "C2 CompilerThre".to_owned();
+    traced.names.insert(SERVER + 4, compiler);
+    let turns = traced.account(&stacks);
+    let target = &turns.targets[0];
+    assert_eq!(at(target, Place::NoFreeThread, "", ""), 0);
+    let threads = target.threads.as_ref().map(|time| time.name.as_str());
+    assert_eq!(threads, Some("t10"));
 }
 
 #[test]
@@ -798,6 +998,46 @@ fn a_thread_that_only_shares_a_lock_does_not_serve() {
     }
     let threads = tape.account().threads.expect("one thread reads");
     assert_eq!((threads.threads, threads.name.as_str()), (1, "t10"));
+}
+
+#[test]
+fn a_thread_for_which_many_wait_at_times_does_not_serve() {
+    let house = SERVER + 8;
+    let threads: Vec<u32> = (SERVER..SERVER + 4).collect();
+    let mut tape = asleep(10);
+    for &thread in &threads[1..] {
+        tape.off(20, thread, "recvfrom", INTERRUPTIBLE, Class::None);
+    }
+    tape.off(20, house, "nanosleep", INTERRUPTIBLE, Class::None);
+    let mut socket = 0;
+    for turn in 0..4 {
+        let from = 1_000 + turn * 100_000;
+        tape.wake(from, house, 0, "");
+        tape.on(from, house, 0);
+        for (n, &thread) in threads.iter().enumerate() {
+            let at = from + 10 + 10 * n as u64;
+            socket += 1;
+            tape.arrive(at, socket);
+            tape.wake(at, thread, FOREIGN, "sendto");
+            tape.on(at + 1, thread, 0);
+            tape.read(at + 2, thread, socket);
+            tape.off(at + 3, thread, "futex", INTERRUPTIBLE, Class::None);
+        }
+        // Together they wait for longer than it sleeps, and each moment of its sleep but a third waits nobody.
+        let freed = from + 33_000;
+        for &thread in &threads {
+            tape.wake(freed, thread, house, "futex");
+        }
+        tape.off(freed + 10, house, "nanosleep", INTERRUPTIBLE, Class::None);
+        for (n, &thread) in threads.iter().enumerate() {
+            let at = freed + 20 + 10 * n as u64;
+            tape.on(at, thread, 0);
+            tape.write(at + 1, thread, socket - 3 + n as u64);
+            tape.off(at + 2, thread, "recvfrom", INTERRUPTIBLE, Class::None);
+        }
+    }
+    let serving = tape.account().threads.expect("four threads read");
+    assert_eq!(serving.threads, 4, "{serving:#?}");
 }
 
 #[test]

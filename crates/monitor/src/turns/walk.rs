@@ -183,12 +183,18 @@ impl<'a> Scene<'a> {
         connection.reader.is_some() && connection.turns > 1 || self.loops.contains(&turn.reader)
     }
 
-    fn all_busy(&self, turn: &Turn, from: u64, to: u64) -> bool {
-        let Some(full) = self.full.get(turn.target) else {
-            return false;
-        };
-        let at = full.partition_point(|&(_, end)| end < to);
-        full.get(at).is_some_and(|&(begin, _)| begin <= from)
+    /// Divides a time by whether all threads that answer requests of a turn's target had one then.
+    fn by_busy(&self, turn: &Turn, from: u64, to: u64, part: &mut dyn FnMut(bool, u64, u64)) {
+        let full = self.full.get(turn.target).map_or(&[][..], Vec::as_slice);
+        let first = full.partition_point(|&(_, end)| end <= from);
+        let mut at = from;
+        for &(begin, end) in full[first..].iter().take_while(|(begin, _)| *begin < to) {
+            let (begin, end) = (begin.max(at), end.min(to));
+            part(false, at, begin);
+            part(true, begin, end);
+            at = end;
+        }
+        part(false, at, to);
     }
 
     /// Hands out every nanosecond of a turn as a row, from, to.
@@ -212,18 +218,19 @@ impl<'a> Scene<'a> {
         for piece in overlapping(pieces, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             give_some(give, Row::at(Place::WakeUp), at, begin);
-            let row = if piece.idle {
-                Row::at(Place::WakeUp)
+            if piece.idle {
+                give_some(give, Row::at(Place::WakeUp), begin, end);
             } else if !pinned && piece.owner != index && piece.owner != NONE {
-                if self.all_busy(turn, begin, end) {
-                    Row::at(Place::NoFreeThread)
-                } else {
-                    Row::with(Place::Hidden, self.words.not_read)
-                }
+                self.by_busy(turn, begin, end, &mut |busy, from, to| {
+                    let row = match busy {
+                        true => Row::at(Place::NoFreeThread),
+                        false => Row::with(Place::Hidden, self.words.not_read),
+                    };
+                    give_some(give, row, from, to);
+                });
             } else {
-                self.of_queued(piece, index)
-            };
-            give_some(give, row, begin, end);
+                give_some(give, self.of_queued(piece, index), begin, end);
+            }
             at = end.max(at);
         }
         give_some(give, Row::at(Place::WakeUp), at, to);
@@ -307,7 +314,7 @@ impl<'a> Scene<'a> {
         // Peers that do not answer in the turn (logs, metrics) are not waited for.
         let answering = self
             .ops_of(index)
-            .filter(|op| matches!(op.act, Act::Take { .. }));
+            .filter(|op| matches!(op.act, Act::Take { .. } | Act::GiveUp));
         let answering: Vec<u32> = answering.map(|op| op.peer).collect();
         let mut asked: Vec<u32> = Vec::new();
         let mut begun = false;
@@ -317,7 +324,7 @@ impl<'a> Scene<'a> {
                 Act::Ask if answering.contains(&one.peer) && !asked.contains(&one.peer) => {
                     asked.push(one.peer);
                 }
-                Act::Take { .. } => asked.retain(|&peer| peer != one.peer),
+                Act::Take { .. } | Act::GiveUp => asked.retain(|&peer| peer != one.peer),
                 _ => {}
             }
             let Some(&two) = ops.peek() else {
@@ -359,7 +366,7 @@ impl<'a> Scene<'a> {
         };
         match (one.act, two.act, asked) {
             (_, Act::Take { arrived }, _) => upstream(two.peer, arrived),
-            (Act::Connect, Act::Ask, _) => upstream(two.peer, u64::MAX),
+            (Act::Connect, Act::Ask, _) | (_, Act::GiveUp, _) => upstream(two.peer, u64::MAX),
             (_, Act::Read, _) => Meantime::Hidden {
                 detail: self.words.rest_of_request,
             },
@@ -476,14 +483,14 @@ impl<'a> Scene<'a> {
         for piece in self.pieces_of(tid, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             self.wait(meantime, 0, at, begin, give);
-            let queued = matches!(meantime, Meantime::Hidden { .. })
-                && piece.owner != NONE
-                && self.all_busy(turn, begin, end);
-            if queued {
-                give_some(give, Row::at(Place::NoFreeThread), begin, end);
-            } else {
-                self.wait(meantime, 0, begin, end, give);
-            }
+            let queues = matches!(meantime, Meantime::Hidden { .. }) && piece.owner != NONE;
+            self.by_busy(turn, begin, end, &mut |busy, from, to| {
+                if busy && queues {
+                    give_some(give, Row::at(Place::NoFreeThread), from, to);
+                } else {
+                    self.wait(meantime, 0, from, to, give);
+                }
+            });
             at = end.max(at);
         }
         self.wait(meantime, 0, at, to, give);

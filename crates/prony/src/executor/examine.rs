@@ -2,8 +2,8 @@
 //! their time goes. Everything but the timed load itself, which it prepares and follows.
 //!
 //! ```text
-//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> the timed load ->
-//! signature -> turns, with stacks on and off the CPU
+//! look (one answer) -> single_client (one client) -> discovery_load (who is behind them) -> warm (where a runtime
+//! compiles, with another single_client) -> the timed load -> signature -> turns, with stacks on and off the CPU
 //! ```
 //! The surprise: upstreams can only be seen while there is traffic, so a short load comes before the timed one,
 //! and its figures are thrown away.
@@ -11,6 +11,7 @@
 use super::drive::Instrumentation;
 use super::runtimes::{Read, Runtimes};
 use super::source::Source;
+use super::warm::not_warm;
 use crate::exit::Failure;
 use crate::terminal::Progress;
 use crate::verbs;
@@ -22,7 +23,7 @@ use monitor::{Observation, Watched};
 use record::{
     Answer, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
     Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
-    Unavailable, UpstreamPeer, Watching,
+    Unavailable, UpstreamPeer, Warming, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -88,6 +89,8 @@ pub struct PreLoad {
     pub answer: Option<Answer>,
     /// A single client's load.
     pub single_client: Option<LoadOutcome>,
+    /// The load until runtimes compiled little; `None` where none does.
+    pub warming: Option<Warming>,
     /// What could not be learned.
     pub unavailable: Vec<Unavailable>,
 }
@@ -143,12 +146,16 @@ impl Examiner<'_> {
             let before = CpuTimes::of(servers);
             self.drive_and_see(&discovery_load, servers)?;
             self.busy = before.busiest(servers);
+            found.warming = self.warm(servers)?;
+            if found.warming.is_some() && !(self.interrupted)() {
+                found.single_client = Some(self.drive_and_see(&single_client, servers)?);
+            }
         }
         Ok(found)
     }
 
     /// A short load during which the upstreams are looked up.
-    fn drive_and_see(
+    pub(super) fn drive_and_see(
         &mut self,
         spec: &LoadSpec,
         servers: &mut Vec<Server>,
@@ -306,13 +313,13 @@ fn often(hz: u32, busy: Option<f64>) -> u32 {
 }
 
 /// CPU time of processes at a moment, ns.
-struct CpuTimes {
+pub(super) struct CpuTimes {
     at_ns: u64,
-    of: BTreeMap<i32, u64>,
+    pub(super) of: BTreeMap<i32, u64>,
 }
 
 impl CpuTimes {
-    fn of(servers: &[Server]) -> Self {
+    pub(super) fn of(servers: &[Server]) -> Self {
         let all = servers.iter().flat_map(pids);
         Self {
             at_ns: linux::clock::monotonic_ns(),
@@ -582,6 +589,7 @@ impl Passes {
         if servers.is_empty() {
             unavailable.push(no_server(&spec.url));
         }
+        let warnings = self.pre_load.warming.iter().filter_map(not_warm);
         let mut profiles = Vec::new();
         take_profile(
             self.profiled,
@@ -604,7 +612,7 @@ impl Passes {
             },
             targets: target_records(servers),
             unavailable,
-            warnings: Vec::new(),
+            warnings: warnings.collect(),
             series: self.watched.series,
             hosts: Vec::new(),
             outcome,
@@ -617,6 +625,7 @@ impl Passes {
                 signature: self.post_load.signature,
                 turns: self.post_load.turns,
                 watching: self.watching,
+                warming: self.pre_load.warming,
                 runtimes: self.runtimes,
                 monitor_cost,
                 profiles,
@@ -748,7 +757,7 @@ pub(super) fn probe_targets(servers: &[Server]) -> Vec<ProbeTarget> {
         .collect()
 }
 
-fn pids(server: &Server) -> Vec<i32> {
+pub(super) fn pids(server: &Server) -> Vec<i32> {
     server.processes.iter().map(|p| p.pid).collect()
 }
 

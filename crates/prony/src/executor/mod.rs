@@ -17,6 +17,7 @@ pub mod single;
 pub mod source;
 pub mod target;
 pub mod trial;
+mod warm;
 
 use crate::exit::{Exit, Failure};
 use crate::host;

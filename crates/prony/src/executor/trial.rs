@@ -283,6 +283,7 @@ fn measure(
             signature: post_load.signature,
             turns: post_load.turns,
             watching: None,
+            warming: pre_load.warming,
             runtimes: Vec::new(),
             monitor_cost: vec![examine::sampling_cost(&watched)],
             profiles: Vec::new(),

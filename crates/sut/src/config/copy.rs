@@ -5,13 +5,15 @@
 //! what the copy forwards to is not copied: backends and certificates are the same for both.
 
 use super::files::Files;
-use super::{copy_apache, copy_haproxy, copy_nginx, copy_process};
+use super::{
+    copy_apache, copy_caddy, copy_haproxy, copy_lighttpd, copy_nginx, copy_process, copy_varnish,
+};
 use crate::error::TargetError;
 use crate::relimit::LIMITS;
 use linux::procfs::PROC;
 use record::Server;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -120,10 +122,14 @@ pub fn copy(
             notes: plan.notes,
         });
     }
+    let mut env = copy_process::environment(pid);
     let (name, text, argv) = match server.kind.as_str() {
         "nginx" => copy_nginx::copied(server, changes, &mut files, &mut plan)?,
         "haproxy" => copy_haproxy::copied(server, changes, &mut files, &mut plan)?,
         "apache" => copy_apache::copied(server, changes, &mut files, &mut plan)?,
+        "lighttpd" => copy_lighttpd::copied(server, changes, &mut plan)?,
+        "varnish" => copy_varnish::copied(server, changes, &mut plan)?,
+        "caddy" => copy_caddy::copied(server, changes, &mut env, &mut plan)?,
         kind => {
             return refuse(
                 &format!(
@@ -151,7 +157,7 @@ pub fn copy(
     Ok(CopiedConfig {
         argv,
         directory: PathBuf::from(super::working_directory(pid)),
-        env: copy_process::environment(pid),
+        env,
         file,
         notes: plan.notes,
     })
@@ -179,6 +185,19 @@ pub(crate) fn nothing_to_change(server: &Server, change: &ConfigChange) -> Targe
     )
 }
 
+/// Makes a directory of the copy in which workers write.
+pub(crate) fn make_for_workers(server: &Server, path: &str) -> Result<(), TargetError> {
+    let path = Path::new(path);
+    std::fs::create_dir_all(path).map_err(|e| TargetError::file("creating", path, &e))?;
+    let worker = server.processes.iter().find(|p| p.pid != server.main_pid);
+    let owner = worker.and_then(|w| std::fs::metadata(format!("{PROC}/{}", w.pid)).ok());
+    // Only root may give it away, and only then the workers are somebody else.
+    if let Some(owner) = owner {
+        let _kept = std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid()));
+    }
+    Ok(())
+}
+
 /// Where things go.
 pub(crate) struct Moves {
     pub dir: PathBuf,
@@ -190,6 +209,18 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
+    /// For a test: no port has been given yet.
+    #[cfg(test)]
+    pub fn sample(dir: &str, serves: &str, listen: &str) -> Self {
+        Self {
+            dir: dir.into(),
+            serves: serves.parse().unwrap(),
+            listen: listen.parse().unwrap(),
+            ports: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Where the listener at `ip` (`None`: all addresses) and `port` goes to; `None` when no port is free.
     pub fn address(&mut self, ip: Option<IpAddr>, port: u16) -> Option<SocketAddr> {
         let is_served = port == self.serves.port()
@@ -199,16 +230,33 @@ impl Moves {
         }
         let new = match self.ports.get(&port) {
             Some(new) => *new,
-            None => {
-                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-                let new = listener.local_addr().ok()?.port();
-                self.ports.insert(port, new);
-                self.notes
-                    .push(format!("the listener at port {port} is at 127.0.0.1:{new}"));
-                new
-            }
+            None => self.apart(port)?.port(),
         };
         Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), new))
+    }
+
+    /// The same of a listener at a host by its name or address, in brackets or not; empty: all addresses. Of a name
+    /// with several addresses the one that serves stands for it. `None` too for a host that is not known.
+    pub fn address_of(&mut self, host: &str, port: u16) -> Option<SocketAddr> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return self.address(None, port);
+        }
+        let found = (host, port).to_socket_addrs().ok()?;
+        let found: Vec<IpAddr> = found.map(|a| a.ip().to_canonical()).collect();
+        let serving = found.iter().find(|ip| **ip == self.serves.ip());
+        let ip = *serving.or(found.first())?;
+        self.address(Some(ip), port)
+    }
+
+    /// Where a listener at `port` goes to that is not the one that serves; `None` when no port is free.
+    pub fn apart(&mut self, port: u16) -> Option<SocketAddr> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+        let new = listener.local_addr().ok()?;
+        self.ports.insert(port, new.port());
+        self.notes
+            .push(format!("the listener at port {port} is at {new}"));
+        Some(new)
     }
 
     /// `text` where it names a listener of the server itself on this host: it goes to that of the copy.

@@ -5,7 +5,9 @@
 //! the listeners that were moved, or the copy would serve another site.
 
 use super::apache::{self, Line, Role};
-use super::copy::{ChangeAction, ConfigChange, Moves, meant, nothing_to_change, refused};
+use super::copy::{
+    ChangeAction, ConfigChange, Moves, make_for_workers, meant, nothing_to_change, refused,
+};
 use super::files::{self, Files};
 use crate::error::TargetError;
 use record::Server;
@@ -317,19 +319,6 @@ fn directories(lines: &mut [Line], root: &str, moves: &mut Moves) -> Vec<String>
     made
 }
 
-fn make_for_workers(server: &Server, path: &str) -> Result<(), TargetError> {
-    let path = Path::new(path);
-    std::fs::create_dir_all(path).map_err(|e| TargetError::file("creating", path, &e))?;
-    let worker = server.processes.iter().find(|p| p.pid != server.main_pid);
-    let owner = worker.and_then(|w| std::fs::metadata(format!("/proc/{}", w.pid)).ok());
-    // Only root may give it away, and only then the workers are somebody else.
-    if let Some(owner) = owner {
-        use std::os::unix::fs::MetadataExt;
-        let _kept = std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid()));
-    }
-    Ok(())
-}
-
 /// The line with another first argument.
 fn with_first(line: &mut Line, first: &str) {
     if let Some(arg) = line.args.first_mut() {
@@ -425,11 +414,8 @@ mod tests {
 
     fn moves() -> Moves {
         Moves {
-            dir: "/c".into(),
-            serves: "10.0.0.1:80".parse().unwrap(),
-            listen: "127.0.0.1:9000".parse().unwrap(),
             ports: BTreeMap::from([(80, 9080), (443, 9443), (8081, 9081)]),
-            notes: Vec::new(),
+            ..Moves::sample("/c", "10.0.0.1:80", "127.0.0.1:9000")
         }
     }
 

@@ -53,15 +53,12 @@ pub(crate) fn copied(
     let pid = server.main_pid;
     let mut started = Started {
         argv: server.command.clone(),
-        env: environment(pid),
+        env: own_environment(pid),
     };
     is_in_our_network(server)?;
     is_a_command_line(server)?;
     let directory = PathBuf::from(super::working_directory(pid));
     let program = program(server, &started.env, &directory)?;
-    for name in ITS_OWN {
-        started.env.remove(name);
-    }
     move_listeners(server, &mut started, moves)?;
     let own = OwnFiles::of(server, &directory);
     own.move_away(&mut started, moves)
@@ -84,6 +81,13 @@ pub(crate) fn environment(pid: i32) -> BTreeMap<String, String> {
         .filter_map(|entry| entry.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
+}
+
+/// The same without what belongs to that process alone.
+pub(crate) fn own_environment(pid: i32) -> BTreeMap<String, String> {
+    let mut env = environment(pid);
+    env.retain(|name, _| !ITS_OWN.contains(&name.as_str()));
+    env
 }
 
 fn is_in_our_network(server: &Server) -> Result<(), TargetError> {
@@ -347,7 +351,7 @@ fn apply(kind: &str, started: &mut Started, change: &ConfigChange) -> bool {
     }
 }
 
-fn apply_to_variable(env: &mut BTreeMap<String, String>, change: &ConfigChange) -> bool {
+pub(crate) fn apply_to_variable(env: &mut BTreeMap<String, String>, change: &ConfigChange) -> bool {
     let (name, value) = change
         .name
         .split_once('=')

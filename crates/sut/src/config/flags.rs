@@ -6,6 +6,7 @@
 //! of Varnish `param`. The surprise: whether the word behind a flag is its value cannot be told without knowing the
 //! flag; it is taken as the value unless it looks like a flag.
 
+use super::varnish;
 use record::{Directive, Server};
 
 /// Variables of runtimes that change how they use the machine.
@@ -47,6 +48,8 @@ pub(crate) const ENVIRONMENT: &str = "environment";
 pub(crate) const JVM: &str = "jvm";
 /// Section of Node's own options.
 pub(crate) const NODE: &str = "node";
+/// Section of Varnish's parameters.
+pub(crate) const PARAM: &str = "param";
 
 pub(crate) fn read(server: &mut Server) {
     let pid = server.main_pid;
@@ -210,16 +213,18 @@ fn jvm_option(word: &str) -> Option<Directive> {
 
 /// `-p name=value` is a parameter; the others are flags.
 fn varnish(command: &[String]) -> Vec<Directive> {
-    flags(command, &[])
-        .into_iter()
-        .map(|d| {
-            let pair = d.args.first().and_then(|a| a.split_once('='));
-            match (d.name.as_str(), pair) {
-                ("-p", Some((name, value))) => given(name, vec![value.to_owned()], &["param"]),
-                _ => d,
-            }
-        })
-        .collect()
+    let Ok(options) = varnish::options(command) else {
+        return flags(command, &[]);
+    };
+    let directive = |option: &varnish::Given| match option.parameter() {
+        Some((name, value)) => given(name, vec![value.to_owned()], &[PARAM]),
+        None => {
+            let mut words = option.words().into_iter();
+            let name = words.next().unwrap_or_default();
+            given(&name, words.collect(), &[])
+        }
+    };
+    options.iter().map(directive).collect()
 }
 
 #[cfg(test)]
@@ -318,10 +323,16 @@ mod tests {
 
     #[test]
     fn parameters_of_varnish() {
-        let words = command("varnishd -p thread_pools=1 -s malloc,256m -t 10");
+        let words = command("varnishd -p thread_pools=1 -s malloc,256m -Fpx=2 -t 10");
         assert_eq!(
             list(&varnish(&words)),
-            ["param|thread_pools|1", "|-s|malloc,256m", "|-t|10"]
+            [
+                "param|thread_pools|1",
+                "|-s|malloc,256m",
+                "|-F|",
+                "param|x|2",
+                "|-t|10"
+            ]
         );
     }
 }

@@ -8,7 +8,8 @@ use super::files::{self, Files, MOST_DEPTH, MOST_DIRECTIVES};
 use record::{Directive, Server};
 use std::path::Path;
 
-const MOST_NESTING: usize = 64;
+/// Blocks and lists within each other.
+pub(crate) const MOST_NESTING: usize = 64;
 
 pub(crate) fn read(server: &mut Server, files: &mut Files) {
     let cwd = super::working_directory(server.main_pid);
@@ -77,7 +78,7 @@ fn file(
 }
 
 /// Name, operator (`=`, `+=`, `:=`) and value; the operator stands behind the value when it is not `=`.
-fn assignment(statement: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn assignment(statement: &str) -> Option<(&str, &str, &str)> {
     let (left, value) = statement.split_once('=')?;
     let (name, operator) = match left.strip_suffix(['+', ':']) {
         Some(name) if left.ends_with('+') => (name, "+="),
@@ -97,7 +98,7 @@ fn unquoted(value: &str) -> String {
 }
 
 /// Statements with the line they begin at: one ends at a line's end outside brackets, and at a brace.
-fn statements(text: &str) -> Vec<(u32, String)> {
+pub(crate) fn statements(text: &str) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     let mut current = String::new();
     let (mut first, mut line, mut brackets, mut in_string) = (1u32, 1u32, 0u32, false);

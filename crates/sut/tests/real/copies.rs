@@ -23,9 +23,13 @@ fn change(action: ChangeAction, context: &[&str], name: &str, args: &[&str]) -> 
 
 /// Runs a copy; ended by [`end`].
 fn run(copied: &CopiedConfig, address: SocketAddr) -> Child {
-    let mut child = Command::new(&copied.argv[0])
-        .args(&copied.argv[1..])
-        .current_dir(&copied.directory)
+    let mut command = Command::new(&copied.argv[0]);
+    command.args(&copied.argv[1..]);
+    listening(command.current_dir(&copied.directory), address)
+}
+
+fn listening(command: &mut Command, address: SocketAddr) -> Child {
+    let mut child = command
         .process_group(0)
         .stdin(Stdio::null())
         .spawn()
@@ -249,6 +253,129 @@ fn a_changed_apache_beside_the_first() {
     assert!(get(first.address).starts_with("HTTP/1.1 "));
 }
 
+/// As Debian lays it out: a part is what a program prints, another what a directory holds; a port is computed.
+const LIGHTTPD: &str = "server.modules = ( \"mod_accesslog\" )\nserver.document-root = \"DIR/site\"\nserver.bind = \"127.0.0.1\"\n\
+    server.port = env.L_AT\nserver.pid-file = \"DIR/pid\"\nserver.errorlog = \"DIR/e.log\"\nvar.logs = \"DIR\"\n\
+    include_shell \"cat DIR/printed.conf; echo \" + \"ran >> DIR/ran\"\ninclude \"on/*.conf\"\n";
+const LIGHTTPD_ON: &str = "accesslog.filename = logs + \"/a.log\"\nindex-file.names += ( \"a.txt\" )\n\
+    $SERVER[\"socket\"] == \"127.0.0.2:PORT\" { server.tag = \"other\" }\n$SERVER[\"socket\"] == \"DIR/u.sock\" { }\n\
+    $HTTP[\"url\"] =~ \"^/\" {\n server.tag = \"first\"\n} else $HTTP[\"url\"] =~ \"^/b\\.c*$\" { server.tag = \"none\" }\n";
+
+fn lighttpd(printed: &str) -> Alone {
+    Alone::start_with(
+        &["lighttpd", "-D", "-f", "l.conf"],
+        &[
+            ("l.conf", LIGHTTPD),
+            ("printed.conf", printed),
+            ("on/a.conf", LIGHTTPD_ON),
+            ("site/a.txt", "ok"),
+        ],
+        &[("L_AT", "PORT")],
+    )
+    .expect("lighttpd is installed")
+}
+
+#[test]
+fn a_changed_lighttpd_beside_the_first() {
+    let first = lighttpd("server.max-keep-alive-requests = 0\n");
+    let found = first.found();
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let on = change(
+        ChangeAction::Set,
+        &[],
+        "server.max-keep-alive-requests",
+        &["=", "100"],
+    );
+    let tag = change(
+        ChangeAction::Set,
+        &["$HTTP[\"url\"] =~ \"^/\""],
+        "server.tag",
+        &["=", "the second"],
+    );
+    let copied = config::copy(&found, &[on, tag], dir.path(), first.address, listen).unwrap();
+    let noted = |text: &str| copied.notes.iter().any(|n| n.contains(text));
+    assert!(
+        noted("include_shell") && noted("listener at port"),
+        "{:?}",
+        copied.notes
+    );
+    let before = contents(first.dir.path());
+    let child = run(&copied, listen);
+    let mut stream = TcpStream::connect(listen).unwrap();
+    let asked = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    stream.write_all(asked.as_bytes()).unwrap();
+    let mut answer = [0; 4096];
+    let length = stream.read(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    drop(stream);
+    assert!(
+        answer.contains("200 OK")
+            && answer.contains("Connection: keep-alive")
+            && answer.contains("Server: the second"),
+        "{answer}"
+    );
+    let mut second = discover::behind(listen).unwrap();
+    config::read(&mut second);
+    assert_eq!(values(&second, "server.max-keep-alive-requests"), ["100"]);
+    assert_eq!((&second.exe, &second.kind), (&found.exe, &found.kind));
+    assert_eq!(second.listens.len(), found.listens.len());
+    assert!(second.listens.iter().all(|l| !found.listens.contains(l)));
+    end(child);
+    assert_eq!(
+        contents(first.dir.path()),
+        before,
+        "its files are as they were"
+    );
+    let answer = get(first.address);
+    assert!(
+        answer.contains("Server: first") && answer.ends_with("ok"),
+        "{answer}"
+    );
+}
+
+/// Whoever may write the configuration says what `include_shell` runs: root asks as that user.
+#[test]
+fn a_lighttpd_that_gave_root_away_is_asked_as_its_user() {
+    // SAFETY: the call takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let conf = "server.document-root = \"DIR\"\nserver.bind = \"127.0.0.1\"\nserver.port = PORT\nserver.username = \"nobody\"\n\
+        server.groupname = \"nogroup\"\ninclude_shell \"chmod 755 DIR; touch DIR/ran; chmod 666 DIR/ran; id -u >> DIR/ran; id -G >> DIR/ran\"\n";
+    let first = Alone::start(&["lighttpd", "-D", "-f", "DIR/l.conf"], &[("l.conf", conf)])
+        .expect("lighttpd is installed");
+    let dir = tempfile::tempdir().unwrap();
+    let copied = config::copy(&first.found(), &[], dir.path(), first.address, free());
+    copied.unwrap_or_else(|e| panic!("{e}"));
+    let ran = std::fs::read_to_string(first.dir.path().join("ran")).unwrap();
+    let who: Vec<&str> = ran.lines().collect();
+    assert_eq!((who[0], &who[2..]), ("0", &["65534", "65534"][..]), "{ran}");
+}
+
+#[test]
+fn a_lighttpd_that_cannot_be_asked_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (printed, then, cause) in [
+        // Printed as a text that ends early.
+        (
+            "$HTTP[\"url\"] =~ \"a\\\"b\" { }\n",
+            None,
+            "otherwise than it reads it",
+        ),
+        ("a = 1\n", Some("b = ("), "`/usr/sbin/lighttpd -p`"),
+    ] {
+        let first = lighttpd(printed);
+        if let Some(then) = then {
+            std::fs::write(first.dir.path().join("printed.conf"), then).unwrap();
+        }
+        let error = config::copy(&first.found(), &[], dir.path(), first.address, free());
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains(cause), "{error}");
+        assert!(!error.remedy().is_empty());
+    }
+}
+
 /// A server that answers `ok`.
 const SITE: &str = "server { listen 127.0.0.1:PORT; location / { return 200 ok; } }\n";
 
@@ -380,4 +507,211 @@ fn a_copy_is_held_to_what_holds_its_original() {
     while theirs.exists() && std::fs::remove_dir(&theirs).is_err() {
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// As a service starts it: as root, from where it becomes other users; a part of its VCL is included.
+const VARNISH: &str = "chmod 755 DIR; exec varnishd -F -a 127.0.0.1:PORT -a DIR/u.sock -n DIR/n -P DIR/pid -S DIR/secret \
+    -T 127.0.0.1:0 -s file,DIR/store,1m -p thread_pool_min=10 -f DIR/v.vcl";
+const VCL: &str =
+    "vcl 4.1;\ninclude \"./part.vcl\";\nsub vcl_recv { return (synth(200, \"first\")); }\n";
+
+fn varnish() -> Option<Alone> {
+    let files = [
+        ("v.vcl", VCL),
+        ("part.vcl", "vcl 4.1;\nbackend default none;\n"),
+        ("secret", "s"),
+    ];
+    let is_installed = Path::new("/usr/sbin/varnishd").exists();
+    is_installed.then(|| Alone::start(&["sh", "-c", VARNISH], &files).expect("a shell"))
+}
+
+/// Asks its management process.
+fn managed(first: &Alone, words: &[&str]) {
+    let directory = first.dir.path().join("n");
+    let out = Command::new("varnishadm")
+        .arg("-n")
+        .arg(directory)
+        .args(words)
+        .output()
+        .expect("varnishadm is installed with varnishd");
+    assert!(out.status.success(), "{out:?}");
+}
+
+#[test]
+fn a_changed_varnish_beside_the_first() {
+    let Some(first) = varnish() else {
+        return;
+    };
+    let found = first.found_with(2);
+    // What is loaded and set while it runs is what it works with.
+    let later = first.dir.path().join("later.vcl");
+    std::fs::write(&later, VCL.replace("first", "later")).unwrap();
+    managed(&first, &["vcl.load", "later", later.to_str().unwrap()]);
+    managed(&first, &["vcl.use", "later"]);
+    managed(&first, &["param.set", "timeout_idle", "33"]);
+    let changes = [
+        change(ChangeAction::Set, &["param"], "-p", &["listen_depth=4096"]),
+        change(ChangeAction::Set, &["param"], "-p", &["thread_pool_min=12"]),
+    ];
+    let before = contents(first.dir.path());
+    let state = tempfile::tempdir().unwrap();
+    let launcher = Launcher {
+        journal: Journal::open(state.path()).unwrap(),
+        prony: "/nonexistent/prony".into(),
+        work_dir: std::env::temp_dir(),
+    };
+    let ip = first.address.ip();
+    let copy = launcher.start_copy("copy", &found, &changes, first.address, ip, &|| false);
+    let copy = copy.unwrap_or_else(|e| panic!("{e}"));
+    assert!(get(copy.address()).starts_with("HTTP/1.1 200 later"));
+    let mut second = discover::behind(copy.address()).unwrap();
+    config::read(&mut second);
+    for (name, want) in [
+        ("listen_depth", "4096"),
+        ("thread_pool_min", "12"),
+        ("timeout_idle", "33.000"),
+        ("-T", "none"),
+    ] {
+        assert_eq!(values(&second, name), [want], "{name}");
+    }
+    assert_eq!(copy.missing(), [""; 0]);
+    assert!(second.listens.iter().all(|l| !found.listens.contains(l)));
+    let worker = |server: &record::Server| {
+        let worker = server
+            .processes
+            .iter()
+            .find(|p| p.role == "worker")
+            .unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid)).unwrap();
+        let is_user = |l: &&str| l.starts_with("Uid:") || l.starts_with("Gid:");
+        status
+            .lines()
+            .filter(is_user)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(worker(&second), worker(&found));
+    drop(copy);
+    assert_eq!(
+        contents(first.dir.path()),
+        before,
+        "its files are as they were"
+    );
+    assert!(get(first.address).starts_with("HTTP/1.1 200 later"));
+}
+
+#[test]
+fn a_varnish_whose_vcl_is_not_in_its_files_is_refused() {
+    let Some(first) = varnish() else {
+        return;
+    };
+    let mut found = first.found_with(2);
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |found: &record::Server, cause: &str| {
+        let error = config::copy(found, &[], dir.path(), first.address, free()).unwrap_err();
+        assert!(error.to_string().contains(cause), "{error}");
+        assert!(!error.remedy().is_empty());
+    };
+    let part = first.dir.path().join("part.vcl");
+    let text = std::fs::read_to_string(&part).unwrap();
+    std::fs::write(&part, format!("{text}# changed\n")).unwrap();
+    refused(&found, "part.vcl is not what it has loaded");
+    std::fs::write(&part, text).unwrap();
+    managed(&first, &["vcl.label", "l", "boot"]);
+    refused(&found, "labels");
+    found.command.extend(["-I", "x"].map(str::to_owned));
+    refused(&found, "(-I)");
+}
+
+/// A Caddyfile, and a configuration that is loaded later: only the admin endpoint knows of it.
+fn caddy(more: &str) -> Option<(Alone, SocketAddr)> {
+    let admin = free();
+    let file = format!(
+        "{{\n admin localhost:{}\n debug\n}}\n:PORT {{\n log {{\n output file DIR/a.log\n }}\n encode {{\n gzip 9\n }}\n \
+         respond \"first {{env.WORD}}\"\n}}\n{more}",
+        admin.port()
+    );
+    let words = ["caddy", "run", "--config", "Caddyfile"];
+    let env = [
+        ("XDG_DATA_HOME", "DIR/data"),
+        ("XDG_CONFIG_HOME", "DIR/conf"),
+        ("WORD", "word"),
+    ];
+    let first = Alone::start_with(&words, &[("Caddyfile", &file)], &env)?;
+    Some((first, admin))
+}
+
+#[test]
+fn a_changed_caddy_beside_the_first() {
+    let Some((first, admin)) = caddy("") else {
+        return;
+    };
+    let found = first.found();
+    let file = first.dir.path().join("Caddyfile");
+    let later = std::fs::read_to_string(&file)
+        .unwrap()
+        .replace("first", "later");
+    let path = first.dir.path().join("later");
+    std::fs::write(&path, later).unwrap();
+    let loaded = Command::new("caddy")
+        .args(["reload", "--adapter", "caddyfile", "--config"])
+        .arg(&path)
+        .args(["--address", &format!("localhost:{}", admin.port())])
+        .output()
+        .unwrap();
+    assert!(loaded.status.success(), "{loaded:?}");
+    let changes = [
+        change(ChangeAction::Set, &["log"], "level", &["INFO"]),
+        change(ChangeAction::Set, &["encode"], "gzip", &["1"]),
+        change(ChangeAction::Set, &["environment"], "GOGC=400", &[]),
+    ];
+    // It says on its standard error that it was asked.
+    let files = |all: Vec<(String, Vec<u8>)>| {
+        let is_output = |(path, _): &(String, Vec<u8>)| path.ends_with("/output");
+        all.into_iter()
+            .filter(|f| !is_output(f))
+            .collect::<Vec<_>>()
+    };
+    let before = files(contents(first.dir.path()));
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let copied = config::copy(&found, &changes, dir.path(), first.address, listen).unwrap();
+    assert_eq!(copied.env["GOGC"], "400");
+    let text = std::fs::read_to_string(&copied.file).unwrap();
+    assert!(
+        text.contains("\"gzip\":{\"level\":1}") && !text.contains("DEBUG"),
+        "{text}"
+    );
+    let mut command = Command::new(&copied.argv[0]);
+    command
+        .args(&copied.argv[1..])
+        .env_clear()
+        .envs(&copied.env);
+    let child = listening(command.current_dir(&copied.directory), listen);
+    assert!(get(listen).ends_with("later word"));
+    let second = discover::behind(listen).unwrap();
+    assert!(second.listens.iter().all(|l| !found.listens.contains(l)));
+    end(child);
+    assert_eq!(
+        files(contents(first.dir.path())),
+        before,
+        "its files are as they were"
+    );
+    assert!(get(first.address).ends_with("later word"));
+}
+
+#[test]
+fn a_caddy_that_orders_certificates_is_refused() {
+    let Some((first, _)) = caddy("a.test:8443 {\n tls internal\n respond ok\n}\n") else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let error = config::copy(&first.found(), &[], dir.path(), first.address, free()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("orders certificates itself (a.test)"),
+        "{error}"
+    );
+    assert!(!error.remedy().is_empty());
 }

@@ -1,13 +1,15 @@
 //! Files by name, page faults, processes started, and the allocator: the rest of what a request costs.
 //!
-//! Logs are told from temporary files by how they are used: a log is open for appending, or was open before
-//! the pass began; what is opened and written within the pass is a temporary file.
+//! Logs are told from temporary files by how they are used: a log is open for appending, or is written for many
+//! requests once it is open; what requests open themselves and write is a temporary file.
 
 use super::calls::OPENS;
 use super::{Material, Sheet};
 use record::{CallStats, FileStats, TargetSignature};
 use std::collections::BTreeSet;
 
+/// What is opened for fewer of the requests is opened by no request.
+const SELDOM: f64 = 0.05;
 const FILES: &str = "signature: files by name";
 const CALLS: &str = "signature: system calls";
 const FILE_NAMES: [&str; 11] = [
@@ -66,7 +68,8 @@ fn base(name: &str) -> &str {
 }
 
 fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, sheet: &mut Sheet<'_>) {
-    let opened: BTreeSet<&str> = (files.iter().filter(|f| f.opens > 0))
+    let by_requests = |f: &&FileStats| f.opens as f64 > SELDOM * requests;
+    let opened: BTreeSet<&str> = (files.iter().filter(by_requests))
         .map(|f| base(&f.name))
         .collect();
     let log = |f: &&FileStats| f.writes > 0 && (f.append || !opened.contains(base(&f.name)));
@@ -103,7 +106,7 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     };
     // The names by which the field's servers and the C library look for them.
     sheet.known("htaccess.per_request", looked(&[".htaccess"]), FILES);
-    let resolver = looked(&["resolv.conf", "hosts", "nsswitch.conf"]);
+    let resolver = looked(&["resolv.conf", "hosts"]);
     sheet.known("resolv_open.per_request", resolver, FILES);
 }
 

@@ -25,6 +25,7 @@ const PLACES: [(&str, Place); 9] = [
     ("sending", Place::Sending),
     ("hidden", Place::Hidden),
 ];
+const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const STALLS: [&str; 6] = [
     "moments",
     "turns_each",
@@ -45,6 +46,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
+        for name in GIVEN_UP {
+            sheet.unknown(&format!("upstream.given_up_{name}"), &reason);
+        }
         sheet.unknown(OWN_SHARE, &reason);
         return;
     };
@@ -63,6 +67,33 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
     stalls(turns, sheet);
+    given_up(turns, told.map_or(1, |turns| turns.sampled_one_in), sheet);
+}
+
+/// Requests to upstreams whose connections ended before the answer. Upstreams are followed for all clients, turns for
+/// one in so many.
+fn given_up(turns: &TargetTurns, one_in: u32, sheet: &mut Sheet<'_>) {
+    let waits = turns.given_up.as_ref();
+    let ended = waits.map_or(0, |waits| waits.count()) as f64;
+    let asked = ended + turns.answers as f64;
+    if asked > 0.0 {
+        sheet.known("upstream.given_up_share", ended / asked, SOURCE);
+    } else {
+        sheet.not_applicable("upstream.given_up_share", "no upstream was asked");
+    }
+    let median = waits.and_then(|waits| Some(waits.quantile(0.5)?.0 as f64));
+    let lost = waits.and_then(|waits| Some(waits.mean_ns()? * ended));
+    let total = turns.account.total_ns as f64 * f64::from(one_in);
+    for (name, value) in [
+        ("ms", median.map(|ns| ns / 1e6)),
+        ("time_share", lost.map(|ns| ns / total)),
+    ] {
+        let name = format!("upstream.given_up_{name}");
+        match value {
+            Some(value) => sheet.known(&name, value, SOURCE),
+            None => sheet.not_applicable(&name, "every request to an upstream was answered"),
+        }
+    }
 }
 
 /// How often, of the looks at an interpreter that ran, a function of the application's own was being run or had just
