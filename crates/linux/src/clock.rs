@@ -6,6 +6,11 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// `CLOCK_BOOTTIME` in nanoseconds: what /proc counts the start of a process in, sleep of the host included.
+pub fn boottime_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
 /// CPU time that the calling thread has used, in nanoseconds; exact, unlike the split of getrusage(2).
 #[inline]
 pub fn thread_cpu_ns() -> u64 {

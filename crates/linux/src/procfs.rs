@@ -78,6 +78,11 @@ impl Stat {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
 
+    /// When it began, in `CLOCK_BOOTTIME`, ns; to the tick.
+    pub fn started_ns(&self) -> u64 {
+        (seconds(self.start_ticks) * 1e9) as u64
+    }
+
     /// Time in user mode, s.
     pub fn user_s(&self) -> f64 {
         seconds(self.user_ticks)
@@ -97,6 +102,11 @@ impl Stat {
     pub fn children_system_s(&self) -> f64 {
         seconds(self.children_system_ticks)
     }
+}
+
+/// A tick of the kernel's accounting, ns.
+pub fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second()
 }
 
 /// Ticks of the kernel's accounting, s.

@@ -103,9 +103,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process under `root`; nothing is read yet. `keep_open` keeps its files open between samples.
-    pub fn new(root: &Root, target: &str, pid: i32, keep_open: bool) -> Self {
-        let task = Task::process(root, target, pid);
+    /// A process under `root`, found by a watch that began at `since`; nothing is read yet. `keep_open` keeps its
+    /// files open between samples.
+    pub fn new(root: &Root, target: &str, pid: i32, since: Option<Nanos>, keep_open: bool) -> Self {
+        let task = Task::process(root, target, pid).found_since(since);
         let file = |name, needs| task.file(name, needs).closed_between_reads(!keep_open);
         let io = file("io", "use a kernel with CONFIG_TASK_IO_ACCOUNTING");
         let status = task.file("status", "use a kernel with CONFIG_SWAP");
@@ -155,6 +156,7 @@ impl Process {
         if !stat.is_alive() && stat.threads <= 1 {
             return Ok(None);
         }
+        self.task.note_start(at, &stat);
         self.follow_name(&stat.name, out);
         self.stat_series.push(&self.task, at, in_units(&stat), out);
         if pass == Pass::Edge

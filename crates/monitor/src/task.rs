@@ -1,12 +1,15 @@
 //! What processes and threads have in common: who they are, and files whose numbers become series.
 //!
 //! The surprise: a file of a task that cannot be found is either a task that has ended, which is normal,
-//! or a kernel without that file, which is a gap. The task's directory tells the two apart.
+//! or a kernel without that file, which is a gap. The task's directory tells the two apart. And one that
+//! began while others were watched already has counted from zero: its counters begin when it did, not when
+//! it was first seen, or what it did until then would be nobody's.
 
 use crate::{MonitorError, Recorder, SeriesId, Signal};
 use linux::Reread;
 use linux::Root;
-use record::Nanos;
+use linux::procfs::Stat;
+use record::{Kind, Nanos};
 use std::path::PathBuf;
 
 /// Who a process or thread is.
@@ -15,6 +18,10 @@ pub struct Task {
     target: String,
     directory: PathBuf,
     labels: Vec<(&'static str, String)>,
+    /// When the watch began, until it is known whether this began later.
+    watched_since: Option<Nanos>,
+    /// When it began; none when that was before the watch.
+    began: Option<Nanos>,
 }
 
 impl Task {
@@ -28,6 +35,28 @@ impl Task {
                 ("pid", pid.to_string()),
                 ("name", String::new()),
             ],
+            watched_since: None,
+            began: None,
+        }
+    }
+
+    /// The same, found by a watch that began at `since`.
+    #[must_use]
+    pub fn found_since(self, since: Option<Nanos>) -> Self {
+        Self {
+            watched_since: since,
+            ..self
+        }
+    }
+
+    /// Takes note of when it began, which the first `stat` says; `at` is now.
+    pub fn note_start(&mut self, at: Nanos, stat: &Stat) {
+        if let Some(since) = self.watched_since.take() {
+            let age_ns = linux::clock::boottime_ns().saturating_sub(stat.started_ns());
+            // It began up to a tick later than it says.
+            let latest = (at.0 + linux::procfs::tick_ns()).checked_sub(age_ns);
+            let began_later = latest.is_some_and(|latest| latest >= since.0);
+            self.began = began_later.then(|| since.max(Nanos(at.0.saturating_sub(age_ns))));
         }
     }
 
@@ -93,7 +122,13 @@ impl<const N: usize> TaskSeries<N> {
     pub fn push(&mut self, task: &Task, at: Nanos, values: [f64; N], out: &mut Recorder) {
         let ids = *self.ids.get_or_insert_with(|| {
             let labels: Vec<_> = task.labels.iter().map(|(l, v)| (*l, v.as_str())).collect();
-            self.signals.map(|signal| out.series(&signal, &labels))
+            self.signals.map(|signal| {
+                let id = out.series(&signal, &labels);
+                if let (Some(began), Kind::Counter) = (task.began, signal.kind) {
+                    out.push(id, began, 0.0);
+                }
+                id
+            })
         });
         for (id, value) in ids.into_iter().zip(values) {
             out.push(id, at, value);

@@ -38,6 +38,8 @@ pub struct Tasks {
     known_threads: BTreeSet<(i32, i32)>,
     /// Number of threads of each process when they were last listed.
     listed: BTreeMap<i32, u64>,
+    /// When the first sample was taken.
+    began: Option<Nanos>,
 }
 
 /// Calls `sample` for the things whose turn it is (for all at an edge), moves them to the end of the
@@ -82,6 +84,7 @@ impl Tasks {
             known_processes: BTreeSet::new(),
             known_threads: BTreeSet::new(),
             listed: BTreeMap::new(),
+            began: None,
         };
         for (pid, target) in tasks.given.clone() {
             tasks.watch(pid, target);
@@ -97,7 +100,7 @@ impl Tasks {
     fn watch(&mut self, pid: i32, target: Option<usize>) {
         if self.known_processes.insert(pid) {
             let target = target.map_or(GENERATOR, |i| &self.targets[i]);
-            let process = Process::new(&self.root, target, pid, self.may_keep_open());
+            let process = Process::new(&self.root, target, pid, self.began, self.may_keep_open());
             self.processes.push_back(process);
         }
     }
@@ -168,7 +171,7 @@ impl Tasks {
             Ok(tids) => {
                 for tid in tids {
                     if self.known_threads.insert((pid, tid)) {
-                        let thread = Thread::new(task, pid, tid, self.may_keep_open());
+                        let thread = Thread::new(task, pid, tid, self.began, self.may_keep_open());
                         self.threads.push_back(thread);
                     }
                 }
@@ -195,6 +198,7 @@ impl Source for Tasks {
     }
 
     fn sample(&mut self, at: Nanos, pass: Pass, out: &mut Recorder) {
+        self.began.get_or_insert(at);
         if pass != Pass::Fast {
             self.look_for_children(at, out);
         }

@@ -65,10 +65,10 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread of `process`, whose id is `pid`; nothing is read yet. `keep_open` keeps its two frequent
-    /// files open between samples.
-    pub fn new(process: &Task, pid: i32, tid: i32, keep_open: bool) -> Self {
-        let task = process.thread(tid);
+    /// A thread of `process`, whose id is `pid`, found by a watch that began at `since`; nothing is read yet.
+    /// `keep_open` keeps its two frequent files open between samples.
+    pub fn new(process: &Task, pid: i32, tid: i32, since: Option<Nanos>, keep_open: bool) -> Self {
+        let task = process.thread(tid).found_since(since);
         let file =
             |name, needs, keep_open: bool| task.file(name, needs).closed_between_reads(!keep_open);
         let schedstat = file(
@@ -111,6 +111,7 @@ impl Thread {
                 return false;
             }
         };
+        self.task.note_start(at, &stat);
         self.follow_name(&stat.name, out);
         let times = [stat.user_s(), stat.system_s()];
         self.stat_series.push(&self.task, at, times, out);

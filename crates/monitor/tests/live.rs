@@ -188,6 +188,42 @@ fn a_targets_child_is_watched_until_it_ends() {
 }
 
 #[test]
+fn a_child_that_begins_within_the_watch_counts_from_its_beginning() {
+    let mut shell = Command::new("sh")
+        .args(["-c", "read go; sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; cat'; true"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = shell.stdin.take().unwrap();
+    let mut sampler = sampler(vec![target("app", shell.id())]);
+    sampler.sample_now(Pass::Edge);
+    input.write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "done\n");
+    // The only sample of it that there is: it had worked before.
+    sampler.sample_now(Pass::Edge);
+    drop(input);
+    shell.wait().unwrap();
+
+    let seen = sampler.finish();
+    let (app, parent) = (Some("app"), shell.id().to_string());
+    let of_child = |signal: &str| -> f64 {
+        let all = of(&seen, signal).into_iter();
+        let is_child = |s: &&Series| s.label("target") == app && s.label("pid") != Some(&parent);
+        all.filter(is_child).map(growth).sum()
+    };
+    assert!(of_child("thread.run_s") > 0.0);
+    assert!(of_child("process.cpu_user_s") > 0.0);
+    let levels = of(&seen, "process.threads");
+    let zeros = levels.iter().flat_map(|s| &s.values).filter(|v| **v < 1.0);
+    assert_eq!(zeros.count(), 0, "a level has no beginning");
+}
+
+#[test]
 fn what_an_ordinary_user_may_not_read_is_a_gap_and_the_rest_is_there() {
     let mut sampler = sampler(vec![target("init", 1)]);
     sampler.sample_now(Pass::Edge);
