@@ -23,6 +23,8 @@ typedef __s64 s64;
 #define HEAD 512
 #define PIECE 64 // of a buffer that follows the first
 #define PIECES 24
+#define REFUSAL 32 // first bytes of an answer that are looked at
+#define REFUSAL_CODE 11
 #define IOVS 128
 #define NO_CALL (-1)
 
@@ -158,6 +160,8 @@ struct class_key { u32 target; u32 class; };
 struct process_counts { u64 forks, execs; };
 // One piece more than is read, so that the verifier sees the last one's end.
 struct head { u32 target; u16 class; u16 dir; u32 len; u8 bytes[HEAD + PIECE]; };
+// An answer by which a server behind refuses what it was asked: a protocol, and what it says is the reason.
+struct refusal { u32 target; u8 protocol; u8 code[REFUSAL_CODE]; };
 struct text { u64 from, to; };
 struct alloc_key { u32 target; u32 site; };
 
@@ -188,6 +192,7 @@ MAP(TAKEN, BPF_MAP_TYPE_HASH, 256, u32, u64, BPF_F_NO_PREALLOC);
 MAP(SOCK_STATS, BPF_MAP_TYPE_HASH, 1024, struct class_key, struct sock_stats, BPF_F_NO_PREALLOC);
 MAP(PROCESSES, BPF_MAP_TYPE_HASH, 256, u32, struct process_counts, BPF_F_NO_PREALLOC);
 MAP(HEAD_COUNTS, BPF_MAP_TYPE_HASH, 1024, struct class_key, u64, BPF_F_NO_PREALLOC);
+MAP(REFUSALS, BPF_MAP_TYPE_HASH, 1024, struct refusal, u64, BPF_F_NO_PREALLOC);
 MAP(TEXTS, BPF_MAP_TYPE_HASH, 65536, u32, struct text, BPF_F_NO_PREALLOC);
 MAP(ALLOCS, BPF_MAP_TYPE_PERCPU_HASH, 4096, struct alloc_key, u64, BPF_F_NO_PREALLOC);
 MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
@@ -535,6 +540,65 @@ static __always_inline void connected(struct thread *t, u32 error)
 	count_peer_error(&peer, error);
 }
 
+enum protocol { POSTGRESQL = 1, MYSQL, REDIS, MEMCACHED };
+
+// Does a message say that all went well so far? ParseComplete, BindComplete, CloseComplete and NoData of PostgreSQL have
+// no body.
+static __always_inline int is_bare_ok(const u8 *b)
+{
+	return (b[0] == '1' || b[0] == '2' || b[0] == '3' || b[0] == 'n') && !b[1] && !b[2] && !b[3] && b[4] == 4;
+}
+
+static __always_inline int is_upper(u8 c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+// The first read of an answer, which has `bytes`: behind them a reader's buffer holds what was read before. A function that
+// the verifier looks at by itself; inside its caller there are too many ways.
+__noinline int count_refusal(u64 user, u64 bytes, u32 target)
+{
+	u8 b[REFUSAL] = {};
+	struct refusal key = { .target = target };
+	if (bytes < 7 || bpf_probe_read_user(b, sizeof(b), (void *)user))
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < 3 && bytes > REFUSAL + 5 && is_bare_ok(b); i++) {
+		user += 5;
+		bytes -= 5;
+		if (bpf_probe_read_user(b, sizeof(b), (void *)user))
+			return 0;
+	}
+	if (b[0] == 'E' && !b[1] && !b[2] && b[5] == 'S') {
+		// ErrorResponse: length, severity as it is shown and as it is (five letters each where nothing translates them),
+		// and the SQLSTATE.
+		key.protocol = POSTGRESQL;
+		if (bytes >= 25 && b[12] == 'V' && b[19] == 'C')
+			__builtin_memcpy(key.code, b + 20, 5);
+	} else if (b[4] == 0xff && b[7] == '#' && b[3] && bytes >= 13 && ((u32)b[0] | (u32)b[1] << 8) + 4 == bytes) {
+		// ERR_Packet: length, number in the conversation, 0xff, the error's number.
+		key.protocol = MYSQL;
+		key.code[0] = b[5];
+		key.code[1] = b[6];
+	} else if (b[0] == '-' && is_upper(b[1]) && is_upper(b[2])) {
+		key.protocol = REDIS;
+#pragma clang loop unroll(full)
+		for (u32 i = 0; i < REFUSAL_CODE; i++) {
+			if (!is_upper(b[1 + i]) || 1 + i >= bytes)
+				break;
+			key.code[i] = b[1 + i];
+		}
+	} else if (b[0] == 'S' && b[1] == 'E' && b[2] == 'R' && b[5] == 'R' && b[6] == '_' && b[11] == 'R' && bytes >= 24) {
+		// SERVER_ERROR and the beginning of why.
+		key.protocol = MEMCACHED;
+		__builtin_memcpy(key.code, b + 13, REFUSAL_CODE);
+	} else {
+		return 0;
+	}
+	count(&REFUSALS, &key);
+	return 1;
+}
+
 static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
 {
 	struct sock_entry *entry = entry_of(t->sk, t->target);
@@ -558,6 +622,8 @@ static __always_inline void turn(struct thread *t, u8 dir, u64 bytes, u64 now)
 	if (!entry->wrote)
 		return;
 	entry->wrote = 0;
+	if (t->user && t->user_len >= REFUSAL)
+		count_refusal(t->user, bytes, t->target);
 	if (arrived) {
 		u64 answered = arrived > entry->written_ns ? arrived - entry->written_ns : 0;
 		add(&stats->answered_ns, answered);
@@ -720,7 +786,36 @@ static __always_inline void more_of_head(struct thread *t, struct head *head)
 	}
 }
 
-static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
+// A function that the verifier looks at by itself: inside its caller it took most of the time that loading takes.
+__noinline int keep_head(u32 tid, u32 dir, u64 bytes)
+{
+	struct thread *t = bpf_map_lookup_elem(&THREADS, &tid);
+	if (!t)
+		return 0;
+	struct head *head = bpf_ringbuf_reserve(&HEADS, sizeof(*head), 0);
+	if (!head)
+		return 0;
+	head->target = t->target;
+	head->class = t->class;
+	head->dir = dir;
+	u64 len = bytes < t->user_len ? bytes : t->user_len;
+	if (len > HEAD)
+		len = HEAD;
+	asm volatile("" : "+r"(len)); // The bound and its use must be of one register for the verifier.
+	if (len > HEAD)
+		len = HEAD;
+	head->len = len;
+	if (bpf_probe_read_user(head->bytes, len, (void *)t->user)) {
+		bpf_ringbuf_discard(head, 0);
+		return 0;
+	}
+	if (t->vec && len == t->user_len)
+		more_of_head(t, head);
+	bpf_ringbuf_submit(head, 0);
+	return 1;
+}
+
+static __always_inline void sample_head(struct thread *t, u32 tid, u8 dir, u64 bytes)
 {
 	u8 first[4];
 	if (bytes < 16 || !t->user || bpf_probe_read_user(first, sizeof(first), (void *)t->user))
@@ -738,28 +833,8 @@ static __always_inline void sample_head(struct thread *t, u8 dir, u64 bytes)
 	u64 n = *seen;
 	add(seen, 1);
 	// The first ones all, so that few requests tell their share of errors too; then some of the later ones.
-	if (n >= 64 * 64 || (n >= 256 && n % 64))
-		return;
-	struct head *head = bpf_ringbuf_reserve(&HEADS, sizeof(*head), 0);
-	if (!head)
-		return;
-	head->target = t->target;
-	head->class = t->class;
-	head->dir = dir;
-	u64 len = bytes < t->user_len ? bytes : t->user_len;
-	if (len > HEAD)
-		len = HEAD;
-	asm volatile("" : "+r"(len)); // The bound and its use must be of one register for the verifier.
-	if (len > HEAD)
-		len = HEAD;
-	head->len = len;
-	if (bpf_probe_read_user(head->bytes, len, (void *)t->user)) {
-		bpf_ringbuf_discard(head, 0);
-		return;
-	}
-	if (t->vec && len == t->user_len)
-		more_of_head(t, head);
-	bpf_ringbuf_submit(head, 0);
+	if (n < 256 || (n < 64 * 64 && n % 64 == 0))
+		keep_head(tid, dir, bytes);
 }
 
 // ---- System calls.
@@ -884,7 +959,7 @@ int exit_call(u64 *ctx)
 		count_file_io(t, t->fd_in, DIR_READ, KIND_PLAIN, ret);
 	if (call->dir && ret > 0) {
 		if (class == CLASS_CLIENT || class == CLASS_UPSTREAM)
-			sample_head(t, call->dir, ret);
+			sample_head(t, tid, call->dir, ret);
 		if (t->sk && (class == CLASS_UPSTREAM || class == CLASS_UNIX))
 			turn(t, call->dir, ret, now);
 		else if (t->sk && class == CLASS_CLIENT)

@@ -13,6 +13,7 @@ use record::{Bytes, FdClass, LoadSpec, TargetSignature, Tier};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -225,6 +226,90 @@ fn a_static_file_takes_six_calls_of_nginx() {
             .iter()
             .any(|c| c.probe == "syscalls" && c.measured_ns > Some(0))
     );
+}
+
+/// One answer in two is a refusal, in four protocols; PostgreSQL's stands behind two messages that say that all went
+/// well.
+#[test]
+fn answers_that_refuse_are_counted_by_their_codes() {
+    const ASKED: u64 = 10;
+    let pg = b"SERROR\0VERROR\0C40001\0Mcould not serialize access due to concurrent update\0\0";
+    let mut refused = b"1\0\0\0\x042\0\0\0\x04E".to_vec();
+    refused.extend((4 + pg.len() as u32).to_be_bytes());
+    refused.extend(pg);
+    let mysql = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
+    let mut deadlock = vec![mysql.len() as u8, 0, 0, 1];
+    deadlock.extend(mysql);
+    let answers: [[Vec<u8>; 2]; 5] = [
+        [
+            refused,
+            b"C\0\0\0\rSELECT 1\0Z\0\0\0\x05I and a row that is long".to_vec(),
+        ],
+        [deadlock, b"\x07\0\0\x01\0\0\0\x02\0\0\0".to_vec()],
+        [
+            b"-OOM command not allowed\r\n".to_vec(),
+            b"+OK\r\n".to_vec(),
+        ],
+        [
+            b"SERVER_ERROR object too large for cache\r\n".to_vec(),
+            b"STORED\r\n".to_vec(),
+        ],
+        [
+            b"HTTP/1.1 500 Error\r\n\r\n".to_vec(),
+            b"-- an answer\r\n".to_vec(),
+        ],
+    ];
+    let listeners: Vec<_> = (answers.iter())
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let ports: Vec<String> = (listeners.iter())
+        .map(|l| l.local_addr().unwrap().port().to_string())
+        .collect();
+    let script = "import socket, sys\ninput()\nfor port in sys.argv[1:]:\n    peer = socket.create_connection(('127.0.0.1', int(port)))\n    for _ in range(20):\n        peer.send(b'?'); peer.recv(4096)\nprint('done', flush=True)\ninput()";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).args(&ports);
+    let mut child = (command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()).unwrap();
+    let servers: Vec<_> = (listeners.into_iter().zip(answers))
+        .map(|(listener, answers)| {
+            std::thread::spawn(move || {
+                let (mut peer, _) = listener.accept().unwrap();
+                let mut asked = 0;
+                while peer.read(&mut [0; 16]).unwrap() > 0 {
+                    peer.write_all(&answers[asked % 2]).unwrap();
+                    asked += 1;
+                }
+            })
+        })
+        .collect();
+    let Some(probes) = armed(&config(&[id(&child)], &[])) else {
+        eprintln!("skipped: no BPF");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"go\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let probed = probes.disarm();
+    drop(input);
+    child.wait().unwrap();
+    servers
+        .into_iter()
+        .for_each(|server| server.join().unwrap());
+    let mut seen: Vec<(&str, &str, u64)> = (probed.targets[0].refusals.iter().flatten())
+        .map(|r| (r.protocol.as_str(), r.code.as_str(), r.answers))
+        .collect();
+    seen.sort_unstable();
+    let expected = [
+        ("MySQL", "1213", ASKED),
+        ("PostgreSQL", "40001", ASKED),
+        ("Redis", "OOM", ASKED),
+        ("memcached", "object too ", ASKED),
+    ];
+    assert_eq!(seen, expected);
 }
 
 /// What a TLS client sends before its first request asks for nothing, by either version's handshake and however many

@@ -333,6 +333,9 @@ pub struct TargetSignature {
     pub sockets: Option<Vec<SocketStats>>,
     /// By upstream peer.
     pub upstreams: Option<Vec<UpstreamStats>>,
+    /// Answers by which upstreams refused what they were asked, most frequent first; `None` when nobody looked.
+    #[serde(default)]
+    pub refusals: Option<Vec<Refusal>>,
     /// First bytes of requests and answers as the server wrote and read them, parsed.
     pub heads: Option<Vec<HeadSeen>>,
     /// Calls of the allocator in use.
@@ -556,6 +559,18 @@ pub struct UpstreamStats {
     pub written_bytes: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
+}
+
+/// An answer that says no, in a protocol that has such: PostgreSQL's `ErrorResponse`, MySQL's `ERR_Packet`, Redis'
+/// `-ERR`, memcached's `SERVER_ERROR`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// `PostgreSQL`, `MySQL`, `Redis`, `memcached`.
+    pub protocol: String,
+    /// SQLSTATE, MySQL's number, Redis' word, or the first letters of memcached's reason; empty where it was not seen.
+    pub code: String,
+    /// How many there were.
+    pub answers: u64,
 }
 
 /// A request or status line with what matters of its head, as seen in a server's own buffers.

@@ -27,8 +27,9 @@ pub use clock::{Clock, ManualClock};
 pub use examination::{
     AllocatorStats, Answer, AskedRuntime, Blocked, CallStats, ContainerPath, DirectPath, Directive,
     Examination, FdClass, FileStats, Forwarding, Frame, HeadSeen, InterpreterLock, PathFigures,
-    PathPair, ProbeCost, Profile, ProfileKind, Server, ServerProcess, Signature, SocketStats,
-    Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, VersionFact, WaitState, Warming,
+    PathPair, ProbeCost, Profile, ProfileKind, Refusal, Server, ServerProcess, Signature,
+    SocketStats, Stack, TargetSignature, Tier, UpstreamPeer, UpstreamStats, VersionFact, WaitState,
+    Warming,
 };
 pub use histogram::{Histogram, HistogramError};
 pub use hosts::{CarriedPart, ClockSeen, HostEnd, HostPart};

@@ -606,6 +606,12 @@ fn nothing(
     {
         finding = not_warm(front, share);
     }
+    if let Some(share) = account
+        .and_then(nameless)
+        .filter(|_| finding.cause == "none")
+    {
+        finding = not_named(front, share);
+    }
     finding.evidence.extend(busy_with(&view));
     let kinds = || {
         let kinds = busy_kinds(&view).into_iter();
@@ -633,6 +639,28 @@ fn compiling(account: &Account) -> Option<f64> {
     let mut rows = account.rows.iter();
     let row = rows.find(|row| row.kind == "compiling" && matters(account, row))?;
     Some(row.share)
+}
+
+/// Code without names, where it is more than a framework takes for a bare handler: by the measure of the cause
+/// `interpreter_time`, which asks then whose functions run.
+fn nameless(account: &Account) -> Option<f64> {
+    let share = account.share_of(|row| row.label.ends_with(ledger::NAMELESS));
+    let net = account.share_of(|row| matches!(row.kind.as_str(), "net_send" | "net_receive"));
+    (share >= 0.4 && share >= 9.0 * net.max(0.005)).then_some(share)
+}
+
+/// Nobody can tell what a server does by code that has no names.
+fn not_named(front: &str, share: f64) -> Finding {
+    Finding {
+        title: "What the server's code does cannot be told: it has no names".to_owned(),
+        why: format!(
+            "{} of the time goes into code that a runtime compiled and gives no names for: more than a bare handler takes, and              nothing says for what.",
+            percent(share)
+        ),
+        remedy: "Let the runtime write the map that perf reads (/tmp/perf-PID.map: `erl +JPperf true`,                  `node --perf-basic-prof`), or use its own profiler (`sb-sprof`, `eprof`), and diagnose again."
+            .to_owned(),
+        ..unknown(front)
+    }
 }
 
 /// A server that is not warm is not healthy by what it does meanwhile.

@@ -1065,6 +1065,30 @@ fn with_counters(mut trial: TrialRecord) -> TrialRecord {
 }
 
 #[test]
+fn refusals_of_databases_are_told_from_answers_that_programs_ask_for() {
+    let mut record = with_calls(trial(0.5), Vec::new());
+    let refused = |protocol: &str, code: &str, answers| record::Refusal {
+        protocol: protocol.to_owned(),
+        code: code.to_owned(),
+        answers,
+    };
+    let signature = (record.examination.as_mut()).and_then(|e| e.signature.as_mut());
+    signature.unwrap().targets[0].refusals = Some(vec![
+        refused("PostgreSQL", "23505", 900),
+        refused("PostgreSQL", "40001", 500),
+        refused("MySQL", "1213", 100),
+        refused("memcached", "object too ", 30),
+    ]);
+    let facts = facts_of(&record, &[], 0.01);
+    let view = facts.view("web");
+    assert_eq!(view.value("upstream.conflicts_per_request"), Some(0.6));
+    assert_eq!(view.value("upstream.refused_per_request"), Some(0.03));
+    let unseen = facts_of(&with_calls(trial(0.5), Vec::new()), &[], 0.01);
+    let unseen = unseen.view("web").value("upstream.refused_per_request");
+    assert_eq!(unseen, None, "an older record did not look");
+}
+
+#[test]
 fn growth_over_the_window_needs_no_load() {
     let calls = vec![call("read", FdClass::Client, 1_000, 60)];
     let loaded = with_counters(with_calls(trial(0.5), calls));

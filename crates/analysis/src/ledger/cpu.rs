@@ -77,8 +77,10 @@ fn compiled_in() -> &'static RowRules {
 const INTERPRETER: &str = "Interpreter";
 /// The module of code that lies in no file: what a runtime compiled, by its own map or without a name.
 const COMPILED_MODULE: &str = "jit";
-/// What compiled code is called that a runtime does not name.
-pub(super) const COMPILED: &str = "code that a runtime compiled while it ran";
+/// What compiled functions are called together that are too small to be told one by one.
+pub(super) const COMPILED: &str = "code that a runtime compiled";
+/// What compiled code is called that has no names.
+pub(crate) const NAMELESS: &str = "code without names that a runtime compiled";
 
 /// A part of the samples.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +162,9 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     }
     let mut rest = Gathered::default();
     for (name, gathered) in compiled {
-        if name.is_empty() || (gathered.samples as f64) < SMALL * total as f64 {
+        if name.is_empty() {
+            rows.push(gathered.into_row("compiled", NAMELESS.to_owned(), true));
+        } else if (gathered.samples as f64) < SMALL * total as f64 {
             rest.join(gathered);
         } else {
             // One function is told like one of a program in C; what is spread over many is what was asked for.
@@ -187,6 +191,7 @@ fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
             let shown = works.shown_by(kind, all, thread);
             // What a runtime compiled may lie in one module with its interpreter, and is the application's.
             let compiled = leaf.module == COMPILED_MODULE
+                || is_image(leaf)
                 || is_jit(&leaf.module) && !compiled_name(leaf).is_empty();
             return shown.is_some_and(|f| {
                 f.module == leaf.module && (!compiled || leaf.symbol == INTERPRETER)

@@ -23,6 +23,7 @@ mod types;
 
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
+pub(crate) use cpu::NAMELESS;
 pub(crate) use label::{bound, deciding, label, open_unjudged};
 pub(crate) use latency::Service;
 
@@ -220,7 +221,7 @@ impl LedgerCase<'_> {
                 .filter(|r| r.share >= 0.1 && !(r.kind == "hidden" && r.own_work))
             {
                 // What has the name of a function shows itself.
-                if row.kind == "compiled" && !row.label.ends_with(cpu::COMPILED)
+                if row.kind == "compiled" && !row.label.ends_with(cpu::NAMELESS)
                     || row.kind == "interpreter"
                         && row.label.contains("running scripts: ")
                         && row.label.contains(" (")

@@ -288,7 +288,7 @@ fn code_of_an_image_is_no_function() {
         .map(|(kind, label, n)| (kind.as_str(), label.as_str(), *n))
         .collect();
     let expected = [
-        ("compiled", super::cpu::COMPILED, 80),
+        ("compiled", super::cpu::NAMELESS, 80),
         ("function", "collect", 20),
     ];
     assert_eq!(found, expected);
@@ -654,8 +654,9 @@ fn compiled_code_is_divided_by_function_where_it_has_names() {
     let expected = [
         ("compiled", "Plan.sort", 70),
         ("compiled", "Plan.hash", 20),
-        ("compiled", super::cpu::COMPILED, 10),
+        ("compiled", super::cpu::NAMELESS, 9),
         ("interpreter", interpreter, 5),
+        ("compiled", super::cpu::COMPILED, 1),
     ];
     assert_eq!(found, expected);
 }

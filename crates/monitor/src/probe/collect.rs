@@ -9,13 +9,14 @@ use super::allocator::Allocators;
 use super::error::{EbpfError, chain};
 use super::layout::{
     AllocKey, CallCounts, CallKey, ClassKey, CountKey, FileCounts, FileKey, NO_CALL, Peer,
-    PeerCounts, PeerError, ProcessCounts, SockCounts, Thread, WaitCounts, WaitKey, class,
+    PeerCounts, PeerError, ProcessCounts, RefusalKey, SockCounts, Thread, WaitCounts, WaitKey,
+    class,
 };
 use super::{ProbeTarget, calls, heads, proc};
 use aya::maps::{HashMap, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf};
 use aya::{Ebpf, Pod};
 use record::{
-    AllocatorStats, Blocked, CallStats, FdClass, FileStats, SocketStats, TargetSignature,
+    AllocatorStats, Blocked, CallStats, FdClass, FileStats, Refusal, SocketStats, TargetSignature,
     UpstreamStats, WaitState,
 };
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ pub(crate) struct Maps {
     socks: Hash<ClassKey, SockCounts>,
     taken: Hash<u32, u64>,
     processes: Hash<u32, ProcessCounts>,
+    refusals: Hash<RefusalKey, u64>,
     allocs: PerCpu<AllocKey, u64>,
     lost: PerCpuArray<MapData, u64>,
     heads: RingBuf<MapData>,
@@ -73,6 +75,7 @@ impl Maps {
             socks: taken!(bpf, HashMap, "SOCK_STATS"),
             taken: taken!(bpf, HashMap, "TAKEN"),
             processes: taken!(bpf, HashMap, "PROCESSES"),
+            refusals: taken!(bpf, HashMap, "REFUSALS"),
             allocs: taken!(bpf, PerCpuHashMap, "ALLOCS"),
             lost: taken!(bpf, PerCpuArray, "LOST"),
             heads: taken!(bpf, RingBuf, "HEADS"),
@@ -96,6 +99,7 @@ impl Maps {
         let mut files = self.files();
         let mut upstreams = self.upstreams();
         let mut sockets = self.sockets();
+        let mut refusals = self.refusals();
         let mut allocs = self.allocators(allocators);
         let processes: BTreeMap<u32, ProcessCounts> = entries(&self.processes).collect();
         let taken: BTreeMap<u32, u64> = entries(&self.taken).collect();
@@ -113,6 +117,7 @@ impl Maps {
                 blocked: Some(blocked.remove(&index).unwrap_or_default()),
                 sockets: Some(sockets),
                 upstreams: Some(upstreams),
+                refusals: Some(refusals.remove(&index).unwrap_or_default()),
                 heads: Some(heads.remove(&index).unwrap_or_default()),
                 allocator: allocs.remove(&index),
                 forks: Some(counts.forks),
@@ -262,6 +267,18 @@ impl Maps {
         by_target
     }
 
+    fn refusals(&self) -> BTreeMap<u32, Vec<Refusal>> {
+        let mut by_target: BTreeMap<u32, Vec<Refusal>> = BTreeMap::new();
+        for (key, answers) in entries(&self.refusals) {
+            let refusals = by_target.entry(key.target).or_default();
+            refusals.push(refusal(key.protocol, &key.code, answers));
+        }
+        for refusals in by_target.values_mut() {
+            refusals.sort_by(|a, b| (b.answers, &a.code).cmp(&(a.answers, &b.code)));
+        }
+        by_target
+    }
+
     fn sockets(&self) -> BTreeMap<u32, Vec<SocketStats>> {
         let mut by_target: BTreeMap<u32, Vec<SocketStats>> = BTreeMap::new();
         for (key, counts) in entries(&self.socks) {
@@ -292,6 +309,25 @@ impl Maps {
             }
         }
         by_target
+    }
+}
+
+/// What the kernel's side numbers, in words.
+fn refusal(protocol: u8, code: &[u8; 11], answers: u64) -> Refusal {
+    let (protocol, code) = match protocol {
+        1 => ("PostgreSQL", text(code)),
+        2 => {
+            let number = u16::from_le_bytes([code[0], code[1]]);
+            ("MySQL", number.to_string())
+        }
+        3 => ("Redis", text(code)),
+        4 => ("memcached", text(code)),
+        _ => ("", String::new()),
+    };
+    Refusal {
+        protocol: protocol.to_owned(),
+        code,
+        answers,
     }
 }
 

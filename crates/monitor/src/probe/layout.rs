@@ -204,6 +204,15 @@ pub(crate) struct ProcessCounts {
     pub execs: u64,
 }
 
+/// An answer that refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub(crate) struct RefusalKey {
+    pub target: u32,
+    pub protocol: u8,
+    pub code: [u8; 11],
+}
+
 /// Text mapping of a process' allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -246,6 +255,7 @@ pod!(
     ClassKey = 8,
     SockCounts = 56,
     ProcessCounts = 16,
+    RefusalKey = 16,
     Text = 16,
     AllocKey = 8,
 );

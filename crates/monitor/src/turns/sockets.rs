@@ -91,10 +91,9 @@ pub(super) struct Counts {
     pub irregular: u64,
     pub accepted: u64,
     pub closed: u64,
-    /// Requests to upstreams that were answered.
+    /// Requests to upstreams that were answered, of those that were asked in the window.
     pub answers: u64,
-    /// How long each was waited for whose connection ended before its answer was taken, ns; of those that were asked in
-    /// the window.
+    /// How long each other of these was waited for, whose connection ended before its answer was taken, ns.
     pub given_up: Vec<u64>,
 }
 
@@ -560,7 +559,8 @@ impl Walk<'_> {
         let arrived = upstream.arrived.take();
         let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
         if let Some(counts) = self.sockets.counts.get_mut(target) {
-            counts.answers += u64::from(asked.is_some());
+            let in_window = asked.is_some_and(|asked| asked >= self.traced.begin_ns);
+            counts.answers += u64::from(in_window);
         }
         if turn == NONE {
             if let Some(asked) = asked {

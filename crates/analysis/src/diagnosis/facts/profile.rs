@@ -97,7 +97,10 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     let (mut symbols, mut modules) = (BTreeMap::new(), BTreeMap::new());
     for stack in stacks {
         if let Some(leaf) = work::frames(profile, stack).last() {
-            *symbols.entry(leaf.symbol.as_str()).or_insert(0) += stack.weight;
+            // Code without names is not one function.
+            if !leaf.symbol.starts_with('[') && !leaf.symbol.ends_with("+?") {
+                *symbols.entry(leaf.symbol.as_str()).or_insert(0) += stack.weight;
+            }
             if !leaf.kernel {
                 *modules.entry(leaf.module.as_str()).or_insert(0) += stack.weight;
             }

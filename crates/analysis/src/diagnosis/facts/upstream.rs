@@ -2,7 +2,7 @@
 
 use super::{Material, Sheet};
 use crate::stats::median;
-use record::{Directive, FdClass, HeadSeen, Server, TargetSignature, UpstreamStats};
+use record::{Directive, FdClass, HeadSeen, Refusal, Server, TargetSignature, UpstreamStats};
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "signature: upstream turns and heads";
@@ -43,6 +43,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     if let Some(heads) = signature.and_then(|s| s.heads.as_deref()) {
         seen(heads, sheet);
     }
+    refusals(material, signature, sheet);
     let name = "upstream.closes_first_share";
     match closes_first(signature) {
         Some(share) => sheet.known(name, share, "signature: TCP events"),
@@ -215,6 +216,68 @@ fn by_length(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     };
     let name = "upstream.quantum_40ms_share";
     sheet.divided(name, Some(here), Some(asked), SOURCE, "");
+}
+
+/// Why a server behind says no.
+#[derive(Clone, Copy, PartialEq)]
+enum Refused {
+    /// Another transaction was in the way.
+    Conflict,
+    /// What was written breaks a rule of the data: an answer that many programs ask for.
+    Constraint,
+    Other,
+}
+
+/// What a code means, and in words: PostgreSQL's appendix A, MySQL's server error messages.
+fn meaning(refusal: &Refusal) -> (Refused, &'static str) {
+    let (protocol, code) = (refusal.protocol.as_str(), refusal.code.as_str());
+    match (protocol, code) {
+        ("PostgreSQL", "40001") => (Refused::Conflict, "could not serialize"),
+        ("PostgreSQL", "40P01") | ("MySQL", "1213") => (Refused::Conflict, "deadlock"),
+        ("PostgreSQL", "55P03") | ("MySQL", "1205" | "3572") => {
+            (Refused::Conflict, "lock not available in time")
+        }
+        ("PostgreSQL", "57014") | ("MySQL", "3024") => (Refused::Other, "took too long"),
+        ("PostgreSQL", "53300") | ("MySQL", "1040") => (Refused::Other, "too many connections"),
+        ("MySQL", "1062") => (Refused::Constraint, "duplicate"),
+        ("PostgreSQL", code) if code.starts_with("23") => (Refused::Constraint, "constraint"),
+        ("Redis", "OOM") => (Refused::Other, "no memory left"),
+        ("Redis", "MOVED" | "ASK") => (Refused::Other, "another node has the key"),
+        _ => (Refused::Other, ""),
+    }
+}
+
+/// Answers by which databases and caches refuse what they are asked.
+fn refusals(material: &Material<'_>, signature: Option<&TargetSignature>, sheet: &mut Sheet<'_>) {
+    let requests = material.signature_requests();
+    let seen = signature.and_then(|s| s.refusals.as_deref());
+    for (name, kind) in [
+        ("upstream.conflicts_per_request", Refused::Conflict),
+        ("upstream.refused_per_request", Refused::Other),
+    ] {
+        let Some(seen) = seen else {
+            sheet.unknown(name, "the answers of upstreams were not looked at");
+            continue;
+        };
+        let of_kind = seen.iter().filter(|r| meaning(r).0 == kind);
+        let count: u64 = of_kind.clone().map(|r| r.answers).sum();
+        let most: Vec<String> = of_kind.take(3).map(in_words).collect();
+        let source = match most.as_slice() {
+            [] => "signature: answers of upstreams".to_owned(),
+            most => format!("signature: answers of upstreams: {}", most.join(", ")),
+        };
+        sheet.divided(name, Some(count as f64), requests, &source, "");
+    }
+}
+
+/// `PostgreSQL 40001 (could not serialize) x 812`.
+fn in_words(refusal: &Refusal) -> String {
+    let mut words = format!("{} {}", refusal.protocol, refusal.code);
+    let (_, meaning) = meaning(refusal);
+    if !meaning.is_empty() {
+        words += &format!(" ({meaning})");
+    }
+    format!("{words} x {}", refusal.answers)
 }
 
 fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
