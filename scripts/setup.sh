@@ -213,6 +213,7 @@ sbcl                                      sbcl
 pkg-config                                pkg-config
 /usr/lib/python3/dist-packages/pyramid/*  python3-pyramid
 /usr/lib/python3/dist-packages/sqlalchemy/* python3-sqlalchemy
+/usr/include/httplib.h                    libcpp-httplib-dev
 TABLE
 }
 

@@ -88,6 +88,7 @@ NEEDS = {
     "inets": ("/usr/share/doc/erlang-inets", "erlang-base erlang-inets"),
     "hunchentoot": ("/usr/share/common-lisp/systems/hunchentoot.asd", "sbcl cl-hunchentoot"),
     "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
+    "httplib": ("/usr/include/httplib.h", "g++ libc6-dev pkg-config libcpp-httplib-dev"),
 }
 
 
@@ -455,6 +456,16 @@ def hunchentoot(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def httplib(lab, settings, own):
+    """The library was built with features that change the size of its classes: its flags belong to every program."""
+    program = lab.common(settings)["build"] / "httplib"
+    if not program.exists():
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "cpp-httplib"], check=True, capture_output=True, text=True)
+        subprocess.run(["c++", "-std=c++17", "-O2", "-g", "-o", str(program), "httplib_app.cpp", *flags.stdout.split(), "-lssl",
+                        "-lcrypto", "-pthread"], cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -469,4 +480,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
+    "httplib": httplib,
 }
