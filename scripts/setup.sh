@@ -214,6 +214,9 @@ pkg-config                                pkg-config
 /usr/lib/python3/dist-packages/pyramid/*  python3-pyramid
 /usr/lib/python3/dist-packages/sqlalchemy/* python3-sqlalchemy
 /usr/include/httplib.h                    libcpp-httplib-dev
+/usr/share/rubygems-integration/all/gems/railties-* ruby-railties
+/usr/share/rubygems-integration/all/gems/activerecord-* ruby-activerecord
+/usr/share/rubygems-integration/*/specifications/mysql2-* ruby-mysql2
 TABLE
 }
 

@@ -89,6 +89,7 @@ NEEDS = {
     "hunchentoot": ("/usr/share/common-lisp/systems/hunchentoot.asd", "sbcl cl-hunchentoot"),
     "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
     "httplib": ("/usr/include/httplib.h", "g++ libc6-dev pkg-config libcpp-httplib-dev"),
+    "rails": ("/usr/share/doc/ruby-railties", "puma ruby-railties ruby-activerecord ruby-mysql2"),
 }
 
 
@@ -466,6 +467,12 @@ def httplib(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def rails(lab, settings, own):
+    """On puma, with a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/rails_app.ru")], {"HOME": str(own), "RAILS_ENV": "production"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -480,5 +487,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
-    "httplib": httplib,
+    "httplib": httplib, "rails": rails,
 }
