@@ -90,6 +90,7 @@ NEEDS = {
     "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
     "httplib": ("/usr/include/httplib.h", "g++ libc6-dev pkg-config libcpp-httplib-dev"),
     "rails": ("/usr/share/doc/ruby-railties", "puma ruby-railties ruby-activerecord ruby-mysql2"),
+    "daphne": ("daphne", "daphne python3-django python3-pymemcache"),
 }
 
 
@@ -473,6 +474,12 @@ def rails(lab, settings, own):
             str(lab.dir / "apps/rails_app.ru")], {"HOME": str(own), "RAILS_ENV": "production"}, False
 
 
+def daphne(lab, settings, own):
+    """With as many threads for what is no coroutine as there are connections of the load."""
+    return ["daphne", "--bind=127.0.0.1", f"--port={settings['port']}", "--verbosity=0", "daphne_app:app"], {
+        "PYTHONPATH": str(lab.dir / "apps"), "ASGI_THREADS": "16", "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -487,5 +494,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
-    "httplib": httplib, "rails": rails,
+    "httplib": httplib, "rails": rails, "daphne": daphne,
 }
