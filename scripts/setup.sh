@@ -218,6 +218,7 @@ pkg-config                                pkg-config
 /usr/share/rubygems-integration/all/gems/activerecord-* ruby-activerecord
 /usr/share/rubygems-integration/*/specifications/mysql2-* ruby-mysql2
 daphne                                    daphne
+nim                                       nim
 TABLE
 }
 

@@ -91,6 +91,7 @@ NEEDS = {
     "httplib": ("/usr/include/httplib.h", "g++ libc6-dev pkg-config libcpp-httplib-dev"),
     "rails": ("/usr/share/doc/ruby-railties", "puma ruby-railties ruby-activerecord ruby-mysql2"),
     "daphne": ("daphne", "daphne python3-django python3-pymemcache"),
+    "nim": ("nim", "nim gcc libc6-dev libpq5"),
 }
 
 
@@ -480,6 +481,14 @@ def daphne(lab, settings, own):
         "PYTHONPATH": str(lab.dir / "apps"), "ASGI_THREADS": "16", "HOME": str(own)}, False
 
 
+def nim(lab, settings, own):
+    program = lab.common(settings)["build"] / "nim"
+    if not program.exists():
+        subprocess.run(["nim", "c", "-d:release", "--debugger:native", "--hints:off", f"--nimcache:{program}.cache", f"--out:{program}",
+                        str(lab.dir / "apps/nim_app.nim")], check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -494,5 +503,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
-    "httplib": httplib, "rails": rails, "daphne": daphne,
+    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim,
 }
