@@ -219,6 +219,7 @@ pkg-config                                pkg-config
 /usr/share/rubygems-integration/*/specifications/mysql2-* ruby-mysql2
 daphne                                    daphne
 nim                                       nim
+swipl                                     swi-prolog-nox
 TABLE
 }
 

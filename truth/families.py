@@ -92,6 +92,7 @@ NEEDS = {
     "rails": ("/usr/share/doc/ruby-railties", "puma ruby-railties ruby-activerecord ruby-mysql2"),
     "daphne": ("daphne", "daphne python3-django python3-pymemcache"),
     "nim": ("nim", "nim gcc libc6-dev libpq5"),
+    "prolog": ("swipl", "swi-prolog-nox"),
 }
 
 
@@ -489,6 +490,10 @@ def nim(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def prolog(lab, settings, own):
+    return ["swipl", str(lab.dir / "apps/prolog_app.pl"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -503,5 +508,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
-    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim,
+    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog,
 }
