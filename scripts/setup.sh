@@ -23,7 +23,7 @@ readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb'
+    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis'
 # Modules of Apache that their packages would enable.
 readonly modules='perl security2 unique_id wsgi'
 readonly policy=/usr/sbin/policy-rc.d
@@ -220,6 +220,7 @@ pkg-config                                pkg-config
 daphne                                    daphne
 nim                                       nim
 swipl                                     swi-prolog-nox
+webdis                                    webdis
 TABLE
 }
 

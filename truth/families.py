@@ -93,6 +93,7 @@ NEEDS = {
     "daphne": ("daphne", "daphne python3-django python3-pymemcache"),
     "nim": ("nim", "nim gcc libc6-dev libpq5"),
     "prolog": ("swipl", "swi-prolog-nox"),
+    "webdis": ("webdis", "webdis"),
 }
 
 
@@ -494,6 +495,14 @@ def prolog(lab, settings, own):
     return ["swipl", str(lab.dir / "apps/prolog_app.pl"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def webdis(lab, settings, own):
+    """In front of the store that was started before it: a path is a command."""
+    options = {"redis_host": "127.0.0.1", "redis_port": lab.servers["redis"]["port"], "http_host": "127.0.0.1",
+               "http_port": settings["port"], "threads": 1, "pool_size": 16, "daemonize": False, "verbosity": 2,
+               "logfile": str(own / "webdis.log"), "pidfile": str(own / "webdis.pid")}
+    return ["webdis", write(own / "webdis.json", json.dumps(options))], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -508,5 +517,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
-    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog,
+    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
 }
