@@ -23,7 +23,7 @@ readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb'
+    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis'
 # Modules of Apache that their packages would enable.
 readonly modules='perl security2 unique_id wsgi'
 readonly policy=/usr/sbin/policy-rc.d
@@ -213,6 +213,14 @@ sbcl                                      sbcl
 pkg-config                                pkg-config
 /usr/lib/python3/dist-packages/pyramid/*  python3-pyramid
 /usr/lib/python3/dist-packages/sqlalchemy/* python3-sqlalchemy
+/usr/include/httplib.h                    libcpp-httplib-dev
+/usr/share/rubygems-integration/all/gems/railties-* ruby-railties
+/usr/share/rubygems-integration/all/gems/activerecord-* ruby-activerecord
+/usr/share/rubygems-integration/*/specifications/mysql2-* ruby-mysql2
+daphne                                    daphne
+nim                                       nim
+swipl                                     swi-prolog-nox
+webdis                                    webdis
 TABLE
 }
 

@@ -88,6 +88,12 @@ NEEDS = {
     "inets": ("/usr/share/doc/erlang-inets", "erlang-base erlang-inets"),
     "hunchentoot": ("/usr/share/common-lisp/systems/hunchentoot.asd", "sbcl cl-hunchentoot"),
     "dancer": ("/usr/share/perl5/Dancer2.pm", "starman libdancer2-perl libyaml-perl"),
+    "httplib": ("/usr/include/httplib.h", "g++ libc6-dev pkg-config libcpp-httplib-dev"),
+    "rails": ("/usr/share/doc/ruby-railties", "puma ruby-railties ruby-activerecord ruby-mysql2"),
+    "daphne": ("daphne", "daphne python3-django python3-pymemcache"),
+    "nim": ("nim", "nim gcc libc6-dev libpq5"),
+    "prolog": ("swipl", "swi-prolog-nox"),
+    "webdis": ("webdis", "webdis"),
 }
 
 
@@ -455,6 +461,48 @@ def hunchentoot(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def httplib(lab, settings, own):
+    """The library was built with features that change the size of its classes: its flags belong to every program."""
+    program = lab.common(settings)["build"] / "httplib"
+    if not program.exists():
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "cpp-httplib"], check=True, capture_output=True, text=True)
+        subprocess.run(["c++", "-std=c++17", "-O2", "-g", "-o", str(program), "httplib_app.cpp", *flags.stdout.split(), "-lssl",
+                        "-lcrypto", "-pthread"], cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def rails(lab, settings, own):
+    """On puma, with a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/rails_app.ru")], {"HOME": str(own), "RAILS_ENV": "production"}, False
+
+
+def daphne(lab, settings, own):
+    """With as many threads for what is no coroutine as there are connections of the load."""
+    return ["daphne", "--bind=127.0.0.1", f"--port={settings['port']}", "--verbosity=0", "daphne_app:app"], {
+        "PYTHONPATH": str(lab.dir / "apps"), "ASGI_THREADS": "16", "HOME": str(own)}, False
+
+
+def nim(lab, settings, own):
+    program = lab.common(settings)["build"] / "nim"
+    if not program.exists():
+        subprocess.run(["nim", "c", "-d:release", "--debugger:native", "--hints:off", f"--nimcache:{program}.cache", f"--out:{program}",
+                        str(lab.dir / "apps/nim_app.nim")], check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def prolog(lab, settings, own):
+    return ["swipl", str(lab.dir / "apps/prolog_app.pl"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
+def webdis(lab, settings, own):
+    """In front of the store that was started before it: a path is a command."""
+    options = {"redis_host": "127.0.0.1", "redis_port": lab.servers["redis"]["port"], "http_host": "127.0.0.1",
+               "http_port": settings["port"], "threads": 1, "pool_size": 16, "daemonize": False, "verbosity": 2,
+               "logfile": str(own / "webdis.log"), "pidfile": str(own / "webdis.pid")}
+    return ["webdis", write(own / "webdis.json", json.dumps(options))], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -469,4 +517,5 @@ COMMANDS = {
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
+    "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
 }
