@@ -1,5 +1,6 @@
 //! Labels: which rows a cause explains, what it can gain at most, and which account decides.
 
+use super::latency::BEHIND;
 use super::types::{Account, Basis, Ledger, Row};
 use crate::diagnosis::{Catalogue, Cause, Explains, Finding, Station};
 
@@ -41,6 +42,7 @@ const IN_LINE: [&str; 12] = [
     "shared",
 ];
 const LOCK: &str = "lock";
+const OTHER_TURNS: &str = "other_turns";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
@@ -101,7 +103,8 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let account = ledger.latency_of(target, front)?;
             let seen = named(account)
                 + queue(account) * pool(ledger, account).map_or(0.0, named)
-                + behind_lock(account, &cause.rows);
+                + behind_lock(account, &cause.rows)
+                + behind_loop(ledger, account, |r| cause.rows.contains(&r.kind));
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
             // queue.
@@ -115,13 +118,27 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let bound = (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden });
             // Of a server behind no more than what the whole way has there.
             let whole = ledger.latency.as_ref().filter(|_| target != front);
-            let there = whole.map(|whole| whole.share_of(|r| r.server == target));
+            let is_there = |r: &Row| r.server == target;
+            let there =
+                whole.map(|whole| whole.share_of(is_there) + behind_loop(ledger, whole, is_there));
             match there.filter(|there| !target.is_empty() && *there >= NOTHING) {
                 Some(there) => bound.map(|bound| bound.min(there)),
                 None => bound,
             }
         }
     }
+}
+
+/// The part of the wait for a thread's other requests in which that thread is at these rows, working or waiting.
+fn behind_loop(ledger: &Ledger, account: &Account, chosen: impl Fn(&Row) -> bool) -> f64 {
+    let behind = account.share_of(|r| is_behind(r) && !chosen(r));
+    behind * pool(ledger, account).map_or(0.0, |thread| thread.share_of(&chosen))
+}
+
+/// A request that waits until a thread is done with another one.
+fn is_behind(row: &Row) -> bool {
+    let in_line = row.kind == OTHER_TURNS || row.label.starts_with(BEHIND);
+    in_line && row.server.is_empty()
 }
 
 /// Time of requests that wait for a free thread.

@@ -30,6 +30,8 @@ const APART: usize = 7;
 /// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
+/// How the label of a part begins in which what stops the thread in another request is waited for.
+pub(super) const BEHIND: &str = "behind a request that is";
 /// How the label of a part begins that ran on a CPU.
 pub(super) const ON_CPU: &str = "on the CPU in ";
 /// Where the rows of requests and of threads are from.
@@ -611,7 +613,7 @@ impl LatencyCase<'_> {
             "timer" if place.detail == "futex" => String::new(),
             // What a runtime told says it better.
             _ if place.told.is_some() => String::new(),
-            waker => format!(", woken by {waker}"),
+            waker => format!(", woken by {}", any_of_pool(waker)),
         };
         let detail = place.detail.as_str();
         match place.place {
@@ -630,7 +632,7 @@ impl LatencyCase<'_> {
                 } else {
                     kind
                 };
-                (kind, format!("behind a request that is {words}"), false)
+                (kind, format!("{BEHIND} {words}"), false)
             }
             Place::Loop if detail.is_empty() => (
                 "loop",
@@ -794,6 +796,19 @@ impl LatencyCase<'_> {
 }
 
 /// In the process, and nothing is known of it but that.
+/// Who wakes others, without the number by which the threads of a pool differ.
+pub(super) fn any_of_pool(waker: &str) -> String {
+    let name = waker.strip_prefix("thread ").unwrap_or_default();
+    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if bare == name {
+        return waker.to_owned();
+    }
+    match bare.trim_end_matches([' ', '-', '_', '#', ':', '/', '.']) {
+        "" => waker.to_owned(),
+        of => format!("a thread {of}"),
+    }
+}
+
 fn is_hidden(place: &PlaceTime) -> bool {
     place.place == Place::Hidden && place.detail.is_empty()
 }

@@ -1157,6 +1157,41 @@ fn a_pool_is_waited_for_in_whichever_way_its_runtime_waits() {
     }
 }
 
+/// One loop serves all: what it does for one request the others stand behind.
+#[test]
+fn who_stands_behind_a_loop_waits_for_what_the_loop_waits_for() {
+    let synced = catalogue().cause("synced_log").unwrap();
+    let mut requests = account(&[("other_turns", 0.2, true), ("upstream", 0.6, false)]);
+    requests.rows[1].label = "behind a request that is waiting for the database".to_owned();
+    let mut thread = account(&[("sync", 0.5, false), ("run_queue", 0.5, true)]);
+    thread.basis = Basis::Threads;
+    thread.rows[0].server = "db".to_owned();
+    let ledger = Ledger {
+        rate: Some(thread),
+        latency: Some(requests),
+        ..Ledger::default()
+    };
+    assert_eq!(bound(&ledger, synced, "db", "web"), Some(0.4));
+    let without = Ledger {
+        rate: None,
+        ..ledger
+    };
+    assert_eq!(bound(&without, synced, "db", "web"), Some(0.0));
+}
+
+#[test]
+fn who_wakes_others_is_told_without_its_number() {
+    for (waker, told) in [
+        ("thread puma srv tp 013", "a thread puma srv tp"),
+        ("thread worker-7", "a thread worker"),
+        ("thread main", "thread main"),
+        ("thread 12", "thread 12"),
+        ("timer", "timer"),
+    ] {
+        assert_eq!(super::latency::any_of_pool(waker), told);
+    }
+}
+
 #[test]
 fn what_holds_a_pools_threads_holds_the_queue_before_them() {
     let catalogue: &Catalogue = catalogue();
