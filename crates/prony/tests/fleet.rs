@@ -14,12 +14,15 @@ mod common;
 use common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_prony");
+/// Where a test's agents write what they say.
+const SAID: &str = "agents.log";
 
 /// What every test has: a directory, and a broker with a fleet. `None` where there is no nats-server.
 fn lab(config: &str) -> Option<(tempfile::TempDir, Broker)> {
@@ -40,41 +43,67 @@ struct Broker {
 
 impl Broker {
     fn start(dir: &Path, config: &str) -> Option<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
         let file = dir.join("broker.conf");
-        fs::write(&file, format!("listen: \"127.0.0.1:{port}\"\n{config}\n")).unwrap();
-        Some(Self {
-            child: Self::spawn(&file, port)?,
-            config: file,
-            port,
-        })
+        // Somebody else may have taken a port that was free.
+        for _ in 0..8 {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            fs::write(&file, format!("listen: \"127.0.0.1:{port}\"\n{config}\n")).unwrap();
+            if let Some(child) = Self::spawn(&file, port)? {
+                let config = file;
+                return Some(Self {
+                    child,
+                    config,
+                    port,
+                });
+            }
+        }
+        panic!("no port for a broker");
     }
 
-    fn spawn(config: &Path, port: u16) -> Option<Child> {
-        let child = Command::new("nats-server")
+    /// `None` where there is no nats-server; none within where it ended before it greeted.
+    fn spawn(config: &Path, port: u16) -> Option<Option<Child>> {
+        let mut child = Command::new("nats-server")
             .arg("-c")
             .arg(config)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        wait_until("the broker listens", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        let mut ended = false;
+        wait_until("the broker greets", || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || greets(port)
         });
-        Some(child)
+        Some((!ended).then_some(child))
     }
 
-    /// On the same port, with the same configuration.
+    /// On the same port, with the same configuration; again where a socket of others is there yet.
     fn start_again(&mut self) {
         self.child.wait().unwrap();
-        self.child = Self::spawn(&self.config, self.port).unwrap();
+        let mut child = None;
+        wait_until("the broker is there again", || {
+            child = Self::spawn(&self.config, self.port).unwrap();
+            child.is_some()
+        });
+        self.child = child.unwrap();
     }
 
     fn fleet(&self, name: &str) -> String {
         format!("nats://127.0.0.1:{}/{name}", self.port)
     }
+}
+
+/// A broker says first who it is. A connection alone proves nothing: where nobody listens yet, one to a port of the range
+/// for clients may have been made to itself.
+fn greets(port: u16) -> bool {
+    let Ok(mut peer) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let mut greeting = [0; 4];
+    peer.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    peer.read_exact(&mut greeting).is_ok() && &greeting == b"INFO"
 }
 
 impl Drop for Broker {
@@ -92,8 +121,13 @@ impl Agents {
         let agent = |_| {
             let mut command = prony(dir);
             command.arg("agent").args(flags);
-            // What it says is nobody's here, and a pipe that nobody reads fills up.
-            command.stdout(Stdio::null()).stderr(Stdio::null());
+            // A pipe that nobody reads fills up.
+            let said = fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(dir.join(SAID))
+                .unwrap();
+            command.stdout(Stdio::null()).stderr(said);
             command.spawn().unwrap()
         };
         Self((0..count).map(agent).collect())
@@ -184,7 +218,8 @@ fn at_work(dir: &Path, origin: &Origin, fleet: &str) -> Child {
         }
         why = finish_child(child).stderr;
     }
-    panic!("never at work: {why}");
+    let said = fs::read_to_string(dir.join(SAID)).unwrap_or_default();
+    panic!("never at work: {why}\nagents: {said}");
 }
 
 /// Requests that the origin has answered.
