@@ -95,8 +95,8 @@ impl Broker {
     }
 }
 
-/// A broker says first who it is. A connection alone proves nothing: where nobody listens yet, one to a port of the range
-/// for clients may have been made to itself.
+/// A broker says first who it is. A connection alone proves nothing: where nobody listens yet, one to a port of the
+/// range for clients may have been made to itself.
 fn greets(port: u16) -> bool {
     let Ok(mut peer) = TcpStream::connect(("127.0.0.1", port)) else {
         return false;
