@@ -80,7 +80,7 @@ impl Stat {
 
     /// When it began, in `CLOCK_BOOTTIME`, ns; to the tick.
     pub fn started_ns(&self) -> u64 {
-        (seconds(self.start_ticks) * 1e9) as u64
+        self.start_ticks.saturating_mul(tick_ns())
     }
 
     /// Time in user mode, s.

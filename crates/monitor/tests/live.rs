@@ -4,7 +4,7 @@ use monitor::{Observation, Pass, RunClock, Sampler, Watch, WatchConfig, Watched}
 use record::{Nanos, Series};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -146,22 +146,31 @@ fn counters_of_this_process_rise() {
     assert!(names.contains("monitor"), "{names:?}");
 }
 
+/// A shell that runs a script, and its input.
+fn shell(script: &str) -> (Child, ChildStdin) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = command.spawn().expect("a shell starts");
+    let input = shell.stdin.take().expect("its input is a pipe");
+    (shell, input)
+}
+
+/// The first line that it says to a line.
+fn said_to(shell: &mut Child, input: &mut ChildStdin, line: &str) -> String {
+    input.write_all(line.as_bytes()).expect("it reads");
+    let mut said = String::new();
+    BufReader::new(shell.stdout.take().expect("its output is a pipe"))
+        .read_line(&mut said)
+        .expect("it says a line");
+    said
+}
+
 #[test]
 fn a_targets_child_is_watched_until_it_ends() {
     // A shell that runs `cat` as its child; an echoed line proves that it runs.
-    let mut shell = Command::new("sh")
-        .args(["-c", "cat; true"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = shell.stdin.take().unwrap();
-    input.write_all(b"here\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(shell.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert_eq!(line, "here\n");
+    let (mut shell, mut input) = shell("cat; true");
+    assert_eq!(said_to(&mut shell, &mut input, "here\n"), "here\n");
 
     let mut sampler = sampler(vec![target("proxy", shell.id())]);
     sampler.sample_now(Pass::Edge);
@@ -189,21 +198,12 @@ fn a_targets_child_is_watched_until_it_ends() {
 
 #[test]
 fn a_child_that_begins_within_the_watch_counts_from_its_beginning() {
-    let mut shell = Command::new("sh")
-        .args(["-c", "read go; sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; cat'; true"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = shell.stdin.take().unwrap();
+    let (mut shell, mut input) = shell(
+        "read go; sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; cat'; true",
+    );
     let mut sampler = sampler(vec![target("app", shell.id())]);
     sampler.sample_now(Pass::Edge);
-    input.write_all(b"go\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(shell.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert_eq!(line, "done\n");
+    assert_eq!(said_to(&mut shell, &mut input, "go\n"), "done\n");
     // The only sample of it that there is: it had worked before.
     sampler.sample_now(Pass::Edge);
     drop(input);

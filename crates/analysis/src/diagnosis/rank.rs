@@ -600,17 +600,12 @@ fn nothing(
         },
         None => untold(front, station, verdict),
     };
-    if let Some(share) = account
-        .and_then(compiling)
-        .filter(|_| finding.cause == "none")
-    {
-        finding = not_warm(front, share);
-    }
-    if let Some(share) = account
-        .and_then(nameless)
-        .filter(|_| finding.cause == "none")
-    {
-        finding = not_named(front, share);
+    let hidden = account.and_then(|account| {
+        let cold = compiling(account).map(|share| not_warm(front, share));
+        cold.or_else(|| nameless(account).map(|share| not_named(front, share)))
+    });
+    if let Some(unclear) = hidden.filter(|_| finding.cause == "none") {
+        finding = unclear;
     }
     finding.evidence.extend(busy_with(&view));
     let kinds = || {
@@ -641,12 +636,16 @@ fn compiling(account: &Account) -> Option<f64> {
     Some(row.share)
 }
 
-/// Code without names, where it is more than a framework takes for a bare handler: by the measure of the cause
-/// `interpreter_time`, which asks then whose functions run.
+/// Where the cause `interpreter_time` asks whose functions run: from this share on, and so many times what sending and
+/// receiving take, which is more than a bare handler's.
+const MUCH_CODE: f64 = 0.4;
+const BARE_HANDLER: f64 = 9.0;
+
+/// Code without names, where it is more than a framework takes for a bare handler.
 fn nameless(account: &Account) -> Option<f64> {
     let share = account.share_of(|row| row.label.ends_with(ledger::NAMELESS));
     let net = account.share_of(|row| matches!(row.kind.as_str(), "net_send" | "net_receive"));
-    (share >= 0.4 && share >= 9.0 * net.max(0.005)).then_some(share)
+    (share >= MUCH_CODE && share >= BARE_HANDLER * net.max(0.005)).then_some(share)
 }
 
 /// Nobody can tell what a server does by code that has no names.
@@ -654,10 +653,12 @@ fn not_named(front: &str, share: f64) -> Finding {
     Finding {
         title: "What the server's code does cannot be told: it has no names".to_owned(),
         why: format!(
-            "{} of the time goes into code that a runtime compiled and gives no names for: more than a bare handler takes, and              nothing says for what.",
+            "{} of the time goes into code that a runtime compiled and gives no names for: more than a bare handler takes, and \
+             nothing says for what.",
             percent(share)
         ),
-        remedy: "Let the runtime write the map that perf reads (/tmp/perf-PID.map: `erl +JPperf true`,                  `node --perf-basic-prof`), or use its own profiler (`sb-sprof`, `eprof`), and diagnose again."
+        remedy: "Let the runtime write the map that perf reads (/tmp/perf-PID.map: `erl +JPperf true`, \
+                 `node --perf-basic-prof`), or use its own profiler (`sb-sprof`, `eprof`), and diagnose again."
             .to_owned(),
         ..unknown(front)
     }

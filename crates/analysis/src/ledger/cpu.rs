@@ -219,10 +219,18 @@ fn is_image(frame: &Frame) -> bool {
     frame.symbol.ends_with("+?")
 }
 
+/// Code that nothing names: `[jit]`, or of an image.
+pub(crate) fn is_nameless(frame: &Frame) -> bool {
+    frame.symbol.starts_with('[') || is_image(frame)
+}
+
 /// The function of compiled code; empty where its runtime does not name it.
 fn compiled_name(frame: &Frame) -> &str {
-    let nameless = frame.symbol.starts_with('[') || is_image(frame);
-    if nameless { "" } else { short(&frame.symbol) }
+    if is_nameless(frame) {
+        ""
+    } else {
+        short(&frame.symbol)
+    }
 }
 
 /// The program itself; a program that was replaced while it ran is still itself.

@@ -33,7 +33,7 @@ const IN_LINE: [&str; 12] = [
     "unanswered",
     LOCK,
     "futex",
-    "other_turns",
+    OTHER_TURNS,
     "run_queue",
     "wake_up",
     "idle",

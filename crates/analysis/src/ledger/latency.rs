@@ -795,7 +795,6 @@ impl LatencyCase<'_> {
     }
 }
 
-/// In the process, and nothing is known of it but that.
 /// Who wakes others, without the number by which the threads of a pool differ.
 pub(super) fn any_of_pool(waker: &str) -> String {
     let name = waker.strip_prefix("thread ").unwrap_or_default();
@@ -809,6 +808,7 @@ pub(super) fn any_of_pool(waker: &str) -> String {
     }
 }
 
+/// In the process, and nothing is known of it but that.
 fn is_hidden(place: &PlaceTime) -> bool {
     place.place == Place::Hidden && place.detail.is_empty()
 }

@@ -271,7 +271,7 @@ impl Maps {
         let mut by_target: BTreeMap<u32, Vec<Refusal>> = BTreeMap::new();
         for (key, answers) in entries(&self.refusals) {
             let refusals = by_target.entry(key.target).or_default();
-            refusals.push(refusal(key.protocol, &key.code, answers));
+            refusals.push(refusal(&key, answers));
         }
         for refusals in by_target.values_mut() {
             refusals.sort_by(|a, b| (b.answers, &a.code).cmp(&(a.answers, &b.code)));
@@ -313,16 +313,13 @@ impl Maps {
 }
 
 /// What the kernel's side numbers, in words.
-fn refusal(protocol: u8, code: &[u8; 11], answers: u64) -> Refusal {
-    let (protocol, code) = match protocol {
-        1 => ("PostgreSQL", text(code)),
-        2 => {
-            let number = u16::from_le_bytes([code[0], code[1]]);
-            ("MySQL", number.to_string())
-        }
-        3 => ("Redis", text(code)),
-        4 => ("memcached", text(code)),
-        _ => ("", String::new()),
+fn refusal(key: &RefusalKey, answers: u64) -> Refusal {
+    let number = || u16::from_le_bytes([key.code[0], key.code[1]]);
+    let (protocol, code) = match key.protocol {
+        1 => ("PostgreSQL", text(&key.code)),
+        2 => ("MySQL", number().to_string()),
+        3 => ("Redis", text(&key.code)),
+        _ => ("memcached", text(&key.code)),
     };
     Refusal {
         protocol: protocol.to_owned(),

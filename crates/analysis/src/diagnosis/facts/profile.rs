@@ -2,6 +2,7 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::work;
+use crate::ledger::is_nameless;
 use record::{Profile, ProfileKind, Stack, Told};
 use std::collections::BTreeMap;
 
@@ -98,7 +99,7 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     for stack in stacks {
         if let Some(leaf) = work::frames(profile, stack).last() {
             // Code without names is not one function.
-            if !leaf.symbol.starts_with('[') && !leaf.symbol.ends_with("+?") {
+            if !is_nameless(leaf) {
                 *symbols.entry(leaf.symbol.as_str()).or_insert(0) += stack.weight;
             }
             if !leaf.kernel {
