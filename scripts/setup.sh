@@ -221,6 +221,7 @@ daphne                                    daphne
 nim                                       nim
 swipl                                     swi-prolog-nox
 webdis                                    webdis
+/usr/include/civetweb.h                   libcivetweb-dev
 TABLE
 }
 

@@ -94,6 +94,7 @@ NEEDS = {
     "nim": ("nim", "nim gcc libc6-dev libpq5"),
     "prolog": ("swipl", "swi-prolog-nox"),
     "webdis": ("webdis", "webdis"),
+    "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
 }
 
 
@@ -518,4 +519,5 @@ COMMANDS = {
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
+    "civetweb": c_program("civetweb_app.c", "civetweb"),
 }
