@@ -222,6 +222,7 @@ nim                                       nim
 swipl                                     swi-prolog-nox
 webdis                                    webdis
 /usr/include/civetweb.h                   libcivetweb-dev
+/usr/include/Poco/Net/HTTPServer.h        libpoco-dev
 TABLE
 }
 

@@ -95,6 +95,7 @@ NEEDS = {
     "prolog": ("swipl", "swi-prolog-nox"),
     "webdis": ("webdis", "webdis"),
     "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
+    "poco": ("/usr/include/Poco/Net/HTTPServer.h", "g++ libc6-dev libpoco-dev"),
 }
 
 
@@ -504,6 +505,15 @@ def webdis(lab, settings, own):
     return ["webdis", write(own / "webdis.json", json.dumps(options))], {}, False
 
 
+def poco(lab, settings, own):
+    program = lab.common(settings)["build"] / "poco"
+    if not program.exists():
+        libraries = [f"-lPoco{part}" for part in ("Net", "JSON", "Foundation")]
+        subprocess.run(["c++", "-std=c++17", "-O2", "-g", "-o", str(program), "poco_app.cpp", *libraries, "-pthread"],
+                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -519,5 +529,5 @@ COMMANDS = {
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
-    "civetweb": c_program("civetweb_app.c", "civetweb"),
+    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco,
 }
