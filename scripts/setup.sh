@@ -223,6 +223,7 @@ swipl                                     swi-prolog-nox
 webdis                                    webdis
 /usr/include/civetweb.h                   libcivetweb-dev
 /usr/include/Poco/Net/HTTPServer.h        libpoco-dev
+/usr/lib/python3/dist-packages/eventlet/* python3-eventlet
 TABLE
 }
 

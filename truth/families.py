@@ -96,6 +96,7 @@ NEEDS = {
     "webdis": ("webdis", "webdis"),
     "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
     "poco": ("/usr/include/Poco/Net/HTTPServer.h", "g++ libc6-dev libpoco-dev"),
+    "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
 }
 
 
@@ -514,6 +515,12 @@ def poco(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def eventlet(lab, settings, own):
+    """Without the directory of the applications among the modules: it holds a dns.py, and eventlet wants the library's."""
+    return ["python3", "-P", str(lab.dir / "apps/eventlet_app.py"), str(settings["port"]), *extra(lab, settings)], {
+        "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -529,5 +536,5 @@ COMMANDS = {
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
-    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco,
+    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet,
 }
