@@ -224,6 +224,9 @@ webdis                                    webdis
 /usr/include/civetweb.h                   libcivetweb-dev
 /usr/include/Poco/Net/HTTPServer.h        libpoco-dev
 /usr/lib/python3/dist-packages/eventlet/* python3-eventlet
+ocamlfind                                 ocaml-findlib
+ocamlopt                                  ocaml
+/usr/lib/ocaml/cohttp-lwt-unix/META       libcohttp-lwt-unix-ocaml-dev
 TABLE
 }
 

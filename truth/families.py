@@ -96,6 +96,7 @@ NEEDS = {
     "webdis": ("webdis", "webdis"),
     "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
     "poco": ("/usr/include/Poco/Net/HTTPServer.h", "g++ libc6-dev libpoco-dev"),
+    "cohttp": ("/usr/lib/ocaml/cohttp-lwt-unix/META", "ocaml ocaml-findlib libcohttp-lwt-unix-ocaml-dev"),
     "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
 }
 
@@ -521,6 +522,17 @@ def eventlet(lab, settings, own):
         "HOME": str(own)}, False
 
 
+def cohttp(lab, settings, own):
+    program = lab.common(settings)["build"] / "cohttp"
+    if not program.exists():
+        beside = program.with_suffix(".d")
+        beside.mkdir()
+        source = shutil.copy(lab.dir / "apps/cohttp_app.ml", beside)
+        subprocess.run(["ocamlfind", "ocamlopt", "-thread", "-g", "-package", "cohttp-lwt-unix,threads.posix", "-linkpkg", "-o",
+                        str(program), str(source)], check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -536,5 +548,5 @@ COMMANDS = {
     "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
-    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet,
+    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet, "cohttp": cohttp,
 }
