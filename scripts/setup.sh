@@ -227,6 +227,8 @@ webdis                                    webdis
 ocamlfind                                 ocaml-findlib
 ocamlopt                                  ocaml
 /usr/lib/ocaml/cohttp-lwt-unix/META       libcohttp-lwt-unix-ocaml-dev
+/usr/share/java/core.async.jar            libcore-async-clojure
+/usr/share/java/ring-jetty-adapter.jar    libring-jetty-adapter-clojure
 TABLE
 }
 

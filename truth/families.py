@@ -22,6 +22,11 @@ NGINX_MODULES = "/usr/lib/nginx/modules"
 PYTHON = "/usr/lib/python3/dist-packages"
 JDK = [f"/usr/share/java/{part}.jar" for part in (
     "jackson-databind", "jackson-core", "jackson-annotations", "slf4j-api", "logback-classic", "logback-core", "postgresql")]
+RING = [f"/usr/share/java/{part}.jar" for part in (
+    "ring-jetty-adapter", "ring-core", "ring-servlet", "ring-codec", "clj-time", "joda-time", "commons-io", "commons-fileupload",
+    "crypto-random", "crypto-equality", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "servlet-api", "core.async",
+    "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
+    "spec.alpha", "core.specs.alpha")]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -96,6 +101,7 @@ NEEDS = {
     "webdis": ("webdis", "webdis"),
     "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
     "poco": ("/usr/include/Poco/Net/HTTPServer.h", "g++ libc6-dev libpoco-dev"),
+    "ring": (RING[0], "libring-jetty-adapter-clojure libcore-async-clojure default-jdk-headless"),
     "cohttp": ("/usr/lib/ocaml/cohttp-lwt-unix/META", "ocaml ocaml-findlib libcohttp-lwt-unix-ocaml-dev"),
     "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
 }
@@ -533,6 +539,17 @@ def cohttp(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def ring(lab, settings, own):
+    """Compiled beforehand, with all that it needs, as such programs are shipped."""
+    classes = lab.common(settings)["build"] / "ring"
+    paths = ":".join([str(classes), *RING])
+    if not classes.exists():
+        classes.mkdir()
+        make = f'(binding [*compile-path* "{classes}"] (compile (quote ring-app)))'
+        subprocess.run(["java", "-cp", f"{lab.dir}/apps:{paths}", "clojure.main", "-e", make], check=True, capture_output=True, text=True)
+    return ["java", "-cp", paths, "ring_app", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -549,4 +566,5 @@ COMMANDS = {
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
     "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet, "cohttp": cohttp,
+    "ring": ring,
 }
