@@ -229,6 +229,7 @@ ocamlopt                                  ocaml
 /usr/lib/ocaml/cohttp-lwt-unix/META       libcohttp-lwt-unix-ocaml-dev
 /usr/share/java/core.async.jar            libcore-async-clojure
 /usr/share/java/ring-jetty-adapter.jar    libring-jetty-adapter-clojure
+racket                                    racket
 TABLE
 }
 

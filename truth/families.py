@@ -101,6 +101,7 @@ NEEDS = {
     "webdis": ("webdis", "webdis"),
     "civetweb": ("/usr/include/civetweb.h", "gcc libc6-dev libcivetweb-dev"),
     "poco": ("/usr/include/Poco/Net/HTTPServer.h", "g++ libc6-dev libpoco-dev"),
+    "racket": ("racket", "racket"),
     "ring": (RING[0], "libring-jetty-adapter-clojure libcore-async-clojure default-jdk-headless"),
     "cohttp": ("/usr/lib/ocaml/cohttp-lwt-unix/META", "ocaml ocaml-findlib libcohttp-lwt-unix-ocaml-dev"),
     "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
@@ -523,7 +524,7 @@ def poco(lab, settings, own):
 
 
 def eventlet(lab, settings, own):
-    """Without the directory of the applications among the modules: it holds a dns.py, and eventlet wants the library's."""
+    """The directory of the applications is kept from the modules' path: its dns.py is not the one that is wanted."""
     return ["python3", "-P", str(lab.dir / "apps/eventlet_app.py"), str(settings["port"]), *extra(lab, settings)], {
         "HOME": str(own)}, False
 
@@ -546,8 +547,18 @@ def ring(lab, settings, own):
     if not classes.exists():
         classes.mkdir()
         make = f'(binding [*compile-path* "{classes}"] (compile (quote ring-app)))'
-        subprocess.run(["java", "-cp", f"{lab.dir}/apps:{paths}", "clojure.main", "-e", make], check=True, capture_output=True, text=True)
+        subprocess.run(["java", "-cp", f"{lab.dir}/apps:{paths}", "clojure.main", "-e", make], check=True,
+                       capture_output=True, text=True)
     return ["java", "-cp", paths, "ring_app", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def racket(lab, settings, own):
+    program = lab.common(settings)["build"] / "racket.d/racket_app.rkt"
+    if not program.exists():
+        program.parent.mkdir()
+        shutil.copy(lab.dir / "apps/racket_app.rkt", program)
+        subprocess.run(["raco", "make", str(program)], check=True, capture_output=True, text=True)
+    return ["racket", str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
 COMMANDS = {
@@ -566,5 +577,5 @@ COMMANDS = {
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
     "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet, "cohttp": cohttp,
-    "ring": ring,
+    "ring": ring, "racket": racket,
 }
