@@ -1,11 +1,16 @@
 // A server on POCO with a thread for each connection of the load and one habit, given by name: PORT HABIT.
+#include <algorithm>
 #include <atomic>
+#include <ctime>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <Poco/Event.h>
+#include <Poco/File.h>
 #include <Poco/JSON/Array.h>
 #include <Poco/JSON/Object.h>
 #include <Poco/JSON/Parser.h>
@@ -18,11 +23,12 @@
 #include <Poco/Net/HTTPServerResponse.h>
 #include <Poco/Thread.h>
 #include <Poco/ThreadPool.h>
+#include <Poco/Timestamp.h>
 
 using Page = std::function<std::string()>;
 
 static const std::string text(1024, 'x');
-static const int threads = 64, queued = 64, valves = 60, check_ms = 10, quote_length = 1024;
+static const int threads = 64, queued = 64, valves = 60, parts = 40, check_ms = 10, quote_length = 1024;
 
 // ---- prices, which a thread of their own works out ----
 
@@ -115,12 +121,63 @@ static Page parsed_once()
     return [catalogue = parsed(catalogue_text())] { return name_in(*catalogue); };
 }
 
+// ---- a page of parts, which their authors may change ----
+
+struct Part {
+    Poco::File file;
+    Poco::Timestamp changed;
+    std::string text;
+};
+
+static std::vector<Part> all_parts()
+{
+    std::vector<Part> found;
+    for (int n = 0; n < parts; n++) {
+        const std::string name = "part-" + std::to_string(n) + ".html";
+        std::ofstream(name) << "<p>part " << n << "</p>\n";
+        const Poco::File file(name);
+        found.push_back({file, file.getLastModified(), "<p>part " + std::to_string(n) + "</p>\n"});
+    }
+    return found;
+}
+
+static bool none_has_changed(const std::vector<Part> &of_page)
+{
+    return std::all_of(of_page.begin(), of_page.end(),
+                       [](const Part &part) { return part.file.getLastModified() == part.changed; });
+}
+
+static std::string page_of(const std::vector<Part> &of_page)
+{
+    std::string whole;
+    for (const Part &part : of_page)
+        whole += part.text;
+    return whole;
+}
+
+static Page looked_at_each_time()
+{
+    return [of_page = all_parts()] { return none_has_changed(of_page) ? page_of(of_page) : ""; };
+}
+
+static Page looked_at_each_second()
+{
+    static std::atomic<std::time_t> looked_at = 0;
+    return [of_page = all_parts()] {
+        const std::time_t now = std::time(nullptr);
+        const bool is_fresh = looked_at.exchange(now) == now;
+        return is_fresh || none_has_changed(of_page) ? page_of(of_page) : "";
+    };
+}
+
 static const std::map<std::string, std::function<Page()>> habits = {
     {"plain", [] { return [] { return text; }; }},
     {"looks-until-ready", [] { return priced(look_until_ready); }},
     {"waits-until-ready", [] { return priced(wait_until_ready); }},
     {"parsed-each-time", parsed_each_time},
     {"parsed-once", parsed_once},
+    {"looked-at-each-time", looked_at_each_time},
+    {"looked-at-each-second", looked_at_each_second},
 };
 
 struct Answer : Poco::Net::HTTPRequestHandler {
