@@ -48,7 +48,7 @@ pub use series::{Kind, Series, Unavailable};
 pub use timetable::Timetable;
 pub use traffic::{TrafficOutcome, TrafficRun, TrafficSpec};
 pub use turns::{
-    Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,
+    Asking, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, TaskSamples, TaskSeen,
     ThreadTime, Told, ToldState, TurnAccount, TurnTail, Turns,
 };
 pub use units::{Bytes, Nanos, UnitError, parse_bytes, parse_count, parse_duration};

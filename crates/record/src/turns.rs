@@ -70,9 +70,21 @@ pub struct TargetTurns {
     /// How long upstreams were waited for on connections that ended before the answer was taken; `None` where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Histogram>,
+    /// CPU time among questions to upstreams; `None` where no request took CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asking: Option<Asking>,
     /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,
+}
+
+/// What asking upstreams several times for one request costs whoever asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asking {
+    /// CPU time between the first question and the last answer, of requests that asked at least twice, ns.
+    pub cpu_ns: u64,
+    /// CPU time of all requests, ns.
+    pub of_ns: u64,
 }
 
 /// What the threads that read requests did in the whole window: the serving station, where each is busy with one

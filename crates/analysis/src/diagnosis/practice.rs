@@ -95,6 +95,59 @@ fn turns_with_an_upstream_one_after_the_other() {
     );
 }
 
+/// Each of 16 requests has a thread, and five go on at a time: what they wait for is each other.
+#[test]
+fn requests_that_wait_for_each_other() {
+    let facts = &[
+        ("client.effective_parallelism", 5.0),
+        ("client.parallel_share", 0.3),
+        ("client.queueing_ratio", 3.2),
+        ("turn.lock_share", 0.64),
+        ("turn.blocked_share", 0.64),
+        ("turn.no_free_thread_share", 0.0),
+        ("turn.listen_queue_share", 0.0),
+        ("turn.run_queue_share", 0.04),
+        ("blocked.lock_share", 0.001),
+        ("upstream.service_share", 0.85),
+        ("upstream.service_ms_mean", 20.0),
+        ("worker.threads", 16.0),
+    ];
+    check(
+        "lock_contention",
+        "ruby",
+        facts,
+        &[("turn.lock_share", 0.1)],
+    );
+    for cause in [
+        "thread_pool_too_small",
+        "external_service_wait",
+        "upstream_slow",
+        "upstream_queue",
+    ] {
+        assert_ne!(named(cause, "ruby", facts), Some(true), "{cause}");
+    }
+}
+
+#[test]
+fn turns_that_cost_the_one_who_asks() {
+    check(
+        "upstream_turns_cost_cpu",
+        "python",
+        &[
+            ("upstream.requests_per_request", 40.0),
+            ("upstream.asking_cpu_share", 0.9),
+            ("worker.busiest", 0.97),
+        ],
+        &[
+            // A few, each with little beside it, attempts that fail, and a wait.
+            ("upstream.requests_per_request", 3.0),
+            ("upstream.asking_cpu_share", 0.2),
+            ("upstream.connect_errors_per_request", 20.0),
+            ("worker.busiest", 0.3),
+        ],
+    );
+}
+
 #[test]
 fn a_pool_whose_connections_are_never_free() {
     check(

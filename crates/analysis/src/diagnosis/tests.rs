@@ -694,7 +694,8 @@ fn healthy_servers_are_healthy() {
     }
 }
 
-/// A full CPU, and a fifth of a request's time behind a lock, as in a program whose threads have one lock for all.
+/// A full CPU, and a fifth of a request's time behind a lock, as in a program whose threads have one lock for all. What
+/// may as well be a condition that a thread signals as soon as it has the CPU is none.
 #[test]
 fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
     let calls = vec![
@@ -702,7 +703,7 @@ fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
         call("writev", FdClass::Client, 1_000, 1_300),
         call("epoll_wait", FdClass::Poll, 1_000, 1),
     ];
-    for (kind, cause) in [("futex", "unlabelled"), ("poll", "none")] {
+    for (kind, cause) in [("flock", "unlabelled"), ("futex", "none"), ("poll", "none")] {
         let mut record = accounted(with_calls(trial(0.99), calls.clone()));
         let examination = record.examination.as_mut().unwrap();
         examination.single_client = Some(outcome());
@@ -721,6 +722,61 @@ fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
         });
         let finding = first(&record);
         assert_eq!(finding.cause, cause, "{kind}: {finding:#?}");
+    }
+}
+
+/// A full core: what of it goes into a row of a kind, and how much TCP takes to receive and send.
+#[test]
+fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
+    let first = |kind: &str, share: f64, net: f64| {
+        let facts = [
+            ("server.is_front", 1.0),
+            ("client.rate_per_s", 1_000.0),
+            ("client.errors_share", 0.0),
+            ("client.unanswered_share", 0.0),
+            ("client.open_loop", 0.0),
+            ("client.generator_utilization", 0.1),
+            ("cpu.use_of_allowed", 0.99),
+            ("worker.busiest", 0.99),
+            ("core.own_mean", 0.99),
+        ];
+        let row = |kind: &str, share, own_work| crate::Row {
+            kind: kind.to_owned(),
+            label: kind.to_owned(),
+            share,
+            own_work,
+            ..crate::Row::default()
+        };
+        let rows = vec![
+            row(kind, share, false),
+            row("net_send", net, true),
+            row("poll", 1.0 - share - net, true),
+        ];
+        let account = crate::Account {
+            basis: crate::Basis::Cpu,
+            rows,
+            ..crate::Account::default()
+        };
+        let ledger = crate::Ledger {
+            cpu: [(String::new(), account.clone())].into(),
+            rate: Some(account),
+            ..crate::Ledger::default()
+        };
+        let seen = super::Seen::Measured(Some(Box::new(ledger)));
+        let found = super::conclude(&set_facts(&facts), None, seen, "proc");
+        found.findings[0].cause.clone()
+    };
+    for (kind, share, net, cause) in [
+        ("library", 0.3, 0.15, "none"),
+        ("library", 0.3, 0.05, "unlabelled"),
+        ("library", 0.45, 0.15, "unlabelled"),
+        ("function", 0.3, 0.15, "none"),
+        ("function", 0.3, 0.10, "unlabelled"),
+        ("function", 0.4, 0.2, "unlabelled"),
+        // A call is no way of serving.
+        ("call", 0.3, 0.15, "unlabelled"),
+    ] {
+        assert_eq!(first(kind, share, net), cause, "{kind} {share} {net}");
     }
 }
 

@@ -5,7 +5,8 @@
 
 use record::{Frame, Profile, Stack, Told};
 use serde::Deserialize;
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// One pattern of a kind of work. Several may name the same kind: one that matches is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -45,11 +46,32 @@ pub enum At {
 }
 
 /// All kinds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Works {
-    /// Patterns.
+    /// Patterns, at most 128.
     pub work: Vec<Work>,
+    #[serde(skip)]
+    known: Known,
+}
+
+/// Of a function of a program, and of one of the kernel; `None` where nobody has asked.
+type BySide = [Option<u128>; 2];
+
+/// What was found out before: a profile has its few thousand functions in a hundred thousand frames.
+#[derive(Debug, Default)]
+struct Known {
+    /// Patterns that fit a frame, a bit for each, by module, symbol, and whether it is the kernel's.
+    fits: Mutex<HashMap<String, HashMap<String, BySide>>>,
+    /// Patterns of each kind.
+    kinds: OnceLock<HashMap<String, Vec<usize>>>,
+}
+
+/// Patterns that fit a frame of a stack, and its innermost one: a bit for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown {
+    any: u128,
+    leaf: u128,
 }
 
 /// The patterns that are compiled in.
@@ -82,22 +104,10 @@ fn one_of(patterns: &[String], text: &str) -> bool {
 }
 
 impl Work {
-    fn matches(&self, frames: &[&Frame], thread: &str) -> bool {
-        if !one_of(&self.threads, thread) || !self.scripts.is_empty() {
-            return false;
-        }
-        if self.modules.is_empty() && self.symbols.is_empty() {
-            return true;
-        }
-        let fits = |f: &Frame| {
-            self.kernel.is_none_or(|kernel| f.kernel == kernel)
-                && one_of(&self.modules, &f.module)
-                && one_of(&self.symbols, &f.symbol)
-        };
-        match self.at {
-            At::Any => frames.iter().any(|f| fits(f)),
-            At::Leaf => frames.last().is_some_and(|f| fits(f)),
-        }
+    fn fits(&self, frame: &Frame) -> bool {
+        self.kernel.is_none_or(|kernel| frame.kernel == kernel)
+            && one_of(&self.modules, &frame.module)
+            && one_of(&self.symbols, &frame.symbol)
     }
 }
 
@@ -135,8 +145,59 @@ impl Works {
 
     /// The same of frames, root first, that a thread of this name was in.
     pub(crate) fn matches(&self, frames: &[&Frame], thread: &str, kind: &str) -> bool {
-        let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
-        of_kind.any(|w| w.matches(frames, thread))
+        self.shows(self.shown(frames), thread, kind)
+    }
+
+    /// What the frames of a stack show, root first, whatever kind is asked for.
+    pub(crate) fn shown(&self, frames: &[&Frame]) -> Shown {
+        let mut shown = Shown::default();
+        for frame in frames {
+            shown.leaf = self.fits(frame);
+            shown.any |= shown.leaf;
+        }
+        shown
+    }
+
+    /// Whether frames that showed this, in a thread of this name, are of a kind.
+    pub(crate) fn shows(&self, shown: Shown, thread: &str, kind: &str) -> bool {
+        let of_kind = self.of_kind(kind).iter().map(|&at| (at, &self.work[at]));
+        let mut of_stacks = of_kind.filter(|(_, work)| work.scripts.is_empty());
+        of_stacks.any(|(at, work)| {
+            let whole = work.modules.is_empty() && work.symbols.is_empty();
+            let bits = match work.at {
+                At::Any => shown.any,
+                At::Leaf => shown.leaf,
+            };
+            one_of(&work.threads, thread) && (whole || bits >> at & 1 == 1)
+        })
+    }
+
+    fn of_kind(&self, kind: &str) -> &[usize] {
+        let kinds = self.known.kinds.get_or_init(|| {
+            let mut kinds: HashMap<String, Vec<usize>> = HashMap::new();
+            for (at, work) in self.work.iter().enumerate() {
+                kinds.entry(work.kind.clone()).or_default().push(at);
+            }
+            kinds
+        });
+        kinds.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// Patterns that fit a frame.
+    fn fits(&self, frame: &Frame) -> u128 {
+        let fits = self.known.fits.lock();
+        let mut fits = fits.unwrap_or_else(PoisonError::into_inner);
+        let side = usize::from(frame.kernel);
+        let known = fits.get(&frame.module);
+        let known = known.and_then(|of_module| of_module.get(&frame.symbol)?[side]);
+        if let Some(known) = known {
+            return known;
+        }
+        let fitting = (self.work.iter().enumerate()).filter(|(_, work)| work.fits(frame));
+        let found = fitting.fold(0, |bits, (at, _)| bits | 1 << at);
+        let of_module = fits.entry(frame.module.clone()).or_default();
+        of_module.entry(frame.symbol.clone()).or_default()[side] = Some(found);
+        found
     }
 
     /// Whether functions of scripts can show a kind.
@@ -159,8 +220,7 @@ impl Works {
         frames: &[&'a Frame],
         thread: &str,
     ) -> Option<&'a Frame> {
-        let of_kind = || self.work.iter().filter(|w| w.kind == kind);
-        let shows = |f: &&&Frame| of_kind().any(|w| w.matches(&[**f], thread));
+        let shows = |f: &&&Frame| self.matches(&[**f], thread, kind);
         frames.iter().rev().find(shows).copied()
     }
 }

@@ -6,7 +6,7 @@
 //! branches are the rows, each named by the deepest function that holds nearly all of its branch. A function below
 //! which requests are read as well (a dispatcher, a state machine) is on the way of everything, and divided again.
 
-use crate::diagnosis::work::{Works, frames, works};
+use crate::diagnosis::work::{Shown, Works, frames, works};
 use record::{Frame, Profile, Stack};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,9 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut read = Read::default();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
-        let rule = rules().iter().find(|r| fits(r, works, &stack.thread, &all));
+        let shown = works.shown(&all);
+        let fits = |r: &&RowRule| fits(r, works, &stack.thread, (&all, shown));
+        let rule = rules().iter().find(fits);
         if let Some(rule) = rule {
             let (_, gathered) = known
                 .entry(&rule.key)
@@ -178,7 +180,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     rows
 }
 
-fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
+fn fits(rule: &RowRule, works: &Works, thread: &str, (all, shown): (&[&Frame], Shown)) -> bool {
     let leaf_kernel = all.last().is_none_or(|f| f.kernel);
     let side = match rule.side {
         None => true,
@@ -197,7 +199,7 @@ fn fits(rule: &RowRule, works: &Works, thread: &str, all: &[&Frame]) -> bool {
                 f.module == leaf.module && (!compiled || leaf.symbol == INTERPRETER)
             });
         }
-        works.matches(all, thread, kind)
+        works.shows(shown, thread, kind)
     })
 }
 

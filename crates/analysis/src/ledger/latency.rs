@@ -30,6 +30,8 @@ const APART: usize = 7;
 /// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
+/// The label of a wait that no stack tells more of.
+pub(super) const LOCK_OR_CONDITION: &str = "waiting in a futex (a lock or a condition)";
 /// How the label of a part begins in which what stops the thread in another request is waited for.
 pub(super) const BEHIND: &str = "behind a request that is";
 /// How the label of a part begins that ran on a CPU.
@@ -717,10 +719,7 @@ impl LatencyCase<'_> {
                 "sleep",
                 "waiting for a condition until a timer, signalled by nobody".to_owned(),
             ),
-            "futex" => (
-                "lock",
-                "waiting in a futex (a lock or a condition)".to_owned(),
-            ),
+            "futex" => ("lock", LOCK_OR_CONDITION.to_owned()),
             "flock" => ("lock", "waiting for a file lock".to_owned()),
             "sleep" => ("sleep", "asleep until a timer".to_owned()),
             "disk" => ("disk", "waiting for the disk".to_owned()),

@@ -112,9 +112,9 @@ impl Account {
         open.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    /// The largest row that is neither the server's own work nor labelled by a cause.
-    pub fn largest_unlabelled(&self) -> Option<&Row> {
-        let open = self.rows.iter().filter(|r| r.is_unlabelled());
+    /// The largest of these rows that is neither the server's own work nor labelled by a cause.
+    pub fn largest_unlabelled(&self, chosen: impl Fn(&Row) -> bool) -> Option<&Row> {
+        let open = self.rows.iter().filter(|r| r.is_unlabelled() && chosen(r));
         open.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
@@ -135,6 +135,11 @@ impl Account {
 }
 
 impl Row {
+    /// A wait for a lock, or for what another thread of the server signals: no stack told which.
+    pub(crate) fn may_be_signalled(&self) -> bool {
+        self.label.contains(super::latency::LOCK_OR_CONDITION)
+    }
+
     /// Work whose purpose nothing tells: a function of a stripped program, or of the kernel below no call.
     pub(super) fn is_nameless(&self) -> bool {
         match self.kind.as_str() {

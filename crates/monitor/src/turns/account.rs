@@ -7,7 +7,7 @@
 
 use super::helpers::Helpers;
 use super::looks::{AtLook, Looks};
-use super::pieces::{self, Piece, is_idle};
+use super::pieces::{self, Piece, is_idle, overlapping};
 use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
@@ -17,8 +17,8 @@ use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
 use record::{
-    Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns, ThreadTime,
-    TurnAccount, TurnTail, Turns,
+    Asking, Histogram, Nanos, Place, PlaceSamples, PlaceTime, PlaceTold, Stalls, TargetTurns,
+    ThreadTime, TurnAccount, TurnTail, Turns,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -304,9 +304,51 @@ impl<'a> Accountant<'a> {
             written_bytes,
             answers: counts.answers,
             given_up: (given_up.count() > 0).then_some(given_up),
+            asking: self.asking(),
             accepted: counts.accepted,
             closed: counts.closed,
         }
+    }
+
+    /// CPU time between the first of several questions to upstreams and the last answer: of turns on their own threads,
+    /// and of helpers, of which each works for one request as long as it has no pause.
+    fn asking(&self) -> Option<Asking> {
+        let mut asking = Asking::default();
+        let mut add = |among: Option<(u64, u64)>, from: u64, to: u64| {
+            asking.of_ns += to - from;
+            if let Some((first, last)) = among {
+                asking.cpu_ns += to.min(last).saturating_sub(from.max(first));
+            }
+        };
+        for &index in &self.turns {
+            let among = self.scene.asking(index);
+            self.scene.walk(index, &mut |row, from, to| {
+                if row.place == Place::OnCpu {
+                    add(among, from, to);
+                }
+            });
+        }
+        let loose = self.scene.sockets.loose.iter();
+        let mut of_helpers: HashMap<u32, Vec<&Loose>> = HashMap::new();
+        for one in loose.filter(|one| one.target == self.target) {
+            of_helpers.entry(one.tid).or_default().push(one);
+        }
+        for &tid in &self.helpers.tids {
+            let asked = of_helpers.get(&tid).map_or(&[][..], Vec::as_slice);
+            for (from, to) in self.helpers.without_pause(tid) {
+                let first = asked.partition_point(|one| one.asked < from);
+                let within = asked[first..].iter().take_while(|one| one.read <= to);
+                let within: Vec<_> = within.collect();
+                let among =
+                    (within.len() > 1).then(|| (within[0].asked, within[within.len() - 1].read));
+                for piece in overlapping(&self.scene.pieces[&tid], from, to) {
+                    if piece.state == State::Running {
+                        add(among, piece.from.max(from), piece.to.min(to));
+                    }
+                }
+            }
+        }
+        (asking.of_ns > 0).then_some(asking)
     }
 
     /// The looks at this target's tasks, and what its turns did then.
@@ -873,11 +915,15 @@ impl Shares {
         // What may belong to a request that is not followed cannot be held against those that are.
         let loose = loose.filter(|one| traced.one_in > 1 || within.holds(one));
         let loose: Vec<&Loose> = loose.collect();
-        if loose.is_empty() && helpers.tids.is_empty() {
+        let shared = scene.sockets.shared.values();
+        let shared = shared.filter(|connection| connection.is_shared());
+        let shared = shared.flat_map(|connection| &connection.exchanges);
+        let shared: Vec<&Loose> = shared.filter(|one| one.target == target).collect();
+        if loose.is_empty() && shared.is_empty() && helpers.tids.is_empty() {
             return Self::default();
         }
         let mut by_peer: HashMap<u32, u64> = HashMap::new();
-        for one in &loose {
+        for one in loose.iter().chain(&shared) {
             *by_peer.entry(one.peer).or_default() += one.read - one.asked;
         }
         let mut peers: Vec<(u64, u32)> = by_peer.into_iter().map(|(peer, ns)| (ns, peer)).collect();
@@ -902,8 +948,10 @@ impl Shares {
         // Edges: time, slot or one of the numbers behind them, change.
         let hidden = slots.len();
         let mut edges: Vec<(u64, usize, i32)> = Vec::new();
-        for one in loose {
-            let slot = 2 * place_of(one.peer).unwrap_or(last).min(last);
+        let many = hidden + 1 + open.pools.len();
+        let each = loose.into_iter().map(|one| (one, 0));
+        for (one, from) in each.chain(shared.into_iter().map(|one| (one, many))) {
+            let slot = from + 2 * place_of(one.peer).unwrap_or(last).min(last);
             edges.extend([(one.asked, slot, 1), (one.arrived, slot, -1)]);
             edges.extend([(one.arrived, slot + 1, 1), (one.read, slot + 1, -1)]);
         }
@@ -931,7 +979,7 @@ impl Shares {
             times: Vec::with_capacity(edges.len()),
             sums: Vec::with_capacity(edges.len() * width),
         };
-        let mut counts = vec![0_i32; width + 1 + open.pools.len()];
+        let mut counts = vec![0_i32; many + open.asked];
         let mut sums = vec![0.0; width];
         let mut last_at = edges.first().map_or(0, |edge| edge.0);
         for (at, slot, change) in edges {
@@ -982,7 +1030,8 @@ impl Shares {
 }
 
 /// Who is open at a moment, by slots: upstream turns, helpers that are certainly at work, helpers that may be, and
-/// waits for a free one by pool. Behind them are the numbers of hidden turns and of busy helpers by pool.
+/// waits for a free one by pool. Behind them are the numbers of hidden turns, of busy helpers by pool, and of exchanges
+/// on connections that many requests share, by the slots of upstream turns.
 struct Open {
     /// Ends of the slots of each kind.
     asked: usize,
@@ -1010,7 +1059,14 @@ impl Open {
             }
             left -= part;
         }
-        let busy = &counts[hidden + 1..];
+        let (busy, shared) = counts[hidden + 1..].split_at(self.pools.len());
+        let open: i32 = shared.iter().sum();
+        if open > 0 {
+            for (sum, &shared) in sums.iter_mut().zip(shared) {
+                *sum += ns * left * f64::from(shared) / f64::from(open);
+            }
+            return;
+        }
         let full = |pool: &usize| self.pools[*pool] > 0 && busy[*pool] >= self.pools[*pool];
         let full: Vec<usize> = (0..self.pools.len()).filter(full).collect();
         for &pool in &full {

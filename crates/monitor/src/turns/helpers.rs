@@ -226,6 +226,19 @@ impl Helpers {
         part.own
     }
 
+    /// From when to when a helper was at work, or waited in the midst of it: each is for one request.
+    pub(super) fn without_pause(&self, tid: u32) -> Vec<(u64, u64)> {
+        let (first, end) = self.of.get(&tid).copied().unwrap_or_default();
+        let mut times: Vec<(u64, u64)> = Vec::new();
+        for part in &self.parts[first..end] {
+            match times.last_mut() {
+                Some(last) if last.1 == part.from => last.1 = part.to,
+                _ => times.push((part.from, part.to)),
+            }
+        }
+        times
+    }
+
     /// Whether a helper was at work then, out of sight of any turn.
     pub(super) fn works(&self, tid: u32, piece: &Piece) -> bool {
         piece.owner == NONE && self.at_work(tid, piece).is_some()

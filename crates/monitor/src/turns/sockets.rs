@@ -69,11 +69,32 @@ pub(super) struct Turn {
 /// Upstream turns that no client's turn can be told for: asked, answered, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loose {
+    /// Who took the answer.
+    pub tid: u32,
     pub target: usize,
     pub peer: u32,
     pub asked: u64,
     pub arrived: u64,
     pub read: u64,
+}
+
+/// A connection to an upstream that many requests share, so that one answer read is the answer for several of them
+/// (a client of redis in an event loop, gRPC).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shared {
+    /// From a question to the next answer that was read.
+    pub exchanges: Vec<Loose>,
+    taken: u32,
+    /// After how many of these several requests that had been read before had their response, with no answer of
+    /// another upstream between.
+    for_several: u32,
+}
+
+impl Shared {
+    /// Once or twice it is chance.
+    pub(super) fn is_shared(&self) -> bool {
+        self.for_several >= 3 && self.for_several >= self.taken / 10
+    }
 }
 
 /// A client's connection.
@@ -104,6 +125,8 @@ pub(super) struct Sockets {
     /// By rising time.
     pub ops: Vec<Op>,
     pub loose: Vec<Loose>,
+    /// Every connection to an upstream; [`Shared::is_shared`] tells which are.
+    pub shared: HashMap<u64, Shared>,
     pub connections: Vec<Connection>,
     pub peers: Vec<String>,
     /// The last peer of each socket to an upstream.
@@ -159,6 +182,18 @@ struct Serving {
     active: u32,
     /// Turns that it has read and nobody has answered.
     unanswered: Vec<u32>,
+    /// The answers of upstreams that it read last.
+    brought: Brought,
+}
+
+/// Answers of upstreams that a thread read since it last responded, and the responses since.
+#[derive(Debug, Default)]
+struct Brought {
+    sk: u64,
+    at: u64,
+    /// They came from several upstreams.
+    mixed: bool,
+    responses: u32,
 }
 
 struct Walk<'a> {
@@ -172,6 +207,8 @@ struct Walk<'a> {
     upstreams: HashMap<u64, Upstream>,
     serving: HashMap<u32, Serving>,
     peer_ids: HashMap<String, u32>,
+    /// Questions of turns that have no answer yet: socket and peer.
+    open: HashMap<u32, Vec<(u64, u32)>>,
     /// Peers at which a runtime answers those who examine it: prony itself, `jcmd`.
     controls: HashSet<u32>,
     /// Peer of a socket from a time on; ends with the next of the same socket.
@@ -198,6 +235,7 @@ impl Sockets {
             upstreams: HashMap::new(),
             serving: HashMap::new(),
             peer_ids: HashMap::new(),
+            open: HashMap::new(),
             controls: HashSet::new(),
             named: HashMap::new(),
         };
@@ -331,6 +369,7 @@ impl Walk<'_> {
         self.serving.entry(tid).or_insert(Serving {
             active: NONE,
             unanswered: Vec::new(),
+            brought: Brought::default(),
         })
     }
 
@@ -445,13 +484,43 @@ impl Walk<'_> {
         let turn = &mut self.sockets.turns[index as usize];
         turn.end = event.at_ns;
         turn.written_bytes += u64::from(event.value);
-        let (first, reader) = (!turn.answered, turn.reader);
+        let (first, reader, read) = (!turn.answered, turn.reader, turn.read);
         turn.answered = true;
+        if first {
+            self.responded(event.tid, read);
+        }
         if first && let Some(serving) = self.serving.get_mut(&reader) {
             serving.unanswered.retain(|&open| open != index);
         }
         self.serving(event.tid).active = index;
         self.op(event, Act::Write, index, 0);
+    }
+
+    /// A thread gives the first of its response to a request that was read then.
+    fn responded(&mut self, tid: u32, read: u64) {
+        let brought = &mut self.serving(tid).brought;
+        if brought.at == 0 || read > brought.at {
+            return;
+        }
+        brought.responses += 1;
+        let (sk, several) = (brought.sk, brought.responses == 2 && !brought.mixed);
+        if several && let Some(shared) = self.sockets.shared.get_mut(&sk) {
+            shared.for_several += 1;
+        }
+    }
+
+    /// A thread has read an answer of an upstream.
+    fn brought(&mut self, event: &Event, exchange: Loose) {
+        let shared = self.sockets.shared.entry(event.sk).or_default();
+        shared.taken += 1;
+        shared.exchanges.push(exchange);
+        let brought = &mut self.serving(event.tid).brought;
+        if brought.at == 0 || brought.responses > 0 {
+            *brought = Brought::default();
+            brought.sk = event.sk;
+        }
+        brought.at = event.at_ns;
+        brought.mixed |= brought.sk != event.sk;
     }
 
     /// The turn that a thread serves now, if that can be told.
@@ -527,7 +596,16 @@ impl Walk<'_> {
         // is told that it may write is by then at somebody else's.
         let more = upstream.asked.is_some() && begun != NONE;
         let first = upstream.opened && open;
-        let turn = if more || first { begun } else { served };
+        let peer = upstream.peer;
+        let turn = match more || first {
+            true => begun,
+            false if self.is_anyones(event, served, peer) => NONE,
+            false => served,
+        };
+        if turn != NONE && !more {
+            self.open.entry(turn).or_default().push((event.sk, peer));
+        }
+        let upstream = self.upstream(event);
         upstream.opened = false;
         upstream.turn = turn;
         if upstream.asked.is_none() {
@@ -541,10 +619,18 @@ impl Walk<'_> {
                 upstream.arrived = None;
             }
         }
-        let peer = upstream.peer;
         if turn != NONE {
             self.op(event, Act::Ask, turn, peer);
         }
+    }
+
+    /// A loop that has read several requests may ask for all of them after that: one after the other on connections of
+    /// their own, while the last that it read has asked already.
+    fn is_anyones(&mut self, event: &Event, served: u32, peer: u32) -> bool {
+        let several = self.serving(event.tid).unanswered.len() > 1;
+        let open = self.open.get(&served).into_iter().flatten();
+        let mut others = open.filter(|(sk, _)| *sk != event.sk);
+        several && others.any(|(_, asked)| *asked == peer)
     }
 
     /// A turn that is known and has no response yet.
@@ -558,20 +644,24 @@ impl Walk<'_> {
         let asked = upstream.asked.take();
         let arrived = upstream.arrived.take();
         let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
+        self.no_longer_open(turn, event.sk);
         if let Some(counts) = self.sockets.counts.get_mut(target) {
             let in_window = asked.is_some_and(|asked| asked >= self.traced.begin_ns);
             counts.answers += u64::from(in_window);
         }
+        let exchange = asked.map(|asked| Loose {
+            tid: event.tid,
+            target,
+            peer,
+            asked,
+            arrived: arrived.unwrap_or(event.at_ns).clamp(asked, event.at_ns),
+            read: event.at_ns,
+        });
+        if let Some(exchange) = exchange {
+            self.brought(event, exchange);
+        }
         if turn == NONE {
-            if let Some(asked) = asked {
-                self.sockets.loose.push(Loose {
-                    target,
-                    peer,
-                    asked,
-                    arrived: arrived.unwrap_or(event.at_ns).clamp(asked, event.at_ns),
-                    read: event.at_ns,
-                });
-            }
+            self.sockets.loose.extend(exchange);
             self.serving(event.tid).active = NONE;
             self.op(
                 event,
@@ -586,6 +676,15 @@ impl Walk<'_> {
         let arrived = arrived.unwrap_or(event.at_ns);
         self.op(event, Act::Take { arrived }, turn, peer);
         self.serving(event.tid).active = turn;
+    }
+
+    fn no_longer_open(&mut self, turn: u32, sk: u64) {
+        if let Some(open) = self.open.get_mut(&turn) {
+            open.retain(|(asked, _)| *asked != sk);
+            if open.is_empty() {
+                self.open.remove(&turn);
+            }
+        }
     }
 
     fn accepted(&mut self, event: &Event) {
@@ -605,6 +704,7 @@ impl Walk<'_> {
             counts.closed += 1;
         }
         if let Some(upstream) = self.upstreams.remove(&event.sk) {
+            self.no_longer_open(upstream.turn, event.sk);
             self.given_up(&upstream, event.at_ns);
         }
     }
@@ -622,6 +722,7 @@ impl Walk<'_> {
         }
         if turn == NONE {
             self.sockets.loose.push(Loose {
+                tid: upstream.asker,
                 target,
                 peer,
                 asked,

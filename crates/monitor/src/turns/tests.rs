@@ -769,6 +769,161 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
 }
 
+/// Two requests are asked for in one write on the only connection to a store, and one read brings both answers.
+#[test]
+fn requests_that_share_a_connection_wait_for_its_upstream() {
+    let mut tape = asleep(10);
+    let store = 7;
+    for round in 0..4 {
+        let at = 1_000_000 + round * 100_000;
+        tape.arrive(at, 1);
+        tape.arrive(at, 2);
+        tape.wake(at, SERVER, FOREIGN, "sendto");
+        tape.on(at, SERVER, 0);
+        tape.read(at + 100, SERVER, 1);
+        tape.read(at + 200, SERVER, 2);
+        tape.ask(at + 300, SERVER, store);
+        tape.off(at + 400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.answer(at + 50_000, store);
+        tape.wake(at + 50_000, SERVER, FOREIGN, "sendto");
+        tape.on(at + 50_000, SERVER, 0);
+        tape.take(at + 50_100, SERVER, store);
+        tape.write(at + 50_200, SERVER, 1);
+        tape.write(at + 50_300, SERVER, 2);
+        tape.off(at + 50_400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let (traced, stacks) = tape.traced();
+    let target = &traced.account(&stacks).targets[0];
+    adds_up(target);
+    let at = |place: Place| {
+        let places = target.account.places.iter();
+        let ns = places.filter(|p| p.place == place).map(|p| p.total_ns);
+        ns.sum::<u64>()
+    };
+    assert!(at(Place::Upstream) >= 8 * 49_000, "{:#?}", target.account);
+    assert!(at(Place::Hidden) < 8 * 500, "{:#?}", target.account);
+}
+
+/// A thread that has a connection to itself is woken by a request, and wants a lock before it reads it.
+#[test]
+fn a_lock_before_the_request_is_read_is_waited_for() {
+    let mut tape = asleep(10);
+    let other = SERVER + 1;
+    for round in 0..4 {
+        let at = 1_000_000 + round * 100_000;
+        tape.arrive(at, 1);
+        tape.wake(at, SERVER, FOREIGN, "sendto");
+        tape.on(at, SERVER, 0);
+        tape.off(at + 100, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(at + 50_000, SERVER, other, "futex");
+        tape.on(at + 50_000, SERVER, 0);
+        tape.read(at + 50_100, SERVER, 1);
+        tape.write(at + 50_200, SERVER, 1);
+        tape.off(at + 50_300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    let places = target.account.places.iter();
+    let locked = places.filter(|p| p.place == Place::Blocked && p.detail == "futex");
+    let locked: u64 = locked.map(|p| p.total_ns).sum();
+    assert!(locked >= 3 * 49_000, "{:#?}", target.account);
+}
+
+/// A loop reads two requests, then asks for both on connections of their own: whose answer is whose nothing tells, but
+/// both wait for the store.
+#[test]
+fn what_a_loop_asks_after_it_has_read_several_requests_is_for_all_of_them() {
+    let mut tape = asleep(10);
+    let (first, second) = (7, 8);
+    for round in 0..4 {
+        let at = 1_000_000 + round * 100_000;
+        tape.arrive(at, 1);
+        tape.arrive(at, 2);
+        tape.wake(at, SERVER, FOREIGN, "sendto");
+        tape.on(at, SERVER, 0);
+        tape.read(at + 100, SERVER, 1);
+        tape.read(at + 200, SERVER, 2);
+        tape.ask(at + 300, SERVER, first);
+        tape.ask(at + 310, SERVER, second);
+        tape.off(at + 400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.answer(at + 50_000, first);
+        tape.answer(at + 50_000, second);
+        tape.wake(at + 50_000, SERVER, FOREIGN, "sendto");
+        tape.on(at + 50_000, SERVER, 0);
+        tape.take(at + 50_100, SERVER, first);
+        tape.take(at + 50_110, SERVER, second);
+        tape.write(at + 50_200, SERVER, 1);
+        tape.write(at + 50_300, SERVER, 2);
+        tape.off(at + 50_400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    let places = target.account.places.iter();
+    let upstream = places.filter(|p| p.place == Place::Upstream);
+    let upstream: u64 = upstream.map(|p| p.total_ns).sum();
+    assert!(upstream >= 8 * 49_000, "{:#?}", target.account);
+}
+
+/// The thread of a pool that answers for a loop asks a store three times for each request.
+#[test]
+fn a_helpers_work_among_its_questions_is_told() {
+    let pool = SERVER + 4;
+    let store = 7;
+    let mut tape = behind_a_loop("futex", Class::None, pool);
+    tape.wake(1_100, pool, SERVER, "futex");
+    tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.on(1_100, pool, 0);
+    for turn in 0..3 {
+        let from = 1_100 + turn * 10_000;
+        for question in 0..3 {
+            let at = from + 1_000 + question * 2_000;
+            tape.ask(at, pool, store);
+            tape.off(at + 100, pool, "recvfrom", INTERRUPTIBLE, Class::Upstream);
+            tape.answer(at + 1_000, store);
+            tape.wake(at + 1_000, pool, FOREIGN, "sendto");
+            tape.on(at + 1_000, pool, 0);
+            tape.take(at + 1_100, pool, store);
+        }
+        let end = from + 10_000;
+        tape.wake(end, SERVER, pool, "write");
+        tape.on(end, SERVER, 0);
+        tape.write(end, SERVER, 1 + turn);
+        tape.off(end, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    tape.off(31_200, pool, "futex", INTERRUPTIBLE, Class::None);
+    let asking = tape.account().asking.unwrap();
+    assert!(asking.cpu_ns > asking.of_ns / 4, "{asking:?}");
+    assert!(asking.cpu_ns < asking.of_ns, "{asking:?}");
+}
+
+/// Three questions, one after the other: the work between them is told from that before and after.
+#[test]
+fn work_among_questions_to_an_upstream() {
+    let mut tape = asleep(10);
+    let store = 7;
+    let mut at = 1_000_000;
+    tape.arrive(at, 1);
+    tape.wake(at, SERVER, FOREIGN, "sendto");
+    tape.on(at, SERVER, 0);
+    tape.read(at + 100, SERVER, 1);
+    at += 5_000;
+    for _ in 0..3 {
+        tape.ask(at, SERVER, store);
+        tape.off(at + 100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        tape.answer(at + 10_000, store);
+        tape.wake(at + 10_000, SERVER, FOREIGN, "sendto");
+        tape.on(at + 10_000, SERVER, 0);
+        tape.take(at + 10_100, SERVER, store);
+        at += 13_000;
+    }
+    tape.write(at, SERVER, 1);
+    tape.off(at + 200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    let (traced, stacks) = tape.traced();
+    let target = &traced.account(&stacks).targets[0];
+    adds_up(target);
+    // Three times 100 before the wait and 100 after it, and twice 2,900 between an answer and the next question.
+    let asking = target.asking.unwrap().cpu_ns;
+    assert!(asking.abs_diff(3 * 200 + 2 * 2_900) <= 200, "{asking}");
+}
+
 /// A loop hangs up after 5 ms, asks another one, and says farewell to a third.
 #[test]
 fn what_is_given_up_was_waited_for() {

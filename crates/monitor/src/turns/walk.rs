@@ -172,6 +172,16 @@ impl<'a> Scene<'a> {
             .map(|&op| &self.sockets.ops[op as usize])
     }
 
+    /// The first question of a turn to an upstream and the last answer that it took; `None` for fewer than two answers.
+    pub(super) fn asking(&self, turn: u32) -> Option<(u64, u64)> {
+        let mut asked = self.ops_of(turn).filter(|op| op.act == Act::Ask);
+        let taken = self.ops_of(turn);
+        let mut taken = taken.filter(|op| matches!(op.act, Act::Take { .. }));
+        let first = asked.next()?.at;
+        taken.next()?;
+        Some((first, taken.last()?.at))
+    }
+
     fn pieces_of(&self, tid: u32, from: u64, to: u64) -> &[Piece] {
         let pieces = self.pieces.get(&tid).map_or(&[][..], Vec::as_slice);
         overlapping(pieces, from, to)
@@ -180,7 +190,10 @@ impl<'a> Scene<'a> {
     /// The thread that reads a turn's connection reads all of its requests.
     pub(super) fn is_pinned(&self, turn: &Turn) -> bool {
         let connection = &self.sockets.connections[turn.connection as usize];
-        connection.reader.is_some() && connection.turns > 1 || self.loops.contains(&turn.reader)
+        match connection.turns {
+            0 | 1 => self.loops.contains(&turn.reader),
+            _ => connection.reader.is_some(),
+        }
     }
 
     /// Divides a time by whether all threads that answer requests of a turn's target had one then.
@@ -219,7 +232,7 @@ impl<'a> Scene<'a> {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             give_some(give, Row::at(Place::WakeUp), at, begin);
             if piece.idle {
-                give_some(give, Row::at(Place::WakeUp), begin, end);
+                give_some(give, self.of_idle(turn, piece, pinned), begin, end);
             } else if !pinned && piece.owner != index && piece.owner != NONE {
                 self.by_busy(turn, begin, end, &mut |busy, from, to| {
                     let row = match busy {
@@ -234,6 +247,19 @@ impl<'a> Scene<'a> {
             at = end.max(at);
         }
         give_some(give, Row::at(Place::WakeUp), at, to);
+    }
+
+    /// Where a request is while the thread that will read it sleeps for want of work. A thread that has the connection
+    /// to itself does not fall asleep in front of a request: it wants a lock before it reads.
+    fn of_idle(&self, turn: &Turn, piece: &Piece, pinned: bool) -> Row {
+        match piece.state {
+            State::Waiting(wait)
+                if wait.kind == WaitKind::Futex && pinned && piece.from > turn.arrived =>
+            {
+                self.blocked(Place::Blocked, &wait)
+            }
+            _ => Row::at(Place::WakeUp),
+        }
     }
 
     /// Where a request is while its thread is at this piece and has not read it.

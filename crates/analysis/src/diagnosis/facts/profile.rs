@@ -91,9 +91,21 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     sheet.known("profile.syscall_share", share(&below_call), SOURCE);
     let logs = |s: &Stack| in_kernel(s) && work::works().is(profile, s, "logging");
     sheet.known("profile.logging_call_share", share(&logs), SOURCE);
-    for kind in work::works().judged() {
-        let of_kind = |s: &Stack| work::works().is(profile, s, kind);
-        sheet.known(&format!("profile.{kind}_share"), share(&of_kind), SOURCE);
+    let works = work::works();
+    let shown = stacks
+        .iter()
+        .map(|s| (*s, works.shown(&work::frames(profile, s))));
+    let shown: Vec<(&Stack, work::Shown)> = shown.collect();
+    for kind in works.judged() {
+        let of_kind = shown
+            .iter()
+            .filter(|(s, shown)| works.shows(*shown, &s.thread, kind));
+        let weight: u64 = of_kind.map(|(s, _)| s.weight).sum();
+        sheet.known(
+            &format!("profile.{kind}_share"),
+            weight as f64 / samples,
+            SOURCE,
+        );
     }
     let (mut symbols, mut modules) = (BTreeMap::new(), BTreeMap::new());
     for stack in stacks {

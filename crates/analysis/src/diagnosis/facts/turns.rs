@@ -26,6 +26,9 @@ const PLACES: [(&str, Place); 9] = [
     ("hidden", Place::Hidden),
 ];
 const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
+const ASKING: &str = "upstream.asking_cpu_share";
+/// Waits for other threads of the server: a lock, or a condition that they signal.
+const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
 const STALLS: [&str; 6] = [
     "moments",
     "turns_each",
@@ -43,6 +46,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             sheet.unknown(&format!("turn.{name}_share"), &reason);
         }
         sheet.unknown("turn.pipe_share", &reason);
+        sheet.unknown("turn.lock_share", &reason);
+        sheet.unknown(ASKING, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -66,6 +71,14 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let blocked = |p: &record::PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
+    let lock = share(&|p| {
+        let locks = LOCKS.contains(&p.detail.as_str()) && p.waker != "timer";
+        p.place == Place::Blocked && locks
+    });
+    sheet.known("turn.lock_share", lock, SOURCE);
+    let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
+    let (among, of) = asking.unzip();
+    sheet.divided(ASKING, among, of, SOURCE, "its requests took no CPU");
     stalls(turns, sheet);
     given_up(turns, told.map_or(1, |turns| turns.sampled_one_in), sheet);
 }

@@ -20,6 +20,8 @@ const TURNS: [&str; 12] = [
     "connections",
     "peers",
 ];
+/// Daemons of the host that the C library asks where they run, and does without where they do not: no upstreams.
+const OF_THE_HOST: [&str; 4] = ["/nscd/", "/run/systemd/", "/run/dbus/", "/dev/log"];
 const HEADS: [&str; 5] = [
     "http10_share",
     "request_close_share",
@@ -38,7 +40,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
     let signature = material.signature(&sheet.target);
     if let Some(turns) = signature.and_then(|s| s.upstreams.as_deref()) {
-        waits(material, turns, sheet);
+        let of_the_host = |u: &UpstreamStats| OF_THE_HOST.iter().any(|p| u.address.contains(p));
+        let turns: Vec<UpstreamStats> = turns.iter().filter(|u| !of_the_host(u)).cloned().collect();
+        waits(material, &turns, sheet);
     }
     if let Some(heads) = signature.and_then(|s| s.heads.as_deref()) {
         seen(heads, sheet);
