@@ -333,14 +333,17 @@ impl<'a> Accountant<'a> {
         for one in loose.filter(|one| one.target == self.target) {
             of_helpers.entry(one.tid).or_default().push(one);
         }
+        for asked in of_helpers.values_mut() {
+            asked.sort_unstable_by_key(|one| one.asked);
+        }
         for &tid in &self.helpers.tids {
             let asked = of_helpers.get(&tid).map_or(&[][..], Vec::as_slice);
             for (from, to) in self.helpers.without_pause(tid) {
                 let first = asked.partition_point(|one| one.asked < from);
-                let within = asked[first..].iter().take_while(|one| one.read <= to);
-                let within: Vec<_> = within.collect();
-                let among =
-                    (within.len() > 1).then(|| (within[0].asked, within[within.len() - 1].read));
+                let within = asked[first..].iter().take_while(|one| one.asked < to);
+                let last = within.clone().map(|one| one.read).max().unwrap_or(from);
+                let several = within.count() > 1;
+                let among = several.then(|| (asked[first].asked, last));
                 for piece in overlapping(&self.scene.pieces[&tid], from, to) {
                     if piece.state == State::Running {
                         add(among, piece.from.max(from), piece.to.min(to));

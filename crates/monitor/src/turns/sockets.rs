@@ -93,7 +93,19 @@ pub(super) struct Shared {
 impl Shared {
     /// Once or twice it is chance.
     pub(super) fn is_shared(&self) -> bool {
-        self.for_several >= 3 && self.for_several >= self.taken / 10
+        self.for_several >= 3 && self.is_often()
+    }
+
+    fn is_often(&self) -> bool {
+        self.for_several >= self.taken / 10
+    }
+
+    fn take(&mut self, exchange: Loose) {
+        self.taken += 1;
+        // Of most connections nobody asks more.
+        if self.taken <= UNDECIDED || self.is_often() {
+            self.exchanges.push(exchange);
+        }
     }
 }
 
@@ -170,6 +182,8 @@ struct Upstream {
     opened: bool,
 }
 
+/// Answers after which it is known whether a connection is shared.
+const UNDECIDED: u32 = 64;
 /// What is said so shortly before the end of a connection is a farewell (of a database's protocol, of TLS), and no
 /// request, ns.
 const FAREWELL_NS: u64 = 500_000;
@@ -512,8 +526,7 @@ impl Walk<'_> {
     /// A thread has read an answer of an upstream.
     fn brought(&mut self, event: &Event, exchange: Loose) {
         let shared = self.sockets.shared.entry(event.sk).or_default();
-        shared.taken += 1;
-        shared.exchanges.push(exchange);
+        shared.take(exchange);
         let brought = &mut self.serving(event.tid).brought;
         if brought.at == 0 || brought.responses > 0 {
             *brought = Brought::default();
@@ -705,6 +718,10 @@ impl Walk<'_> {
         }
         if let Some(upstream) = self.upstreams.remove(&event.sk) {
             self.no_longer_open(upstream.turn, event.sk);
+            let shared = self.sockets.shared.get(&event.sk);
+            if shared.is_some_and(|shared| !shared.is_shared()) {
+                self.sockets.shared.remove(&event.sk);
+            }
             self.given_up(&upstream, event.at_ns);
         }
     }

@@ -174,12 +174,22 @@ impl<'a> Scene<'a> {
 
     /// The first question of a turn to an upstream and the last answer that it took; `None` for fewer than two answers.
     pub(super) fn asking(&self, turn: u32) -> Option<(u64, u64)> {
-        let mut asked = self.ops_of(turn).filter(|op| op.act == Act::Ask);
-        let taken = self.ops_of(turn);
-        let mut taken = taken.filter(|op| matches!(op.act, Act::Take { .. }));
-        let first = asked.next()?.at;
-        taken.next()?;
-        Some((first, taken.last()?.at))
+        let (mut first, mut last, mut answers, mut open) = (None, 0, 0, false);
+        for op in self.ops_of(turn) {
+            match op.act {
+                Act::Ask => {
+                    first.get_or_insert(op.at);
+                    open = true;
+                }
+                Act::Take { .. } => {
+                    // A long answer is taken in pieces.
+                    answers += u32::from(std::mem::take(&mut open));
+                    last = op.at;
+                }
+                _ => {}
+            }
+        }
+        first.filter(|_| answers > 1).map(|first| (first, last))
     }
 
     fn pieces_of(&self, tid: u32, from: u64, to: u64) -> &[Piece] {
