@@ -197,12 +197,14 @@ impl<'a> Scene<'a> {
         overlapping(pieces, from, to)
     }
 
-    /// The thread that reads a turn's connection reads all of its requests.
+    /// The thread that reads a turn's connection reads all of its requests. Where several have read them none keeps it,
+    /// polling or not; which of a runtime's own threads runs a task says nothing of the connection.
     pub(super) fn is_pinned(&self, turn: &Turn) -> bool {
         let connection = &self.sockets.connections[turn.connection as usize];
-        match connection.turns {
-            0 | 1 => self.loops.contains(&turn.reader),
-            _ => connection.reader.is_some(),
+        match (connection.turns, connection.reader) {
+            (2.., Some(_)) => true,
+            (2.., None) if !self.green.contains(&turn.reader) => false,
+            _ => self.loops.contains(&turn.reader),
         }
     }
 
@@ -264,7 +266,10 @@ impl<'a> Scene<'a> {
     fn of_idle(&self, turn: &Turn, piece: &Piece, pinned: bool) -> Row {
         match piece.state {
             State::Waiting(wait)
-                if wait.kind == WaitKind::Futex && pinned && piece.from > turn.arrived =>
+                if wait.kind == WaitKind::Futex
+                    && pinned
+                    && piece.from > turn.arrived
+                    && !self.green.contains(&turn.reader) =>
             {
                 self.blocked(Place::Blocked, &wait)
             }
