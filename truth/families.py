@@ -327,15 +327,26 @@ def gin(lab, settings, own):
     return [*command, str(lab.dir / "apps/gin_list.html")], env, privileged
 
 
+def compiled(lab, settings, compiler, source, flags):
+    """A program of one file."""
+    program = lab.common(settings)["build"] / Path(source).stem
+    if not program.exists():
+        subprocess.run([compiler, "-O2", "-g", "-o", str(program), source, *flags], cwd=lab.dir / "apps", check=True,
+                       capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def flags_of(library):
+    told = subprocess.run(["pkg-config", "--cflags", "--libs", library], check=True, capture_output=True, text=True)
+    return told.stdout.split()
+
+
 def c_program(source, *libraries):
-    """Of one file and its libraries."""
-    def command(lab, settings, own):
-        program = lab.common(settings)["build"] / source.removesuffix(".c")
-        if not program.exists():
-            subprocess.run(["cc", "-O2", "-g", "-o", str(program), source, *[f"-l{library}" for library in libraries]],
-                           cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
-        return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
-    return command
+    return lambda lab, settings, own: compiled(lab, settings, "cc", source, [f"-l{library}" for library in libraries])
+
+
+def cpp_program(source, *flags):
+    return lambda lab, settings, own: compiled(lab, settings, "c++", source, flags)
 
 
 def express(lab, settings, own):
@@ -427,14 +438,6 @@ WSGIScriptAlias / {{dir}}/apps/modwsgi_app.py
     return apache(lab, settings, own, "wsgi", *guards)
 
 
-def beast(lab, settings, own):
-    program = lab.common(settings)["build"] / "beast"
-    if not program.exists():
-        subprocess.run(["c++", "-O2", "-g", "-I/usr/include/postgresql", "-o", str(program), "beast_app.cpp", "-lpq", "-pthread"],
-                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
-    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
-
-
 def pyramid(lab, settings, own):
     """The driver looks for keys below $HOME."""
     settings |= {"app": "pyramid_app:app", "args": ["--threads=16"]}
@@ -443,12 +446,7 @@ def pyramid(lab, settings, own):
 
 
 def libsoup(lab, settings, own):
-    program = lab.common(settings)["build"] / "libsoup"
-    if not program.exists():
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libsoup-3.0"], check=True, capture_output=True, text=True)
-        subprocess.run(["cc", "-O2", "-g", "-o", str(program), "libsoup_app.c", *flags.stdout.split()],
-                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
-    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    return compiled(lab, settings, "cc", "libsoup_app.c", flags_of("libsoup-3.0"))
 
 
 def inets(lab, settings, own):
@@ -474,12 +472,8 @@ def hunchentoot(lab, settings, own):
 
 def httplib(lab, settings, own):
     """The library was built with features that change the size of its classes: its flags belong to every program."""
-    program = lab.common(settings)["build"] / "httplib"
-    if not program.exists():
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "cpp-httplib"], check=True, capture_output=True, text=True)
-        subprocess.run(["c++", "-std=c++17", "-O2", "-g", "-o", str(program), "httplib_app.cpp", *flags.stdout.split(), "-lssl",
-                        "-lcrypto", "-pthread"], cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
-    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
+    return compiled(lab, settings, "c++", "httplib_app.cpp",
+                    ["-std=c++17", *flags_of("cpp-httplib"), "-lssl", "-lcrypto", "-pthread"])
 
 
 def rails(lab, settings, own):
@@ -512,15 +506,6 @@ def webdis(lab, settings, own):
                "http_port": settings["port"], "threads": 1, "pool_size": 16, "daemonize": False, "verbosity": 2,
                "logfile": str(own / "webdis.log"), "pidfile": str(own / "webdis.pid")}
     return ["webdis", write(own / "webdis.json", json.dumps(options))], {}, False
-
-
-def poco(lab, settings, own):
-    program = lab.common(settings)["build"] / "poco"
-    if not program.exists():
-        libraries = [f"-lPoco{part}" for part in ("Net", "JSON", "Foundation")]
-        subprocess.run(["c++", "-std=c++17", "-O2", "-g", "-o", str(program), "poco_app.cpp", *libraries, "-pthread"],
-                       cwd=lab.dir / "apps", check=True, capture_output=True, text=True)
-    return [str(program), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
 def eventlet(lab, settings, own):
@@ -573,9 +558,13 @@ COMMANDS = {
     "gin": gin, "microhttpd": c_program("microhttpd_app.c", "microhttpd"), "fcgi": c_program("fcgi_app.c", "fcgi"),
     "express": express, "dancer": dancer, "warp": warp, "evhttp": c_program("evhttp_app.c", "event", "pthread"),
     "jdkhttp": jdkhttp, "njs": njs, "modperl": modperl, "modwsgi": modwsgi,
-    "fasthttp": go_program("fasthttp_app.go"), "beast": beast, "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
+    "fasthttp": go_program("fasthttp_app.go"),
+    "beast": cpp_program("beast_app.cpp", "-I/usr/include/postgresql", "-lpq", "-pthread"),
+    "pyramid": pyramid, "libsoup": libsoup, "inets": inets,
     "hunchentoot": hunchentoot,
     "httplib": httplib, "rails": rails, "daphne": daphne, "nim": nim, "prolog": prolog, "webdis": webdis,
-    "civetweb": c_program("civetweb_app.c", "civetweb"), "poco": poco, "eventlet": eventlet, "cohttp": cohttp,
+    "civetweb": c_program("civetweb_app.c", "civetweb"),
+    "poco": cpp_program("poco_app.cpp", "-std=c++17", "-lPocoNet", "-lPocoJSON", "-lPocoFoundation", "-pthread"),
+    "eventlet": eventlet, "cohttp": cohttp,
     "ring": ring, "racket": racket,
 }

@@ -725,17 +725,21 @@ fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
     }
 }
 
+/// A closed loop whose requests are all answered, by a generator with time off.
+const GOOD_LOAD: &[(&str, f64)] = &[
+    ("server.is_front", 1.0),
+    ("client.rate_per_s", 1_000.0),
+    ("client.errors_share", 0.0),
+    ("client.unanswered_share", 0.0),
+    ("client.open_loop", 0.0),
+    ("client.generator_utilization", 0.1),
+];
+
 /// A full core: what of it goes into a row of a kind, and how much TCP takes to receive and send.
 #[test]
 fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
     let first = |kind: &str, share: f64, net: f64| {
-        let facts = [
-            ("server.is_front", 1.0),
-            ("client.rate_per_s", 1_000.0),
-            ("client.errors_share", 0.0),
-            ("client.unanswered_share", 0.0),
-            ("client.open_loop", 0.0),
-            ("client.generator_utilization", 0.1),
+        let full = [
             ("cpu.use_of_allowed", 0.99),
             ("worker.busiest", 0.99),
             ("core.own_mean", 0.99),
@@ -763,7 +767,7 @@ fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
             ..crate::Ledger::default()
         };
         let seen = super::Seen::Measured(Some(Box::new(ledger)));
-        let found = super::conclude(&set_facts(&facts), None, seen, "proc");
+        let found = super::conclude(&set_facts(&[GOOD_LOAD, &full].concat()), None, seen, "proc");
         found.findings[0].cause.clone()
     };
     for (kind, share, net, cause) in [
@@ -798,20 +802,14 @@ fn a_generator_that_is_full_is_not_the_servers_fault() {
 /// A closed loop whose requests wait for each other while no CPU is busy, for no reason that is seen.
 #[test]
 fn neither_busy_nor_underloaded_is_not_healthy() {
-    let facts = [
-        ("server.is_front", 1.0),
-        ("client.rate_per_s", 1_000.0),
-        ("client.errors_share", 0.0),
-        ("client.unanswered_share", 0.0),
-        ("client.open_loop", 0.0),
-        ("client.generator_utilization", 0.1),
+    let idle = [
         ("cpu.use_of_allowed", 0.2),
         ("worker.busiest", 0.2),
         ("worker.run_queue_wait_share", 0.0),
         ("core.own_mean", 0.2),
     ];
     let first = |parallel: Option<f64>| {
-        let mut set = set_facts(&facts);
+        let mut set = set_facts(&[GOOD_LOAD, &idle].concat());
         if let Some(share) = parallel {
             set.known("", "client.parallel_share", share, "test");
         }

@@ -502,9 +502,9 @@ impl Walk<'_> {
         turn.answered = true;
         if first {
             self.responded(event.tid, read);
-        }
-        if first && let Some(serving) = self.serving.get_mut(&reader) {
-            serving.unanswered.retain(|&open| open != index);
+            if let Some(serving) = self.serving.get_mut(&reader) {
+                serving.unanswered.retain(|&open| open != index);
+            }
         }
         self.serving(event.tid).active = index;
         self.op(event, Act::Write, index, 0);

@@ -211,6 +211,13 @@ fn at(target: &TargetTurns, place: Place, detail: &str, waker: &str) -> u64 {
     rows.map(|row| row.total_ns).sum()
 }
 
+/// Whatever for.
+fn time_at(target: &TargetTurns, place: Place) -> u64 {
+    let rows = target.account.places.iter();
+    let rows = rows.filter(|p| p.place == place);
+    rows.map(|row| row.total_ns).sum()
+}
+
 #[track_caller]
 fn check(tape: Tape, turns: u64, expected: &[(Place, &str, &str, u64)]) -> TargetTurns {
     let target = tape.account();
@@ -769,11 +776,10 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
 }
 
-/// Two requests are asked for in one write on the only connection to a store, and one read brings both answers.
-#[test]
-fn requests_that_share_a_connection_wait_for_its_upstream() {
+/// A loop reads two requests, four times, then asks a store for both on these connections, and responds when it has the
+/// answers, 50 us later.
+fn asks_for_two(connections: &[u64]) -> TargetTurns {
     let mut tape = asleep(10);
-    let store = 7;
     for round in 0..4 {
         let at = 1_000_000 + round * 100_000;
         tape.arrive(at, 1);
@@ -782,26 +788,43 @@ fn requests_that_share_a_connection_wait_for_its_upstream() {
         tape.on(at, SERVER, 0);
         tape.read(at + 100, SERVER, 1);
         tape.read(at + 200, SERVER, 2);
-        tape.ask(at + 300, SERVER, store);
+        for (later, &connection) in (300..).step_by(10).zip(connections) {
+            tape.ask(at + later, SERVER, connection);
+        }
         tape.off(at + 400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
-        tape.answer(at + 50_000, store);
+        for &connection in connections {
+            tape.answer(at + 50_000, connection);
+        }
         tape.wake(at + 50_000, SERVER, FOREIGN, "sendto");
         tape.on(at + 50_000, SERVER, 0);
-        tape.take(at + 50_100, SERVER, store);
+        for (later, &connection) in (50_100..).step_by(10).zip(connections) {
+            tape.take(at + later, SERVER, connection);
+        }
         tape.write(at + 50_200, SERVER, 1);
         tape.write(at + 50_300, SERVER, 2);
         tape.off(at + 50_400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
-    let (traced, stacks) = tape.traced();
-    let target = &traced.account(&stacks).targets[0];
-    adds_up(target);
-    let at = |place: Place| {
-        let places = target.account.places.iter();
-        let ns = places.filter(|p| p.place == place).map(|p| p.total_ns);
-        ns.sum::<u64>()
-    };
-    assert!(at(Place::Upstream) >= 8 * 49_000, "{:#?}", target.account);
-    assert!(at(Place::Hidden) < 8 * 500, "{:#?}", target.account);
+    let target = tape.account();
+    adds_up(&target);
+    target
+}
+
+/// Two requests are asked for in one write on the only connection to a store, and one read brings both answers.
+#[test]
+fn requests_that_share_a_connection_wait_for_its_upstream() {
+    let target = asks_for_two(&[7]);
+    let upstream = time_at(&target, Place::Upstream);
+    assert!(upstream >= 8 * 49_000, "{:#?}", target.account);
+    let hidden = time_at(&target, Place::Hidden);
+    assert!(hidden < 8 * 500, "{:#?}", target.account);
+}
+
+/// They are asked for on connections of their own: whose answer is whose nothing tells, but both wait for the store.
+#[test]
+fn what_a_loop_asks_after_it_has_read_several_requests_is_for_all_of_them() {
+    let target = asks_for_two(&[7, 8]);
+    let upstream = time_at(&target, Place::Upstream);
+    assert!(upstream >= 8 * 49_000, "{:#?}", target.account);
 }
 
 /// A thread that has a connection to itself is woken by a request, and wants a lock before it reads it.
@@ -826,40 +849,6 @@ fn a_lock_before_the_request_is_read_is_waited_for() {
     let locked = places.filter(|p| p.place == Place::Blocked && p.detail == "futex");
     let locked: u64 = locked.map(|p| p.total_ns).sum();
     assert!(locked >= 3 * 49_000, "{:#?}", target.account);
-}
-
-/// A loop reads two requests, then asks for both on connections of their own: whose answer is whose nothing tells, but
-/// both wait for the store.
-#[test]
-fn what_a_loop_asks_after_it_has_read_several_requests_is_for_all_of_them() {
-    let mut tape = asleep(10);
-    let (first, second) = (7, 8);
-    for round in 0..4 {
-        let at = 1_000_000 + round * 100_000;
-        tape.arrive(at, 1);
-        tape.arrive(at, 2);
-        tape.wake(at, SERVER, FOREIGN, "sendto");
-        tape.on(at, SERVER, 0);
-        tape.read(at + 100, SERVER, 1);
-        tape.read(at + 200, SERVER, 2);
-        tape.ask(at + 300, SERVER, first);
-        tape.ask(at + 310, SERVER, second);
-        tape.off(at + 400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
-        tape.answer(at + 50_000, first);
-        tape.answer(at + 50_000, second);
-        tape.wake(at + 50_000, SERVER, FOREIGN, "sendto");
-        tape.on(at + 50_000, SERVER, 0);
-        tape.take(at + 50_100, SERVER, first);
-        tape.take(at + 50_110, SERVER, second);
-        tape.write(at + 50_200, SERVER, 1);
-        tape.write(at + 50_300, SERVER, 2);
-        tape.off(at + 50_400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
-    }
-    let target = tape.account();
-    let places = target.account.places.iter();
-    let upstream = places.filter(|p| p.place == Place::Upstream);
-    let upstream: u64 = upstream.map(|p| p.total_ns).sum();
-    assert!(upstream >= 8 * 49_000, "{:#?}", target.account);
 }
 
 /// The thread of a pool that answers for a loop asks a store three times for each request.
@@ -978,9 +967,7 @@ fn what_is_given_up_was_waited_for() {
     assert_eq!((given_up.count(), target.answers), (3, 3));
     let waited = given_up.quantile(0.5).unwrap().0;
     assert!(waited.abs_diff(5 * MS) < MS / 20, "{waited}");
-    let places = target.account.places.iter();
-    let upstream = places.filter(|p| p.place == Place::Upstream);
-    let waited: u64 = upstream.map(|p| p.total_ns).sum();
+    let waited = time_at(target, Place::Upstream);
     assert!(
         waited.abs_diff(3 * 6 * MS) < MS / 10,
         "{:#?}",

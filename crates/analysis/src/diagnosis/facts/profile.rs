@@ -3,7 +3,7 @@
 use super::{Material, Sheet};
 use crate::diagnosis::work;
 use crate::ledger::is_nameless;
-use record::{Profile, ProfileKind, Stack, Told};
+use record::{Frame, Profile, ProfileKind, Stack, Told};
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "on-CPU profile";
@@ -75,41 +75,47 @@ fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
+/// A stack, and what its frames show.
+struct Seen<'a> {
+    stack: &'a Stack,
+    frames: Vec<&'a Frame>,
+    shown: work::Shown,
+}
+
 fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<'_>) {
-    let share = |of: &dyn Fn(&Stack) -> bool| {
-        let fitting = stacks.iter().filter(|s| of(s));
-        fitting.map(|s| s.weight).sum::<u64>() as f64 / samples
+    let works = work::works();
+    let seen = stacks.iter().map(|stack| {
+        let frames = work::frames(profile, stack);
+        let shown = works.shown(&frames);
+        Seen {
+            stack,
+            frames,
+            shown,
+        }
+    });
+    let seen: Vec<Seen<'_>> = seen.collect();
+    let share = |of: &dyn Fn(&Seen<'_>) -> bool| {
+        let fitting = seen.iter().filter(|s| of(s));
+        fitting.map(|s| s.stack.weight).sum::<u64>() as f64 / samples
     };
-    let in_kernel = |s: &Stack| work::frames(profile, s).last().is_some_and(|f| f.kernel);
+    let in_kernel = |s: &Seen<'_>| s.frames.last().is_some_and(|f| f.kernel);
     sheet.known("profile.kernel_share", share(&in_kernel), SOURCE);
     let enters = ["do_syscall_64", "entry_SYSCALL", "el0_svc", "syscall_"];
-    let below_call = |s: &Stack| {
-        let frames = work::frames(profile, s);
-        let mut kernel = frames.iter().filter(|f| f.kernel);
+    let below_call = |s: &Seen<'_>| {
+        let mut kernel = s.frames.iter().filter(|f| f.kernel);
         kernel.any(|f| enters.iter().any(|e| f.symbol.contains(e)))
     };
     sheet.known("profile.syscall_share", share(&below_call), SOURCE);
-    let logs = |s: &Stack| in_kernel(s) && work::works().is(profile, s, "logging");
+    let is = |s: &Seen<'_>, kind: &str| works.shows(s.shown, &s.stack.thread, kind);
+    let logs = |s: &Seen<'_>| in_kernel(s) && is(s, "logging");
     sheet.known("profile.logging_call_share", share(&logs), SOURCE);
-    let works = work::works();
-    let shown = stacks
-        .iter()
-        .map(|s| (*s, works.shown(&work::frames(profile, s))));
-    let shown: Vec<(&Stack, work::Shown)> = shown.collect();
     for kind in works.judged() {
-        let of_kind = shown
-            .iter()
-            .filter(|(s, shown)| works.shows(*shown, &s.thread, kind));
-        let weight: u64 = of_kind.map(|(s, _)| s.weight).sum();
-        sheet.known(
-            &format!("profile.{kind}_share"),
-            weight as f64 / samples,
-            SOURCE,
-        );
+        let name = format!("profile.{kind}_share");
+        sheet.known(&name, share(&|s| is(s, kind)), SOURCE);
     }
     let (mut symbols, mut modules) = (BTreeMap::new(), BTreeMap::new());
-    for stack in stacks {
-        if let Some(leaf) = work::frames(profile, stack).last() {
+    for Seen { stack, frames, .. } in &seen {
+        if let Some(leaf) = frames.last() {
             // Code without names is not one function.
             if !is_nameless(leaf) {
                 *symbols.entry(leaf.symbol.as_str()).or_insert(0) += stack.weight;
