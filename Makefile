@@ -94,7 +94,7 @@ stack-long: ## 20 GB through loss, ten million connections, a flood and a millio
 	$(CARGO) test --release --locked -p stack --test long --test fuzz -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p traffic --test memory -- --ignored --nocapture
 
-proofs-long: ## remedies of lighttpd and gunicorn measured on copies of them: a minute
+proofs-long: ## remedies of Apache, lighttpd and gunicorn measured on copies of them: two minutes
 	@scripts/setup.sh test
 	$(CARGO) test --locked -p prony --test diagnose -- --ignored --test-threads 1
 

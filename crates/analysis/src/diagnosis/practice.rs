@@ -154,7 +154,7 @@ fn a_pool_whose_connections_are_never_free() {
         "application_pool_too_small",
         "python",
         &[
-            ("upstream.connections", 2.0),
+            ("upstream.fewest_connections", 2.0),
             ("upstream.connections_busy_share", 0.98),
             ("client.queueing_ratio", 7.5),
             ("turn.listen_queue_share", 0.0),
@@ -164,7 +164,7 @@ fn a_pool_whose_connections_are_never_free() {
         ],
         &[
             // A connection for each client, a full upstream, and too few workers.
-            ("upstream.connections", 32.0),
+            ("upstream.fewest_connections", 32.0),
             ("upstream.connections_busy_share", 0.5),
             ("upstream.use_of_allowed", 0.97),
             ("turn.listen_queue_share", 0.6),
@@ -172,10 +172,35 @@ fn a_pool_whose_connections_are_never_free() {
         ],
     );
     let facts = [
-        ("upstream.connections", 2.0),
+        ("upstream.fewest_connections", 2.0),
         ("upstream.connections_busy_share", 0.98),
     ];
     assert_eq!(named("application_pool_too_small", "nginx", &facts), None);
+}
+
+#[test]
+fn a_pool_whose_connections_are_kept_while_something_else_is_asked() {
+    check(
+        "application_pool_too_small",
+        "puma",
+        &[
+            ("upstream.fewest_connections", 5.0),
+            ("upstream.connections_busy_share", 0.22),
+            ("turn.lock_share", 0.67),
+            ("client.effective_parallelism", 5.2),
+            ("client.queueing_ratio", 3.2),
+            ("turn.listen_queue_share", 0.0),
+            ("turn.no_free_thread_share", 0.0),
+            ("upstream.use_of_allowed", 0.04),
+        ],
+        &[
+            // As many connections as clients, a lock, and requests that do not wait for each other.
+            ("upstream.fewest_connections", 16.0),
+            ("client.effective_parallelism", 1.1),
+            ("turn.lock_share", 0.05),
+            ("upstream.connects_per_request", 1.0),
+        ],
+    );
 }
 
 #[test]

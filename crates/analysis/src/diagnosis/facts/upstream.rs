@@ -6,7 +6,7 @@ use record::{Directive, FdClass, HeadSeen, Refusal, Server, TargetSignature, Ups
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "signature: upstream turns and heads";
-const TURNS: [&str; 12] = [
+const TURNS: [&str; 13] = [
     "skew",
     "wait_ms_mean",
     "answer_ms_mean",
@@ -18,6 +18,7 @@ const TURNS: [&str; 12] = [
     "requests_per_connect",
     "quantum_40ms_share",
     "connections",
+    "fewest_connections",
     "peers",
 ];
 /// Daemons of the host that the C library asks where they run, and does without where they do not: no upstreams.
@@ -357,6 +358,11 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         .copied()
         .fold(looked_up as f64, f64::max);
     sheet.known("upstream.connections", open, proc);
+    let fewest = match &*server.upstreams {
+        [] | [_] => Some(open),
+        several => several.iter().map(|u| u.connections as f64).reduce(f64::min),
+    };
+    sheet.maybe("upstream.fewest_connections", fewest, proc, "");
     if sheet.value("upstream.peers").is_none() {
         sheet.known("upstream.peers", server.upstreams.len() as f64, proc);
     }
