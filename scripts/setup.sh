@@ -230,6 +230,8 @@ ocamlopt                                  ocaml
 /usr/share/java/core.async.jar            libcore-async-clojure
 /usr/share/java/ring-jetty-adapter.jar    libring-jetty-adapter-clojure
 racket                                    racket
+/usr/share/gocode/src/github.com/labstack/echo/* golang-github-labstack-echo-dev
+/usr/share/gocode/src/github.com/jackc/pgx/v4/* golang-github-jackc-pgx-v4-dev
 TABLE
 }
 

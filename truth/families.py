@@ -105,6 +105,8 @@ NEEDS = {
     "ring": (RING[0], "libring-jetty-adapter-clojure libcore-async-clojure default-jdk-headless"),
     "cohttp": ("/usr/lib/ocaml/cohttp-lwt-unix/META", "ocaml ocaml-findlib libcohttp-lwt-unix-ocaml-dev"),
     "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
+    "echo": (f"{GOPATH}/src/github.com/labstack/echo/echo.go",
+             "golang-go golang-github-labstack-echo-dev golang-github-jackc-pgx-v4-dev"),
 }
 
 
@@ -567,4 +569,5 @@ COMMANDS = {
     "poco": cpp_program("poco_app.cpp", "-std=c++17", "-lPocoNet", "-lPocoJSON", "-lPocoFoundation", "-pthread"),
     "eventlet": eventlet, "cohttp": cohttp,
     "ring": ring, "racket": racket,
+    "echo": go_program("echo_app.go"),
 }
