@@ -232,6 +232,9 @@ ocamlopt                                  ocaml
 racket                                    racket
 /usr/share/gocode/src/github.com/labstack/echo/* golang-github-labstack-echo-dev
 /usr/share/gocode/src/github.com/jackc/pgx/v4/* golang-github-jackc-pgx-v4-dev
+/usr/share/java/HikariCP.jar              libhikaricp-java
+/usr/share/java/spring3-jdbc.jar          libspring-jdbc-java
+/usr/share/java/spring3-web.servlet.jar   libspring-web-servlet-java
 TABLE
 }
 

@@ -27,6 +27,12 @@ RING = [f"/usr/share/java/{part}.jar" for part in (
     "crypto-random", "crypto-equality", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "servlet-api", "core.async",
     "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
     "spec.alpha", "core.specs.alpha")]
+# Debian's names say 3; it is 4.3.
+SPRING = [f"/usr/share/java/{part}.jar" for part in (
+    "spring3-web.servlet", "spring3-web", "spring3-core", "spring3-beans", "spring3-context", "spring3-aop", "spring3-expression",
+    "spring3-jdbc", "spring3-transaction", "commons-logging", "jetty9-servlet", "jetty9-server", "jetty9-http", "jetty9-io",
+    "jetty9-util", "jetty9-security", "servlet-api", "jackson-databind", "jackson-core", "jackson-annotations", "HikariCP",
+    "slf4j-api", "slf4j-nop", "postgresql")]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -107,6 +113,8 @@ NEEDS = {
     "eventlet": (f"{PYTHON}/eventlet/__init__.py", "python3-eventlet python3-psycopg2"),
     "echo": (f"{GOPATH}/src/github.com/labstack/echo/echo.go",
              "golang-go golang-github-labstack-echo-dev golang-github-jackc-pgx-v4-dev"),
+    "spring": (SPRING[0], "libspring-web-servlet-java libspring-jdbc-java libhikaricp-java libjetty9-java libservlet-api-java "
+               "libjackson2-databind-java libpostgresql-jdbc-java default-jdk-headless"),
 }
 
 
@@ -548,6 +556,22 @@ def racket(lab, settings, own):
     return ["racket", str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def spring(lab, settings, own):
+    """Spring tells what it does to the logging of the JDK."""
+    classes = lab.common(settings)["build"] / "spring"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(SPRING), "-d", str(classes), str(lab.dir / "apps/Spring.java")], check=True,
+                       capture_output=True, text=True)
+    logging = write(own / "logging.properties", lab.fill("""handlers = java.util.logging.FileHandler
+java.util.logging.FileHandler.level = ALL
+java.util.logging.FileHandler.pattern = {{own}}/app.log
+java.util.logging.FileHandler.formatter = java.util.logging.SimpleFormatter
+org.springframework.level = {{level=INFO}}
+""", settings))
+    return ["java", f"-Djava.util.logging.config.file={logging}", "-cp", ":".join([str(classes), *SPRING]), "Spring",
+            str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -570,4 +594,5 @@ COMMANDS = {
     "eventlet": eventlet, "cohttp": cohttp,
     "ring": ring, "racket": racket,
     "echo": go_program("echo_app.go"),
+    "spring": spring,
 }

@@ -12,7 +12,6 @@ import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.servlet.ServletContextHandler;
 import org.eclipse.jetty.servlet.ServletHolder;
 import org.springframework.context.annotation.Bean;
-import org.springframework.context.annotation.Configuration;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -20,7 +19,8 @@ import org.springframework.web.bind.annotation.RequestMapping;
 import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.context.support.AnnotationConfigWebApplicationContext;
 import org.springframework.web.servlet.DispatcherServlet;
-import org.springframework.web.servlet.config.annotation.EnableWebMvc;
+import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
 
 /** Spring MVC on Jetty with one habit, given by name: Spring PORT HABIT [DATABASE_PORT SERVICE_PORT]. */
 public class Spring {
@@ -31,9 +31,18 @@ public class Spring {
 
     public record Place(String hall, int shelf) { }
 
-    @Configuration
-    @EnableWebMvc
+    /** What @EnableWebMvc would bring, by hand: Debian's Spring cannot make the classes that @Configuration asks for. */
     public static class Settings {
+        @Bean
+        public RequestMappingHandlerMapping mapping() {
+            return new RequestMappingHandlerMapping();
+        }
+
+        @Bean
+        public RequestMappingHandlerAdapter adapter() {
+            return new RequestMappingHandlerAdapter();
+        }
+
         @Bean
         public Pages pages() {
             return new Pages(habit());
