@@ -235,6 +235,7 @@ racket                                    racket
 /usr/share/java/HikariCP.jar              libhikaricp-java
 /usr/share/java/spring3-jdbc.jar          libspring-jdbc-java
 /usr/share/java/spring3-web.servlet.jar   libspring-web-servlet-java
+/usr/share/wordpress/wp-settings.php      wordpress
 TABLE
 }
 

@@ -115,6 +115,7 @@ NEEDS = {
              "golang-go golang-github-labstack-echo-dev golang-github-jackc-pgx-v4-dev"),
     "spring": (SPRING[0], "libspring-web-servlet-java libspring-jdbc-java libhikaricp-java libjetty9-java libservlet-api-java "
                "libjackson2-databind-java libpostgresql-jdbc-java default-jdk-headless"),
+    "wordpress": ("/usr/share/wordpress/wp-settings.php", "wordpress php-fpm php-mysql"),
 }
 
 
@@ -572,6 +573,40 @@ org.springframework.level = {{level=INFO}}
             str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def wordpress(lab, settings, own):
+    """PHP processes with a WordPress of their own, made and filled in the database that was started before."""
+    site, packaged = own / "wordpress", Path("/usr/share/wordpress")
+    content = site / "wp-content"
+    for name in ("mu-plugins", "themes/truth"):
+        (content / name).mkdir(parents=True)
+    for name in ("wp-admin", "wp-includes"):
+        (site / name).symlink_to(packaged / name)
+    # Copies, because a file looks for the others beside itself.
+    for path in packaged.glob("*.php"):
+        shutil.copy(path, site)
+    apps = lab.dir / "apps/wordpress"
+    shutil.copy(apps / "habits.php", content / "mu-plugins")
+    shutil.copy(apps / "install.php", site)
+    for name in ("index.php", "style.css"):
+        shutil.copy(apps / name, content / "themes/truth")
+    constants = {"DB_NAME": "truth", "DB_USER": "truth", "DB_PASSWORD": "", "DB_HOST": "127.0.0.1:{{mariadb.port}}",
+                 "DB_CHARSET": "utf8mb4", "DB_COLLATE": "", "TRUTH_HABIT": "{{habit=plain}}", "TRUTH_SERVICE": "{{service=}}"}
+    lines = "".join(f"define('{name}', '{value}');\n" for name, value in constants.items())
+    write(site / "wp-config.php", lab.fill(f"""<?php
+{lines}define('WP_HOME', 'http://' . ($_SERVER['HTTP_HOST'] ?? '127.0.0.1'));
+define('WP_SITEURL', WP_HOME);
+define('DISABLE_WP_CRON', true);
+$table_prefix = 'wp_';
+require_once __DIR__ . '/wp-settings.php';
+""", settings))
+    owned(lab, own)
+    flags = [part for name in ("extension=mysqlnd", "extension=mysqli", "zend_extension=opcache") for part in ("-d", name)]
+    subprocess.run(["php", "-n", *flags, str(site / "install.php")], check=True, capture_output=True, text=True)
+    settings["index"] = str(site / "index.php")
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *flags], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -595,4 +630,5 @@ COMMANDS = {
     "ring": ring, "racket": racket,
     "echo": go_program("echo_app.go"),
     "spring": spring,
+    "wordpress": wordpress,
 }
