@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis'
 # Modules of Apache that their packages would enable.
-readonly modules='perl security2 unique_id wsgi'
+readonly modules='passenger perl security2 unique_id wsgi'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -236,6 +236,10 @@ racket                                    racket
 /usr/share/java/spring3-jdbc.jar          libspring-jdbc-java
 /usr/share/java/spring3-web.servlet.jar   libspring-web-servlet-java
 /usr/share/wordpress/wp-settings.php      wordpress
+/usr/lib/apache2/modules/mod_passenger.so libapache2-mod-passenger
+/usr/share/rubygems-integration/all/gems/grape-* ruby-grape
+/usr/lib/ruby/vendor_ruby/sequel.rb         ruby-sequel
+/usr/share/rubygems-integration/*/specifications/pg-* ruby-pg
 TABLE
 }
 

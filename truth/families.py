@@ -116,6 +116,8 @@ NEEDS = {
     "spring": (SPRING[0], "libspring-web-servlet-java libspring-jdbc-java libhikaricp-java libjetty9-java libservlet-api-java "
                "libjackson2-databind-java libpostgresql-jdbc-java default-jdk-headless"),
     "wordpress": ("/usr/share/wordpress/wp-settings.php", "wordpress php-fpm php-mysql"),
+    "passenger": (f"{APACHE_MODULES}/mod_passenger.so",
+                  "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
 }
 
 
@@ -607,6 +609,38 @@ require_once __DIR__ . '/wp-settings.php';
     return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *flags], {}, True
 
 
+def passenger(lab, settings, own):
+    """Inside Apache, with so many single-threaded processes of Ruby as a case says; started before the first request comes."""
+    site = own / "app"
+    for name in ("public", "tmp"):
+        (site / name).mkdir(parents=True)
+    shutil.copy(lab.dir / "apps/passenger.ru", site / "config.ru")
+    owned(lab, own)
+    settings["more"] = """PassengerRoot /usr/lib/ruby/vendor_ruby/phusion_passenger/locations.ini
+PassengerDefaultRuby /usr/bin/ruby
+PassengerUserSwitching off
+{{as_user}}PassengerDefaultUser {{user}}
+PassengerInstanceRegistryDir {{own}}
+PassengerDisableSecurityUpdateCheck on
+PassengerDisableAnonymousTelemetry on
+PassengerMaxPoolSize {{pool=16}}
+PassengerMinInstances {{pool=16}}
+PassengerPreStart http://127.0.0.1:{{port}}/
+{{passenger=}}
+SetEnv HABIT {{habit=plain}}
+SetEnv DATABASE {{database=}}
+SetEnv SERVICE {{service=}}
+<VirtualHost 127.0.0.1:{{port}}>
+    DocumentRoot {{own}}/app/public
+    PassengerAppRoot {{own}}/app
+    PassengerAppEnv production
+    <Directory {{own}}/app/public>
+        Require all granted
+    </Directory>
+</VirtualHost>"""
+    return apache(lab, settings, own, "passenger")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -631,4 +665,5 @@ COMMANDS = {
     "echo": go_program("echo_app.go"),
     "spring": spring,
     "wordpress": wordpress,
+    "passenger": passenger,
 }
