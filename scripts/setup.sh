@@ -240,6 +240,8 @@ racket                                    racket
 /usr/share/rubygems-integration/all/gems/grape-* ruby-grape
 /usr/lib/ruby/vendor_ruby/sequel.rb         ruby-sequel
 /usr/share/rubygems-integration/*/specifications/pg-* ruby-pg
+elixir                                    elixir
+/usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
 TABLE
 }
 

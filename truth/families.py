@@ -118,6 +118,7 @@ NEEDS = {
     "wordpress": ("/usr/share/wordpress/wp-settings.php", "wordpress php-fpm php-mysql"),
     "passenger": (f"{APACHE_MODULES}/mod_passenger.so",
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
+    "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
 }
 
 
@@ -641,6 +642,12 @@ SetEnv SERVICE {{service=}}
     return apache(lab, settings, own, "passenger")
 
 
+def mochiweb(lab, settings, own):
+    """One scheduler for one core; the program is compiled as it starts."""
+    return ["elixir", "--no-halt", "--erl", "+S 1:1", str(lab.dir / "apps/mochiweb_app.exs"), str(settings["port"]),
+            *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -666,4 +673,5 @@ COMMANDS = {
     "spring": spring,
     "wordpress": wordpress,
     "passenger": passenger,
+    "mochiweb": mochiweb,
 }
