@@ -242,6 +242,8 @@ racket                                    racket
 /usr/share/rubygems-integration/*/specifications/pg-* ruby-pg
 elixir                                    elixir
 /usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
+/usr/include/cpprest/http_listener.h      libcpprest-dev
+/usr/include/openssl/ssl.h                libssl-dev
 TABLE
 }
 

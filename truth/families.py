@@ -119,6 +119,7 @@ NEEDS = {
     "passenger": (f"{APACHE_MODULES}/mod_passenger.so",
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
+    "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
 }
 
 
@@ -674,4 +675,5 @@ COMMANDS = {
     "wordpress": wordpress,
     "passenger": passenger,
     "mochiweb": mochiweb,
+    "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
 }
