@@ -15,6 +15,7 @@ mod copy_haproxy;
 mod copy_lighttpd;
 mod copy_nginx;
 mod copy_process;
+mod copy_tomcat;
 mod copy_varnish;
 mod files;
 mod flags;

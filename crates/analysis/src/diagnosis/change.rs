@@ -26,7 +26,10 @@ pub(crate) fn changes(cause: &Cause, scene: Scene<'_>) -> Vec<Change> {
     let Some(server) = scene.facts.server() else {
         return Vec::new();
     };
-    let of_server = |c: &&ChangeTemplate| c.server == server.kind || c.server == ANY;
+    // Tomcat is a Java machine too.
+    let of_machine = |c: &ChangeTemplate| c.context == JVM && server.kind == "tomcat";
+    let of_server =
+        |c: &&ChangeTemplate| c.server == server.kind || c.server == ANY || of_machine(c);
     let complete = |text: &str| Template::parse(text).ok()?.complete(&scene.facts);
     let mut found = Vec::new();
     for template in cause.change.iter().filter(of_server) {
@@ -52,6 +55,8 @@ const ANY: &str = "any";
 const LIMITS: &str = "limits";
 /// Section of Varnish's parameters.
 const PARAM: &str = "param";
+/// Section of a Java machine's options.
+const JVM: &str = "jvm";
 /// Section of variables of the environment.
 const ENVIRONMENT: &str = "environment";
 
@@ -281,6 +286,9 @@ fn spelled(kind: &str, directive: &Directive) -> String {
     if kind == "lighttpd" {
         return assigned(directive);
     }
+    if kind == "tomcat" && !directive.file.is_empty() {
+        return format!("{}=\"{}\"", directive.name, directive.args.join(" "));
+    }
     if directive.context.first().is_some_and(|c| c == PARAM) {
         return format!("-p {}={}", directive.name, directive.args.join(","));
     }
@@ -309,8 +317,8 @@ fn assigned(directive: &Directive) -> String {
 fn between(directive: &Directive) -> &'static str {
     let is_size = ["-Xmx", "-Xms", "-Xmn", "-Xss"].contains(&directive.name.as_str());
     match directive.context.first().map(String::as_str) {
-        Some("jvm") if is_size => "",
-        Some(ENVIRONMENT | "jvm" | "node") => "=",
+        Some(JVM) if is_size => "",
+        Some(ENVIRONMENT | JVM | "node") => "=",
         _ => " ",
     }
 }
@@ -582,6 +590,50 @@ mod tests {
             ),
         ] {
             let got = proposed(cause, "varnish", &directives, &[]);
+            assert_eq!(got, want, "{cause}");
+        }
+    }
+
+    #[test]
+    fn tomcat_is_changed_by_attributes_and_options_of_its_machine() {
+        let of = |section: &str, name, value| Directive {
+            file: "server.xml".to_owned(),
+            ..directive(&["Server -1", section], name, value)
+        };
+        let connector = |name, value| of("Connector 80", name, value);
+        let clients = [("client.connections", 32.0)];
+        let heap = [("jvm.heap_max_bytes", 28.0 * 1048576.0)];
+        for (cause, directives, known, want) in [
+            (
+                "thread_pool_too_small",
+                vec![connector("port", "80")],
+                &clients[..],
+                "Server -1 Connector 80:  -> maxThreads=\"200\"",
+            ),
+            // Its threads are those of an executor.
+            (
+                "thread_pool_too_small",
+                vec![
+                    of("Executor e", "maxThreads", "2"),
+                    connector("executor", "e"),
+                ],
+                &clients,
+                "Server -1 Executor e: maxThreads=\"2\" -> maxThreads=\"200\"",
+            ),
+            (
+                "nagle_delayed_ack",
+                vec![connector("tcpNoDelay", "true")],
+                &[],
+                "",
+            ),
+            (
+                "gc_small_heap",
+                vec![directive(&["jvm"], "-Xmx", "28m")],
+                &heap,
+                "jvm: -Xmx28m -> -Xmx112m",
+            ),
+        ] {
+            let got = proposed(cause, "tomcat", &directives, known);
             assert_eq!(got, want, "{cause}");
         }
     }

@@ -897,7 +897,9 @@ mod tests {
                 t.replace("PORT", &address.port().to_string())
                     .replace("DIR", &at)
             };
-            std::fs::write(dir.path().join(file), fill(text)).unwrap();
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, fill(text)).unwrap();
             // Apache's prefork ends its whole process group, which would be the test's.
             let child = std::process::Command::new(program)
                 .process_group(0)
@@ -948,6 +950,8 @@ mod tests {
         for name in ["client.connections", "cpu.cores_allowed"] {
             facts.known("", name, 2.0, "a number");
         }
+        // With less no Java machine starts.
+        facts.known("", "jvm.heap_max_bytes", 64.0 * 1048576.0, "a number");
         facts.servers.insert(SERVER.to_owned(), server.clone());
         let mut changed = std::collections::BTreeSet::new();
         for cause in &analysis::catalogue().causes {
@@ -972,9 +976,11 @@ mod tests {
             .unwrap_or_else(|e| panic!("{}: {e}", cause.name));
             // varnishd does not check in the foreground.
             let words = copy.argv[1..].iter().filter(|w| *w != "-F");
-            let validated = |w: &String| match w == "run" && copy.argv[0].ends_with("/caddy") {
-                true => "validate".to_owned(),
-                false => w.clone(),
+            let program = copy.argv[0].rsplit('/').next().unwrap();
+            let validated = |w: &String| match (program, w.as_str()) {
+                ("caddy", "run") => "validate".to_owned(),
+                ("java", "start") => "configtest".to_owned(),
+                _ => w.clone(),
             };
             let words = words.map(validated);
             let out = std::process::Command::new(&copy.argv[0])
@@ -984,8 +990,10 @@ mod tests {
                 .output()
                 .unwrap();
             let said = String::from_utf8_lossy(&out.stderr);
-            // lighttpd only warns of a setting that it does not know, as those of a module that is not installed.
-            let unknown = said.contains("unknown config-key") && !said.contains("dlopen() failed");
+            // lighttpd and Tomcat only warn of a setting that they do not know, lighttpd as of those of a module that
+            // is not installed.
+            let unknown = said.contains("unknown config-key") && !said.contains("dlopen() failed")
+                || said.contains("failed to set property");
             assert!(
                 out.status.success() && !unknown,
                 "{}: {said}\n{}",
@@ -1131,6 +1139,29 @@ mod tests {
             changed.extend(checked(&running, &[]));
         }
         has_all(&changed, "caddy");
+    }
+
+    #[test]
+    fn tomcat_takes_every_change_of_the_catalogue() {
+        // Everything that a remedy replaces is set; each check starts a Java machine.
+        const TEXT: &str = "<Server port=\"-1\"><Service name=\"Catalina\"><Executor name=\"e\" maxThreads=\"2\" minSpareThreads=\"1\"/>\
+            <Connector port=\"PORT\" address=\"127.0.0.1\" maxThreads=\"2\" acceptCount=\"1\" maxConnections=\"8\" \
+            maxKeepAliveRequests=\"1\" keepAliveTimeout=\"1\" compression=\"on\" enableLookups=\"true\" useSendfile=\"false\" \
+            tcpNoDelay=\"false\"/><Engine name=\"Catalina\" defaultHost=\"h\"><Host name=\"h\"/></Engine></Service></Server>";
+        const JARS: &str =
+            "/usr/share/tomcat10/bin/bootstrap.jar:/usr/share/tomcat10/bin/tomcat-juli.jar";
+        let args = [
+            "-XX:TieredStopAtLevel=1",
+            "-XX:ActiveProcessorCount=1",
+            "-Dcatalina.home=/usr/share/tomcat10",
+            "-Dcatalina.base=DIR",
+            "-cp",
+            JARS,
+            "org.apache.catalina.startup.Bootstrap",
+            "start",
+        ];
+        let running = Running::start("java", &args, "conf/server.xml", TEXT);
+        has_all(&checked(&running, &[]), "tomcat");
     }
 
     fn has_all(changed: &std::collections::BTreeSet<String>, kind: &str) {

@@ -6,7 +6,8 @@
 
 use super::files::Files;
 use super::{
-    copy_apache, copy_caddy, copy_haproxy, copy_lighttpd, copy_nginx, copy_process, copy_varnish,
+    copy_apache, copy_caddy, copy_haproxy, copy_lighttpd, copy_nginx, copy_process, copy_tomcat,
+    copy_varnish,
 };
 use crate::error::TargetError;
 use crate::relimit::LIMITS;
@@ -128,6 +129,7 @@ pub fn copy(
         "haproxy" => copy_haproxy::copied(server, changes, &mut files, &mut plan)?,
         "apache" => copy_apache::copied(server, changes, &mut files, &mut plan)?,
         "lighttpd" => copy_lighttpd::copied(server, changes, &mut plan)?,
+        "tomcat" => copy_tomcat::copied(server, changes, &mut files, &mut env, &mut plan)?,
         "varnish" => copy_varnish::copied(server, changes, &mut plan)?,
         "caddy" => copy_caddy::copied(server, changes, &mut env, &mut plan)?,
         kind => {

@@ -121,7 +121,7 @@ fn is_a_command_line(server: &Server) -> Result<(), TargetError> {
 
 /// The path of its program: the one that it was called by where that still leads to what runs, because interpreters
 /// find their libraries, and programs of many names their task, by it.
-fn program(
+pub(crate) fn program(
     server: &Server,
     env: &BTreeMap<String, String>,
     directory: &Path,
@@ -180,7 +180,7 @@ fn move_listeners(
     Ok(())
 }
 
-fn move_listener(
+pub(crate) fn move_listener(
     server: &Server,
     listener: SocketAddr,
     (original, started): (&Started, &mut Started),
@@ -242,7 +242,7 @@ fn unix_listeners(server: &Server) -> Vec<String> {
     theirs.map(|s| s.name).filter(shared).collect()
 }
 
-fn writes(server: &Server, path: &str) -> TargetError {
+pub(crate) fn writes(server: &Server, path: &str) -> TargetError {
     let cause = format!("it writes to {path}, and a copy would as well");
     let remedy =
         "give the file by an argument, which a copy gets another for, or write to standard output";
@@ -250,14 +250,14 @@ fn writes(server: &Server, path: &str) -> TargetError {
 }
 
 /// Files that are the running server's: those that it holds open for writing, and one with its process number.
-struct OwnFiles {
+pub(crate) struct OwnFiles {
     directory: PathBuf,
     pid: i32,
     written: BTreeSet<PathBuf>,
 }
 
 impl OwnFiles {
-    fn of(server: &Server, directory: &Path) -> Self {
+    pub fn of(server: &Server, directory: &Path) -> Self {
         let pids = server.processes.iter().map(|p| p.pid);
         Self {
             directory: directory.to_owned(),
@@ -266,11 +266,18 @@ impl OwnFiles {
         }
     }
 
+    /// Leaves out those in a directory of which the copy has one of its own.
+    pub fn leave_out(&mut self, directory: &Path) {
+        let real = std::fs::canonicalize(directory);
+        let real = real.unwrap_or_else(|_| directory.to_owned());
+        self.written.retain(|path| !path.starts_with(&real));
+    }
+
     /// Gives the copy files of its own for those that its words name.
     ///
     /// # Errors
     /// The path of one that no word names.
-    fn move_away(&self, started: &mut Started, moves: &Moves) -> Result<(), String> {
+    pub fn move_away(&self, started: &mut Started, moves: &Moves) -> Result<(), String> {
         let mut named: BTreeSet<PathBuf> = BTreeSet::new();
         let words = started.argv.iter_mut().skip(1);
         for word in words.chain(started.env.values_mut()) {
@@ -377,7 +384,7 @@ fn variables_of(kind: &str) -> &'static [&'static str] {
 
 /// An option is changed wherever it stands, since which of several counts differs between runtimes; else it is put
 /// before all others.
-fn apply_to_runtime(kind: &str, started: &mut Started, change: &ConfigChange) -> bool {
+pub(crate) fn apply_to_runtime(kind: &str, started: &mut Started, change: &ConfigChange) -> bool {
     let name = flags::option_name(&change.name);
     let is_it = |word: &str| flags::option_name(word) == name;
     let removes = change.action == ChangeAction::Remove;

@@ -54,8 +54,13 @@ fn end(mut child: Child) {
 }
 
 fn get(address: SocketAddr) -> String {
+    ask_for(address, "/")
+}
+
+fn ask_for(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("connecting");
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("asking");
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("asking");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
@@ -713,5 +718,123 @@ fn a_caddy_that_orders_certificates_is_refused() {
             .contains("orders certificates itself (a.test)"),
         "{error}"
     );
+    assert!(!error.remedy().is_empty());
+}
+
+/// A Tomcat with an application among those of its host, and one that is somewhere else.
+fn tomcat() -> Option<Alone> {
+    const HOME: &str = "/usr/share/tomcat10";
+    if !Path::new(HOME).join("bin/bootstrap.jar").exists() {
+        return None;
+    }
+    const XML: &str = "<Server port=\"-1\">\n <!-- <Connector port=\"1\"/> -->\n <Service name=\"Catalina\">\n  <Connector port=\"${port}\" \
+         address=\"localhost\" maxThreads=\"3\"/>\n  <Engine name=\"Catalina\" defaultHost=\"h\">\n   \
+         <Host name=\"h\" appBase=\"apps\">\n    <Valve className=\"org.apache.catalina.valves.AccessLogValve\" \
+         directory=\"DIR/access\" buffered=\"false\"/>\n    <Context path=\"/beside\" docBase=\"../beside\"/>\n   </Host>\n  \
+         </Engine>\n </Service>\n</Server>\n";
+    let web = "<web-app xmlns=\"https://jakarta.ee/xml/ns/jakartaee\" version=\"5.0\"><servlet>\
+        <servlet-name>d</servlet-name><servlet-class>org.apache.catalina.servlets.DefaultServlet</servlet-class></servlet>\
+        <servlet-mapping><servlet-name>d</servlet-name><url-pattern>/</url-pattern></servlet-mapping>\
+        <welcome-file-list><welcome-file>a.txt</welcome-file></welcome-file-list></web-app>";
+    let words = [
+        "java",
+        "-Xmx64m",
+        "-Dport=PORT",
+        "-Dcatalina.home=/usr/share/tomcat10",
+        "-Dcatalina.base=DIR",
+        "-Djava.io.tmpdir=DIR/temp",
+        "-cp",
+        "/usr/share/tomcat10/bin/bootstrap.jar:/usr/share/tomcat10/bin/tomcat-juli.jar",
+        "org.apache.catalina.startup.Bootstrap",
+        "start",
+    ];
+    let files = [
+        ("conf/server.xml", XML),
+        ("conf/web.xml", web),
+        ("conf/secret", "s"),
+        ("apps/ROOT/a.txt", "first"),
+        ("beside/a.txt", "beside"),
+        ("temp/t", ""),
+    ];
+    Alone::start(&words, &files)
+}
+
+/// All files below a directory with their contents.
+fn tree(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let directories = std::fs::read_dir(dir).expect("a directory");
+    let directories = directories.map(|e| e.expect("an entry").path());
+    let below = directories
+        .filter(|path| path.is_dir())
+        .flat_map(|path| tree(&path));
+    let mut all: Vec<(String, Vec<u8>)> = contents(dir).into_iter().chain(below).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_changed_tomcat_beside_the_first() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(first) = tomcat() else {
+        return;
+    };
+    let base = first.dir.path();
+    let secret = |dir: &Path| dir.join("conf/secret");
+    std::fs::set_permissions(secret(base), std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(get(first.address).ends_with("first"));
+    let found = first.found();
+    let connector = ["Server -1", "Service Catalina", "Connector ${port}"];
+    let changes = [
+        change(ChangeAction::Set, &connector, "maxThreads=7", &[]),
+        change(ChangeAction::Set, &connector, "acceptCount=9", &[]),
+        change(ChangeAction::Set, &["jvm"], "-Xmx72m", &[]),
+    ];
+    // What it was asked is in its log.
+    let files = || {
+        let is_log = |(path, _): &(String, Vec<u8>)| path.contains("/access/");
+        tree(base)
+            .into_iter()
+            .filter(|f| !is_log(f))
+            .collect::<Vec<_>>()
+    };
+    let before = files();
+    let dir = tempfile::tempdir().unwrap();
+    let listen = free();
+    let copied = config::copy(&found, &changes, dir.path(), first.address, listen).unwrap();
+    let mode = std::fs::metadata(secret(dir.path()))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let child = run(&copied, listen);
+    assert!(get(listen).ends_with("first"));
+    assert!(ask_for(listen, "/beside/a.txt").ends_with("beside"));
+    let mut second = discover::behind(listen).unwrap();
+    config::read(&mut second);
+    for (name, want) in [("maxThreads", "7"), ("acceptCount", "9"), ("-Xmx", "72m")] {
+        assert_eq!(values(&second, name), [want], "{name}");
+    }
+    assert!(second.listens.iter().all(|l| !found.listens.contains(l)));
+    end(child);
+    assert_eq!(files(), before, "its files are as they were");
+    assert!(get(first.address).ends_with("first"));
+}
+
+#[test]
+fn a_tomcat_of_a_cluster_is_refused() {
+    let cluster = "<Cluster className=\"org.apache.catalina.ha.tcp.SimpleTcpCluster\"/>";
+    let Some(first) = tomcat() else {
+        return;
+    };
+    let found = first.found();
+    let file = first.dir.path().join("conf/server.xml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace(
+        "defaultHost=\"h\">",
+        &format!("defaultHost=\"h\">{cluster}"),
+    );
+    std::fs::write(&file, text).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let error = config::copy(&found, &[], dir.path(), first.address, free()).unwrap_err();
+    assert!(error.to_string().contains("member of a cluster"), "{error}");
     assert!(!error.remedy().is_empty());
 }
