@@ -82,6 +82,10 @@ pub(super) const COMPILED: &str = "code that a runtime compiled";
 /// What compiled code is called that has no names.
 pub(crate) const NAMELESS: &str = "code without names that a runtime compiled";
 
+/// A library that serves, and one function of it, have less than this of a server that does little else.
+const MOST_SERVING: f64 = 0.4;
+const MOST_SERVING_EACH: f64 = 0.2;
+
 /// A part of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuRow {
@@ -102,6 +106,7 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut compiled: BTreeMap<String, Gathered> = BTreeMap::new();
     let mut own = Tree::default();
     let mut read = Read::default();
+    let mut read_by = Read::default();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
         let shown = works.shown(&all);
@@ -115,6 +120,8 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
             if rule.key == "net_receive" {
                 let of_own = all.iter().filter(|f| of_program(&f.module, program));
                 read.add(of_own.map(|f| short(&f.symbol)), *samples);
+                let users = all.iter().filter(|f| !f.kernel);
+                read_by.add(users.map(|f| f.module.as_str()), *samples);
             }
         } else if all.last().is_none_or(|f| f.kernel) {
             let call = call_of(&all).unwrap_or_default();
@@ -158,9 +165,10 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
         };
         rows.push(row);
     }
+    let servers = read_by.ways();
     for (module, gathered) in libraries {
-        let label = module.clone();
-        rows.push(gathered.into_row("library", label, false));
+        let serves = servers.contains(&module) && gathered.is_as_serving(total);
+        rows.push(gathered.into_row("library", module, serves));
     }
     let mut rest = Gathered::default();
     for (name, gathered) in compiled {
@@ -309,6 +317,14 @@ impl Gathered {
             let entry = self.at.entry(key).or_insert((0, callers));
             entry.0 += samples;
         }
+    }
+
+    /// Whether a library that reads the requests has no more than that takes: it calls the handlers and makes the
+    /// responses too, in many functions. One function that has much of it is told like one of the program.
+    fn is_as_serving(&self, total: u64) -> bool {
+        let most = self.at.values().map(|(samples, _)| *samples).max();
+        (self.samples as f64) < MOST_SERVING * total as f64
+            && (most.unwrap_or_default() as f64) < MOST_SERVING_EACH * total as f64
     }
 
     fn into_row(self, kind: &str, label: String, own: bool) -> CpuRow {

@@ -11,8 +11,9 @@ const FEW_HIDDEN: f64 = 0.1;
 /// What holds the threads of a pool for this part of their time makes the queue before it.
 const MOST_OF_POOL: f64 = 0.5;
 /// Kinds of waits that are called so wherever they are met: at the server behind, in the request before.
-pub(super) const LEAVES: [&str; 9] = [
+pub(super) const LEAVES: [&str; 10] = [
     "lock",
+    "pool",
     "lock_spin",
     "futex",
     "sleep",
@@ -27,11 +28,12 @@ const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
 const ON_THE_WAY: [&str; 4] = ["client", "path", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
-const IN_LINE: [&str; 12] = [
+const IN_LINE: [&str; 13] = [
     QUEUE,
     "listen_queue",
     "unanswered",
     LOCK,
+    "pool",
     "futex",
     OTHER_TURNS,
     "run_queue",
@@ -181,9 +183,9 @@ fn is_lock(row: &Row) -> bool {
     row.kind == LOCK && !row.label.contains("(GIL)")
 }
 
-/// A request that waits for nobody's turn to end.
+/// A request that waits for nobody's turn to end, as far as was seen.
 fn is_let_in(row: &Row) -> bool {
-    !IN_LINE.contains(&row.kind.as_str())
+    !IN_LINE.contains(&row.kind.as_str()) && row.kind != HIDDEN
 }
 
 /// What the threads are at that the requests of this account wait for.

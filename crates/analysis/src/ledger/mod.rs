@@ -26,6 +26,7 @@ pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 pub(crate) use cpu::{NAMELESS, is_nameless};
 pub(crate) use label::{bound, deciding, label, open_unjudged};
 pub(crate) use latency::Service;
+pub(crate) use told::is_in_pool;
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;

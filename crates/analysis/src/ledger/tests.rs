@@ -85,6 +85,7 @@ fn causes_name_rows_that_exist() {
         "sending",
         "hidden",
         "lock",
+        "pool",
         "channel",
         "condition",
         "sleep",
@@ -589,6 +590,15 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
                 &["java.util.concurrent.FutureTask.get", "App.join"],
                 "",
             ),
+            told(
+                S::Signal,
+                &[
+                    "java.util.concurrent.SynchronousQueue.poll",
+                    "com.zaxxer.hikari.util.ConcurrentBag.borrow",
+                    "com.zaxxer.hikari.pool.HikariPool.getConnection",
+                ],
+                "",
+            ),
             // The system call says what it waits for.
             told(S::Running, &["App.native"], ""),
         ],
@@ -625,6 +635,11 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
             "lock",
             "waiting for the result of another thread: App.join",
             "FutureTask.get < App.join; woken by thread worker",
+        ),
+        (
+            "pool",
+            "waiting for a free connection of a pool: ConcurrentBag.borrow",
+            "SynchronousQueue.poll < ConcurrentBag.borrow < HikariPool.getConnection; woken by thread worker",
         ),
         (
             "lock",

@@ -28,9 +28,41 @@ const LOCKS: [&str; 4] = [
     "java.lang.Thread.",
 ];
 
+/// Functions of libraries in which a free connection of a pool is waited for, by a part of their names.
+const POOLS: [&str; 18] = [
+    "com.mchange.v2.resourcepool.BasicResourcePool.",
+    "com.zaxxer.hikari.pool.HikariPool.getConnection",
+    "io.agroal.pool.ConnectionPool.",
+    "org.apache.commons.dbcp.PoolingDataSource.getConnection",
+    "org.apache.commons.pool.impl.GenericObjectPool.borrowObject",
+    "org.apache.commons.pool2.impl.GenericObjectPool.borrowObject",
+    "org.apache.http.impl.conn.PoolingHttpClientConnectionManager",
+    "org.apache.http.pool.AbstractConnPool.",
+    "org.apache.tomcat.jdbc.pool.ConnectionPool.",
+    "org.apache.tomcat.dbcp.",
+    "redis.clients.jedis.util.Pool.getResource",
+    "(asyncpg/pool.py",
+    "(httpcore/_sync/connection_pool.py",
+    "(psycopg_pool/",
+    "(psycopg2/pool.py",
+    "(redis/connection.py",
+    "(sqlalchemy/pool/",
+    "(urllib3/connectionpool.py",
+];
+/// A pool's own functions lie among the innermost: further out is what was asked with its connection.
+const INNERMOST: usize = 8;
+
+/// Whether a thread waits for a free connection of a pool.
+pub(crate) fn is_in_pool(told: &Told) -> bool {
+    let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
+    let mut frames = told.frames.iter().take(INNERMOST);
+    waits && frames.any(|frame| POOLS.iter().any(|pool| frame.contains(pool)))
+}
+
 /// Kind and words of a wait; `None` where the runtime knows of none, as the system call does.
 pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
     let (kind, words) = match told.state {
+        _ if is_in_pool(told) => ("pool", "waiting for a free connection of a pool"),
         ToldState::Running => return None,
         ToldState::Lock if !told.object.is_empty() && told.runtime != "jvm" => {
             return Some(("lock", format!("waiting for {}", told.object)));

@@ -62,6 +62,8 @@ pub(super) struct Turn {
     pub unaccepted: bool,
     /// It has a response.
     pub answered: bool,
+    /// It begins with what was left of the request before, and nothing else has come of it.
+    left_over: bool,
     pub read_bytes: u64,
     pub written_bytes: u64,
 }
@@ -431,6 +433,7 @@ impl Walk<'_> {
         client.begun = true;
         let goes_on = old != NONE && !self.sockets.turns[old as usize].answered;
         let turn = if goes_on {
+            self.begin_again(old, pending, event.at_ns);
             old
         } else {
             // What had arrived before the trace began has no beginning; what is left of one read was pipelined.
@@ -447,6 +450,7 @@ impl Walk<'_> {
                 end: event.at_ns,
                 reader: event.tid,
                 unaccepted,
+                left_over: pending.is_none(),
                 ..Turn::default()
             });
             let turn = self.sockets.turns.len() as u32 - 1;
@@ -464,6 +468,25 @@ impl Walk<'_> {
             serving.unanswered.push(turn);
         }
         self.op(event, Act::Read, turn, 0);
+    }
+
+    /// What was read behind a response may be the end of its own request, with nothing to answer (the empty record
+    /// that ends the input of FastCGI): then the turn begins with what arrives next.
+    fn begin_again(&mut self, index: u32, pending: Option<u64>, now: u64) {
+        let turn = &mut self.sockets.turns[index as usize];
+        if !std::mem::take(&mut turn.left_over) {
+            return;
+        }
+        let Some(arrived) = pending.filter(|arrived| *arrived > turn.read) else {
+            return;
+        };
+        let counts = &mut self.sockets.counts[turn.target];
+        counts.between_ns += arrived - turn.arrived;
+        counts.irregular = counts.irregular.saturating_sub(1);
+        turn.arrived = arrived;
+        turn.read = now;
+        turn.end = turn.end.max(now);
+        turn.read_bytes = 0;
     }
 
     /// The next request of a connection has begun: what that says of the turn before.

@@ -1488,6 +1488,22 @@ fn a_request_before_the_end_of_the_send_ends_the_turn_there() {
     assert_eq!((target.irregular, target.account.turns), (0, 2));
 }
 
+/// As php-fpm does on a connection that nginx keeps: the record that ends the input is read behind the response.
+#[test]
+fn the_end_of_a_request_that_is_read_behind_its_response_begins_no_turn() {
+    let mut tape = Tape::default();
+    for from in [1_000, 51_000, 101_000] {
+        tape.arrive(from, 1);
+        tape.read(from + 100, SERVER, 1);
+        tape.write(from + 1_000, SERVER, 1);
+        tape.read(from + 1_010, SERVER, 1);
+    }
+    let target = tape.account();
+    assert_eq!(target.account.turns, 3);
+    assert_eq!(target.account.total_ns, 3 * 1_000);
+    assert_eq!((target.irregular, target.between_ns), (1, 2 * 49_000 + 10));
+}
+
 /// Whatever the events are, in whatever order: nothing panics and every account adds up.
 #[test]
 fn any_events_add_up() {

@@ -3,6 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
+use crate::ledger::is_in_pool;
 use record::{Place, TargetTurns, Told};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -29,6 +30,8 @@ const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
+/// Waits for data to be on a disk, or to come from one.
+const DISKS: [&str; 2] = ["sync", "disk"];
 const STALLS: [&str; 6] = [
     "moments",
     "turns_each",
@@ -47,6 +50,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         sheet.unknown("turn.pipe_share", &reason);
         sheet.unknown("turn.lock_share", &reason);
+        sheet.unknown("turn.sync_share", &reason);
+        sheet.unknown("turn.pool_share", &reason);
         sheet.unknown(ASKING, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
@@ -57,8 +62,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sheet.unknown(OWN_SHARE, &reason);
         return;
     };
-    let told = material.examination().and_then(|e| e.turns.as_ref());
-    own_share(turns, told.map_or(&[][..], |t| &t.told), sheet);
+    let traced = material.examination().and_then(|e| e.turns.as_ref());
+    let told = traced.map_or(&[][..], |t| &t.told);
+    own_share(turns, told, sheet);
     let total = turns.account.total_ns as f64;
     let share = |test: &dyn Fn(&record::PlaceTime) -> bool| {
         let places = turns.account.places.iter().filter(|p| test(p));
@@ -76,11 +82,16 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         p.place == Place::Blocked && locks
     });
     sheet.known("turn.lock_share", lock, SOURCE);
+    let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
+    sheet.known("turn.sync_share", sync, SOURCE);
+    let at = |p: &record::PlaceTime| told.get(p.told? as usize);
+    let pool = share(&|p| p.place == Place::Blocked && at(p).is_some_and(is_in_pool));
+    sheet.known("turn.pool_share", pool, SOURCE);
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
     let (among, of) = asking.unzip();
     sheet.divided(ASKING, among, of, SOURCE, "its requests took no CPU");
     stalls(turns, sheet);
-    given_up(turns, told.map_or(1, |turns| turns.sampled_one_in), sheet);
+    given_up(turns, traced.map_or(1, |turns| turns.sampled_one_in), sheet);
 }
 
 /// Requests to upstreams whose connections ended before the answer. Upstreams are followed for all clients, turns for

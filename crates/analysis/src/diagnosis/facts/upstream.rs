@@ -6,12 +6,14 @@ use record::{Directive, FdClass, HeadSeen, Refusal, Server, TargetSignature, Ups
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "signature: upstream turns and heads";
-const TURNS: [&str; 13] = [
+const TURNS: [&str; 15] = [
     "skew",
     "wait_ms_mean",
     "answer_ms_mean",
     "slowest_ratio",
     "requests_per_request",
+    "most_waited_turns",
+    "most_waited_share",
     "connects_per_request",
     "connect_errors_per_request",
     "failing_peers",
@@ -110,6 +112,22 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
         &name("wait_ms_mean"),
         Some(wait / 1e6),
         Some(asked),
+        SOURCE,
+        none,
+    );
+    let most = turns.iter().max_by_key(|u| u.wait_ns);
+    let most = most.filter(|u| u.wait_ns > 0);
+    sheet.divided(
+        &name("most_waited_turns"),
+        most.map(|u| u.requests as f64),
+        requests,
+        SOURCE,
+        none,
+    );
+    sheet.divided(
+        &name("most_waited_share"),
+        most.map(|u| u.wait_ns as f64),
+        most.map(|_| wait),
         SOURCE,
         none,
     );
@@ -360,7 +378,10 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.known("upstream.connections", open, proc);
     let fewest = match &*server.upstreams {
         [] | [_] => Some(open),
-        several => several.iter().map(|u| u.connections as f64).reduce(f64::min),
+        several => several
+            .iter()
+            .map(|u| u.connections as f64)
+            .reduce(f64::min),
     };
     sheet.maybe("upstream.fewest_connections", fewest, proc, "");
     if sheet.value("upstream.peers").is_none() {
