@@ -237,6 +237,32 @@ pub struct UpstreamPeer {
     pub target: Option<String>,
 }
 
+impl Examination {
+    /// The target that listens at an address, by whichever server was seen connected to it: `address:port`, or
+    /// the path of a Unix socket, with `unix:` before it or not. Of a pool behind sockets of one directory, one that
+    /// was begun later is that of the others.
+    pub fn target_at(&self, address: &str) -> Option<&str> {
+        let bare = address.strip_prefix("unix:").unwrap_or(address);
+        let peers = || {
+            let all = self.servers.iter().flat_map(|s| &s.upstreams);
+            all.filter_map(|peer| Some((peer.address.as_str(), peer.target.as_deref()?)))
+        };
+        if let Some((_, target)) = peers().find(|(at, _)| *at == bare) {
+            return Some(target);
+        }
+        let (directory, _) = bare.rsplit_once('/')?;
+        let is_near = |at: &str| {
+            at.rsplit_once('/')
+                .is_some_and(|(near, _)| near == directory)
+        };
+        let mut near = peers()
+            .filter(|(at, _)| is_near(at))
+            .map(|(_, target)| target);
+        let first = near.next()?;
+        near.all(|target| target == first).then_some(first)
+    }
+}
+
 /// One directive of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directive {
@@ -672,4 +698,47 @@ pub struct Stack {
     /// Off-CPU: state when it left the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<WaitState>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_known_by_who_was_seen_connected_to_it() {
+        let peer = |address: &str, target: Option<&str>| UpstreamPeer {
+            address: address.to_owned(),
+            connections: 1,
+            target: target.map(str::to_owned),
+        };
+        let server = |upstreams| Server {
+            upstreams,
+            ..Server::default()
+        };
+        let examination = Examination {
+            servers: vec![
+                server(vec![
+                    peer("10.0.0.1:80", None),
+                    peer("/run/apps/a", Some("apps")),
+                ]),
+                server(vec![
+                    peer("10.0.0.1:80", Some("web")),
+                    peer("/run/mixed/a", Some("one")),
+                    peer("/run/mixed/b", Some("other")),
+                ]),
+            ],
+            ..Examination::default()
+        };
+        for (address, want) in [
+            ("10.0.0.1:80", Some("web")),
+            ("10.0.0.1:81", None),
+            ("unix:/run/apps/a", Some("apps")),
+            ("/run/apps/later", Some("apps")),
+            ("unix:/run/mixed/b", Some("other")),
+            ("unix:/run/mixed/c", None),
+            ("unix:/run/others/a", None),
+        ] {
+            assert_eq!(examination.target_at(address), want, "{address}");
+        }
+    }
 }

@@ -49,7 +49,7 @@ pub fn behind(address: SocketAddr) -> Option<Server> {
 pub fn behind_unix(path: &Path) -> Option<Server> {
     let look = Look::take();
     let holders = look.holders_of(unix_listeners(path).into_iter());
-    (!holders.is_empty()).then(|| look.server(&holders, SERVER))
+    (!holders.is_empty()).then(|| look.listening(&holders, SERVER))
 }
 
 /// Inodes of the sockets that listen at a path. The kernel knows them by the path that the server gave, which is taken
@@ -133,7 +133,7 @@ impl Look {
             let pids = namespace::holders(&self.processes, address.ip(), address.port());
             return (!pids.is_empty()).then(|| self.in_namespace(&pids, name));
         }
-        let mut server = self.server(&holders, name);
+        let mut server = self.listening(&holders, name);
         let forwarded = server
             .command
             .first()
@@ -207,9 +207,33 @@ impl Look {
 
     /// Follows the processes up to their main one and down to all children, and describes them.
     pub fn server(&self, holders: &[i32], name: &str) -> Server {
+        self.described(holders, name, |_, _| false)
+    }
+
+    /// The same of those that hold a listening socket, without programs that they started and that serve at sockets of
+    /// their own: these are servers behind it (Passenger's agent in Apache, php-cgi).
+    pub fn listening(&self, holders: &[i32], name: &str) -> Server {
+        let root = Path::new(PROC);
+        let exe = |pid: i32| std::fs::read_link(root.join(format!("{pid}/exe"))).ok();
+        let serves_apart = |pid: i32, tops: &BTreeSet<i32>| {
+            let is_another =
+                exe(pid).is_some_and(|e| tops.iter().all(|top| exe(*top).as_ref() != Some(&e)));
+            let holds =
+                |pids: &Vec<i32>| pids.contains(&pid) && tops.iter().all(|top| !pids.contains(top));
+            is_another && self.holders.values().any(holds)
+        };
+        self.described(holders, name, serves_apart)
+    }
+
+    fn described(
+        &self,
+        holders: &[i32],
+        name: &str,
+        is_apart: impl Fn(i32, &BTreeSet<i32>) -> bool,
+    ) -> Server {
         let root = Path::new(PROC);
         let tops: BTreeSet<i32> = holders.iter().map(|pid| self.top(*pid)).collect();
-        let members = self.with_children(&tops);
+        let members = self.with_children(&tops, |pid| is_apart(pid, &tops));
         // The oldest founds the server: by start, as process numbers wrap around.
         let main = tops
             .iter()
@@ -299,14 +323,16 @@ impl Look {
         at
     }
 
-    /// These and all that they have started, except prony itself, which may have been started by the server.
-    fn with_children(&self, tops: &BTreeSet<i32>) -> BTreeSet<i32> {
+    /// These and all that they have started, except prony itself, which may have been started by the server, and what
+    /// is apart with its own children.
+    fn with_children(&self, tops: &BTreeSet<i32>, is_apart: impl Fn(i32) -> bool) -> BTreeSet<i32> {
         let me = i32::try_from(std::process::id()).unwrap_or_default();
         let mut members = tops.clone();
         loop {
             let before = members.len();
             for stat in self.processes.values() {
-                if members.contains(&stat.parent) && stat.pid != me {
+                let is_new = members.contains(&stat.parent) && !members.contains(&stat.pid);
+                if is_new && stat.pid != me && !is_apart(stat.pid) {
                     members.insert(stat.pid);
                 }
             }

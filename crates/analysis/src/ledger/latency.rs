@@ -261,8 +261,9 @@ impl LatencyCase<'_> {
     pub(super) fn serving(&self, target: &str) -> Option<Account> {
         let turns = self.turns_of(target)?;
         let threads = turns.threads.as_ref()?;
+        let at_rest = |p: &PlaceTime| self.told(p).is_some_and(told::is_at_rest);
         let idle: u64 = (threads.account.places.iter())
-            .filter(|p| p.place == Place::Idle)
+            .filter(|p| p.place == Place::Idle || at_rest(p))
             .map(|p| p.total_ns)
             .sum();
         let total = threads.account.total_ns;
@@ -591,12 +592,8 @@ impl LatencyCase<'_> {
     /// The server on this host that listens at an address.
     fn server_at(&self, address: &str) -> Option<&Server> {
         let servers = &self.examination.servers;
-        let noted = servers.iter().flat_map(|s| &s.upstreams);
-        let noted = noted
-            .filter(|u| u.address == address)
-            .find_map(|u| u.target.as_ref());
-        if let Some(target) = noted {
-            return servers.iter().find(|s| s.target == *target);
+        if let Some(target) = self.examination.target_at(address) {
+            return servers.iter().find(|s| s.target == target);
         }
         let port = address.rsplit_once(':')?.1;
         let listens = |s: &&Server| {

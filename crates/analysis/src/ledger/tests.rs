@@ -365,6 +365,19 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
     }
 }
 
+/// The same where the proxy asks the application over a Unix socket.
+fn chain_over_unix() -> (Examination, Turns) {
+    let (mut examination, mut turns) = chain();
+    examination.servers[0].upstreams[0] = UpstreamPeer {
+        address: "/run/app.sock".to_owned(),
+        target: Some("app".to_owned()),
+        ..UpstreamPeer::default()
+    };
+    examination.servers[1].listens.clear();
+    turns.targets[0].account.places[1].detail = "unix:/run/app.sock".to_owned();
+    (examination, turns)
+}
+
 fn chain() -> (Examination, Turns) {
     let server = |name: &str, port: u16, to: Option<u16>| Server {
         target: name.to_owned(),
@@ -421,10 +434,15 @@ fn chain() -> (Examination, Turns) {
 
 #[test]
 fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
-    let (mut examination, turns) = chain();
+    for (examination, turns) in [chain(), chain_over_unix()] {
+        is_followed(examination, &turns);
+    }
+}
+
+fn is_followed(mut examination: Examination, turns: &Turns) {
     examination.servers[2].kind = "postgres".to_owned();
     let case = LatencyCase {
-        turns: &turns,
+        turns,
         examination: &examination,
     };
     let account = case.account("proxy", true, Which::All).unwrap();

@@ -52,16 +52,36 @@ const POOLS: [&str; 18] = [
 /// A pool's own functions lie among the innermost: further out is what was asked with its connection.
 const INNERMOST: usize = 8;
 
+/// Functions of libraries in which a thread of a pool waits for work, by a part of their names.
+const AT_REST: [&str; 6] = [
+    "io.netty.util.concurrent.SingleThreadEventExecutor.takeTask",
+    "java.util.concurrent.ForkJoinPool.awaitWork",
+    "java.util.concurrent.ThreadPoolExecutor.getTask",
+    "org.eclipse.jetty.util.thread.QueuedThreadPool$Runner.idleJobPoll",
+    "org.eclipse.jetty.util.thread.ReservedThreadExecutor$ReservedThread.",
+    "_worker (concurrent/futures/thread.py",
+];
+
+/// Whether a thread of a pool has nothing to do.
+pub(super) fn is_at_rest(told: &Told) -> bool {
+    is_within(told, &AT_REST)
+}
+
 /// Whether a thread waits for a free connection of a pool.
 pub(crate) fn is_in_pool(told: &Told) -> bool {
+    is_within(told, &POOLS)
+}
+
+fn is_within(told: &Told, functions: &[&str]) -> bool {
     let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
     let mut frames = told.frames.iter().take(INNERMOST);
-    waits && frames.any(|frame| POOLS.iter().any(|pool| frame.contains(pool)))
+    waits && frames.any(|frame| functions.iter().any(|function| frame.contains(function)))
 }
 
 /// Kind and words of a wait; `None` where the runtime knows of none, as the system call does.
 pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
     let (kind, words) = match told.state {
+        _ if is_at_rest(told) => return Some(("idle", "a thread that waits for work".to_owned())),
         _ if is_in_pool(told) => ("pool", "waiting for a free connection of a pool"),
         ToldState::Running => return None,
         ToldState::Lock if !told.object.is_empty() && told.runtime != "jvm" => {

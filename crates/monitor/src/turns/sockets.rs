@@ -62,8 +62,11 @@ pub(super) struct Turn {
     pub unaccepted: bool,
     /// It has a response.
     pub answered: bool,
-    /// It begins with what was left of the request before, and nothing else has come of it.
-    left_over: bool,
+    /// It begins with what came before the response of the turn before it, and nothing else has come of it: how often
+    /// that was counted as irregular.
+    left_over: Option<u64>,
+    /// The thread that read it went to rest: it was nothing to answer.
+    void: bool,
     pub read_bytes: u64,
     pub written_bytes: u64,
 }
@@ -349,12 +352,22 @@ impl Walk<'_> {
             Some(Kind::Connecting) => self.connecting(event),
             Some(Kind::Established) if class.is_client() => self.accepted(event),
             Some(Kind::Closed) => self.closed(event),
-            Some(Kind::Switched) if event.has(LEFT) && idles(event) => {
-                if let Some(serving) = self.serving.get_mut(&event.tid) {
-                    serving.active = NONE;
-                }
-            }
+            Some(Kind::Switched) if event.has(LEFT) && idles(event) => self.at_rest(event.tid),
             _ => {}
+        }
+    }
+
+    /// A thread has nothing to do: what it read last and began nothing with was the end of a request.
+    fn at_rest(&mut self, tid: u32) {
+        let Some(serving) = self.serving.get_mut(&tid) else {
+            return;
+        };
+        let active = std::mem::replace(&mut serving.active, NONE);
+        let turn = self.sockets.turns.get_mut(active as usize);
+        if let Some(turn) = turn.filter(|turn| !turn.answered && turn.left_over.is_some()) {
+            turn.left_over = None;
+            turn.void = true;
+            serving.unanswered.retain(|&open| open != active);
         }
     }
 
@@ -431,7 +444,8 @@ impl Walk<'_> {
         let (connection, old, begun) = (client.connection, client.turn, client.begun);
         let unaccepted = std::mem::take(&mut client.unaccepted);
         client.begun = true;
-        let goes_on = old != NONE && !self.sockets.turns[old as usize].answered;
+        let before = self.sockets.turns.get(old as usize);
+        let goes_on = before.is_some_and(|turn| !turn.answered && !turn.void);
         let turn = if goes_on {
             self.begin_again(old, pending, event.at_ns);
             old
@@ -441,7 +455,7 @@ impl Walk<'_> {
             let Some(arrived) = arrived else {
                 return;
             };
-            self.end(old, target, arrived, pending.is_none());
+            let left_over = self.end(old, target, arrived, pending.is_none());
             self.sockets.turns.push(Turn {
                 target,
                 connection,
@@ -450,7 +464,7 @@ impl Walk<'_> {
                 end: event.at_ns,
                 reader: event.tid,
                 unaccepted,
-                left_over: pending.is_none(),
+                left_over,
                 ..Turn::default()
             });
             let turn = self.sockets.turns.len() as u32 - 1;
@@ -474,37 +488,37 @@ impl Walk<'_> {
     /// that ends the input of FastCGI): then the turn begins with what arrives next.
     fn begin_again(&mut self, index: u32, pending: Option<u64>, now: u64) {
         let turn = &mut self.sockets.turns[index as usize];
-        if !std::mem::take(&mut turn.left_over) {
+        let Some(counted) = turn.left_over.take() else {
             return;
-        }
+        };
         let Some(arrived) = pending.filter(|arrived| *arrived > turn.read) else {
             return;
         };
         let counts = &mut self.sockets.counts[turn.target];
-        counts.between_ns += arrived - turn.arrived;
-        counts.irregular = counts.irregular.saturating_sub(1);
+        counts.between_ns += arrived - turn.read;
+        counts.irregular -= counted;
         turn.arrived = arrived;
         turn.read = now;
         turn.end = turn.end.max(now);
         turn.read_bytes = 0;
     }
 
-    /// The next request of a connection has begun: what that says of the turn before.
-    fn end(&mut self, old: u32, target: usize, arrived: u64, left_over: bool) {
-        let Some(turn) = self.sockets.turns.get_mut(old as usize) else {
-            return;
-        };
+    /// The next request of a connection has begun: what that says of the turn before. Where it came before the end of
+    /// that one: how often that was counted as irregular.
+    fn end(&mut self, old: u32, target: usize, arrived: u64, left_over: bool) -> Option<u64> {
+        let turn = self.sockets.turns.get_mut(old as usize)?;
         let counts = &mut self.sockets.counts[target];
-        if arrived < turn.end {
-            if arrived > turn.read && turn.end - arrived < SEND_CALL_NS {
-                turn.end = arrived;
-            } else {
-                counts.irregular += 1;
-            }
-        } else {
+        if arrived >= turn.end {
             counts.between_ns += arrived - turn.end;
             counts.irregular += u64::from(left_over);
+            return left_over.then_some(1);
         }
+        if arrived > turn.read && turn.end - arrived < SEND_CALL_NS {
+            turn.end = arrived;
+            return Some(0);
+        }
+        counts.irregular += 1;
+        Some(1)
     }
 
     fn written(&mut self, event: &Event) {

@@ -60,16 +60,16 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
         }
     }
     let mut names = Names::new(servers);
-    let mut found = Vec::new();
     let look = Look::take();
+    let mut seen: Vec<Seen> = Vec::new();
     for (address, (connections, is_here)) in tcp_peers {
         let is_elsewhere = address.ip().is_loopback() && !is_here;
         let behind = (!is_elsewhere)
             .then(|| look.behind(address, ""))
             .flatten()
             .filter(|s| s.main_pid != me);
-        let named = names.give(behind, &address.port().to_string());
-        found.push(peer(address.to_string(), connections, named));
+        let at = address.port().to_string();
+        seen.push((address.to_string(), at, connections, behind));
     }
     for (path, connections) in unix_peers {
         let inodes = unix
@@ -77,15 +77,107 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
             .filter(|s| s.listens && s.name == path)
             .map(|s| s.inode);
         let holders = look.holders_of(inodes);
-        let behind = (!holders.is_empty()).then(|| look.server(&holders, ""));
+        let behind = (!holders.is_empty()).then(|| look.listening(&holders, ""));
         let file = path.rsplit('/').next().unwrap_or(&path).to_owned();
-        found.push(peer(path, connections, names.give(behind, &file)));
+        seen.push((path, file, connections, behind));
+    }
+    seen.extend(beside(&seen, &unix, &look));
+    let mains = gathered(&seen);
+    let mut found = Vec::new();
+    for (address, at, connections, behind) in seen {
+        let behind = behind.map(|server| mains.get(&server.main_pid).cloned().unwrap_or(server));
+        found.push(peer(address, connections, names.give(behind, &at)));
     }
     for (address, connections) in resolvers {
         found.push(peer(address.to_string(), connections, (None, None)));
     }
     found.sort_by_key(|(peer, _)| (std::cmp::Reverse(peer.connections), peer.address.clone()));
     found
+}
+
+/// A peer before it has a name: address, what its name ends with, connections, who is behind.
+type Seen = (String, String, u64, Option<Server>);
+
+/// Further Unix sockets of servers that were met at one of the same directory: whoever hands requests to one of a pool
+/// is seldom met at all of them.
+fn beside(seen: &[Seen], unix: &[UnixSocket], look: &Look) -> Vec<Seen> {
+    let directory = |path: &str| {
+        path.rsplit_once('/')
+            .map(|(directory, _)| directory.to_owned())
+    };
+    let met: BTreeSet<String> = seen
+        .iter()
+        .filter_map(|(path, ..)| directory(path))
+        .collect();
+    let is_new = |s: &&UnixSocket| {
+        let is_near = directory(&s.name).is_some_and(|d| met.contains(&d));
+        s.listens && is_near && seen.iter().all(|(path, ..)| *path != s.name)
+    };
+    let near = unix.iter().filter(is_new).filter_map(|socket| {
+        let holders = look.holders_of(std::iter::once(socket.inode));
+        let server = (!holders.is_empty()).then(|| look.listening(&holders, ""))?;
+        let is_like = |(path, _, _, other): &Seen| {
+            let other = other.as_ref().filter(|o| o.exe == server.exe);
+            other.is_some() && directory(path) == directory(&socket.name)
+        };
+        let file = socket
+            .name
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let is_one = seen.iter().any(is_like);
+        is_one.then(|| (socket.name.clone(), file, 0, Some(server)))
+    });
+    near.collect()
+}
+
+/// Servers that stand for others, by the main process of these: one that has it among its own processes, or of several
+/// that one process has started at sockets of one directory the first, with the processes of all (the applications of
+/// Passenger, which hands each request to one that is free).
+fn gathered(seen: &[Seen]) -> BTreeMap<i32, Server> {
+    let servers = || {
+        seen.iter()
+            .filter_map(|(path, .., server)| Some((path, server.as_ref()?)))
+    };
+    let holder_of = |server: &Server| {
+        let holds = |other: &Server| {
+            other.main_pid != server.main_pid
+                && other.processes.iter().any(|p| p.pid == server.main_pid)
+        };
+        servers().map(|(_, other)| other).find(|other| holds(other))
+    };
+    let mut mains: BTreeMap<i32, Server> = BTreeMap::new();
+    let mut pools: BTreeMap<(&str, &str, i32), Server> = BTreeMap::new();
+    let mut pooled: Vec<(i32, (&str, &str, i32))> = Vec::new();
+    for (path, server) in servers() {
+        if holder_of(server).is_some() {
+            continue;
+        }
+        let main = server.processes.iter().find(|p| p.pid == server.main_pid);
+        let parent = main.map_or(0, |p| p.parent);
+        let Some((directory, _)) = path.rsplit_once('/').filter(|_| parent > 1) else {
+            continue;
+        };
+        let key = (directory, server.exe.as_str(), parent);
+        let pool = pools.entry(key).or_insert_with(|| server.clone());
+        for process in &server.processes {
+            if pool.processes.iter().all(|p| p.pid != process.pid) {
+                pool.processes.push(process.clone());
+            }
+        }
+        pooled.push((server.main_pid, key));
+    }
+    for (main, key) in pooled {
+        mains.insert(main, pools[&key].clone());
+    }
+    for (_, server) in servers() {
+        if let Some(holder) = holder_of(server) {
+            let stands = mains.get(&holder.main_pid).unwrap_or(holder);
+            mains.insert(server.main_pid, stands.clone());
+        }
+    }
+    mains
 }
 
 fn peer(
@@ -227,6 +319,48 @@ mod tests {
                 ("10.0.0.2:8080".parse().unwrap(), false),
             ]
         );
+    }
+
+    #[test]
+    fn a_programs_pool_behind_sockets_of_one_directory_is_one_server() {
+        let server = |main_pid, parent, others: &[i32]| {
+            let process = |pid| record::ServerProcess {
+                pid,
+                parent,
+                ..Default::default()
+            };
+            let pids = std::iter::once(&main_pid).chain(others);
+            Some(Server {
+                main_pid,
+                exe: "/usr/bin/ruby".to_owned(),
+                processes: pids.map(|pid| process(*pid)).collect(),
+                ..Server::default()
+            })
+        };
+        let seen = |path: &str, server| (path.to_owned(), String::new(), 1, server);
+        let all = [
+            seen("/run/apps/a", server(10, 5, &[])),
+            seen("/run/apps/b", server(11, 5, &[])),
+            seen("/run/apps/c", server(12, 6, &[])), // another one's
+            seen("/run/db/d", server(13, 5, &[])),   // of another kind
+            seen("/run/apps/spawner", server(20, 5, &[21])),
+            seen("/run/apps/e", server(21, 20, &[])),
+            seen("127.0.0.1:80", server(30, 5, &[])),
+            seen("/run/apps/gone", None),
+        ];
+        let mains = gathered(&all);
+        let of = |main: i32| {
+            let server = mains.get(&main)?;
+            let pids = server.processes.iter().map(|p| p.pid);
+            Some((server.main_pid, pids.collect::<Vec<_>>()))
+        };
+        assert_eq!(of(10), Some((10, vec![10, 11, 20, 21])));
+        assert_eq!(of(11), of(10));
+        assert_eq!(of(20), of(10));
+        assert_eq!(of(12), Some((12, vec![12])));
+        assert_eq!(of(13), Some((13, vec![13])));
+        assert_eq!(of(21), of(10));
+        assert_eq!(of(30), None);
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sheet.unknown("turn.lock_share", &reason);
         sheet.unknown("turn.sync_share", &reason);
         sheet.unknown("turn.pool_share", &reason);
+        sheet.unknown("turn.unix_peer_share", &reason);
         sheet.unknown(ASKING, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
@@ -87,6 +88,12 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let at = |p: &record::PlaceTime| told.get(p.told? as usize);
     let pool = share(&|p| p.place == Place::Blocked && at(p).is_some_and(is_in_pool));
     sheet.known("turn.pool_share", pool, SOURCE);
+    let watched = |peer: &str| material.examination()?.target_at(peer);
+    let unix = share(&|p| {
+        let is_unix = p.place == Place::Upstream && p.detail.starts_with("unix:");
+        is_unix && watched(&p.detail).is_some()
+    });
+    sheet.known("turn.unix_peer_share", unix, SOURCE);
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
     let (among, of) = asking.unzip();
     sheet.divided(ASKING, among, of, SOURCE, "its requests took no CPU");

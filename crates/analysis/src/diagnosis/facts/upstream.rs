@@ -6,6 +6,8 @@ use record::{Directive, FdClass, HeadSeen, Refusal, Server, TargetSignature, Ups
 use std::collections::BTreeMap;
 
 const SOURCE: &str = "signature: upstream turns and heads";
+/// Less of the requests to upstreams with a head of HTTP: they are of another protocol.
+const FEWEST_OF_HTTP: f64 = 0.1;
 const TURNS: [&str; 15] = [
     "skew",
     "wait_ms_mean",
@@ -144,10 +146,19 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
 
 /// Requests of the busiest peer / its even share, over the peers that the configuration names in one group or that were
 /// asked: what nobody asked is seen in the configuration alone.
+fn target_at<'a>(material: &Material<'a>, address: &str) -> Option<&'a str> {
+    material.examination()?.target_at(address)
+}
+
 fn skew(material: &Material<'_>, turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     let told = material.server(&sheet.target).map_or(0, largest_group);
-    let peers = turns.iter().filter(|u| u.requests > 0).count().max(told);
-    let busiest = turns.iter().map(|u| u.requests).max().unwrap_or(0) as f64;
+    let mut by_server: BTreeMap<&str, u64> = BTreeMap::new();
+    for turn in turns.iter().filter(|u| u.requests > 0) {
+        let server = target_at(material, &turn.address).unwrap_or(&turn.address);
+        *by_server.entry(server).or_default() += turn.requests;
+    }
+    let peers = by_server.len().max(told);
+    let busiest = by_server.into_values().max().unwrap_or(0) as f64;
     if peers < 2 {
         sheet.not_applicable("upstream.skew", "there are no two peers to compare");
         return;
@@ -195,11 +206,8 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
 /// The slowest peer beside the others of its kind: a database is no slow cache. A peer that is not of this test may be
 /// of any kind, and counts as one of those like it.
 fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
-    let own = material.server(&sheet.target);
-    let program = |address: &str| {
-        let peer = own?.upstreams.iter().find(|u| u.address == address)?;
-        Some(material.server(peer.target.as_deref()?)?.exe.as_str())
-    };
+    let program =
+        |address: &str| Some(material.server(target_at(material, address)?)?.exe.as_str());
     let mut kinds: BTreeMap<Option<&str>, (u64, Vec<f64>)> = BTreeMap::new();
     for peer in turns.iter().filter(|u| u.requests > 0) {
         let kind = kinds.entry(program(&peer.address)).or_default();
@@ -304,9 +312,19 @@ fn in_words(refusal: &Refusal) -> String {
 }
 
 fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
+    // Among questions in another protocol the few heads are the server's own (Apache wakes its processes by a request).
+    let read = |class: FdClass| {
+        let requests = heads
+            .iter()
+            .filter(|h| h.class == class && h.kind == "request");
+        requests.map(|h| h.seen).sum::<u64>() as f64
+    };
+    let turns = sheet.value("upstream.requests_per_request").unwrap_or(1.0);
+    let expected = read(FdClass::Client) * turns.min(1.0);
+    let is_http = read(FdClass::Upstream) >= FEWEST_OF_HTTP * expected;
     let of_kind = |kind: &'static str| {
         let heads = heads.iter();
-        heads.filter(move |h| h.class == FdClass::Upstream && h.kind == kind)
+        heads.filter(move |h| is_http && h.class == FdClass::Upstream && h.kind == kind)
     };
     let share = |kind: &'static str, test: &dyn Fn(&HeadSeen) -> bool| {
         let all: u64 = of_kind(kind).map(|h| h.seen).sum();
@@ -416,6 +434,31 @@ mod tests {
         let asked = turns.iter().map(|u| u.requests).sum::<u64>() as f64;
         answers(turns, asked, &mut Sheet::new(&mut set, "front"));
         set.view("front").reading("upstream.answer_ms_mean")
+    }
+
+    #[test]
+    fn a_servers_own_request_among_others_of_another_protocol_says_nothing_of_these() {
+        let head = |class, what: &str, count| HeadSeen {
+            class,
+            kind: "request".to_owned(),
+            version: "HTTP/1.0".to_owned(),
+            what: what.to_owned(),
+            seen: count,
+            ..HeadSeen::default()
+        };
+        for (asked, want) in [(2, None), (250, Some(1.0))] {
+            let heads = [
+                head(FdClass::Client, "GET", 250),
+                head(FdClass::Upstream, "OPTIONS", asked),
+            ];
+            let mut set = FactSet::default();
+            let mut sheet = Sheet::new(&mut set, "front");
+            sheet.known("upstream.requests_per_request", 1.0, SOURCE);
+            seen(&heads, &mut sheet);
+            for name in ["upstream.http10_share", "upstream.unasked_share"] {
+                assert_eq!(set.view("front").value(name), want, "{name}");
+            }
+        }
     }
 
     #[test]
