@@ -351,6 +351,14 @@ fn what_is_full_is_the_server_behind() {
     let pool = |opening| named("upstream_pool_too_small", "go", &opens(opening));
     assert_eq!(pool(0.3), Some(true));
     assert_eq!(pool(0.01), Some(false));
+    // A share of a database that hardly runs is little.
+    let mut little = opens(0.3);
+    little.extend([
+        ("upstream.use_of_allowed", 0.1),
+        ("upstream.busiest_demand", 0.1),
+        ("upstream.busiest_worker", 0.1),
+    ]);
+    assert_eq!(named("upstream_pool_too_small", "go", &little), Some(false));
 }
 
 #[test]

@@ -361,8 +361,9 @@ fn hold<'a>(
         Err(_) => template.to_owned(),
     };
     let own_worth = worth(cause, scene, gain_bound);
-    let behind =
-        behind(cause, scene).filter(|bound| *bound >= SMALL_WORK && own_worth < Worth::Measurable);
+    let behind = behind(cause, scene).filter(|bound| {
+        bound * busy_behind(cause, scene) >= SMALL_WORK && own_worth < Worth::Measurable
+    });
     let (gain_bound, worth) = match behind {
         Some(_) => (behind, Worth::Measurable),
         None => (gain_bound, own_worth),
@@ -418,6 +419,17 @@ fn behind(cause: &Cause, scene: Scene<'_>) -> Option<f64> {
         Reading::Known(gain) => Some(gain.clamp(0.0, 1.0)),
         Reading::NotApplicable(_) | Reading::Unknown(_) => None,
     }
+}
+
+/// The part of their CPU that the servers behind use, of which a cause spares a share; 1 where the bound is of the
+/// whole.
+fn busy_behind(cause: &Cause, scene: Scene<'_>) -> f64 {
+    if cause.explains != Explains::Cpu || cause.whole {
+        return 1.0;
+    }
+    let names = ["core.own_peers_share", "upstream.use_of_allowed"];
+    let known = names.iter().filter_map(|name| scene.facts.value(name));
+    known.reduce(f64::max).unwrap_or(1.0)
 }
 
 /// Where no bound is known: what fails or waits for a constant outweighs what costs CPU.

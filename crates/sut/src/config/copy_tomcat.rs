@@ -11,10 +11,12 @@ use super::files::Files;
 use super::flags;
 use super::tomcat::{Source, path_of};
 use crate::error::TargetError;
+use linux::procfs::PROC;
 use record::Server;
 use roxmltree::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 /// Directories of the base in which Tomcat writes: the copy has its own.
@@ -64,19 +66,60 @@ pub(crate) fn copied(
             return Err(nothing_to_change(server, change));
         }
     }
+    let ports = move_connectors(server, &source, elements(), (&mut edits, &mut *moves))?;
+    let reader = std::fs::metadata(format!("{PROC}/{}", server.main_pid));
+    let base = Base {
+        source: &source,
+        dir: &moves.dir,
+        reader: reader.map_or((u32::MAX, u32::MAX), |m| (m.uid(), m.gid())),
+    };
+    let laid_out = base
+        .lay_out()
+        .and_then(|()| base.lay_out_hosts(elements(), &mut edits));
+    laid_out.map_err(failed)?;
+    let directory = PathBuf::from(super::working_directory(server.main_pid));
+    let mut own = OwnFiles::of(server, &directory);
+    for name in WRITTEN {
+        own.leave_out(&source.base.join(name));
+    }
+    for path in own_directories(&source, elements(), (&mut edits, &*moves)).map_err(failed)? {
+        own.leave_out(&path);
+    }
+    own_words(&mut started, &source.base, moves);
+    own.move_away(&mut started, moves)
+        .map_err(|path| copy_process::writes(server, &path))?;
+    let watched = leave_out_watchers(&mut started, moves);
+    let original = started.clone();
+    let listeners = server.listens.iter().filter_map(|l| l.parse().ok());
+    for listener in listeners.filter(|l: &SocketAddr| !watched && !ports.contains(&l.port())) {
+        copy_process::move_listener(server, listener, (&original, &mut started), moves)?;
+    }
+    let program = copy_process::program(server, &started.env, &directory)?;
+    if let Some(first) = started.argv.first_mut() {
+        *first = program;
+    }
+    *env = started.env;
+    Ok((NAME, edits.written(&source.text), started.argv))
+}
+
+/// Gives every connector another port, and takes the port for shutting down out; the ports that these had.
+fn move_connectors<'a, 'i: 'a>(
+    server: &Server,
+    source: &Source,
+    elements: impl Iterator<Item = Node<'a, 'i>>,
+    (edits, moves): (&mut Edits, &mut Moves),
+) -> Result<BTreeSet<u16>, TargetError> {
     let mut ports: BTreeSet<u16> = BTreeSet::new();
     let mut taken: Vec<SocketAddr> = Vec::new();
-    for node in elements() {
-        match node.tag_name().name() {
-            "Server" => {
-                ports.extend(number(source.value(node, "port")));
+    for node in elements {
+        let port = source.value(node, "port").and_then(|p| p.parse().ok());
+        let port = port.filter(|port| *port > 0);
+        match (node.tag_name().name(), port) {
+            ("Server", port) => {
+                ports.extend(port);
                 edits.set(node, "port", "-1");
             }
-            "Connector" => {
-                let port = number(source.value(node, "port"));
-                let Some(port) = port.filter(|port| *port > 0) else {
-                    continue;
-                };
+            ("Connector", Some(port)) => {
                 ports.insert(port);
                 let host = source.value(node, "address").unwrap_or_default();
                 let to = moves.address_of(&host, port);
@@ -92,70 +135,29 @@ pub(crate) fn copied(
             _ => {}
         }
     }
-    let laid_out = Base {
-        source: &source,
-        dir: &moves.dir,
-    };
-    let failed = |(path, e): (PathBuf, std::io::Error)| {
-        TargetError::file("laying out a base directory from", &path, &e)
-    };
-    laid_out.lay_out().map_err(failed)?;
-    for (at, host) in elements()
-        .filter(|n| n.tag_name().name() == "Host")
-        .enumerate()
-    {
-        let old = source.value(host, "appBase");
-        let old = source
-            .base
-            .join(old.unwrap_or_else(|| "webapps".to_owned()));
-        let new = moves.dir.join(format!("applications-{at}"));
-        applications(&old, &new).map_err(failed)?;
-        edits.set(host, "appBase", &new.display().to_string());
-        for context in host.children().filter(|n| n.tag_name().name() == "Context") {
-            if let Some(docs) = source.value(context, "docBase") {
-                let docs = plain(&old.join(docs));
-                edits.set(context, "docBase", &docs.display().to_string());
-            }
-        }
-    }
-    let directory = PathBuf::from(super::working_directory(server.main_pid));
-    let mut own = OwnFiles::of(server, &directory);
-    for name in WRITTEN {
-        own.leave_out(&source.base.join(name));
-    }
-    for node in elements() {
+    Ok(ports)
+}
+
+/// Moves directories outside of the base that an attribute names; where they were.
+fn own_directories<'a, 'i: 'a>(
+    source: &Source,
+    elements: impl Iterator<Item = Node<'a, 'i>>,
+    (edits, moves): (&mut Edits, &Moves),
+) -> Result<Vec<PathBuf>, Failed> {
+    let mut moved = Vec::new();
+    for node in elements {
         for name in DIRECTORIES {
             let path = source.value(node, name).map(PathBuf::from);
             let Some(path) = path.filter(|path| path.is_absolute()) else {
                 continue;
             };
             let new = moves.path(&path.display().to_string());
-            std::fs::create_dir_all(&new).map_err(|e| failed((PathBuf::from(&new), e)))?;
-            own.leave_out(&path);
+            std::fs::create_dir_all(&new).map_err(|e| (PathBuf::from(&new), e))?;
             edits.set(node, name, &new);
+            moved.push(path);
         }
     }
-    own_words(&mut started, &source.base, moves);
-    own.move_away(&mut started, moves)
-        .map_err(|path| copy_process::writes(server, &path))?;
-    let watched = leave_out_watchers(&mut started, moves);
-    let original = started.clone();
-    for listener in server.listens.iter().filter_map(|l| l.parse().ok()) {
-        let listener: SocketAddr = listener;
-        if !ports.contains(&listener.port()) && !watched {
-            copy_process::move_listener(server, listener, (&original, &mut started), moves)?;
-        }
-    }
-    let program = copy_process::program(server, &started.env, &directory)?;
-    if let Some(first) = started.argv.first_mut() {
-        *first = program;
-    }
-    *env = started.env;
-    Ok((NAME, edits.written(&source.text), started.argv))
-}
-
-fn number(value: Option<String>) -> Option<u16> {
-    value?.parse().ok()
+    Ok(moved)
 }
 
 /// What two instances would share that no path in the configuration tells: cause and remedy.
@@ -325,20 +327,24 @@ fn plain(path: &Path) -> PathBuf {
 /// What was being laid out when it failed.
 type Failed = (PathBuf, std::io::Error);
 
+fn failed((path, e): Failed) -> TargetError {
+    TargetError::file("laying out a base directory from", &path, &e)
+}
+
 /// The base directory of a copy.
 struct Base<'a> {
     source: &'a Source,
     dir: &'a Path,
+    /// User and group of the server.
+    reader: (u32, u32),
 }
+
+/// Depth of the directories below `conf`.
+const MOST_DEPTH: usize = 8;
 
 impl Base<'_> {
     fn lay_out(&self) -> Result<(), Failed> {
-        let conf = self.source.base.join("conf");
-        let own = self.dir.join("conf");
-        copy_files(&conf, &own, 0)?;
-        // It is written anew, by whoever may not write what was copied.
-        let file = own.join("server.xml");
-        std::fs::remove_file(&file).map_err(|e| (file, e))?;
+        self.copy_files(&self.source.base.join("conf"), &self.dir.join("conf"), 0)?;
         for name in WRITTEN {
             let dir = self.dir.join(name);
             std::fs::create_dir_all(&dir).map_err(|e| (dir, e))?;
@@ -351,23 +357,69 @@ impl Base<'_> {
         }
         Ok(())
     }
+
+    /// Copies files with their modes, as some hold passwords: but for `server.xml`, which is written anew, those that
+    /// the server can read. Whoever may write there gains nothing by prony's rights.
+    fn copy_files(&self, from: &Path, to: &Path, depth: usize) -> Result<(), Failed> {
+        std::fs::create_dir_all(to).map_err(|e| (to.to_owned(), e))?;
+        for (name, path) in entries(from)? {
+            let to = to.join(&name);
+            if path.is_dir() && depth < MOST_DEPTH {
+                self.copy_files(&path, &to, depth + 1)?;
+            } else if path.is_file() && (depth > 0 || name != "server.xml") {
+                self.copy_file(&path, &to).map_err(|e| (path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_file(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        let mut file = std::fs::File::open(from)?;
+        let about = file.metadata()?;
+        if !is_readable(&about, self.reader) {
+            return Ok(());
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options
+            .write(true)
+            .create_new(true)
+            .mode(about.mode() & 0o777);
+        std::io::copy(&mut file, &mut options.open(to)?)?;
+        Ok(())
+    }
+
+    fn lay_out_hosts<'a, 'i: 'a>(
+        &self,
+        elements: impl Iterator<Item = Node<'a, 'i>>,
+        edits: &mut Edits,
+    ) -> Result<(), Failed> {
+        let hosts = elements.filter(|n| n.tag_name().name() == "Host");
+        for (at, host) in hosts.enumerate() {
+            let old = self.source.value(host, "appBase");
+            let old = old.unwrap_or_else(|| "webapps".to_owned());
+            let old = self.source.base.join(old);
+            let new = self.dir.join(format!("applications-{at}"));
+            applications(&old, &new)?;
+            edits.set(host, "appBase", &new.display().to_string());
+            for context in host.children().filter(|n| n.tag_name().name() == "Context") {
+                if let Some(docs) = self.source.value(context, "docBase") {
+                    let docs = plain(&old.join(docs));
+                    edits.set(context, "docBase", &docs.display().to_string());
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Depth of the directories below `conf`.
-const MOST_DEPTH: usize = 8;
-
-/// Copies files with their modes: some hold passwords.
-fn copy_files(from: &Path, to: &Path, depth: usize) -> Result<(), Failed> {
-    std::fs::create_dir_all(to).map_err(|e| (to.to_owned(), e))?;
-    for (name, path) in entries(from)? {
-        let to = to.join(name);
-        if path.is_file() {
-            std::fs::copy(&path, &to).map_err(|e| (path, e))?;
-        } else if path.is_dir() && depth < MOST_DEPTH {
-            copy_files(&path, &to, depth + 1)?;
-        }
-    }
-    Ok(())
+/// Whether a user with this group may read a file, by its mode.
+fn is_readable(about: &std::fs::Metadata, (user, group): (u32, u32)) -> bool {
+    let bit = match (about.uid() == user, about.gid() == group) {
+        (true, _) => 0o400,
+        (_, true) => 0o040,
+        _ => 0o004,
+    };
+    user == 0 || about.mode() & bit != 0
 }
 
 /// The applications of a host: archives, and directories that came from none.
@@ -442,6 +494,26 @@ mod tests {
         }
         for (action, connector) in [(Replace, "81"), (Remove, "81"), (Set, "82")] {
             assert_eq!(changed(TEXT, &change(action, connector, "a=2")), None);
+        }
+    }
+
+    #[test]
+    fn only_what_the_server_can_read_is_copied() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let own = file.as_file().metadata().unwrap();
+        for (mode, user, group, want) in [
+            (0o400, own.uid(), own.gid(), true),
+            (0o040, own.uid() + 1, own.gid(), true),
+            (0o604, own.uid() + 1, own.gid(), false),
+            (0o660, own.uid() + 1, own.gid() + 1, false),
+            (0o604, own.uid() + 1, own.gid() + 1, true),
+            (0o000, 0, 0, true),
+        ] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            file.as_file().set_permissions(permissions).unwrap();
+            let about = file.as_file().metadata().unwrap();
+            assert_eq!(is_readable(&about, (user, group)), want, "{mode:o} {user}");
         }
     }
 
