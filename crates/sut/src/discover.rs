@@ -32,7 +32,7 @@ use program::Program;
 use record::{Server, ServerProcess, Unavailable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use local::{exists, is_local, listening_at, listening_at_path};
 
@@ -207,33 +207,31 @@ impl Look {
 
     /// Follows the processes up to their main one and down to all children, and describes them.
     pub fn server(&self, holders: &[i32], name: &str) -> Server {
-        self.described(holders, name, |_, _| false)
+        let tops = self.tops(holders);
+        self.described(&tops, &self.with_children(&tops, |_| false), name)
     }
 
     /// The same of those that hold a listening socket, without programs that they started and that serve at sockets of
     /// their own: these are servers behind it (Passenger's agent in Apache, php-cgi).
     pub fn listening(&self, holders: &[i32], name: &str) -> Server {
-        let root = Path::new(PROC);
-        let exe = |pid: i32| std::fs::read_link(root.join(format!("{pid}/exe"))).ok();
-        let serves_apart = |pid: i32, tops: &BTreeSet<i32>| {
-            let is_another =
-                exe(pid).is_some_and(|e| tops.iter().all(|top| exe(*top).as_ref() != Some(&e)));
-            let holds =
-                |pids: &Vec<i32>| pids.contains(&pid) && tops.iter().all(|top| !pids.contains(top));
-            is_another && self.holders.values().any(holds)
+        let tops = self.tops(holders);
+        let programs: Vec<PathBuf> = tops.iter().filter_map(|top| exe(*top)).collect();
+        let serves = |pid: i32| {
+            let mut held = self.holders.values().filter(|pids| pids.contains(&pid));
+            held.any(|pids| tops.iter().all(|top| !pids.contains(top)))
         };
-        self.described(holders, name, serves_apart)
+        let members = self.with_children(&tops, |pid| {
+            exe(pid).is_some_and(|program| !programs.contains(&program)) && serves(pid)
+        });
+        self.described(&tops, &members, name)
     }
 
-    fn described(
-        &self,
-        holders: &[i32],
-        name: &str,
-        is_apart: impl Fn(i32, &BTreeSet<i32>) -> bool,
-    ) -> Server {
+    fn tops(&self, holders: &[i32]) -> BTreeSet<i32> {
+        holders.iter().map(|pid| self.top(*pid)).collect()
+    }
+
+    fn described(&self, tops: &BTreeSet<i32>, members: &BTreeSet<i32>, name: &str) -> Server {
         let root = Path::new(PROC);
-        let tops: BTreeSet<i32> = holders.iter().map(|pid| self.top(*pid)).collect();
-        let members = self.with_children(&tops, |pid| is_apart(pid, &tops));
         // The oldest founds the server: by start, as process numbers wrap around.
         let main = tops
             .iter()
@@ -253,7 +251,7 @@ impl Look {
             exe: program.exe.clone(),
             command: program.argv.clone(),
             main_pid: main,
-            listens: self.listens(&members),
+            listens: self.listens(members),
             ..Server::default()
         };
         for pid in std::iter::once(&main).chain(members.iter().filter(|p| **p != main)) {
@@ -291,9 +289,7 @@ impl Look {
     /// or runs the same program. An interpreter's name says nothing, so there only the socket counts. prony starts
     /// its own origin, which runs the same program, and is no part of it.
     fn top(&self, pid: i32) -> i32 {
-        let root = Path::new(PROC);
         let me = i32::try_from(std::process::id()).unwrap_or_default();
-        let exe = |pid: i32| std::fs::read_link(root.join(format!("{pid}/exe"))).ok();
         let mut at = pid;
         while let Some(stat) = self.processes.get(&at) {
             let parent = stat.parent;
@@ -356,6 +352,11 @@ impl Look {
             .collect();
         addresses.iter().map(SocketAddr::to_string).collect()
     }
+}
+
+/// The program that a process runs.
+fn exe(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("{PROC}/{pid}/exe")).ok()
 }
 
 /// The listening sockets that the kernel would choose for a connection to `address`: those bound to the very

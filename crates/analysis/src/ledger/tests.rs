@@ -365,19 +365,6 @@ fn target(name: &str, places: Vec<PlaceTime>) -> TargetTurns {
     }
 }
 
-/// The same where the proxy asks the application over a Unix socket.
-fn chain_over_unix() -> (Examination, Turns) {
-    let (mut examination, mut turns) = chain();
-    examination.servers[0].upstreams[0] = UpstreamPeer {
-        address: "/run/app.sock".to_owned(),
-        target: Some("app".to_owned()),
-        ..UpstreamPeer::default()
-    };
-    examination.servers[1].listens.clear();
-    turns.targets[0].account.places[1].detail = "unix:/run/app.sock".to_owned();
-    (examination, turns)
-}
-
 fn chain() -> (Examination, Turns) {
     let server = |name: &str, port: u16, to: Option<u16>| Server {
         target: name.to_owned(),
@@ -429,6 +416,19 @@ fn chain() -> (Examination, Turns) {
         ],
         ..Turns::default()
     };
+    (examination, turns)
+}
+
+/// The same where the proxy asks the application over a Unix socket.
+fn chain_over_unix() -> (Examination, Turns) {
+    let (mut examination, mut turns) = chain();
+    examination.servers[0].upstreams[0] = UpstreamPeer {
+        address: "/run/app.sock".to_owned(),
+        target: Some("app".to_owned()),
+        ..UpstreamPeer::default()
+    };
+    examination.servers[1].listens.clear();
+    turns.targets[0].account.places[1].detail = "unix:/run/app.sock".to_owned();
     (examination, turns)
 }
 

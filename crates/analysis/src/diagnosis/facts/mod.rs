@@ -196,6 +196,11 @@ impl<'a> Material<'a> {
         servers.find(|s| s.target == target)
     }
 
+    /// The target at an address, whichever server asks there.
+    pub(crate) fn target_at(&self, address: &str) -> Option<&'a str> {
+        self.examination()?.target_at(address)
+    }
+
     pub(crate) fn signature(&self, target: &str) -> Option<&'a TargetSignature> {
         let signature = self.examination()?.signature.as_ref()?;
         signature.targets.iter().find(|t| t.target == target)

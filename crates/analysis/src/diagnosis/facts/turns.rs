@@ -28,6 +28,8 @@ const PLACES: [(&str, Place); 9] = [
 ];
 const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
+/// Waits that have a name of their own in facts.
+const WAITS: [&str; 5] = ["pipe", "lock", "sync", "pool", "unix_peer"];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
 /// Waits for data to be on a disk, or to come from one.
@@ -48,11 +50,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         for (name, _) in PLACES {
             sheet.unknown(&format!("turn.{name}_share"), &reason);
         }
-        sheet.unknown("turn.pipe_share", &reason);
-        sheet.unknown("turn.lock_share", &reason);
-        sheet.unknown("turn.sync_share", &reason);
-        sheet.unknown("turn.pool_share", &reason);
-        sheet.unknown("turn.unix_peer_share", &reason);
+        for name in WAITS {
+            sheet.unknown(&format!("turn.{name}_share"), &reason);
+        }
         sheet.unknown(ASKING, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
@@ -88,10 +88,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let at = |p: &record::PlaceTime| told.get(p.told? as usize);
     let pool = share(&|p| p.place == Place::Blocked && at(p).is_some_and(is_in_pool));
     sheet.known("turn.pool_share", pool, SOURCE);
-    let watched = |peer: &str| material.examination()?.target_at(peer);
     let unix = share(&|p| {
         let is_unix = p.place == Place::Upstream && p.detail.starts_with("unix:");
-        is_unix && watched(&p.detail).is_some()
+        is_unix && material.target_at(&p.detail).is_some()
     });
     sheet.known("turn.unix_peer_share", unix, SOURCE);
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));

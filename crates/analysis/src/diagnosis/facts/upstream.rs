@@ -146,15 +146,12 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
 
 /// Requests of the busiest peer / its even share, over the peers that the configuration names in one group or that were
 /// asked: what nobody asked is seen in the configuration alone.
-fn target_at<'a>(material: &Material<'a>, address: &str) -> Option<&'a str> {
-    material.examination()?.target_at(address)
-}
-
 fn skew(material: &Material<'_>, turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     let told = material.server(&sheet.target).map_or(0, largest_group);
     let mut by_server: BTreeMap<&str, u64> = BTreeMap::new();
     for turn in turns.iter().filter(|u| u.requests > 0) {
-        let server = target_at(material, &turn.address).unwrap_or(&turn.address);
+        let server = material.target_at(&turn.address);
+        let server = server.unwrap_or(&turn.address);
         *by_server.entry(server).or_default() += turn.requests;
     }
     let peers = by_server.len().max(told);
@@ -206,8 +203,7 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
 /// The slowest peer beside the others of its kind: a database is no slow cache. A peer that is not of this test may be
 /// of any kind, and counts as one of those like it.
 fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
-    let program =
-        |address: &str| Some(material.server(target_at(material, address)?)?.exe.as_str());
+    let program = |address: &str| Some(material.server(material.target_at(address)?)?.exe.as_str());
     let mut kinds: BTreeMap<Option<&str>, (u64, Vec<f64>)> = BTreeMap::new();
     for peer in turns.iter().filter(|u| u.requests > 0) {
         let kind = kinds.entry(program(&peer.address)).or_default();
@@ -394,14 +390,14 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         .copied()
         .fold(looked_up as f64, f64::max);
     sheet.known("upstream.connections", open, proc);
-    let fewest = match &*server.upstreams {
-        [] | [_] => Some(open),
-        several => several
-            .iter()
-            .map(|u| u.connections as f64)
-            .reduce(f64::min),
+    // Where the configuration names a peer, or one of a pool listens, nobody need have been connected.
+    let met = server.upstreams.iter().filter(|u| u.connections > 0);
+    let met: Vec<f64> = met.map(|u| u.connections as f64).collect();
+    let fewest = match met[..] {
+        [] | [_] => open,
+        _ => met.into_iter().fold(open, f64::min),
     };
-    sheet.maybe("upstream.fewest_connections", fewest, proc, "");
+    sheet.known("upstream.fewest_connections", fewest, proc);
     if sheet.value("upstream.peers").is_none() {
         sheet.known("upstream.peers", server.upstreams.len() as f64, proc);
     }
