@@ -375,22 +375,31 @@ fn text_that_is_cut_off_at_either_end_breaks_nothing() {
             texts.push(std::fs::read_to_string(entry.unwrap().path()).unwrap());
         }
     }
-    let mut cuts = 0;
+    let mut parts: Vec<&str> = Vec::new();
     for text in &texts {
         for (end, _) in text.match_indices('\n') {
             let middle = end.saturating_sub(7);
-            let within = text.get(..middle).unwrap_or_default();
-            for part in [&text[..end], &text[end..], within] {
-                let pasted = read(part);
-                cuts += 1;
-                // Judging takes longer than reading, so every n-th is judged.
-                if cuts % 32 == 0 {
-                    let diagnosis = diagnose_pasted(&pasted);
-                    let none = diagnosis.findings.iter().any(|f| f.cause == "none");
-                    assert!(!none && !diagnosis.findings.is_empty(), "{part}");
-                }
-            }
+            parts.extend([&text[..end], &text[end..]]);
+            parts.push(text.get(..middle).unwrap_or_default());
         }
     }
-    assert!(cuts > 3_000, "{cuts}");
+    let all_are_judged = |first: usize, each: usize| {
+        for (n, part) in parts.iter().enumerate().skip(first).step_by(each) {
+            let pasted = read(part);
+            // Judging takes longer than reading, so every n-th is judged.
+            if n % 32 == 0 {
+                let diagnosis = diagnose_pasted(&pasted);
+                let none = diagnosis.findings.iter().any(|f| f.cause == "none");
+                assert!(!none && !diagnosis.findings.is_empty(), "{part}");
+            }
+        }
+    };
+    // An odd number, so that each thread has some to judge.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) | 1;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            scope.spawn(move || all_are_judged(first, threads));
+        }
+    });
+    assert!(parts.len() > 3_000, "{}", parts.len());
 }

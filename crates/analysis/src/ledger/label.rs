@@ -119,12 +119,22 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             } && hidden < FEW_HIDDEN;
             let bound = (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden });
             // Of a server behind no more than what the whole way has there.
-            let whole = ledger.latency.as_ref().filter(|_| target != front);
+            let behind = target != front && !target.is_empty();
+            let whole = ledger.latency.as_ref().filter(|_| behind);
             let is_there = |r: &Row| r.server == target;
             let there =
                 whole.map(|whole| whole.share_of(is_there) + behind_loop(ledger, whole, is_there));
-            match there.filter(|there| !target.is_empty() && *there >= NOTHING) {
-                Some(there) => bound.map(|bound| bound.min(there)),
+            let there = there.filter(|there| *there >= NOTHING);
+            // Whoever asks a server that takes no more at a time keeps the others, on no thread of its own. They do not
+            // stand where a request goes on from that server.
+            let beyond = |server: &str| account.rows.iter().any(|r| r.server == server);
+            let kept = whole.filter(|_| cause.explains == Explains::Cap);
+            let kept = kept.map_or(0.0, |whole| {
+                let waits = |r: &Row| r.kind == HIDDEN && !r.own_work && !is_there(r);
+                whole.share_of(|r| waits(r) && (r.server.is_empty() || !beyond(&r.server)))
+            });
+            match there {
+                Some(there) => bound.map(|bound| bound.min(there) + kept),
                 None => bound,
             }
         }

@@ -63,7 +63,7 @@ pub(crate) struct Service {
     pub alone_ns: f64,
     /// Of that, what follows the first part of the response.
     pub sending_ns: f64,
-    /// Waiting for others: for a thread, a core, a lock, in a queue.
+    /// Waiting for others: for a thread, a core, a lock, a connection of a pool, in a queue.
     pub queued_ns: f64,
     /// The client had not sent all of the request.
     pub client_ns: f64,
@@ -409,7 +409,7 @@ impl LatencyCase<'_> {
         let told = self.of_tasks(turns, &turns.account);
         for part in told.iter().flatten() {
             match part.kind.as_str() {
-                "lock" | "run_queue" => service.queued_ns += part.ns,
+                "lock" | "run_queue" | "pool" => service.queued_ns += part.ns,
                 "sending" => service.sending_ns += part.ns,
                 "hidden" | "channel" | "condition" => service.hidden_ns += part.ns,
                 _ => service.alone_ns += part.ns,
@@ -431,7 +431,9 @@ impl LatencyCase<'_> {
                 | Place::NoFreeThread
                 | Place::UpstreamUnread
                 | Place::Loop => service.queued_ns += ns,
-                Place::Blocked if self.wait(place).0 == "lock" => service.queued_ns += ns,
+                Place::Blocked if matches!(self.wait(place).0, "lock" | "pool") => {
+                    service.queued_ns += ns;
+                }
                 Place::Upstream => match self.traced_at(turns, &place.detail) {
                     Some((_, theirs)) if depth < DEEPEST => {
                         service.add_behind(ns, &self.service_of(theirs, depth + 1));

@@ -10,6 +10,7 @@ mod tests;
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::latency::ON_CPU;
+use super::told::are_of_pool;
 use crate::diagnosis::work::frames;
 use record::{Place, Profile, Stack, TaskSamples, TurnAccount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,9 @@ const LIBRARY: [&str; 7] = [
     "time.",
     "syscall.",
 ];
+
+/// Kind of the rows of those who wait for a free connection.
+const POOL: &str = "pool";
 
 /// A part of hidden time.
 #[derive(Clone, Debug, PartialEq)]
@@ -356,9 +360,13 @@ fn waiting(reason: &str, names: &[&str]) -> (&'static str, String, String) {
             ("join", "waiting for other goroutines to end")
         }
         "sync.WaitGroup.Wait" => ("join", "waiting for other goroutines to end"),
+        "semacquire" if are_of_pool(names) => (POOL, "waiting for a free connection of a pool"),
         "semacquire" | "sync.Mutex.Lock" => ("lock", "waiting for a lock"),
         "sync.RWMutex.Lock" | "sync.RWMutex.RLock" => {
             ("lock", "waiting for a lock (of readers and writers)")
+        }
+        "chan receive" | "chan send" | "select" | "sync.Cond.Wait" if are_of_pool(names) => {
+            (POOL, "waiting for a free connection of a pool")
         }
         "sync.Cond.Wait" => ("condition", "waiting for a condition"),
         "chan receive" => ("channel", "waiting to receive from a channel"),

@@ -29,7 +29,7 @@ const LOCKS: [&str; 4] = [
 ];
 
 /// Functions of libraries in which a free connection of a pool is waited for, by a part of their names.
-const POOLS: [&str; 18] = [
+const POOLS: [&str; 25] = [
     "com.mchange.v2.resourcepool.BasicResourcePool.",
     "com.zaxxer.hikari.pool.HikariPool.getConnection",
     "io.agroal.pool.ConnectionPool.",
@@ -41,6 +41,13 @@ const POOLS: [&str; 18] = [
     "org.apache.tomcat.jdbc.pool.ConnectionPool.",
     "org.apache.tomcat.dbcp.",
     "redis.clients.jedis.util.Pool.getResource",
+    "database/sql.(*DB).conn",
+    "github.com/bradfitz/gomemcache/memcache.(*Client).getConn",
+    "github.com/gomodule/redigo/redis.(*Pool).",
+    "github.com/jackc/puddle",
+    "internal/pool.(*ConnPool).waitTurn",
+    "go.mongodb.org/mongo-driver/x/mongo/driver/topology.(*pool).",
+    "github.com/valyala/fasthttp.(*wantConn).",
     "(asyncpg/pool.py",
     "(httpcore/_sync/connection_pool.py",
     "(psycopg_pool/",
@@ -72,10 +79,19 @@ pub(crate) fn is_in_pool(told: &Told) -> bool {
     is_within(told, &POOLS)
 }
 
+/// Whether functions, the innermost first, wait for a free connection of a pool, where they wait.
+pub(super) fn are_of_pool(names: &[impl AsRef<str>]) -> bool {
+    are_within(names, &POOLS)
+}
+
 fn is_within(told: &Told, functions: &[&str]) -> bool {
     let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
-    let mut frames = told.frames.iter().take(INNERMOST);
-    waits && frames.any(|frame| functions.iter().any(|function| frame.contains(function)))
+    waits && are_within(&told.frames, functions)
+}
+
+fn are_within(names: &[impl AsRef<str>], functions: &[&str]) -> bool {
+    let mut names = names.iter().take(INNERMOST).map(AsRef::as_ref);
+    names.any(|name: &str| functions.iter().any(|function| name.contains(function)))
 }
 
 /// Kind and words of a wait; `None` where the runtime knows of none, as the system call does.

@@ -947,7 +947,12 @@ mod tests {
         }
         // It stands for many in the list of facts.
         facts.known("", "read.upstream.bytes_per_request", 91_000.0, "a number");
-        for name in ["client.connections", "cpu.cores_allowed"] {
+        // A Java machine that is told of thousands of cores makes as many of all that it has for each.
+        for name in [
+            "client.connections",
+            "cpu.cores_allowed",
+            "cgroup.quota_cores",
+        ] {
             facts.known("", name, 2.0, "a number");
         }
         // With less no Java machine starts.

@@ -61,9 +61,29 @@ pub fn finish(command: &mut Command) -> Finished {
 }
 
 /// The same for a command that runs already.
-pub fn finish_child(mut child: Child) -> Finished {
+pub fn finish_child(child: Child) -> Finished {
+    finish_interrupted(child, |_| false)
+}
+
+/// As `finish_child`, with an interrupt at the first line of standard error that is so. Both pipes are read all the
+/// time: a command waits for whoever leaves one full.
+pub fn finish_interrupted(
+    mut child: Child,
+    at: impl Fn(&str) -> bool + Send + 'static,
+) -> Finished {
     let out = drain(child.stdout.take().unwrap());
-    let err = drain(child.stderr.take().unwrap());
+    let (id, mut errors) = (child.id(), BufReader::new(child.stderr.take().unwrap()));
+    let err = std::thread::spawn(move || {
+        let (mut bytes, mut seen, mut sent) = (Vec::new(), 0, false);
+        while errors.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+            if !sent && at(&String::from_utf8_lossy(&bytes[seen..])) {
+                signal(id, "INT");
+                sent = true;
+            }
+            seen = bytes.len();
+        }
+        bytes
+    });
     wait_until("a command ends", || child.try_wait().unwrap().is_some());
     Finished::from(&Output {
         status: child.wait().unwrap(),

@@ -1,7 +1,7 @@
 //! What the requests of a server wait for inside its runtime, by looks at its tasks (goroutines).
 //!
-//! The time is that which no thread shows; the ledger divides it (`ledger/tasks.rs`), and here is its share at locks,
-//! so that rules can ask for it as they ask for the waits of threads.
+//! The time is that which no thread shows; the ledger divides it (`ledger/tasks.rs`), and here is its share at locks
+//! and pools, so that rules can ask for it as they ask for the waits of threads.
 
 use super::{Material, Sheet};
 
@@ -11,7 +11,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, target: &s
     let examination = material.examination();
     let shares =
         examination.and_then(|examination| crate::ledger::task_shares(examination, target));
-    for kind in ["lock", "sleep"] {
+    for kind in ["lock", "pool", "sleep"] {
         let fact = format!("tasks.{kind}_share");
         match &shares {
             Some(shares) => {

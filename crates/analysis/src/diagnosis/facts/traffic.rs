@@ -452,6 +452,7 @@ fn served(service: Option<&Service>, sheet: &mut Sheet<'_>) {
         ("single_client_mean_ms", alone),
         ("single_client_p50_ms", alone),
         ("single_client_first_byte_p50_ms", first),
+        ("single_client_transfer_p50_ms", last),
     ] {
         sheet.maybe(&format!("client.{name}"), value, SERVED, few);
     }

@@ -311,6 +311,21 @@ fn reasons_of_all_versions_have_words() {
 }
 
 #[test]
+fn whoever_waits_in_a_pool_waits_for_a_connection() {
+    for reason in ["select", "chan receive", "semacquire", "sync.Cond.Wait"] {
+        let names = ["runtime.selectgo", "database/sql.(*DB).conn", "main.f"];
+        let (kind, label, _) = waiting(reason, &names);
+        assert_eq!(kind, "pool", "{reason}");
+        assert_eq!(
+            label, "waiting for a free connection of a pool: database/sql.(*DB).conn",
+            "{reason}"
+        );
+    }
+    let names = ["database/sql.(*DB).conn", "main.f"];
+    assert_eq!(waiting("sleep", &names).0, "sleep");
+}
+
+#[test]
 fn parts_add_up_to_the_hidden_time_whatever_is_seen() {
     let mut state = 7_u64;
     let mut random = |below: u64| {
