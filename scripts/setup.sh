@@ -23,9 +23,12 @@ readonly auditable_version=0.7.7
 readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
-    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis'
+    h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
+    mediawiki-jobrunner'
 # Modules of Apache that their packages would enable.
 readonly modules='passenger perl security2 unique_id wsgi'
+# Configurations of Apache that packages of applications would enable.
+readonly configurations='mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -244,6 +247,11 @@ elixir                                    elixir
 /usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
 /usr/include/cpprest/http_listener.h      libcpprest-dev
 /usr/include/openssl/ssl.h                libssl-dev
+/usr/share/mediawiki/index.php            mediawiki
+/usr/lib/php/*/apcu.so                    php-apcu
+/usr/lib/php/*/intl.so                    php-intl
+/usr/lib/php/*/mbstring.so                php-mbstring
+/usr/lib/php/*/xml.so                     php-xml
 TABLE
 }
 
@@ -277,9 +285,10 @@ remove_policy() {
 
 # Runs as root: the policy file, apt, and the clean-up of both whatever happens in between.
 install_as_root() {
-    local service module before enabled
+    local service module configuration before enabled configured
     before=$(services_here)
     enabled=$(modules_enabled)
+    configured=$(configurations_enabled)
     trap remove_policy EXIT
     trap 'exit 130' INT TERM HUP
     if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
@@ -297,6 +306,10 @@ install_as_root() {
         a2dismod -q -f "$module" >/dev/null
         echo "setup: Apache's module $module is installed for the tests; it is not enabled"
     done
+    for configuration in $(comm -13 <(echo "$configured") <(configurations_enabled)); do
+        a2disconf -q -f "$configuration" >/dev/null
+        echo "setup: $configuration is installed for the tests; Apache does not serve it"
+    done
 }
 
 # Which of the modules that only cases load are enabled in Apache's own configuration, one a line, sorted.
@@ -304,6 +317,14 @@ modules_enabled() {
     local module
     for module in $modules; do
         [ ! -e "/etc/apache2/mods-enabled/$module.load" ] || echo "$module"
+    done | sort
+}
+
+# Which of the configurations that packages of applications bring are enabled in Apache, one a line, sorted.
+configurations_enabled() {
+    local configuration
+    for configuration in $configurations; do
+        [ ! -e "/etc/apache2/conf-enabled/$configuration.conf" ] || echo "$configuration"
     done | sort
 }
 

@@ -46,6 +46,9 @@ SecDataDir {{own}}
 SecTmpDir {{own}}
 SecAuditLog {{own}}/audit.log
 {{rules}}"""
+# Extensions of PHP that MediaWiki asks for.
+WIKI = [part for name in ("mysqlnd", "mysqli", "ctype", "iconv", "fileinfo", "calendar", "posix", "dom", "xml", "xmlreader",
+                          "mbstring", "intl", "apcu") for part in ("-d", f"extension={name}")]
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -120,6 +123,7 @@ NEEDS = {
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
+    "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
 }
 
 
@@ -649,6 +653,40 @@ def mochiweb(lab, settings, own):
             *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def mediawiki(lab, settings, own):
+    """PHP processes with a MediaWiki of their own, made and filled in the database that was started before."""
+    packaged = "/usr/share/mediawiki"
+    (own / "cache").mkdir()
+    owned(lab, own)
+    env = os.environ | {"MW_INSTALL_PATH": packaged, "MW_CONFIG_FILE": str(own / "LocalSettings.php")}
+
+    def run(script, *args):
+        subprocess.run(["php", "-n", *WIKI, script, *args], check=True, capture_output=True, text=True, env=env)
+
+    run(f"{packaged}/maintenance/install.php", "--dbtype=mysql", lab.fill("--dbserver=127.0.0.1:{{mariadb.port}}", settings),
+        "--dbname=truth", "--dbuser=truth", "--dbpass=", "--installdbuser=truth", "--installdbpass=", "--pass=open and shut",
+        f"--server=http://127.0.0.1:{settings['port']}", "--scriptpath=", f"--confpath={own}", "Truth", "Keeper")
+    text = (own / "LocalSettings.php").read_text() + lab.fill("""
+$wgMainCacheType = CACHE_ACCEL;
+$wgCacheDirectory = "{{own}}/cache";
+$wgJobRunRate = 0;
+$wgDefaultSkin = "vector";
+$wgUsePathInfo = false;
+{{wiki=}}
+""", settings)
+    write(own / "LocalSettings.php", text)
+    run(str(lab.dir / "apps/mediawiki/fill.php"))
+    run(f"{packaged}/maintenance/updateSpecialPages.php", "--only=Wantedpages")
+    owned(lab, own)
+    settings["index"] = write(own / "index.php", f"""<?php
+define('MW_CONFIG_FILE', '{own}/LocalSettings.php');
+require '{packaged}/index.php';
+""")
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *WIKI, "-d", "zend_extension=opcache", "-d",
+            "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -676,4 +714,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
+    "mediawiki": mediawiki,
 }
