@@ -247,6 +247,8 @@ elixir                                    elixir
 /usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
 /usr/include/cpprest/http_listener.h      libcpprest-dev
 /usr/include/openssl/ssl.h                libssl-dev
+mcs                                       mono-mcs
+mono                                      mono-runtime
 /usr/share/mediawiki/index.php            mediawiki
 /usr/lib/php/*/apcu.so                    php-apcu
 /usr/lib/php/*/intl.so                    php-intl

@@ -123,6 +123,7 @@ NEEDS = {
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
+    "mono": ("mcs", "mono-mcs mono-runtime"),
     "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
 }
 
@@ -653,6 +654,14 @@ def mochiweb(lab, settings, own):
             *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def mono(lab, settings, own):
+    program = lab.common(settings)["build"] / "Mono.exe"
+    if not program.exists():
+        subprocess.run(["mcs", "-debug", "-optimize", f"-out:{program}", str(lab.dir / "apps/Mono.cs")], check=True,
+                       capture_output=True, text=True)
+    return ["mono", "--debug", str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 def mediawiki(lab, settings, own):
     """PHP processes with a MediaWiki of their own, made and filled in the database that was started before."""
     packaged = "/usr/share/mediawiki"
@@ -714,5 +723,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
-    "mediawiki": mediawiki,
+    "mono": mono, "mediawiki": mediawiki,
 }
