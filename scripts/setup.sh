@@ -249,6 +249,11 @@ elixir                                    elixir
 /usr/include/openssl/ssl.h                libssl-dev
 mcs                                       mono-mcs
 mono                                      mono-runtime
+/usr/share/perl5/Catalyst.pm              libcatalyst-perl
+/usr/share/perl5/Catalyst/View/TT.pm      libcatalyst-view-tt-perl
+/usr/share/perl5/DBIx/Class.pm            libdbix-class-perl
+/usr/lib/*/perl5/5.*/DBD/Pg.pm            libdbd-pg-perl
+/usr/lib/*/perl5/5.*/JSON/XS.pm           libjson-xs-perl
 /usr/share/mediawiki/index.php            mediawiki
 /usr/lib/php/*/apcu.so                    php-apcu
 /usr/lib/php/*/intl.so                    php-intl

@@ -124,6 +124,8 @@ NEEDS = {
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
     "mono": ("mcs", "mono-mcs mono-runtime"),
+    "catalyst": ("/usr/share/perl5/Catalyst.pm", "starman libcatalyst-perl libcatalyst-view-tt-perl libdbix-class-perl libdbd-pg-perl "
+                 "libjson-xs-perl"),
     "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
 }
 
@@ -662,6 +664,13 @@ def mono(lab, settings, own):
     return ["mono", "--debug", str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def catalyst(lab, settings, own):
+    """Sixteen processes, one for each connection of the load, forked from one that has loaded everything."""
+    app = lab.dir / "apps/catalyst"
+    return ["starman", "--listen", f"127.0.0.1:{settings['port']}", "--workers=16", "--env=deployment", "--preload-app",
+            f"-I{app}/lib", str(app / "app.psgi")], {"HOME": str(own)}, False
+
+
 def mediawiki(lab, settings, own):
     """PHP processes with a MediaWiki of their own, made and filled in the database that was started before."""
     packaged = "/usr/share/mediawiki"
@@ -723,5 +732,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
-    "mono": mono, "mediawiki": mediawiki,
+    "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
 }
