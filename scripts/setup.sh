@@ -247,6 +247,8 @@ elixir                                    elixir
 /usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
 /usr/include/cpprest/http_listener.h      libcpprest-dev
 /usr/include/openssl/ssl.h                libssl-dev
+/usr/include/pistache/endpoint.h          libpistache-dev
+/usr/include/rapidjson/document.h         rapidjson-dev
 mcs                                       mono-mcs
 mono                                      mono-runtime
 /usr/share/perl5/Catalyst.pm              libcatalyst-perl

@@ -123,6 +123,7 @@ NEEDS = {
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
+    "pistache": ("/usr/include/pistache/endpoint.h", "g++ libc6-dev pkg-config libpistache-dev rapidjson-dev"),
     "mono": ("mcs", "mono-mcs mono-runtime"),
     "catalyst": ("/usr/share/perl5/Catalyst.pm", "starman libcatalyst-perl libcatalyst-view-tt-perl libdbix-class-perl libdbd-pg-perl "
                  "libjson-xs-perl"),
@@ -656,6 +657,11 @@ def mochiweb(lab, settings, own):
             *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def pistache(lab, settings, own):
+    """It closes the connection of whoever does not ask by a header that it be kept, as the cases' loads do."""
+    return compiled(lab, settings, "c++", "pistache_app.cpp", ["-std=c++17", *flags_of("libpistache"), "-pthread"])
+
+
 def mono(lab, settings, own):
     program = lab.common(settings)["build"] / "Mono.exe"
     if not program.exists():
@@ -732,5 +738,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
-    "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
+    "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
 }
