@@ -123,6 +123,7 @@ NEEDS = {
                   "apache2-bin libapache2-mod-passenger ruby-grape ruby-sequel ruby-pg"),
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
+    "modproxy": (f"{APACHE_MODULES}/mod_proxy_balancer.so", "apache2-bin"),
     "pistache": ("/usr/include/pistache/endpoint.h", "g++ libc6-dev pkg-config libpistache-dev rapidjson-dev"),
     "mono": ("mcs", "mono-mcs mono-runtime"),
     "catalyst": ("/usr/share/perl5/Catalyst.pm", "starman libcatalyst-perl libcatalyst-view-tt-perl libdbix-class-perl libdbd-pg-perl "
@@ -657,6 +658,17 @@ def mochiweb(lab, settings, own):
             *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def modproxy(lab, settings, own):
+    """Before an HTTP server that was started before it, whose connections are kept; `proxy` says what else it does."""
+    settings["more"] = """<Proxy "http://127.0.0.1:{{backend.port}}">
+    ProxySet max=64 ttl=60
+</Proxy>
+{{proxy=ProxyPass "/" "http://127.0.0.1:{{backend.port}}/"}}"""
+    more = ("proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm", "rewrite", "auth_basic", "authn_core",
+            "authn_file", "authz_user")
+    return apache(lab, settings, own, *more)
+
+
 def pistache(lab, settings, own):
     """It closes the connection of whoever does not ask by a header that it be kept, as the cases' loads do."""
     return compiled(lab, settings, "c++", "pistache_app.cpp", ["-std=c++17", *flags_of("libpistache"), "-pthread"])
@@ -738,5 +750,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
-    "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
+    "modproxy": modproxy, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
 }
