@@ -24,11 +24,11 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    mediawiki-jobrunner'
+    fcgiwrap mediawiki-jobrunner'
 # Modules of Apache that their packages would enable.
 readonly modules='passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
-readonly configurations='mediawiki'
+readonly configurations='cgit mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
 policy_is_ours=''
 # Servers and network tools live where an ordinary user's PATH may not look.
@@ -247,6 +247,10 @@ elixir                                    elixir
 /usr/lib/erlang/lib/mochiweb/*            erlang-mochiweb
 /usr/include/cpprest/http_listener.h      libcpprest-dev
 /usr/include/openssl/ssl.h                libssl-dev
+/usr/lib/cgit/cgit.cgi                    cgit
+fcgiwrap                                  fcgiwrap
+git                                       git
+highlight                                 highlight
 /usr/include/pistache/endpoint.h          libpistache-dev
 /usr/include/rapidjson/document.h         rapidjson-dev
 mcs                                       mono-mcs

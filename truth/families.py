@@ -124,6 +124,7 @@ NEEDS = {
     "mochiweb": ("/usr/share/doc/erlang-mochiweb", "elixir erlang-mochiweb"),
     "cpprest": ("/usr/include/cpprest/http_listener.h", "g++ libc6-dev libcpprest-dev libssl-dev"),
     "modproxy": (f"{APACHE_MODULES}/mod_proxy_balancer.so", "apache2-bin"),
+    "cgit": ("/usr/lib/cgit/cgit.cgi", "cgit fcgiwrap git highlight"),
     "pistache": ("/usr/include/pistache/endpoint.h", "g++ libc6-dev pkg-config libpistache-dev rapidjson-dev"),
     "mono": ("mcs", "mono-mcs mono-runtime"),
     "catalyst": ("/usr/share/perl5/Catalyst.pm", "starman libcatalyst-perl libcatalyst-view-tt-perl libdbix-class-perl libdbd-pg-perl "
@@ -669,6 +670,50 @@ def modproxy(lab, settings, own):
     return apache(lab, settings, own, *more)
 
 
+CGIT = """enable-http-clone=0
+noplainemail=1
+max-commit-count=50
+{{cgit=}}
+"""
+COMMITS, LINES, FILES = 60, 400, 8
+OTHERS = 400
+
+
+def history():
+    """What `git fast-import` makes a repository of: a few files of numbered lines, one of which each commit changes."""
+    texts = {f"valves{n}.py": [f"valve_{line} = ({n}, {line}, 'open and shut')" for line in range(LINES)] for n in range(FILES)}
+    texts["notes.py"] = ["# What is to be done", "def turn(valve):", "    return not valve"]
+    for commit in range(COMMITS):
+        name = f"valves{commit % FILES}.py"
+        for line in range(0, LINES, 7):
+            texts[name][line] = f"valve_{line} = ({commit}, {line}, 'shut in commit {commit}')"
+        yield f"commit refs/heads/master\ncommitter Truth <truth@example.org> {1_700_000_000 + commit * 3600} +0000\n"
+        message = f"Look at the valves, turn {commit}"
+        yield f"data {len(message)}\n{message}\n"
+        for changed in texts if commit == 0 else [name]:
+            text = "\n".join(texts[changed]) + "\n"
+            yield f"M 100644 inline {changed}\ndata {len(text)}\n{text}\n"
+
+
+def cgit(lab, settings, own):
+    """CGI programs of a wrapper with a process for each connection of the load; `valves` is one of many repositories."""
+    made = lab.common(settings)["build"] / "cgit"
+    if not made.exists():
+        quiet = {"check": True, "capture_output": True, "text": True}
+        first = made / "valves"
+        subprocess.run(["git", "init", "--bare", "--quiet", "--initial-branch=master", str(first)], **quiet)
+        subprocess.run(["git", "fast-import", "--quiet"], cwd=first, input="".join(history()), **quiet)
+        for n in range(OTHERS):
+            shutil.copytree(first, made / f"pumps{n}", ignore=shutil.ignore_patterns("hooks", "*.pack", "*.idx"))
+    (own / "cache").mkdir()
+    owned(lab, own)
+    names = sorted(path.name for path in made.iterdir())
+    settings["listed"] = "".join(f"repo.url={name}\nrepo.path={made}/{name}\n" for name in names)
+    settings["scanned"] = f"scan-path={made}\n"
+    settings["cgitrc"] = write(own / "cgitrc", lab.fill(CGIT + "{{repositories={{listed}}}}", settings))
+    return ["fcgiwrap", "-c", "16", "-s", f"tcp:127.0.0.1:{settings['port']}"], {}, False
+
+
 def pistache(lab, settings, own):
     """It closes the connection of whoever does not ask by a header that it be kept, as the cases' loads do."""
     return compiled(lab, settings, "c++", "pistache_app.cpp", ["-std=c++17", *flags_of("libpistache"), "-pthread"])
@@ -750,5 +795,5 @@ COMMANDS = {
     "passenger": passenger,
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
-    "modproxy": modproxy, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
+    "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
 }
