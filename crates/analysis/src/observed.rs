@@ -232,6 +232,10 @@ impl Observed {
         let mut targets: Vec<&str> = self.tasks.iter().map(|t| t.owner.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
+        // It is taken while turns are traced.
+        let turns = examination.and_then(|e| e.turns.as_ref());
+        let length_s = turns.map(|turns| turns.traced_ns as f64 / 1e9);
+        let length_s = length_s.filter(|s| *s > 0.0);
         let mut found = Vec::new();
         for target in targets {
             let known = || {
@@ -246,8 +250,12 @@ impl Observed {
             if weight(&watched) < FEWEST_SAMPLES {
                 continue;
             }
+            // Where its length is known, the profile tells by itself.
+            let by_itself =
+                length_s.map(|s| weight(&others) as f64 / f64::from(profile.hz.max(1)) / s);
             let run: f64 = known().map(|t| t.busy).sum();
-            let seen = run * weight(&others) as f64 / weight(&watched) as f64;
+            let by_others = run * weight(&others) as f64 / weight(&watched) as f64;
+            let seen = by_itself.unwrap_or(by_others);
             let counted: f64 = (self.tasks.iter())
                 .filter(|t| t.owner == target && t.role == SHORT_LIVED)
                 .map(|t| t.busy)

@@ -4,7 +4,7 @@
 //! full the waits decide: what a request waits for, by the longest share, or how many are served at one time.
 
 use super::Station;
-use super::fact::FactSet;
+use super::fact::{FactSet, FactView};
 use crate::words::percent;
 use crate::{Limit, Verdict};
 
@@ -12,6 +12,9 @@ use crate::{Limit, Verdict};
 const SATURATED: f64 = 0.95;
 /// A server that uses this much of cores that have no time left fills them, though others take some of it.
 const MOST_OF_CORES: f64 = 0.8;
+/// A server whose requests only run or wait for a CPU fills it where it has at least this part of it: what is short of
+/// the whole is the kernel's and the host's.
+const MOST_BY_ITSELF: f64 = 0.6;
 /// Time throttled from which a quota shapes the rate.
 const THROTTLED: f64 = 0.05;
 /// A resource used up to this share refuses the next.
@@ -122,6 +125,7 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
         let view = facts.view(target);
         let busy = view.value("worker.busiest").unwrap_or(0.0);
         let use_of_allowed = view.value("cpu.use_of_allowed").unwrap_or(0.0);
+        let wanted = cpu_wanted_by_itself(&view).unwrap_or(0.0);
         let left = view
             .value("cpu.idle_allowed")
             .zip(view.value("cpu.cores_allowed").filter(|n| *n > 0.0))
@@ -129,13 +133,21 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
         busy >= SATURATED
             || use_of_allowed >= SATURATED
             || use_of_allowed >= MOST_OF_CORES && left <= 1.0 - SATURATED
+            || wanted >= SATURATED
     };
     let target = facts.targets.iter().find(full)?;
     let view = facts.view(target);
     let busiest = view.value("worker.busiest").unwrap_or(0.0);
     let busy = percent(busiest);
     if target != front {
-        let why = format!("the busiest worker of {target} ran {busy} of the time");
+        let wanted = cpu_wanted_by_itself(&view).filter(|wanted| *wanted >= SATURATED);
+        let why = match wanted.filter(|_| busiest < SATURATED) {
+            None => format!("the busiest worker of {target} ran {busy} of the time"),
+            Some(wanted) => format!(
+                "requests in {target} ran or waited for a CPU {} of their time, and its cores do little else",
+                percent(wanted)
+            ),
+        };
         return Some(station("upstream", target, why));
     }
     let softirq = view.value("core.own_softirq_share").unwrap_or(0.0);
@@ -150,6 +162,18 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
         None => format!("the busiest worker ran {busy} of the time"),
     };
     Some(station(name, target, why))
+}
+
+/// Share of their time in which a server's requests run or wait for a CPU, where most of what its cores do is its own:
+/// whoever waits for a CPU waits for a full one. The time of processes that it starts is not always the server's in the
+/// kernel's books, and is never anybody else's.
+pub(super) fn cpu_wanted_by_itself(view: &FactView<'_>) -> Option<f64> {
+    let value = |name: &str| view.value(name);
+    let others = ["foreign", "peers", "generator"].map(|who| format!("core.own_{who}_share"));
+    let others: f64 = others.iter().filter_map(|name| value(name)).sum();
+    let left = value("core.own_mean").map(|used| used - others);
+    let own = value("cpu.use_of_allowed").into_iter().chain(left);
+    value("turn.cpu_share").filter(|_| own.reduce(f64::max) >= Some(MOST_BY_ITSELF))
 }
 
 /// What a request waits for most, when that is most of its time.

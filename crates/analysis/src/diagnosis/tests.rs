@@ -958,6 +958,26 @@ fn a_server_fills_its_cores_though_the_host_takes_some_of_them() {
 }
 
 #[test]
+fn whoever_waits_for_a_cpu_of_its_own_server_waits_for_a_full_one() {
+    // Of many short processes the kernel's books hold a part, and none of them runs all the time.
+    let facts = |wanted: f64, used: f64, peers: f64| {
+        let set = set_facts(&[
+            ("worker.busiest", 0.2),
+            ("cpu.use_of_allowed", used),
+            ("core.own_mean", 0.97),
+            ("core.own_peers_share", peers),
+            ("turn.cpu_share", wanted),
+        ]);
+        super::station::find(&set, None).name
+    };
+    assert_eq!(facts(0.98, 0.7, 0.3), "worker");
+    assert_eq!(facts(0.98, 0.4, 0.1), "worker");
+    // Its core is another one's.
+    assert_eq!(facts(0.98, 0.2, 0.7), "none");
+    assert_eq!(facts(0.5, 0.7, 0.1), "none");
+}
+
+#[test]
 fn what_a_shared_host_takes_at_times_is_no_cause() {
     for (steal, worth) in [(0.01, None), (0.2, Some(false)), (0.4, Some(true))] {
         let set = set_facts(&[

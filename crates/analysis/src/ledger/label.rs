@@ -44,6 +44,7 @@ const IN_LINE: [&str; 13] = [
     "shared",
 ];
 const LOCK: &str = "lock";
+const UPSTREAM: &str = "upstream";
 const OTHER_TURNS: &str = "other_turns";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
@@ -93,7 +94,8 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     if cause.rows.is_empty() {
         return None;
     }
-    let named = |account: &Account| account.share_of(|r| cause.rows.contains(&r.kind));
+    let is_named = |r: &Row| cause.rows.contains(&r.kind);
+    let named = |account: &Account| account.share_of(is_named);
     // Where nothing has its name, it may be in what has none.
     let share = |account: &Account| match named(account) {
         share if share < NOTHING => share + account.share_of(Row::is_nameless),
@@ -106,7 +108,11 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let seen = named(account)
                 + queue(account) * pool(ledger, account).map_or(0.0, named)
                 + behind_lock(account, &cause.rows)
-                + behind_loop(ledger, account, |r| cause.rows.contains(&r.kind));
+                + behind_loop(ledger, account, is_named);
+            // What stands at a server behind is the wait of whoever asks it, as the rest of that wait is.
+            let waits = seen > 0.0 && target == front && cause.rows == [UPSTREAM];
+            let behind = |r: &Row| waits && !r.server.is_empty();
+            let seen = seen + account.share_of(behind);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
             // queue.
@@ -309,7 +315,31 @@ pub(crate) fn label(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catal
             }
         }
     }
+    label_waits(ledger, findings, catalogue, front);
     label_queues(ledger);
+}
+
+/// What stands at a server behind, for no cause of its own, is what the one in front waits for.
+fn label_waits(ledger: &mut Ledger, findings: &[Finding], catalogue: &Catalogue, front: &str) {
+    let waits = |finding: &&Finding| {
+        let cause = catalogue.cause(&finding.cause);
+        finding.target == front && cause.is_some_and(|cause| cause.rows == [UPSTREAM])
+    };
+    let Some(finding) = findings.iter().find(waits) else {
+        return;
+    };
+    let accounts = [
+        ledger.rate.as_mut(),
+        ledger.latency.as_mut(),
+        ledger.tail.as_mut(),
+    ];
+    let accounts = accounts.into_iter().flatten();
+    for account in accounts.filter(|a| !matches!(a.basis, Basis::Cpu | Basis::CpuUsed)) {
+        let rows = account.rows.iter_mut();
+        for row in rows.filter(|r| r.cause.is_none() && !r.own_work && !r.server.is_empty()) {
+            row.cause = Some(finding.cause.clone());
+        }
+    }
 }
 
 #[cfg(test)]

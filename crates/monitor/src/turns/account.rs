@@ -9,6 +9,7 @@ use super::helpers::Helpers;
 use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle, overlapping};
 use super::sockets::{Act, Loose, NONE, Sockets, Turn};
+use super::started::Started;
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Row, Scene, Words};
@@ -80,13 +81,15 @@ impl Traced {
         };
         let sockets = Sockets::build(&self, &idles, &threads.asked_within(&self));
         let words = Words::new(&mut names, &sockets);
-        let pieces = all_pieces(&self, &threads, &sockets, words.timer);
+        let mut pieces = all_pieces(&self, &threads, &sockets, words.timer);
+        let started = Started::find(&self.events, &sockets, &mut pieces);
         let green = pieces.keys().copied();
         let green = green
             .filter(|tid| is_green(&self, &threads, *tid))
             .collect();
         let mut scene = Scene::new(&sockets, pieces, words);
         scene.green = green;
+        scene.started = started;
         scene.full = (0..self.targets.len())
             .map(|target| busy_times(&self, &scene, &threads, target))
             .collect();
@@ -683,8 +686,14 @@ impl<'a> Accountant<'a> {
         let times = times.unwrap_or_default();
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
         for sample in samples {
+            let started = self.scene.started.turn_of(sample.tid);
+            let started = self.scene.sockets.turns.get(started as usize);
             let tgid = self.threads.tgid.get(&sample.tid);
-            if tgid.and_then(|tgid| self.traced.members.get(tgid)) != Some(&self.target) {
+            let target = match started {
+                Some(turn) => Some(&turn.target),
+                None => tgid.and_then(|tgid| self.traced.members.get(tgid)),
+            };
+            if target != Some(&self.target) {
                 continue;
             }
             let pieces = self

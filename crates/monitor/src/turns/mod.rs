@@ -7,7 +7,8 @@
 //! of the list of events.
 //!
 //! ```text
-//! events -> threads (what each did) -> sockets (turns, upstreams) -> pieces (for whom) -> walk (places) -> account
+//! events -> threads (what each did) -> sockets (turns, upstreams) -> pieces, started (for whom) -> walk (places)
+//!        -> account
 //! ```
 //! The surprise: no system call is traced. That data came, was read and was written is told by three tracepoints of the
 //! socket layer; what a thread waits in is read from its registers when it leaves the CPU.
@@ -20,6 +21,7 @@ mod helpers;
 mod looks;
 mod pieces;
 mod sockets;
+mod started;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -62,13 +62,21 @@ pub(super) struct Turn {
     pub unaccepted: bool,
     /// It has a response.
     pub answered: bool,
-    /// It begins with what came before the response of the turn before it, and nothing else has come of it: how often
-    /// that was counted as irregular.
-    left_over: Option<u64>,
-    /// The thread that read it went to rest: it was nothing to answer.
-    void: bool,
+    start: Start,
     pub read_bytes: u64,
     pub written_bytes: u64,
+}
+
+/// What a turn begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Start {
+    #[default]
+    Request,
+    /// What came before the response of the turn before it, and nothing else has come of it: how often that was counted
+    /// as irregular.
+    LeftOver(u64),
+    /// That, and the thread that read it went to rest: it was nothing to answer.
+    Nothing,
 }
 
 /// Upstream turns that no client's turn can be told for: asked, answered, read.
@@ -364,9 +372,9 @@ impl Walk<'_> {
         };
         let active = std::mem::replace(&mut serving.active, NONE);
         let turn = self.sockets.turns.get_mut(active as usize);
-        if let Some(turn) = turn.filter(|turn| !turn.answered && turn.left_over.is_some()) {
-            turn.left_over = None;
-            turn.void = true;
+        let is_left_over = |turn: &&mut Turn| matches!(turn.start, Start::LeftOver(_));
+        if let Some(turn) = turn.filter(|turn| !turn.answered && is_left_over(turn)) {
+            turn.start = Start::Nothing;
             serving.unanswered.retain(|&open| open != active);
         }
     }
@@ -445,7 +453,7 @@ impl Walk<'_> {
         let unaccepted = std::mem::take(&mut client.unaccepted);
         client.begun = true;
         let before = self.sockets.turns.get(old as usize);
-        let goes_on = before.is_some_and(|turn| !turn.answered && !turn.void);
+        let goes_on = before.is_some_and(|turn| !turn.answered && turn.start != Start::Nothing);
         let turn = if goes_on {
             self.begin_again(old, pending, event.at_ns);
             old
@@ -455,7 +463,7 @@ impl Walk<'_> {
             let Some(arrived) = arrived else {
                 return;
             };
-            let left_over = self.end(old, target, arrived, pending.is_none());
+            let counted = self.end(old, target, arrived, pending.is_none());
             self.sockets.turns.push(Turn {
                 target,
                 connection,
@@ -464,7 +472,7 @@ impl Walk<'_> {
                 end: event.at_ns,
                 reader: event.tid,
                 unaccepted,
-                left_over,
+                start: counted.map_or(Start::Request, Start::LeftOver),
                 ..Turn::default()
             });
             let turn = self.sockets.turns.len() as u32 - 1;
@@ -488,7 +496,7 @@ impl Walk<'_> {
     /// that ends the input of FastCGI): then the turn begins with what arrives next.
     fn begin_again(&mut self, index: u32, pending: Option<u64>, now: u64) {
         let turn = &mut self.sockets.turns[index as usize];
-        let Some(counted) = turn.left_over.take() else {
+        let Start::LeftOver(counted) = std::mem::take(&mut turn.start) else {
             return;
         };
         let Some(arrived) = pending.filter(|arrived| *arrived > turn.read) else {

@@ -1789,3 +1789,61 @@ fn a_dump_is_of_the_time_in_which_its_maker_ran() {
     // Without its maker it is of the end of the answer, when the thread ran.
     assert_eq!(named(&turns.targets[0], &turns.told, "App.enter"), 0);
 }
+
+/// A server that starts a program for a request and polls its output: the turn is where the program is, and so is what
+/// ran there.
+#[test]
+fn a_program_that_is_started_for_a_request_has_its_time() {
+    const SHELL: u32 = SERVER + 40;
+    const FILTER: u32 = SERVER + 41;
+    let fork = |tape: &mut Tape, at: u64, parent: u32, child: u32| {
+        tape.put(Event {
+            at_ns: at,
+            tid: child,
+            tgid: child,
+            other_tid: parent,
+            other_tgid: if parent == SERVER { SERVER } else { parent },
+            kind: Kind::Forked as u8,
+            ..Event::default()
+        });
+    };
+    let mut tape = asleep(0);
+    tape.request(1_000);
+    fork(&mut tape, 1_100, SERVER, SHELL);
+    tape.off(1_200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.on(1_300, SHELL, 0);
+    fork(&mut tape, 1_400, SHELL, FILTER);
+    // The shell waits for its filter, which works, waits for the disk and works again.
+    tape.off(1_500, SHELL, "wait4", INTERRUPTIBLE, Class::None);
+    tape.on(1_600, FILTER, 0);
+    tape.off(2_600, FILTER, "pread64", UNINTERRUPTIBLE, Class::None);
+    tape.wake(3_000, FILTER, 0, "");
+    tape.on(3_000, FILTER, 0);
+    // It writes, and the server goes on.
+    tape.wake(4_000, SERVER, FILTER, "write");
+    tape.on(4_000, SERVER, 0);
+    tape.write(4_100, SERVER, 1);
+    tape.off(4_200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.stacks.samples = vec![Located {
+        tid: FILTER,
+        at_ns: 2_000,
+        stack: 7,
+        count: 3,
+    }];
+    let target = check(
+        tape,
+        1,
+        &[
+            // Its own, the shell's and the filter's.
+            (Place::OnCpu, "", "", 200 + 200 + 1_000 + 1_000 + 100),
+            // Both began on an idle CPU.
+            (Place::WakeUp, "", "", 100 + 100),
+            (Place::Blocked, "disk", "interrupt", 400),
+        ],
+    );
+    let ran = &target.account.cpu_samples;
+    assert_eq!(
+        (ran[0].place, ran[0].stack, ran[0].samples),
+        (Place::OnCpu, 7, 3)
+    );
+}

@@ -6,6 +6,7 @@
 
 use super::pieces::{Piece, overlapping};
 use super::sockets::{Act, NONE, Op, Sockets, Turn};
+use super::started::Started;
 use super::threads::{Names, State, Wait, WaitKind};
 use super::told::Meetings;
 use record::Place;
@@ -120,6 +121,8 @@ pub(super) struct Scene<'a> {
     pub loops: HashSet<u32>,
     /// Threads that carry many tasks, which may be anywhere.
     pub green: HashSet<u32>,
+    /// Programs that were started for turns.
+    pub started: Started,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
     alone: HashMap<u32, usize>,
 }
@@ -160,6 +163,7 @@ impl<'a> Scene<'a> {
             full: Vec::new(),
             loops,
             green: HashSet::new(),
+            started: Started::default(),
             alone: of_one_connection(sockets),
         }
     }
@@ -390,7 +394,7 @@ impl<'a> Scene<'a> {
                 let left = self.served_until(one.tid, index, at, to);
                 let taken = self.served_from(two.tid, index, left, to);
                 self.stretch(one.tid, index, at, left, meantime, give);
-                self.handed_over(two.tid, turn, left, taken, meantime, give);
+                self.handed_over(two.tid, index, left, taken, meantime, give);
                 self.stretch(two.tid, index, taken, to, meantime, give);
             }
             at = to;
@@ -461,7 +465,7 @@ impl<'a> Scene<'a> {
         let mut at = from;
         for piece in self.pieces_of(tid, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
-            self.wait(meantime, 0, at, begin, give);
+            self.wait(index, meantime, 0, at, begin, give);
             at = end.max(at);
             if let Some(row) = self.stands_behind(tid, piece, meantime) {
                 give_some(give, row, begin, end);
@@ -472,7 +476,7 @@ impl<'a> Scene<'a> {
                     State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
                     _ => 0,
                 };
-                self.wait(meantime, waker, begin, end, give);
+                self.wait(index, meantime, waker, begin, end, give);
                 continue;
             }
             match piece.state {
@@ -485,14 +489,15 @@ impl<'a> Scene<'a> {
                     if wait.class.is_upstream()
                         && matches!(meantime, Meantime::Upstream { .. }) =>
                 {
-                    self.wait(meantime, 0, begin, end, give);
+                    self.wait(index, meantime, 0, begin, end, give);
                 }
                 State::Waiting(wait) => {
-                    give_some(give, self.blocked(Place::Blocked, &wait), begin, end);
+                    let row = self.blocked(Place::Blocked, &wait);
+                    self.meanwhile(index, row, begin, end, give);
                 }
             }
         }
-        self.wait(meantime, 0, at, to, give);
+        self.wait(index, meantime, 0, at, to, give);
     }
 
     /// A thread with a connection of its own has nothing but that connection's request to wait for. When one of its
@@ -514,31 +519,51 @@ impl<'a> Scene<'a> {
     fn handed_over(
         &self,
         tid: u32,
-        turn: &Turn,
+        index: u32,
         from: u64,
         to: u64,
         meantime: Meantime,
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
+        let turn = &self.sockets.turns[index as usize];
         let mut at = from;
         for piece in self.pieces_of(tid, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
-            self.wait(meantime, 0, at, begin, give);
+            self.wait(index, meantime, 0, at, begin, give);
             let queues = matches!(meantime, Meantime::Hidden { .. }) && piece.owner != NONE;
             self.by_busy(turn, begin, end, &mut |busy, from, to| {
                 if busy && queues {
                     give_some(give, Row::at(Place::NoFreeThread), from, to);
                 } else {
-                    self.wait(meantime, 0, from, to, give);
+                    self.wait(index, meantime, 0, from, to, give);
                 }
             });
             at = end.max(at);
         }
-        self.wait(meantime, 0, at, to, give);
+        self.wait(index, meantime, 0, at, to, give);
+    }
+
+    /// A time in which a turn's own thread does nothing for it: that of the programs which it has started, as far as
+    /// they work or wait for something outside.
+    fn meanwhile(
+        &self,
+        index: u32,
+        row: Row,
+        from: u64,
+        to: u64,
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let pieces = &self.pieces;
+        self.started
+            .at(index, pieces, (from, to), &mut |from, to, piece| {
+                let row = piece.map_or(row, |piece| self.of_helper(piece));
+                give_some(give, row, from, to);
+            });
     }
 
     fn wait(
         &self,
+        index: u32,
         meantime: Meantime,
         waker: u32,
         from: u64,
@@ -551,13 +576,13 @@ impl<'a> Scene<'a> {
                 give_some(give, Row::with(Place::Upstream, detail), from, answered);
                 give_some(give, Row::with(Place::UpstreamUnread, detail), answered, to);
             }
-            Meantime::Sending => give_some(give, Row::at(Place::Sending), from, to),
+            Meantime::Sending => self.meanwhile(index, Row::at(Place::Sending), from, to, give),
             Meantime::Hidden { detail } => {
                 let row = Row {
                     waker,
                     ..Row::with(Place::Hidden, detail)
                 };
-                give_some(give, row, from, to);
+                self.meanwhile(index, row, from, to, give);
             }
         }
     }

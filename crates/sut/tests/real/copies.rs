@@ -818,23 +818,3 @@ fn a_changed_tomcat_beside_the_first() {
     assert_eq!(files(), before, "its files are as they were");
     assert!(get(first.address).ends_with("first"));
 }
-
-#[test]
-fn a_tomcat_of_a_cluster_is_refused() {
-    let cluster = "<Cluster className=\"org.apache.catalina.ha.tcp.SimpleTcpCluster\"/>";
-    let Some(first) = tomcat() else {
-        return;
-    };
-    let found = first.found();
-    let file = first.dir.path().join("conf/server.xml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    let text = text.replace(
-        "defaultHost=\"h\">",
-        &format!("defaultHost=\"h\">{cluster}"),
-    );
-    std::fs::write(&file, text).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let error = config::copy(&found, &[], dir.path(), first.address, free()).unwrap_err();
-    assert!(error.to_string().contains("member of a cluster"), "{error}");
-    assert!(!error.remedy().is_empty());
-}

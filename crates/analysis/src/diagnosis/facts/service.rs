@@ -6,6 +6,7 @@
 //! nothing queues: an upstream cannot take longer to answer it than it waits for its first byte.
 
 use super::{Material, Sheet};
+use crate::diagnosis::station::cpu_wanted_by_itself;
 
 const SOURCE: &str = "signature: upstream turns, and the load of a single client";
 const PATH: &str = "sock_diag: shortest round trip x (turns + connects)";
@@ -158,7 +159,9 @@ fn is_full(sheet: &Sheet<'_>) -> bool {
 fn demand(sheet: &Sheet<'_>, target: &str) -> Option<f64> {
     let view = sheet.set.view(target);
     let waited = view.value("worker.run_queue_wait_share").unwrap_or(0.0);
-    Some(view.value("worker.busiest")? + waited)
+    // Of many that share a core none runs or waits all the time, and the requests that they are for may.
+    let requests = cpu_wanted_by_itself(&view).unwrap_or(0.0);
+    Some((view.value("worker.busiest")? + waited).max(requests))
 }
 
 /// What the peers on this host say of themselves: whether they want more CPU than they get, and whether it is this

@@ -28,6 +28,7 @@ const PLACES: [(&str, Place); 9] = [
 ];
 const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
+const CPU: &str = "turn.cpu_share";
 /// Waits that have a name of their own in facts.
 const WAITS: [&str; 5] = ["pipe", "lock", "sync", "pool", "unix_peer"];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
@@ -54,6 +55,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             sheet.unknown(&format!("turn.{name}_share"), &reason);
         }
         sheet.unknown(ASKING, &reason);
+        sheet.unknown(CPU, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -75,6 +77,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let part = share(&|p| p.place == place);
         sheet.known(&format!("turn.{name}_share"), part, SOURCE);
     }
+    let cpu = share(&|p| matches!(p.place, Place::OnCpu | Place::RunQueue));
+    sheet.known(CPU, cpu, SOURCE);
     let blocked = |p: &record::PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);

@@ -200,20 +200,15 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
     sheet.maybe(name, mean_ms, SOURCE, unseen);
 }
 
+/// Of one turn a request, what is counted may be off by this.
+const NEARLY_ONCE: f64 = 0.1;
+
 /// The slowest peer beside the others of its kind: a database is no slow cache. A peer that is not of this test may be
 /// of any kind, and counts as one of those like it.
 fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
     let program = |address: &str| Some(material.server(material.target_at(address)?)?.exe.as_str());
-    let mut kinds: BTreeMap<Option<&str>, (u64, Vec<f64>)> = BTreeMap::new();
-    for peer in turns.iter().filter(|u| u.requests > 0) {
-        let kind = kinds.entry(program(&peer.address)).or_default();
-        kind.0 += peer.requests;
-        kind.1.push(peer.wait_ns as f64 / peer.requests as f64);
-    }
-    // Of several groups of peers, the one that is asked most.
-    let groups = kinds.into_values().filter(|(_, means)| means.len() > 1);
-    let group = groups.max_by_key(|(requests, _)| *requests);
-    let mut means = group.map(|(_, means)| means).unwrap_or_default();
+    let requests = material.signature_requests().unwrap_or_default();
+    let mut means = comparable(turns, &program, requests);
     means.sort_by(f64::total_cmp);
     let name = "upstream.slowest_ratio";
     match means.split_last() {
@@ -223,6 +218,27 @@ fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'
         }
         _ => sheet.not_applicable(name, "there are no two peers of a kind to compare"),
     }
+}
+
+/// Mean waits, ns, of the peers of one program that may stand for each other: of several such groups, of the one that
+/// is asked most. Peers of which each request asks every one once follow each other.
+fn comparable<'a>(
+    turns: &'a [UpstreamStats],
+    program: &dyn Fn(&str) -> Option<&'a str>,
+    requests: f64,
+) -> Vec<f64> {
+    let mut kinds: BTreeMap<Option<&str>, Vec<&UpstreamStats>> = BTreeMap::new();
+    for peer in turns.iter().filter(|u| u.requests > 0) {
+        kinds.entry(program(&peer.address)).or_default().push(peer);
+    }
+    let once = |u: &&UpstreamStats| (u.requests as f64 / requests - 1.0).abs() < NEARLY_ONCE;
+    let groups = kinds.into_values();
+    let groups = groups.filter(|peers| peers.len() > 1 && !peers.iter().all(once));
+    let group = groups.max_by_key(|peers| peers.iter().map(|u| u.requests).sum::<u64>());
+    let group = group.into_iter().flatten();
+    group
+        .map(|peer| peer.wait_ns as f64 / peer.requests as f64)
+        .collect()
 }
 
 /// Of the buckets of powers of two of a microsecond, the one from 32 to 65 ms.
@@ -455,6 +471,28 @@ mod tests {
                 assert_eq!(set.view("front").value(name), want, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn peers_that_each_request_asks_once_are_no_replicas() {
+        let peer = |address: &str, requests: u64, wait_ms: u64| UpstreamStats {
+            address: address.to_owned(),
+            requests,
+            wait_ns: requests * wait_ms * 1_000_000,
+            ..UpstreamStats::default()
+        };
+        let ratio = |asked: [u64; 2]| {
+            let peers = [
+                peer("10.0.0.1:80", asked[0], 1),
+                peer("10.0.0.2:80", asked[1], 10),
+            ];
+            let mut means = comparable(&peers, &|_| None, 100.0);
+            means.sort_by(f64::total_cmp);
+            means
+        };
+        assert_eq!(ratio([50, 50]), [1.0e6, 10.0e6]);
+        assert_eq!(ratio([500, 500]), [1.0e6, 10.0e6]);
+        assert_eq!(ratio([102, 97]), [0.0; 0]);
     }
 
     #[test]

@@ -1,0 +1,113 @@
+//! Programs that a request's own thread has started for it: CGI programs, filters, converters of images.
+//!
+//! In the flow: between the pieces and the walk. What such a process does until its turn ends is done for that turn,
+//! and the walk looks there while the turn's thread waits for it. The surprise: whoever waits does so in a poll, a pipe
+//! or for the end of a child, none of which says for whom; that it forked within the turn does.
+
+use super::pieces::{Piece, overlapping};
+use super::sockets::{NONE, Sockets};
+use super::threads::{State, WaitKind};
+use super::wire::{Event, Kind};
+use std::collections::{BTreeMap, HashMap};
+
+/// Threads of processes that were started for turns.
+#[derive(Debug, Default)]
+pub(super) struct Started {
+    /// The turn of each.
+    turns: HashMap<u32, u32>,
+    /// Those of each turn, the first first.
+    tids: HashMap<u32, Vec<u32>>,
+}
+
+impl Started {
+    /// Gives the time of each such thread to its turn. Whoever reads requests of its own serves, however it came to be.
+    pub(super) fn find(
+        events: &[Event],
+        sockets: &Sockets,
+        pieces: &mut BTreeMap<u32, Vec<Piece>>,
+    ) -> Self {
+        let mut started = Self::default();
+        let readers: std::collections::HashSet<u32> =
+            sockets.turns.iter().map(|turn| turn.reader).collect();
+        for event in events.iter().filter(|e| e.kind() == Some(Kind::Forked)) {
+            let parent = started.turns.get(&event.other_tid).copied();
+            let is_process = event.tgid != event.other_tgid;
+            let turn = parent.or_else(|| {
+                let own = pieces.get(&event.other_tid).filter(|_| is_process)?;
+                let piece = overlapping(own, event.at_ns, event.at_ns + 1).first()?;
+                let turn = sockets.turns.get(piece.owner as usize)?;
+                let open = (turn.arrived..turn.end).contains(&event.at_ns);
+                (open && !piece.after).then_some(piece.owner)
+            });
+            let Some(turn) = turn.filter(|_| !readers.contains(&event.tid)) else {
+                continue;
+            };
+            started.turns.insert(event.tid, turn);
+            started.tids.entry(turn).or_default().push(event.tid);
+            for piece in pieces.get_mut(&event.tid).into_iter().flatten() {
+                piece.owner = turn;
+                piece.idle = false;
+                piece.after = false;
+            }
+        }
+        started
+    }
+
+    /// The turn that a thread was started for.
+    pub(super) fn turn_of(&self, tid: u32) -> u32 {
+        self.turns.get(&tid).copied().unwrap_or(NONE)
+    }
+
+    /// What the programs of a turn were at from one time to another, as from, to and the one that the turn was with;
+    /// `None` where all of them waited for each other or for whoever has started them, or none was there.
+    pub(super) fn at<'a>(
+        &self,
+        turn: u32,
+        pieces: &'a BTreeMap<u32, Vec<Piece>>,
+        (from, to): (u64, u64),
+        part: &mut dyn FnMut(u64, u64, Option<&'a Piece>),
+    ) {
+        let Some(tids) = self.tids.get(&turn) else {
+            return part(from, to, None);
+        };
+        let of = |tid: &u32| pieces.get(tid).map_or(&[][..], Vec::as_slice);
+        let all: Vec<&[Piece]> = tids
+            .iter()
+            .map(|tid| overlapping(of(tid), from, to))
+            .filter(|some| !some.is_empty())
+            .collect();
+        let mut cuts: Vec<u64> = (all.iter().copied().flatten())
+            .flat_map(|piece| [piece.from, piece.to])
+            .filter(|at| (from..to).contains(at))
+            .chain([from, to])
+            .collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        for pair in cuts.windows(2) {
+            let here = all
+                .iter()
+                .filter_map(|some| overlapping(some, pair[0], pair[1]).first());
+            let with = here
+                .filter(|piece| rank(piece) > 0)
+                .max_by_key(|piece| rank(piece));
+            part(pair[0], pair[1], with);
+        }
+    }
+}
+
+/// Whom of several a turn is with: whoever works, else whoever would, else whoever waits for something outside.
+fn rank(piece: &Piece) -> u8 {
+    match piece.state {
+        State::Running => 3,
+        State::Ready { .. } => 2,
+        State::Waiting(wait) => match wait.kind {
+            WaitKind::Poll
+            | WaitKind::Pipe
+            | WaitKind::PipeWrite
+            | WaitKind::Child
+            | WaitKind::Unix
+            | WaitKind::Other => 0,
+            _ => 1,
+        },
+    }
+}
