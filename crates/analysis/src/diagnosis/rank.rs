@@ -692,9 +692,10 @@ fn not_named(front: &str, share: f64) -> Finding {
              nothing says for what.",
             percent(share)
         ),
-        remedy: "Let the runtime write the map that perf reads (/tmp/perf-PID.map: `erl +JPperf true`, \
-                 `node --perf-basic-prof`), or use its own profiler (`sb-sprof`, `eprof`), and diagnose again."
-            .to_owned(),
+        remedy: format!(
+            "Let it write {}, or use its own profiler (`sb-sprof`, `eprof`), and diagnose again.",
+            ledger::PERF_MAP
+        ),
         ..unknown(front)
     }
 }

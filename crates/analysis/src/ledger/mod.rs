@@ -111,6 +111,10 @@ pub(crate) fn ledger(case: &LedgerCase<'_>) -> Option<Ledger> {
     (seen || !ledger.not_visible.is_empty()).then_some(ledger)
 }
 
+/// What gives names to the code of runtimes that know a way, in words.
+pub(crate) const PERF_MAP: &str = "the runtime's own map for perf (/tmp/perf-PID.map: `mono --jitmap`, `DOTNET_PerfMapEnabled=1`, \
+     `erl +JPperf true`, `node --perf-basic-prof`)";
+
 /// Shares of the time of a target's requests that its runtime's tasks spent at kinds of rows; `None` where they were
 /// not looked at.
 pub(crate) fn task_shares(
@@ -238,9 +242,7 @@ impl LedgerCase<'_> {
                         "prony diagnose with --attach (JDK 17 or later)"
                     }
                     ("compiled", "node") => "node started with --perf-basic-prof",
-                    ("interpreter" | "compiled", _) => {
-                        "the runtime's own map for perf (/tmp/perf-PID.map)"
-                    }
+                    ("interpreter" | "compiled", _) => PERF_MAP,
                     ("hidden", "go") => {
                         gaps.extend(self.unread_tasks(&account.target));
                         "/debug/pprof/mutex and /debug/pprof/block of the program (runtime.SetBlockProfileRate)"
