@@ -94,7 +94,9 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     if cause.rows.is_empty() {
         return None;
     }
-    let is_named = |r: &Row| cause.rows.contains(&r.kind);
+    // A constant of the front's own way is no wait that a server behind has at another.
+    let own = cause.explains == Explains::Quantum && target == front;
+    let is_named = |r: &Row| cause.rows.contains(&r.kind) && (!own || r.server.is_empty());
     let named = |account: &Account| account.share_of(is_named);
     // Where nothing has its name, it may be in what has none.
     let share = |account: &Account| match named(account) {

@@ -202,6 +202,8 @@ fn answers(turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
 
 /// Of one turn a request, what is counted may be off by this.
 const NEARLY_ONCE: f64 = 0.1;
+/// Turns of a request with peers of one kind from which they are not shares of a single one.
+const ASKED_IN_TURN: f64 = 1.5;
 
 /// The slowest peer beside the others of its kind: a database is no slow cache. A peer that is not of this test may be
 /// of any kind, and counts as one of those like it.
@@ -221,7 +223,7 @@ fn slowest(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'
 }
 
 /// Mean waits, ns, of the peers of one program that may stand for each other: of several such groups, of the one that
-/// is asked most. Peers of which each request asks every one once follow each other.
+/// is asked most. Whom each request asks once, among others, answers for none of them.
 fn comparable<'a>(
     turns: &'a [UpstreamStats],
     program: &dyn Fn(&str) -> Option<&'a str>,
@@ -231,9 +233,14 @@ fn comparable<'a>(
     for peer in turns.iter().filter(|u| u.requests > 0) {
         kinds.entry(program(&peer.address)).or_default().push(peer);
     }
-    let once = |u: &&UpstreamStats| (u.requests as f64 / requests - 1.0).abs() < NEARLY_ONCE;
-    let groups = kinds.into_values();
-    let groups = groups.filter(|peers| peers.len() > 1 && !peers.iter().all(once));
+    let per_request = |asked: u64| asked as f64 / requests;
+    let once = |u: &UpstreamStats| (per_request(u.requests) - 1.0).abs() < NEARLY_ONCE;
+    let groups = kinds.into_values().map(|mut peers| {
+        let asked = per_request(peers.iter().map(|u| u.requests).sum());
+        peers.retain(|u| asked < ASKED_IN_TURN || !once(u));
+        peers
+    });
+    let groups = groups.filter(|peers| peers.len() > 1);
     let group = groups.max_by_key(|peers| peers.iter().map(|u| u.requests).sum::<u64>());
     let group = group.into_iter().flatten();
     group
@@ -492,7 +499,10 @@ mod tests {
         };
         assert_eq!(ratio([50, 50]), [1.0e6, 10.0e6]);
         assert_eq!(ratio([500, 500]), [1.0e6, 10.0e6]);
+        // Whom a balancer keeps away from.
+        assert_eq!(ratio([96, 4]), [1.0e6, 10.0e6]);
         assert_eq!(ratio([102, 97]), [0.0; 0]);
+        assert_eq!(ratio([2_500, 98]), [0.0; 0]);
     }
 
     #[test]
