@@ -35,6 +35,7 @@ pub use fact::{FactSet, FactView, Reading};
 pub use rank::fact_text;
 pub(crate) use rules::{Scene, Truth, condition};
 pub use signature_diff::{CallChange, signature_diff};
+pub(crate) use station::cpu_wanted_by_itself;
 pub use types::*;
 pub(crate) use work::{frames, works};
 

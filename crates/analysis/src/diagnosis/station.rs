@@ -167,7 +167,7 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
 /// Share of their time in which a server's requests run or wait for a CPU, where most of what its cores do is its own:
 /// whoever waits for a CPU waits for a full one. The time of processes that it starts is not always the server's in the
 /// kernel's books, and is never anybody else's.
-pub(super) fn cpu_wanted_by_itself(view: &FactView<'_>) -> Option<f64> {
+pub(crate) fn cpu_wanted_by_itself(view: &FactView<'_>) -> Option<f64> {
     let value = |name: &str| view.value(name);
     let others = ["foreign", "peers", "generator"].map(|who| format!("core.own_{who}_share"));
     let others: f64 = others.iter().filter_map(|name| value(name)).sum();

@@ -8,7 +8,7 @@
 use super::cpu::{CpuRow, cpu_rows};
 use super::types::{Account, Basis, Row};
 use super::{beside, need, told};
-use crate::diagnosis::FactSet;
+use crate::diagnosis::{FactSet, cpu_wanted_by_itself};
 use crate::limit::core_list;
 use crate::observed::{Observed, TaskUse, timing_profile};
 use record::{Examination, PlaceTold, Profile, Server, Stack};
@@ -144,7 +144,10 @@ impl<'a> Scope<'a> {
         let interrupts: f64 = used.iter().map(|c| c.interrupts()).sum();
         let busy: f64 = used.iter().map(|c| c.busy).sum();
         let no_room = watched && run + interrupts >= CORES * n * FULL && busy >= FULL * n;
-        if no_room || watched && cores.len() == 1 && busiest.demand() >= FULL {
+        // Who waits for a CPU waits for a full one.
+        let wanted = cpu_wanted_by_itself(&case.facts.view(case.target));
+        let waited_for = watched && busy >= CORES * n && wanted >= Some(FULL);
+        if no_room || waited_for || watched && cores.len() == 1 && busiest.demand() >= FULL {
             return Self::of_cores(case, cores, run);
         }
         if busiest.threads <= 1.0 && busiest.demand() >= FULL {
