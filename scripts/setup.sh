@@ -298,10 +298,9 @@ remove_policy() {
 
 # Runs as root: the policy file, apt, and the clean-up of both whatever happens in between.
 install_as_root() {
-    local service module configuration before enabled configured
+    local service file name before enabled
     before=$(services_here)
-    enabled=$(modules_enabled)
-    configured=$(configurations_enabled)
+    enabled=$(enabled_in_apache)
     trap remove_policy EXIT
     trap 'exit 130' INT TERM HUP
     if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
@@ -315,29 +314,25 @@ install_as_root() {
     for service in $(comm -13 <(echo "$before") <(services_here)); do
         keep_off "$service"
     done
-    for module in $(comm -13 <(echo "$enabled") <(modules_enabled)); do
-        a2dismod -q -f "$module" >/dev/null
-        echo "setup: Apache's module $module is installed for the tests; it is not enabled"
-    done
-    for configuration in $(comm -13 <(echo "$configured") <(configurations_enabled)); do
-        a2disconf -q -f "$configuration" >/dev/null
-        echo "setup: $configuration is installed for the tests; Apache does not serve it"
+    for file in $(comm -13 <(echo "$enabled") <(enabled_in_apache)); do
+        name=$(basename "${file%.*}")
+        case $file in
+            mods-enabled/*) a2dismod -q -f "$name" >/dev/null ;;
+            *) a2disconf -q -f "$name" >/dev/null ;;
+        esac
+        echo "setup: $name is installed for the tests; Apache does not load it"
     done
 }
 
-# Which of the modules that only cases load are enabled in Apache's own configuration, one a line, sorted.
-modules_enabled() {
-    local module
-    for module in $modules; do
-        [ ! -e "/etc/apache2/mods-enabled/$module.load" ] || echo "$module"
-    done | sort
-}
-
-# Which of the configurations that packages of applications bring are enabled in Apache, one a line, sorted.
-configurations_enabled() {
-    local configuration
-    for configuration in $configurations; do
-        [ ! -e "/etc/apache2/conf-enabled/$configuration.conf" ] || echo "$configuration"
+# Which of the modules and configurations that only cases load are enabled in Apache's own configuration, as the file
+# that enables them, one a line, sorted.
+enabled_in_apache() {
+    local name
+    {
+        for name in $modules; do echo "mods-enabled/$name.load"; done
+        for name in $configurations; do echo "conf-enabled/$name.conf"; done
+    } | while read -r name; do
+        [ ! -e "/etc/apache2/$name" ] || echo "$name"
     done | sort
 }
 

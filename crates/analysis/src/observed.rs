@@ -223,8 +223,9 @@ impl Observed {
         }
     }
 
-    /// Adds what the on-CPU profile saw of processes that no sample of /proc met, weighed by those that were met: a
-    /// server that ignores SIGCHLD waits for no child, and the kernel then adds its time to nobody's.
+    /// Adds what the on-CPU profile saw of processes that no sample of /proc met, by its length, or weighed by those
+    /// that were met where that is not known: a server that ignores SIGCHLD waits for no child, and the kernel then adds its
+    /// time to nobody's.
     pub(crate) fn with_profile(mut self, examination: Option<&Examination>) -> Self {
         let Some(profile) = timing_profile(examination) else {
             return self;
@@ -250,12 +251,11 @@ impl Observed {
             if weight(&watched) < FEWEST_SAMPLES {
                 continue;
             }
-            // Where its length is known, the profile tells by itself.
-            let by_itself =
-                length_s.map(|s| weight(&others) as f64 / f64::from(profile.hz.max(1)) / s);
-            let run: f64 = known().map(|t| t.busy).sum();
-            let by_others = run * weight(&others) as f64 / weight(&watched) as f64;
-            let seen = by_itself.unwrap_or(by_others);
+            let sampled = weight(&others) as f64;
+            let seen = match length_s {
+                Some(length_s) => sampled / f64::from(profile.hz.max(1)) / length_s,
+                None => known().map(|t| t.busy).sum::<f64>() * sampled / weight(&watched) as f64,
+            };
             let counted: f64 = (self.tasks.iter())
                 .filter(|t| t.owner == target && t.role == SHORT_LIVED)
                 .map(|t| t.busy)

@@ -113,8 +113,8 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
                 + behind_loop(ledger, account, is_named);
             // What stands at a server behind is the wait of whoever asks it, as the rest of that wait is.
             let waits = seen > 0.0 && target == front && cause.rows == [UPSTREAM];
-            let behind = |r: &Row| waits && !r.server.is_empty();
-            let seen = seen + account.share_of(behind);
+            let is_behind = |r: &Row| waits && !r.server.is_empty() && !is_named(r);
+            let seen = seen + account.share_of(is_behind);
             let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
             // queue.
@@ -126,27 +126,44 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
                 _ => false,
             } && hidden < FEW_HIDDEN;
             let bound = (seen > 0.0 || absent).then_some(if seen > 0.0 { seen } else { hidden });
-            // Of a server behind no more than what the whole way has there.
-            let behind = target != front && !target.is_empty();
-            let whole = ledger.latency.as_ref().filter(|_| behind);
-            let is_there = |r: &Row| r.server == target;
-            let there =
-                whole.map(|whole| whole.share_of(is_there) + behind_loop(ledger, whole, is_there));
-            let there = there.filter(|there| *there >= NOTHING);
-            // Whoever asks a server that takes no more at a time keeps the others, on no thread of its own. They do not
-            // stand where a request goes on from that server.
-            let beyond = |server: &str| account.rows.iter().any(|r| r.server == server);
-            let kept = whole.filter(|_| cause.explains == Explains::Cap);
-            let kept = kept.map_or(0.0, |whole| {
-                let waits = |r: &Row| r.kind == HIDDEN && !r.own_work && !is_there(r);
-                whole.share_of(|r| waits(r) && (r.server.is_empty() || !beyond(&r.server)))
-            });
-            match there {
-                Some(there) => bound.map(|bound| bound.min(there) + kept),
+            let is_front = target == front || target.is_empty();
+            match ledger.latency.as_ref().filter(|_| !is_front) {
+                Some(whole) => {
+                    bound.map(|b| of_the_way(ledger, (whole, account), cause, target, b))
+                }
                 None => bound,
             }
         }
     }
+}
+
+/// A bound at a server behind, whose own account this is: no more than what the whole way has there, and what is kept
+/// before a server that takes no more at a time.
+fn of_the_way(
+    ledger: &Ledger,
+    (whole, account): (&Account, &Account),
+    cause: &Cause,
+    target: &str,
+    bound: f64,
+) -> f64 {
+    let is_there = |r: &Row| r.server == target;
+    let there = whole.share_of(is_there) + behind_loop(ledger, whole, is_there);
+    if there < NOTHING {
+        return bound;
+    }
+    let kept = match cause.explains {
+        Explains::Cap => kept_before(whole, account, target),
+        _ => 0.0,
+    };
+    bound.min(there) + kept
+}
+
+/// Whoever asks a server that takes no more at a time keeps the others, on no thread of its own. They do not stand
+/// where a request goes on from that server.
+fn kept_before(whole: &Account, account: &Account, target: &str) -> f64 {
+    let beyond = |server: &str| account.rows.iter().any(|r| r.server == server);
+    let before = |r: &Row| r.server.is_empty() || r.server != target && !beyond(&r.server);
+    whole.share_of(|r| r.kind == HIDDEN && !r.own_work && before(r))
 }
 
 /// The part of the wait for a thread's other requests in which that thread is at these rows, working or waiting.

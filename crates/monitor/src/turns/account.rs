@@ -686,12 +686,11 @@ impl<'a> Accountant<'a> {
         let times = times.unwrap_or_default();
         let mut sums: BTreeMap<(Place, u32), u64> = BTreeMap::new();
         for sample in samples {
-            let started = self.scene.started.turn_of(sample.tid);
-            let started = self.scene.sockets.turns.get(started as usize);
-            let tgid = self.threads.tgid.get(&sample.tid);
-            let target = match started {
-                Some(turn) => Some(&turn.target),
-                None => tgid.and_then(|tgid| self.traced.members.get(tgid)),
+            // What came and went within the trace is no member of its target.
+            let target = match self.scene.started.turn_of(sample.tid) {
+                Some(turn) => Some(&self.turn(turn).target),
+                None => (self.threads.tgid.get(&sample.tid))
+                    .and_then(|tgid| self.traced.members.get(tgid)),
             };
             if target != Some(&self.target) {
                 continue;

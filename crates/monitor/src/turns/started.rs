@@ -5,10 +5,10 @@
 //! or for the end of a child, none of which says for whom; that it forked within the turn does.
 
 use super::pieces::{Piece, overlapping};
-use super::sockets::{NONE, Sockets};
+use super::sockets::Sockets;
 use super::threads::{State, WaitKind};
 use super::wire::{Event, Kind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Threads of processes that were started for turns.
 #[derive(Debug, Default)]
@@ -27,8 +27,7 @@ impl Started {
         pieces: &mut BTreeMap<u32, Vec<Piece>>,
     ) -> Self {
         let mut started = Self::default();
-        let readers: std::collections::HashSet<u32> =
-            sockets.turns.iter().map(|turn| turn.reader).collect();
+        let readers: HashSet<u32> = sockets.turns.iter().map(|turn| turn.reader).collect();
         for event in events.iter().filter(|e| e.kind() == Some(Kind::Forked)) {
             let parent = started.turns.get(&event.other_tid).copied();
             let is_process = event.tgid != event.other_tgid;
@@ -54,8 +53,8 @@ impl Started {
     }
 
     /// The turn that a thread was started for.
-    pub(super) fn turn_of(&self, tid: u32) -> u32 {
-        self.turns.get(&tid).copied().unwrap_or(NONE)
+    pub(super) fn turn_of(&self, tid: u32) -> Option<u32> {
+        self.turns.get(&tid).copied()
     }
 
     /// What the programs of a turn were at from one time to another, as from, to and the one that the turn was with;
