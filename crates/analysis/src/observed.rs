@@ -224,8 +224,8 @@ impl Observed {
     }
 
     /// Adds what the on-CPU profile saw of processes that no sample of /proc met, by its length, or weighed by those
-    /// that were met where that is not known: a server that ignores SIGCHLD waits for no child, and the kernel then adds its
-    /// time to nobody's.
+    /// that were met where that is not known: a server that ignores SIGCHLD waits for no child, and the kernel then
+    /// adds its time to nobody's.
     pub(crate) fn with_profile(mut self, examination: Option<&Examination>) -> Self {
         let Some(profile) = timing_profile(examination) else {
             return self;
