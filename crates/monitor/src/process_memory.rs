@@ -3,8 +3,12 @@
 //! In the flow: what readers of runtimes stand on. Nothing of the process is stopped or changed. The surprise: a wrong
 //! address does not fail, it lies. So every read is bounded, and whoever reads checks what was found.
 
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use std::collections::BTreeSet;
 use std::io;
+
+/// Data of a file that is read so far, in bytes.
+const MOST_DATA: u64 = 16 << 20;
 
 /// The memory of one process.
 #[derive(Clone, Copy, Debug)]
@@ -48,24 +52,12 @@ impl Memory {
     pub(crate) fn symbol(&self, file: &str, symbol: &str) -> Option<Found> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).ok()?;
         let mut tried: Vec<&str> = Vec::new();
-        for line in maps.lines() {
-            // `start-end rights offset device inode path`: the mapping at the file's beginning is its load address.
-            let mut fields = line.split_ascii_whitespace();
-            let (range, offset) = (fields.next()?, fields.nth(1)?);
-            let path = fields.nth(2).unwrap_or_default();
-            let name = path.rsplit('/').next().unwrap_or_default();
-            if !name.contains(file)
-                || tried.contains(&path)
-                || u64::from_str_radix(offset, 16) != Ok(0)
-            {
+        for (start, end, path) in maps.lines().filter_map(|line| first_of_file(line, file)) {
+            if tried.contains(&path) {
                 continue;
             }
             tried.push(path);
-            let (start, end) = range.split_once('-')?;
-            let start = u64::from_str_radix(start, 16).ok()?;
-            let end = u64::from_str_radix(end, 16).ok()?;
-            // The names of map_files have no leading zeros.
-            if let Some(address) = self.in_file(&format!("{start:x}-{end:x}"), start, symbol) {
+            if let Some(address) = self.in_file(&self.link(start, end), start, symbol) {
                 return Some(Found {
                     address,
                     path: path.to_owned(),
@@ -75,14 +67,76 @@ impl Memory {
         None
     }
 
-    fn in_file(&self, range: &str, start: u64, symbol: &str) -> Option<u64> {
-        // By the mapping and not by the path: another namespace's, or one that was replaced.
-        let file = std::fs::File::open(format!("/proc/{}/map_files/{range}", self.pid)).ok()?;
-        let cache = object::ReadCache::new(file);
+    fn in_file(&self, link: &str, start: u64, symbol: &str) -> Option<u64> {
+        let cache = object::ReadCache::new(std::fs::File::open(link).ok()?);
         let elf = object::File::parse(&cache).ok()?;
         let found = elf.dynamic_symbols().find(|one| one.name() == Ok(symbol))?;
-        let moves = elf.kind() == object::ObjectKind::Dynamic;
-        Some(found.address() + if moves { start } else { 0 })
+        Some(found.address() + moved_by(&elf, start))
+    }
+
+    /// Words of the writable data of the mapped files, by a part of their names, without doubles and zeros: what a name
+    /// that was stripped may have led to.
+    pub(crate) fn data_of(&self, file: &str) -> io::Result<BTreeSet<u64>> {
+        let mut words = BTreeSet::new();
+        for (start, mapping) in self.files(file) {
+            let Ok(opened) = std::fs::File::open(mapping) else {
+                continue;
+            };
+            let cache = object::ReadCache::new(opened);
+            let Ok(elf) = object::File::parse(&cache) else {
+                continue;
+            };
+            let kinds = [SectionKind::Data, SectionKind::UninitializedData];
+            let moved = moved_by(&elf, start);
+            for section in elf.sections().filter(|s| kinds.contains(&s.kind())) {
+                let length = section.size().min(MOST_DATA) & !7;
+                let mut bytes = vec![0; length as usize];
+                self.read(moved + section.address(), &mut bytes)?;
+                let found = bytes
+                    .chunks_exact(8)
+                    .filter_map(|word| word.try_into().ok());
+                words.extend(found.map(u64::from_ne_bytes));
+            }
+        }
+        words.remove(&0);
+        Ok(words)
+    }
+
+    /// The mapped files with a part of a name, at their beginnings: load address, and the link to each.
+    fn files(&self, file: &str) -> Vec<(u64, String)> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid));
+        let maps = maps.unwrap_or_default();
+        let first = maps.lines().filter_map(|line| first_of_file(line, file));
+        let link = |(start, end, _)| (start, self.link(start, end));
+        first.map(link).collect()
+    }
+
+    /// By the mapping and not by the path: another namespace's, or one that was replaced.
+    fn link(&self, start: u64, end: u64) -> String {
+        // These names have no leading zeros.
+        format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid)
+    }
+}
+
+/// Start, end and path of the mapping of a file's beginning, which is at its load address, if a part of the file's name
+/// is this.
+fn first_of_file<'a>(line: &'a str, file: &str) -> Option<(u64, u64, &'a str)> {
+    // `start-end rights offset device inode path`
+    let mut fields = line.split_ascii_whitespace();
+    let (range, offset) = (fields.next()?, fields.nth(1)?);
+    let path = fields.nth(2)?;
+    let fits = path.rsplit('/').next()?.contains(file);
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let first = fits && number(offset)? == 0;
+    first.then_some((number(start)?, number(end)?, path))
+}
+
+/// What is added to the addresses of a file that is loaded at `start`.
+fn moved_by<'a>(elf: &impl Object<'a>, start: u64) -> u64 {
+    match elf.kind() {
+        object::ObjectKind::Dynamic => start,
+        _ => 0,
     }
 }
 

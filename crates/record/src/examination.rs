@@ -127,7 +127,7 @@ pub struct AskedRuntime {
     /// Target's name.
     pub target: String,
     pub pid: i32,
-    /// `jvm`, `cpython`, `php`.
+    /// `jvm`, `cpython`, `php`, `perl`, `ruby`.
     pub runtime: String,
     /// What it was asked for, how often: `Thread.print`, `Compiler.perfmap`; `memory` is read without asking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

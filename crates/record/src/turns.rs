@@ -280,14 +280,14 @@ impl PlaceTold {
 /// Where a thread is, in the words of its runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Told {
-    /// `jvm`, `cpython`, `php`.
+    /// `jvm`, `cpython`, `php`, `perl`, `ruby`.
     pub runtime: String,
     /// What it does there.
     pub state: ToldState,
     /// Functions, innermost first, as the runtime calls them; bounded.
     pub frames: Vec<String>,
     /// The innermost of them that is the application's own and that a library called; absent where there is none, and
-    /// where the runtime does not tell them apart (CPython does, by the paths of their files).
+    /// where the runtime does not tell them apart (those of scripts do, by the paths of their files).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<u32>,
     /// What is waited for, by its class.

@@ -260,10 +260,19 @@ fn debug_file<'data, R: ReadRef<'data>>(data: R) -> Option<PathBuf> {
     )))
 }
 
+/// Without the version that a linker appends: `memcpy@@GLIBC_2.14`. Crystal has an `@` in its names.
+fn without_version(name: &str) -> &str {
+    let of_version = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let is_version = |rest: &str| rest.trim_start_matches('@').chars().all(of_version);
+    match name.split_once('@') {
+        Some((plain, rest)) if is_version(rest) => plain,
+        _ => name,
+    }
+}
+
 /// A function's name as its source has it.
 pub fn demangle(name: &str) -> String {
-    // Versions are appended: `memcpy@@GLIBC_2.14`.
-    let plain = name.split_once('@').map_or(name, |(plain, _)| plain);
+    let plain = without_version(name);
     if let Ok(rust) = rustc_demangle::try_demangle(plain) {
         return format!("{rust:#}");
     }
@@ -284,6 +293,8 @@ mod tests {
     fn names_are_those_of_the_source() {
         for (mangled, name) in [
             ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("memcpy@GLIBC_2.2.5", "memcpy"),
+            ("*Int32@Int#to_s<IO>:Nil", "*Int32@Int#to_s<IO>:Nil"),
             (
                 "_ZN2v88internal4Heap7CollectEv",
                 "v8::internal::Heap::Collect()",

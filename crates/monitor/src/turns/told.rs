@@ -1,6 +1,6 @@
 //! Where threads were, in the words of their runtimes, and the waits of the trace that those words name.
 //!
-//! In the flow: readers of runtimes (thread dumps of a JVM, the memory of CPython and PHP) add samples while the trace
+//! In the flow: readers of runtimes (thread dumps of a JVM, the memory of interpreters) add samples while the trace
 //! runs; the account shares the time of waits out by them. The surprise: these are samples of time, where the stacks of
 //! the off-CPU profile are samples of events. A long wait is met more often than a short one by just its length, so
 //! every meeting counts for the same time, and the wait that was met counts no more than one that was not.

@@ -7,8 +7,8 @@
 
 use crate::terminal;
 use monitor::attach::{Dumped, Dumper, Jvm, is_jvm};
-use monitor::cpython::{Python, PythonError, Sampler, is_python};
 use monitor::profile::CodeNames;
+use monitor::scripts::{self, Language, ReadError, Sampler};
 use monitor::turns::TimeSamples;
 use record::{AskedRuntime, ProbeCost, Server, Unavailable};
 
@@ -28,8 +28,8 @@ pub enum Consent {
 pub struct Runtimes {
     consent: Consent,
     jvms: Vec<(String, Jvm)>,
-    /// Processes of Pythons with their targets' names.
-    pythons: Vec<(String, i32)>,
+    /// Interpreters in processes, with their targets' names.
+    interpreters: Vec<(String, Language, i32)>,
     names: CodeNames,
     all: Vec<AskedRuntime>,
 }
@@ -37,7 +37,7 @@ pub struct Runtimes {
 /// What reads runtimes while turns are traced.
 pub(super) struct Reading {
     dumper: Option<Dumper>,
-    pythons: Option<Sampler>,
+    interpreters: Option<Sampler>,
 }
 
 /// What was read.
@@ -47,8 +47,8 @@ pub(super) struct Read {
     pub cost: Vec<ProbeCost>,
 }
 
-/// Processes of one server that are looked into.
-const MOST_PYTHONS: usize = 16;
+/// Interpreters of one server that are looked into.
+const MOST_INTERPRETERS: usize = 16;
 const INSIDE: &str = "where threads of the JVM wait, and the names of what it compiled";
 const NAMES: &str = "names of code that the JVM compiled";
 
@@ -58,7 +58,7 @@ impl Runtimes {
         Self {
             consent,
             jvms: Vec::new(),
-            pythons: Vec::new(),
+            interpreters: Vec::new(),
             names: CodeNames::default(),
             all: Vec::new(),
         }
@@ -74,11 +74,15 @@ impl Runtimes {
                 self.attach(&server.target, pid);
             }
             let pids = server.processes.iter().map(|p| p.pid);
-            let known = |pid: &i32| self.pythons.iter().any(|(_, known)| known == pid);
-            let pythons = pids.filter(|pid| !known(pid) && is_python(*pid));
-            let pythons: Vec<i32> = pythons.take(MOST_PYTHONS).collect();
-            let of = |pid| (server.target.clone(), pid);
-            self.pythons.extend(pythons.into_iter().map(of));
+            let known = |pid: &i32| self.interpreters.iter().any(|(_, _, known)| known == pid);
+            let new = pids.filter(|pid| !known(pid));
+            let found = new.flat_map(|pid| {
+                let languages = scripts::found_in(pid).into_iter();
+                languages.map(move |language| (language, pid))
+            });
+            let found: Vec<(Language, i32)> = found.take(MOST_INTERPRETERS).collect();
+            let of = |(language, pid)| (server.target.clone(), language, pid);
+            self.interpreters.extend(found.into_iter().map(of));
         }
     }
 
@@ -146,16 +150,16 @@ impl Runtimes {
     /// Begins to read where threads are.
     pub(super) fn read(&mut self) -> Reading {
         let jvms = std::mem::take(&mut self.jvms);
-        let mut pythons = Vec::new();
-        for (target, pid) in self.pythons.clone() {
-            match Python::open(pid) {
-                Ok(python) => pythons.push((target, python)),
+        let mut interpreters = Vec::new();
+        for (target, language, pid) in self.interpreters.clone() {
+            match scripts::open(language, pid) {
+                Ok(interpreter) => interpreters.push((target, interpreter)),
                 // A process that is no interpreter only has a library of that name.
-                Err(PythonError::NotPython(_)) => {}
+                Err(ReadError::Absent { .. }) => {}
                 Err(error) => self.add(AskedRuntime {
                     target,
                     pid,
-                    runtime: "cpython".to_owned(),
+                    runtime: language.runtime().to_owned(),
                     unavailable: vec![error.unavailable()],
                     ..AskedRuntime::default()
                 }),
@@ -163,7 +167,7 @@ impl Runtimes {
         }
         Reading {
             dumper: (!jvms.is_empty()).then(|| Dumper::start(jvms)),
-            pythons: (!pythons.is_empty()).then(|| Sampler::start(pythons)),
+            interpreters: (!interpreters.is_empty()).then(|| Sampler::start(interpreters)),
         }
     }
 
@@ -184,7 +188,7 @@ impl Runtimes {
                 self.add(one);
             }
         }
-        if let Some(sampler) = reading.pythons {
+        if let Some(sampler) = reading.interpreters {
             let gathered = sampler.end();
             read.samples.extend(&gathered.samples);
             read.cost.extend(gathered.cost);

@@ -14,6 +14,8 @@ const NEAR: u32 = 4;
 /// Fewer looks at a running interpreter than this do not say whose functions run.
 const FEWEST_LOOKS: u64 = 30;
 const OWN_SHARE: &str = "script.own_share";
+/// Runtimes that tell libraries from the application.
+const SCRIPTS: [&str; 4] = ["cpython", "php", "perl", "ruby"];
 /// Places with their names in facts.
 const PLACES: [(&str, Place); 9] = [
     ("listen_queue", Place::ListenQueue),
@@ -136,8 +138,8 @@ fn own_share(turns: &TargetTurns, told: &[Told], sheet: &mut Sheet<'_>) {
     let (mut own, mut looks) = (0, 0);
     let here = |place| matches!(place, Place::OnCpu | Place::Loop);
     for one in turns.ran.iter().filter(|one| here(one.place)) {
-        // Only CPython tells libraries from the application.
-        let told = one.running(told).filter(|told| told.runtime == "cpython");
+        let told = one.running(told);
+        let told = told.filter(|told| SCRIPTS.contains(&told.runtime.as_str()));
         if let Some(told) = told {
             looks += one.samples;
             let near = told.own.is_some_and(|own| own <= NEAR);
@@ -145,7 +147,9 @@ fn own_share(turns: &TargetTurns, told: &[Told], sheet: &mut Sheet<'_>) {
         }
     }
     if looks < FEWEST_LOOKS {
-        let reason = format!("{looks} looks at a running Python, and no other runtime tells it");
+        let reason = format!(
+            "{looks} looks at a running interpreter of scripts, and no other runtime tells it"
+        );
         sheet.unknown(OWN_SHARE, &reason);
     } else if told.iter().all(|told| told.own.is_none()) {
         // Older records do not say; nor does a program whose handlers are installed like a library.

@@ -1,10 +1,10 @@
-//! Looks at Pythons through a window.
+//! Looks at interpreters through a window.
 //!
-//! In the flow: started with a trace of turns and ended with it. The lock is read some hundred times a second and the
+//! In the flow: started with a trace of turns and ended with it. A lock is read some hundred times a second and the
 //! stacks a quarter as often. The surprise: what a look costs grows with the threads, so the time between looks is a
 //! hundred times what the last one took, where that is more.
 
-use super::{GIL, Python};
+use super::{GIL, Interpreter};
 use crate::turns::{TimeSamples, When};
 use record::{AskedRuntime, InterpreterLock, ProbeCost};
 use std::collections::BTreeMap;
@@ -36,15 +36,15 @@ pub struct Sampler {
 pub struct Gathered {
     /// Where threads were.
     pub samples: TimeSamples,
-    /// Of each Python, what was seen of its lock.
+    /// Of each interpreter, what was seen of its lock.
     pub asked: Vec<AskedRuntime>,
     pub cost: Option<ProbeCost>,
 }
 
-/// One Python and its lock.
+/// One interpreter and its lock.
 struct Watched {
     target: String,
-    python: Python,
+    interpreter: Box<dyn Interpreter>,
     looks: u64,
     held: u64,
     waited: u64,
@@ -56,13 +56,13 @@ struct Watched {
 }
 
 impl Sampler {
-    /// Begins to look at Pythons, each with its target's name.
-    pub fn start(pythons: Vec<(String, Python)>) -> Self {
+    /// Begins to look at interpreters, each with its target's name.
+    pub fn start(interpreters: Vec<(String, Box<dyn Interpreter>)>) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&ended);
-        let watched = |(target, python)| Watched {
+        let watched = |(target, interpreter)| Watched {
             target,
-            python,
+            interpreter,
             looks: 0,
             held: 0,
             waited: 0,
@@ -71,9 +71,9 @@ impl Sampler {
             last: (0, 0),
             gone: false,
         };
-        let all: Vec<Watched> = pythons.into_iter().map(watched).collect();
+        let all: Vec<Watched> = interpreters.into_iter().map(watched).collect();
         let thread = std::thread::Builder::new()
-            .name("python".to_owned())
+            .name("scripts".to_owned())
             .spawn(move || look(all, &asked));
         Self {
             ended,
@@ -115,7 +115,7 @@ fn look(mut all: Vec<Watched>, ended: &AtomicBool) -> Gathered {
         samples,
         asked: all.iter().map(Watched::asked).collect(),
         cost: Some(ProbeCost {
-            probe: "reader of Python's memory".to_owned(),
+            probe: "reader of interpreters' memory".to_owned(),
             events: turn,
             expected_share: None,
             measured_ns: Some(linux::clock::thread_cpu_ns()),
@@ -125,20 +125,21 @@ fn look(mut all: Vec<Watched>, ended: &AtomicBool) -> Gathered {
 
 impl Watched {
     fn look(&mut self, stacks: bool, samples: &mut TimeSamples) {
-        let Ok(gil) = self.python.gil() else {
+        let Ok(lock) = self.interpreter.lock() else {
             self.gone = true;
             return;
         };
-        let now = linux::clock::monotonic_ns();
-        self.looks += 1;
-        self.held += u64::from(gil.holder.is_some());
-        self.last = (now, gil.switches);
-        self.first.get_or_insert(self.last);
+        self.looks += u64::from(lock.is_some() || stacks);
+        if let Some(lock) = lock {
+            self.held += u64::from(lock.holder.is_some());
+            self.last = (linux::clock::monotonic_ns(), lock.switches);
+            self.first.get_or_insert(self.last);
+        }
         if !stacks {
             return;
         }
         // What moved while it was read is left out; the next look comes soon.
-        let Ok(threads) = self.python.look() else {
+        let Ok(threads) = self.interpreter.look() else {
             return;
         };
         let at = When::at(linux::clock::monotonic_ns());
@@ -150,18 +151,19 @@ impl Watched {
     }
 
     fn asked(&self) -> AskedRuntime {
-        let (from, switches) = self.first.unwrap_or(self.last);
-        let seconds = (self.last.0 - from) as f64 / 1e9;
-        let lock = (self.looks > 0 && seconds > 0.0).then(|| InterpreterLock {
-            looks: self.looks,
-            held_share: self.held as f64 / self.looks as f64,
-            switches_per_s: self.last.1.wrapping_sub(switches) as f64 / seconds,
-            waiting: self.waited as f64 / self.stacks.max(1) as f64,
+        let lock = self.first.and_then(|(from, switches)| {
+            let seconds = (self.last.0 - from) as f64 / 1e9;
+            (seconds > 0.0).then(|| InterpreterLock {
+                looks: self.looks,
+                held_share: self.held as f64 / self.looks as f64,
+                switches_per_s: self.last.1.wrapping_sub(switches) as f64 / seconds,
+                waiting: self.waited as f64 / self.stacks.max(1) as f64,
+            })
         });
         AskedRuntime {
             target: self.target.clone(),
-            pid: self.python.pid(),
-            runtime: "cpython".to_owned(),
+            pid: self.interpreter.pid(),
+            runtime: self.interpreter.language().runtime().to_owned(),
             asked: BTreeMap::from([("memory".to_owned(), self.looks)]),
             lock,
             ..AskedRuntime::default()

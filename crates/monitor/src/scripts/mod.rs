@@ -1,0 +1,418 @@
+//! Interpreters of scripts, read while they run: which functions they are in, and what their threads wait for.
+//!
+//! In the flow: [`found_in`] names the interpreters of a process by what it has mapped, [`open`] finds and checks
+//! their memory, and a [`Sampler`] looks some hundred times a second through a window. The process is neither stopped
+//! nor asked. The surprise: a wrong offset does not fail, it lies. So each reader checks what it finds before it says
+//! a word, bounds every walk, and takes of a stack that moved meanwhile only the functions that were in it before and
+//! after.
+
+mod cpython;
+mod perl;
+mod php;
+mod ruby;
+mod sampler;
+
+pub use cpython::{GIL, Python};
+pub use perl::Perl;
+pub use php::Php;
+pub use ruby::Ruby;
+pub use sampler::{Gathered, Sampler};
+
+use record::{Told, ToldState, Unavailable};
+use std::fmt::Debug;
+use std::io;
+
+/// A stack is followed so far: a handler stands below the functions of its framework, and above those of its libraries.
+const MOST_FRAMES: usize = 40;
+/// Threads that are looked at.
+const MOST_THREADS: usize = 256;
+/// A name is read so far, in bytes.
+const MOST_LETTERS: u64 = 200;
+/// Functions whose names are kept; scripts that are compiled anew for each request would fill the memory.
+const MOST_NAMES: usize = 1 << 16;
+/// Where glibc keeps the kernel's id in what a pthread points to; an interpreter that does not say it is asked so.
+#[cfg(target_arch = "x86_64")]
+const TID_IN_PTHREAD: u64 = 720;
+#[cfg(not(target_arch = "x86_64"))]
+const TID_IN_PTHREAD: u64 = 208;
+
+/// Languages whose interpreters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Language {
+    Python,
+    Php,
+    Perl,
+    Ruby,
+}
+
+impl Language {
+    const ALL: [Self; 4] = [Self::Python, Self::Php, Self::Perl, Self::Ruby];
+
+    /// As a record names the runtime.
+    pub fn runtime(self) -> &'static str {
+        match self {
+            Self::Python => "cpython",
+            Self::Php => "php",
+            Self::Perl => "perl",
+            Self::Ruby => "ruby",
+        }
+    }
+
+    /// As people name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Python => "Python",
+            Self::Php => "PHP",
+            Self::Perl => "Perl",
+            Self::Ruby => "Ruby",
+        }
+    }
+
+    /// Versions whose layout is known.
+    fn versions(self) -> &'static str {
+        match self {
+            Self::Python => "3.9 to 3.13",
+            Self::Php => "7.4 to 8.4, built without threads",
+            Self::Perl => "5.30 to 5.40, built with threads, as distributions do",
+            Self::Ruby => "3.0 to 3.4",
+        }
+    }
+
+    /// A profiler that a person can turn to.
+    fn profiler(self) -> &'static str {
+        match self {
+            Self::Python => "py-spy",
+            Self::Php => "phpspy",
+            Self::Perl => "Devel::NYTProf",
+            Self::Ruby => "rbspy",
+        }
+    }
+
+    /// Whether a file that a process has mapped is its interpreter, by the file's name.
+    fn is_interpreter(self, file: &str) -> bool {
+        let version_of = |stem: &str| {
+            let rest = file.strip_prefix(stem);
+            rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        };
+        match self {
+            Self::Python => file.starts_with("python3") || file.starts_with("libpython3"),
+            Self::Php => {
+                ["php", "php-fpm", "php-cgi"]
+                    .iter()
+                    .any(|&stem| version_of(stem))
+                    || file.starts_with("libphp")
+            }
+            Self::Perl => version_of("perl") || file.starts_with("libperl.so"),
+            Self::Ruby => version_of("ruby") || file.starts_with("libruby"),
+        }
+    }
+}
+
+/// Why an interpreter is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("process {pid} runs no {}", language.name())]
+    Absent { language: Language, pid: i32 },
+    #[error("process {pid} runs {} {version}, whose layout is not known", language.name())]
+    Version {
+        language: Language,
+        pid: i32,
+        version: String,
+    },
+    #[error("what was found in process {pid} is not laid out as {} is: {what}", language.name())]
+    Layout {
+        language: Language,
+        pid: i32,
+        what: &'static str,
+    },
+    #[error("reading the memory of process {pid}: {cause}")]
+    Memory {
+        language: Language,
+        pid: i32,
+        cause: io::Error,
+    },
+}
+
+impl ReadError {
+    /// What would help; may be empty.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Absent { .. } => String::new(),
+            Self::Version { language, .. } => format!(
+                "run it with {} {}, or profile it with {}",
+                language.name(),
+                language.versions(),
+                language.profiler()
+            ),
+            Self::Layout { language, .. } => format!(
+                "profile it with {}, and report this as a bug of prony",
+                language.profiler()
+            ),
+            Self::Memory { .. } => "run prony as root, or as the server's user".to_owned(),
+        }
+    }
+
+    fn language(&self) -> Language {
+        let (Self::Absent { language, .. }
+        | Self::Version { language, .. }
+        | Self::Layout { language, .. }
+        | Self::Memory { language, .. }) = self;
+        *language
+    }
+
+    /// As a gap of a record.
+    pub fn unavailable(&self) -> Unavailable {
+        let what = match self.language() {
+            Language::Python => {
+                "functions of Python, and who holds the interpreter's lock".to_owned()
+            }
+            other => format!("functions of {}", other.name()),
+        };
+        Unavailable {
+            what,
+            reason: self.to_string(),
+            remedy: self.remedy(),
+        }
+    }
+}
+
+/// An interpreter whose layout is known.
+pub trait Interpreter: Debug + Send {
+    /// What it runs.
+    fn language(&self) -> Language;
+
+    /// Process id.
+    fn pid(&self) -> i32;
+
+    /// Its threads in the words of the record, by their ids; those that are in no function, and those that moved while
+    /// they were read, are left out.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    fn look(&mut self) -> io::Result<Vec<(u32, Told)>>;
+
+    /// The lock that only one of its threads has, now; `None` where it has none, or none that is known.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    fn lock(&self) -> io::Result<Option<GilState>> {
+        Ok(None)
+    }
+}
+
+/// The lock of an interpreter at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GilState {
+    /// The thread that has it, if one has.
+    pub holder: Option<u64>,
+    /// How often it went from one thread to another since the start.
+    pub switches: u64,
+}
+
+/// Languages that a process may run, by the names of what it has mapped: a library need not be in use.
+pub fn found_in(pid: i32) -> Vec<Language> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let paths = (maps.lines()).filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let files: Vec<&str> = paths.filter_map(|path| path.rsplit('/').next()).collect();
+    let mapped = |language: &Language| files.iter().any(|file| language.is_interpreter(file));
+    Language::ALL.into_iter().filter(mapped).collect()
+}
+
+/// Finds and checks a process' interpreter.
+///
+/// # Errors [`ReadError`]: none of this language, a version that is not known, or memory that cannot be read or be
+/// what it should.
+pub fn open(language: Language, pid: i32) -> Result<Box<dyn Interpreter>, ReadError> {
+    Ok(match language {
+        Language::Python => Box::new(Python::open(pid)?),
+        Language::Php => Box::new(Php::open(pid)?),
+        Language::Perl => Box::new(Perl::open(pid)?),
+        Language::Ruby => Box::new(Ruby::open(pid)?),
+    })
+}
+
+/// Whose code a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The application's.
+    Own,
+    /// The language's, or that of an installed package.
+    Library,
+    /// Compiled into the interpreter: it is called, and calls nobody that matters here.
+    Native,
+}
+
+/// A function, as its code says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Function {
+    /// `Pool.get (pool.py:17)`, of a library `Logger.handle (logging/__init__.py:1646)`: its name and where it begins;
+    /// a native one has its name alone.
+    name: String,
+    origin: Origin,
+}
+
+impl Function {
+    /// One of a script: its name, its file, and the line that it begins at; 0 where that is not known.
+    fn of_script(name: &str, path: &str, line: u64, library: Option<&str>) -> Self {
+        let file = library.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path));
+        let line = match line {
+            0 => String::new(),
+            line => format!(":{line}"),
+        };
+        Self {
+            name: format!("{name} ({file}{line})"),
+            origin: library.map_or(Origin::Own, |_| Origin::Library),
+        }
+    }
+}
+
+/// The innermost function of the application that a library called. What stands below the outermost library only
+/// started it, as the main program starts an event loop; a program without one is all the application's.
+fn own(frames: &[Function]) -> Option<u32> {
+    let is = |origin| move |f: &Function| f.origin == origin;
+    let called = match frames.iter().rposition(is(Origin::Library)) {
+        Some(outermost) => &frames[..outermost],
+        None => frames,
+    };
+    let innermost = called.iter().position(is(Origin::Own))?;
+    u32::try_from(innermost).ok()
+}
+
+/// What a thread is told to do; `None` for one that is in no function.
+fn told(
+    language: Language,
+    frames: Vec<Function>,
+    (state, object): (ToldState, &str),
+) -> Option<Told> {
+    let own = own(&frames);
+    let frames: Vec<String> = frames.into_iter().map(|f| f.name).collect();
+    (!frames.is_empty()).then(|| Told {
+        runtime: language.runtime().to_owned(),
+        state,
+        frames,
+        own,
+        object: object.to_owned(),
+        owner: String::new(),
+    })
+}
+
+/// Of a stack that went on while it was read, innermost first, the part that it is still in: so the caller of short
+/// functions is met as often as that of a long one.
+///
+/// # Errors
+/// When the stack cannot be read, or nothing of it stayed.
+fn still_there<T: PartialEq>(
+    mut chain: impl FnMut() -> io::Result<Vec<T>>,
+    moved: impl FnOnce(Option<&T>) -> io::Result<bool>,
+) -> io::Result<Vec<T>> {
+    let mut before = chain()?;
+    if !moved(before.first())? {
+        return Ok(before);
+    }
+    let after = chain()?;
+    let of_both = (before.iter().rev().zip(after.iter().rev())).take_while(|(a, b)| a == b);
+    let still = of_both.count();
+    if still == 0 {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    before.drain(..before.len() - still);
+    Ok(before)
+}
+
+/// The part of a path behind the last of the directories where packages are installed.
+fn behind<'a>(path: &'a str, directories: &[&str]) -> Option<&'a str> {
+    let beyond = |part: &&str| path.rfind(part).map(|at| at + part.len());
+    let last = directories.iter().filter_map(beyond).max()?;
+    Some(&path[last..])
+}
+
+/// Whether bytes can be a name or a path: letters of a text, none of them a control character.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.is_empty()
+        && bytes
+            .iter()
+            .all(|byte| (0x20..0x7f).contains(byte) || *byte >= 0x80)
+}
+
+/// Eight bytes of a record that was read; 0 beyond its end.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.get(at..at + 8).and_then(|b| b.try_into().ok());
+    bytes.map_or(0, u64::from_ne_bytes)
+}
+
+/// Four bytes of a record that was read; 0 beyond its end.
+fn half(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
+    bytes.map_or(0, u32::from_ne_bytes)
+}
+
+/// What a thread that a runtime does not hold waits for, by the system call that it is in: its number and its first
+/// argument.
+fn call_of(pid: i32, tid: u32) -> Option<(i64, u64)> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let call = words.next()?.parse().ok()?;
+    let first = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    Some((call, first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_is_what_a_library_called() {
+        let stack = |origins: &[Origin]| {
+            let function = |&origin| Function {
+                name: "f (file.py:1)".to_owned(),
+                origin,
+            };
+            own(&origins.iter().map(function).collect::<Vec<_>>())
+        };
+        let (library, app, native) = (Origin::Library, Origin::Own, Origin::Native);
+        // A decoder below a handler, below a framework, below the main program.
+        assert_eq!(stack(&[library, app, app, library, app]), Some(1));
+        // The framework alone: the main program only started it.
+        assert_eq!(stack(&[library, library, app]), None);
+        assert_eq!(stack(&[library]), None);
+        // No framework at all, and what is compiled in is none.
+        assert_eq!(stack(&[app, app]), Some(0));
+        assert_eq!(stack(&[native, app]), Some(1));
+        assert_eq!(stack(&[native, library, app, library]), Some(2));
+        assert_eq!(stack(&[]), None);
+    }
+
+    #[test]
+    fn an_interpreter_is_known_by_its_file_and_a_module_of_it_is_none() {
+        let check = |file: &str, expected: Option<Language>| {
+            let found = Language::ALL.into_iter().find(|l| l.is_interpreter(file));
+            assert_eq!(found, expected, "{file}");
+        };
+        check("python3.11", Some(Language::Python));
+        check("libpython3.12.so.1.0", Some(Language::Python));
+        check("php-fpm8.2", Some(Language::Php));
+        check("php8.2", Some(Language::Php));
+        check("php", Some(Language::Php));
+        check("libphp8.2.so", Some(Language::Php));
+        check("perl", Some(Language::Perl));
+        check("perl5.36.0", Some(Language::Perl));
+        check("libperl.so.5.36.0", Some(Language::Perl));
+        check("ruby3.1", Some(Language::Ruby));
+        check("libruby-3.1.so.3.1.2", Some(Language::Ruby));
+        for other in ["opcache.so", "phpunit", "perl-server", "rubyish", "nginx"] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn of_a_stack_that_moves_what_stayed_is_told() {
+        let mut stacks = vec![vec!["d", "c", "a"], vec!["x", "b", "c", "a"]].into_iter();
+        let chain = || Ok(stacks.next().unwrap_or_default());
+        let still = still_there(chain, |first| Ok(first == Some(&"d")));
+        assert_eq!(still.unwrap(), ["c", "a"]);
+        let mut stacks = vec![vec!["d", "a"], vec!["e", "b"]].into_iter();
+        let chain = || Ok(stacks.next().unwrap_or_default());
+        assert!(still_there(chain, |_| Ok(true)).is_err());
+        assert_eq!(still_there(|| Ok(vec![1]), |_| Ok(false)).unwrap(), [1]);
+    }
+}

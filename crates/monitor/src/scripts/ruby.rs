@@ -1,0 +1,414 @@
+//! Ruby, read while it runs: which methods each thread is in.
+//!
+//! In the flow: [`Ruby::open`] finds the record of the machine, from which the threads are linked in a circle; each has its
+//! frames on a stack of its own. The surprise: distributions strip the name of the word that leads to that record. So every
+//! word of the interpreter's own data is asked whether it leads to a record whose main thread leads back to it.
+
+use super::{Function, Interpreter, Language, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, MOST_THREADS};
+use super::{Origin, ReadError, behind, call_of, half, is_text, still_there, told, word};
+use crate::process_memory::Memory;
+use record::{Told, ToldState};
+use std::collections::HashMap;
+use std::io;
+
+/// Of the machine (`rb_vm_t`): how many interpreters run in it, and its main thread.
+const INTERPRETERS: usize = 24;
+const MAIN_THREAD: usize = 40;
+const MACHINE_BYTES: usize = 48;
+const MOST_INTERPRETERS: u32 = 64;
+/// Of a thread: the next in the circle, and its machine.
+const NEXT: usize = 0;
+const MACHINE: usize = 32;
+const THREAD_BYTES: usize = 248;
+/// Statuses of a thread: it runs, or would if it had the interpreter's lock; it was stopped until somebody wakes it.
+const STATUS_MASK: u8 = 3;
+const RUNNABLE: u8 = 0;
+const STOPPED_FOREVER: u8 = 2;
+/// Of what a thread executes (`rb_execution_context_t`): its stack, the stack's length in words, its innermost frame.
+const STACK: usize = 0;
+const STACK_WORDS: usize = 8;
+const FRAME: usize = 16;
+/// Of a frame: its code; frames of C have none.
+const CODE: usize = 16;
+/// Of code (`rb_iseq_t`): its body; of that, where it is written: file, name and line.
+const BODY: u64 = 16;
+const LOCATION: u64 = 64;
+const FILE: usize = 0;
+const NAME: usize = 16;
+const LINE: usize = 24;
+/// Of every object: its kind, in the lowest bits of its flags.
+const KIND_MASK: u64 = 0x1f;
+const STRING: u64 = 5;
+const ARRAY: u64 = 7;
+/// A text's letters lie elsewhere; an array's members lie in it.
+const USER_1: u64 = 1 << 13;
+/// Directories of what is installed.
+const LIBRARIES: [&str; 2] = ["/gems/", "/lib/ruby/"];
+
+/// Where a version keeps what is read of it, by `offsetof` of its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    /// Of a thread: what it executes.
+    executes: usize,
+    /// Where its kernel's id is.
+    tid: Tid,
+    /// Of a thread: whether it could run, in the lowest bits.
+    status: usize,
+    frame_bytes: usize,
+    /// The line of code is an object, not a number.
+    line_is_object: bool,
+    /// A text's length is a word of its own, wherever its letters are.
+    length_is_word: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tid {
+    /// In the pthread that the thread leads to.
+    Pthread(usize),
+    Thread(usize),
+    /// In what the thread's native thread says.
+    Native {
+        native: usize,
+        tid: u64,
+    },
+}
+
+/// Of a version 3.`minor`; `None` for one that is not known.
+fn layout(minor: u8) -> Option<Layout> {
+    let first = Layout {
+        executes: 40,
+        tid: Tid::Pthread(80),
+        status: 88,
+        frame_bytes: 56,
+        line_is_object: true,
+        length_is_word: false,
+    };
+    let native = |tid, status| Layout {
+        executes: 48,
+        tid: Tid::Native { native: 40, tid },
+        status,
+        frame_bytes: 56,
+        line_is_object: false,
+        length_is_word: true,
+    };
+    match minor {
+        0 => Some(first),
+        1 => Some(Layout {
+            tid: Tid::Thread(88),
+            status: 92,
+            frame_bytes: 64,
+            ..first
+        }),
+        2 => Some(Layout {
+            frame_bytes: 64,
+            ..native(16, 112)
+        }),
+        3 | 4 => Some(native(24, 240)),
+        _ => None,
+    }
+}
+
+/// A Ruby whose layout is known.
+#[derive(Debug)]
+pub struct Ruby {
+    pid: i32,
+    memory: Memory,
+    machine: u64,
+    layout: Layout,
+    /// What code is called, by its address and that of its body.
+    names: HashMap<(u64, u64), Function>,
+}
+
+/// What is read of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    tid: u32,
+    executes: u64,
+    status: u8,
+}
+
+impl Ruby {
+    /// Finds and checks a process' Ruby.
+    ///
+    /// # Errors
+    /// [`ReadError`]: not a Ruby, a version that is not known, or memory that cannot be read or be what it should.
+    pub fn open(pid: i32) -> Result<Self, ReadError> {
+        let language = Language::Ruby;
+        let memory = Memory::of(pid);
+        let read = |cause| ReadError::Memory {
+            language,
+            pid,
+            cause,
+        };
+        let wrong = |what| ReadError::Layout {
+            language,
+            pid,
+            what,
+        };
+        let version = memory.symbol("ruby", "ruby_version");
+        let version = version.ok_or(ReadError::Absent { language, pid })?;
+        let mut bytes = [0; 8];
+        memory.read(version.address, &mut bytes).map_err(read)?;
+        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        let text = String::from_utf8_lossy(text);
+        let minor = text
+            .strip_prefix("3.")
+            .and_then(|rest| rest.split('.').next());
+        let layout = minor.and_then(|minor| layout(minor.parse().ok()?));
+        let layout = layout.ok_or_else(|| ReadError::Version {
+            language,
+            pid,
+            version: text.to_string(),
+        })?;
+        let data = memory.data_of("ruby").map_err(read)?;
+        let machine = data.into_iter().find(|&found| is_machine(&memory, found));
+        let machine = machine.ok_or_else(|| wrong("no word of its data leads to its machine"))?;
+        let mut ruby = Self {
+            pid,
+            memory,
+            machine,
+            layout,
+            names: HashMap::new(),
+        };
+        let threads = ruby.threads().map_err(read)?;
+        let tasks = crate::profile::threads(pid);
+        if !threads.iter().any(|t| tasks.contains(&t.tid.cast_signed())) {
+            return Err(wrong("its threads are not those of the process"));
+        }
+        let named = threads
+            .iter()
+            .any(|&thread| ruby.frames(thread).is_ok_and(|f| !f.is_empty()));
+        if !named {
+            return Err(wrong("no thread is in a method that has a name"));
+        }
+        Ok(ruby)
+    }
+
+    /// Threads of the machine: they are linked in a circle, with one link that is no thread's.
+    fn threads(&self) -> io::Result<Vec<Thread>> {
+        let first = self.memory.word(self.machine + MAIN_THREAD as u64)?;
+        let (mut address, mut threads) = (first, Vec::new());
+        for _ in 0..MOST_THREADS {
+            let mut bytes = [0; THREAD_BYTES];
+            self.memory.read(address, &mut bytes)?;
+            if word(&bytes, MACHINE) == self.machine
+                && let Ok(tid) = self.tid_of(&bytes)
+            {
+                threads.push(Thread {
+                    tid,
+                    executes: word(&bytes, self.layout.executes),
+                    status: bytes[self.layout.status] & STATUS_MASK,
+                });
+            }
+            address = word(&bytes, NEXT);
+            if address == first || address == 0 {
+                break;
+            }
+        }
+        Ok(threads)
+    }
+
+    fn tid_of(&self, thread: &[u8]) -> io::Result<u32> {
+        match self.layout.tid {
+            Tid::Thread(at) => Ok(half(thread, at)),
+            Tid::Pthread(at) => {
+                let pthread = word(thread, at);
+                Ok(self
+                    .memory
+                    .int(pthread + super::TID_IN_PTHREAD)?
+                    .cast_unsigned())
+            }
+            // A thread that waits for its turn may have no native thread.
+            Tid::Native { native, tid } => {
+                Ok(self.memory.int(word(thread, native) + tid)?.cast_unsigned())
+            }
+        }
+    }
+
+    /// Frames of a thread, outermost at the highest address: theirs and their codes', innermost first.
+    fn chain(&self, executes: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut bytes = [0; FRAME + 8];
+        self.memory.read(executes, &mut bytes)?;
+        let length = self.layout.frame_bytes;
+        let (innermost, end) = (
+            word(&bytes, FRAME),
+            word(&bytes, STACK).saturating_add(word(&bytes, STACK_WORDS).saturating_mul(8)),
+        );
+        let number = end.saturating_sub(innermost) / length as u64;
+        // Frames of C lie between those of methods.
+        let number = usize::try_from(number).unwrap_or(0).min(2 * MOST_FRAMES);
+        let mut frames = vec![0; number * length];
+        self.memory.read(innermost, &mut frames)?;
+        let at = (0..).map(|index| innermost + index * length as u64);
+        let coded = (at.zip(frames.chunks_exact(length)))
+            .map(|(at, frame)| (at, word(frame, CODE)))
+            .filter(|&(_, code)| code != 0);
+        Ok(coded.take(MOST_FRAMES).collect())
+    }
+
+    /// Methods of a thread, innermost first.
+    fn frames(&mut self, thread: Thread) -> io::Result<Vec<Function>> {
+        let chain = still_there(|| self.chain(thread.executes), |_| Ok(true))?;
+        let found: Vec<Function> = (chain.into_iter())
+            .filter_map(|(_, code)| self.function(code).ok())
+            .collect();
+        Ok(found)
+    }
+
+    fn function(&mut self, code: u64) -> io::Result<Function> {
+        let body = self.memory.word(code + BODY)?;
+        if let Some(known) = self.names.get(&(code, body)) {
+            return Ok(known.clone());
+        }
+        let mut location = [0; 32];
+        self.memory.read(body + LOCATION, &mut location)?;
+        let (name, path) = (
+            self.text(word(&location, NAME))?,
+            self.path(word(&location, FILE))?,
+        );
+        let line = match self.layout.line_is_object {
+            true => word(&location, LINE) >> 1,
+            false => half(&location, LINE).into(),
+        };
+        let function = match path.starts_with("<internal:") {
+            // What is written in Ruby of the interpreter itself is as good as compiled in.
+            true => Function {
+                name,
+                origin: Origin::Native,
+            },
+            false => Function::of_script(&name, &path, line, library(&path)),
+        };
+        if self.names.len() >= MOST_NAMES {
+            self.names.clear();
+        }
+        self.names.insert((code, body), function.clone());
+        Ok(function)
+    }
+
+    /// A path: a text, or the first of two (as it was asked for, and where it is).
+    fn path(&self, address: u64) -> io::Result<String> {
+        let mut bytes = [0; 40];
+        self.memory.read(address, &mut bytes)?;
+        let flags = word(&bytes, 0);
+        match flags & KIND_MASK {
+            STRING => self.text(address),
+            ARRAY if flags & USER_1 != 0 => self.text(word(&bytes, 16)),
+            ARRAY => self.text(self.memory.word(word(&bytes, 32))?),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The end of a text.
+    fn text(&self, address: u64) -> io::Result<String> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+        let mut bytes = [0; 32];
+        self.memory.read(address, &mut bytes)?;
+        let flags = word(&bytes, 0);
+        if flags & KIND_MASK != STRING {
+            return Err(wrong());
+        }
+        let elsewhere = flags & USER_1 != 0;
+        let (length, letters) = match (elsewhere, self.layout.length_is_word) {
+            (true, _) => (word(&bytes, 16), word(&bytes, 24)),
+            (false, true) => (word(&bytes, 16), address + 24),
+            (false, false) => (flags >> 14 & 0x1f, address + 16),
+        };
+        if length > 1 << 16 {
+            return Err(wrong());
+        }
+        let skip = length.saturating_sub(MOST_LETTERS);
+        let mut bytes = vec![0; (length - skip) as usize];
+        self.memory.read(letters + skip, &mut bytes)?;
+        if !is_text(&bytes) {
+            return Err(wrong());
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What a thread waits for, by its status and the system call that it is in. One that is stopped for some time may
+    /// sleep or wait for another with a limit: who woke it says more.
+    fn waits(&self, thread: Thread) -> (ToldState, &'static str) {
+        let in_futex = || matches!(call_of(self.pid, thread.tid), Some((libc::SYS_futex, _)));
+        match thread.status {
+            RUNNABLE if in_futex() => (ToldState::Lock, GVL),
+            STOPPED_FOREVER => (ToldState::Signal, ""),
+            _ => (ToldState::Running, ""),
+        }
+    }
+}
+
+/// Ruby calls it the GVL; its record says as little about who has it as it says about who waits.
+const GVL: &str = super::GIL;
+
+impl Interpreter for Ruby {
+    fn language(&self) -> Language {
+        Language::Ruby
+    }
+
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn look(&mut self) -> io::Result<Vec<(u32, Told)>> {
+        let mut all = Vec::new();
+        for thread in self.threads()? {
+            let state = self.waits(thread);
+            let frames = self.frames(thread).unwrap_or_default();
+            all.extend(told(self.language(), frames, state).map(|told| (thread.tid, told)));
+        }
+        Ok(all)
+    }
+}
+
+/// Whether there is a machine: its main thread says so.
+fn is_machine(memory: &Memory, address: u64) -> bool {
+    let mut bytes = [0; MACHINE_BYTES];
+    if !address.is_multiple_of(8) || memory.read(address, &mut bytes).is_err() {
+        return false;
+    }
+    let main = word(&bytes, MAIN_THREAD);
+    (1..=MOST_INTERPRETERS).contains(&half(&bytes, INTERPRETERS))
+        && main.is_multiple_of(8)
+        && memory.word(main + MACHINE as u64).ok() == Some(address)
+}
+
+/// The path of a file that was installed, below its package: `rack/handler.rb`.
+fn library(path: &str) -> Option<&str> {
+    let rest = behind(path, &LIBRARIES)?;
+    if let Some((_, below)) = rest.split_once("/lib/") {
+        return Some(below);
+    }
+    // `vendor_ruby/`, and `3.1.0/` of a version.
+    let own = |first: &str| {
+        first.ends_with("_ruby") || first.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let mut rest = rest;
+    while let Some((first, further)) = rest.split_once('/') {
+        if !own(first) {
+            break;
+        }
+        rest = further;
+    }
+    Some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::library;
+
+    #[test]
+    fn a_gems_file_has_its_packages_name() {
+        let check = |path, expected| assert_eq!(library(path), expected, "{path}");
+        let gem = "/var/lib/gems/3.1.0/gems/puma-5.6.5/lib/puma/server.rb";
+        check(gem, Some("puma/server.rb"));
+        check(
+            "/usr/lib/ruby/vendor_ruby/rack/lint.rb",
+            Some("rack/lint.rb"),
+        );
+        check("/usr/lib/ruby/3.1.0/logger.rb", Some("logger.rb"));
+        let integrated = "/usr/share/rubygems-integration/all/gems/erubi-1.9/lib/erubi.rb";
+        check(integrated, Some("erubi.rb"));
+        check("/srv/shop/app.rb", None);
+        check("config.ru", None);
+    }
+}
