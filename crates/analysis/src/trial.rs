@@ -1,5 +1,6 @@
 //! One trial's figures and verdict, from its record.
 
+use crate::diagnosis::full_of_requests;
 use crate::observed::{Case, Observed};
 use crate::stats::share;
 use crate::words::count;
@@ -39,6 +40,9 @@ pub fn analyse_trial(record: &TrialRecord, error_limit: f64) -> (TrialAnalysis, 
     warnings.extend(outcome.warnings.iter().cloned());
     warnings.extend(warn::warnings(&case, &observed));
     let mut analysis = with_outcome(record, &case, &observed);
+    if let Some(full) = full_of_requests(record, error_limit, &analysis.verdict) {
+        analysis.verdict = full;
+    }
     if !record.hosts.is_empty() {
         let sum = match ended_early(&record.state) {
             None => referee(outcome, limit::addressed(&case.sight()), &record.load),

@@ -40,7 +40,8 @@ pub use types::*;
 pub(crate) use work::{frames, works};
 
 use crate::ledger::{self, Ledger, LedgerCase};
-use crate::{TrialAnalysis, Verdict};
+use crate::words::percent;
+use crate::{Evidence, Limit, TrialAnalysis, Verdict};
 use facts::Material;
 use record::{EnvironmentItem, TrialRecord, TrialState};
 
@@ -66,6 +67,44 @@ pub fn diagnose_judged(
     let whole = trial.outcome.is_some() && trial.state == TrialState::Complete;
     let verdict = whole.then(|| analysed.verdict.clone());
     of_material(&Material::new(trial, environment, error_limit, verdict))
+}
+
+/// A verdict that found nobody full, where the turns of the examination say that requests wait for a server's own CPU
+/// all the time: processes that live shorter than the kernel's books are kept fill no thread and no core there.
+pub(crate) fn full_of_requests(
+    trial: &TrialRecord,
+    error_limit: f64,
+    verdict: &Verdict,
+) -> Option<Verdict> {
+    trial.examination.as_ref()?.turns.as_ref()?;
+    let nobody = verdict.limit == Limit::OfferedLoad && verdict.resource == "connections";
+    if !(verdict.valid && nobody) {
+        return None;
+    }
+    let judged = Some(verdict.clone());
+    let facts = facts::extract(&Material::new(trial, &[], error_limit, judged));
+    let (target, wanted) = station::full_of_requests(&facts)?;
+    let front = facts.targets.first().is_some_and(|front| front == target);
+    let mut evidence = vec![Evidence::new(
+        format!("turn.cpu_share{{{target}}}"),
+        wanted,
+        "1",
+        Some(station::SATURATED),
+        "turns: sockets and threads, traced",
+    )];
+    evidence.extend(verdict.evidence.iter().cloned());
+    Some(Verdict {
+        valid: true,
+        limit: Limit::Server,
+        resource: if front { "worker" } else { "backend" }.to_owned(),
+        why: format!(
+            "requests in {target} ran or waited for a CPU {} of their time, and its cores do little else",
+            percent(wanted)
+        ),
+        remedy: "this is what the server does with this CPU: add cores, or make a request cheaper"
+            .to_owned(),
+        evidence,
+    })
 }
 
 fn of_material(material: &Material<'_>) -> Diagnosis {

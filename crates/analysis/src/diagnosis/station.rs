@@ -9,7 +9,7 @@ use crate::words::percent;
 use crate::{Limit, Verdict};
 
 /// A thread that ran for this share of the time had no time off.
-const SATURATED: f64 = 0.95;
+pub(super) const SATURATED: f64 = 0.95;
 /// A server that uses this much of cores that have no time left fills them, though others take some of it.
 const MOST_OF_CORES: f64 = 0.8;
 /// A server whose requests only run or wait for a CPU fills it where it has at least this part of it: what is short of
@@ -174,6 +174,13 @@ pub(crate) fn cpu_wanted_by_itself(view: &FactView<'_>) -> Option<f64> {
     let left = value("core.own_mean").map(|used| used - others);
     let own = value("cpu.use_of_allowed").into_iter().chain(left);
     value("turn.cpu_share").filter(|_| own.reduce(f64::max) >= Some(MOST_BY_ITSELF))
+}
+
+/// The first server whose requests run or wait for its own CPU all the time, and the share of their time.
+pub(crate) fn full_of_requests(facts: &FactSet) -> Option<(&str, f64)> {
+    let wanted = |target: &String| cpu_wanted_by_itself(&facts.view(target));
+    let mut all = facts.targets.iter().map(|t| (t.as_str(), wanted(t)));
+    all.find_map(|(target, wanted)| Some((target, wanted.filter(|w| *w >= SATURATED)?)))
 }
 
 /// What a request waits for most, when that is most of its time.

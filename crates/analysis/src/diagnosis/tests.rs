@@ -968,13 +968,16 @@ fn whoever_waits_for_a_cpu_of_its_own_server_waits_for_a_full_one() {
             ("core.own_peers_share", peers),
             ("turn.cpu_share", wanted),
         ]);
-        super::station::find(&set, None).name
+        let full = super::station::full_of_requests(&set);
+        let full = full.map(|(target, _)| target.to_owned());
+        (super::station::find(&set, None).name, full)
     };
-    assert_eq!(facts(0.98, 0.7, 0.3), "worker");
-    assert_eq!(facts(0.98, 0.4, 0.1), "worker");
+    let found = |name: &str, full: bool| (name.to_owned(), full.then(|| "web".to_owned()));
+    assert_eq!(facts(0.98, 0.7, 0.3), found("worker", true));
+    assert_eq!(facts(0.98, 0.4, 0.1), found("worker", true));
     // Its core is another one's.
-    assert_eq!(facts(0.98, 0.2, 0.7), "none");
-    assert_eq!(facts(0.5, 0.7, 0.1), "none");
+    assert_eq!(facts(0.98, 0.2, 0.7), found("none", false));
+    assert_eq!(facts(0.5, 0.7, 0.1), found("none", false));
 }
 
 #[test]
