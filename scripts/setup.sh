@@ -265,6 +265,7 @@ mono                                      mono-runtime
 /usr/lib/php/*/intl.so                    php-intl
 /usr/lib/php/*/mbstring.so                php-mbstring
 /usr/lib/php/*/xml.so                     php-xml
+/usr/share/dokuwiki/doku.php              dokuwiki
 TABLE
 }
 

@@ -130,6 +130,7 @@ NEEDS = {
     "catalyst": ("/usr/share/perl5/Catalyst.pm", "starman libcatalyst-perl libcatalyst-view-tt-perl libdbix-class-perl libdbd-pg-perl "
                  "libjson-xs-perl"),
     "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
+    "dokuwiki": ("/usr/share/dokuwiki/doku.php", "dokuwiki php-fpm php-mbstring php-xml"),
 }
 
 
@@ -768,6 +769,48 @@ require '{packaged}/index.php';
             "display_errors=0"], {}, True
 
 
+# What a page of a wiki is about.
+PARAGRAPH = "The **valve** of hall //{0}// is [[halls:hall{0}|open and shut]], and its pressure is {0} bar.\n\n"
+WIKI_PAGES = 2000
+DIRECTORIES = ("attic", "cache", "index", "locks", "log", "media", "media_attic", "media_meta", "meta", "pages", "tmp")
+
+
+def dokuwiki(lab, settings, own):
+    """PHP processes with a DokuWiki of their own, which is files; at a Unix socket, as Debian has them."""
+    packaged = Path("/usr/share/dokuwiki")
+    data = own / "data"
+    for name in (*DIRECTORIES, "pages/halls"):
+        (data / name).mkdir(parents=True)
+    (own / "sessions").mkdir()
+    shutil.copytree(packaged / "lib/plugins", own / "plugins")
+    shutil.copytree(lab.dir / "apps/dokuwiki/counted", own / "plugins/counted")
+    headed = "".join(f"===== Hall {n} =====\n\n{PARAGRAPH.format(n)}" for n in range(12))
+    news = "{{rss>http://127.0.0.1:%s/news 5 1d}}" % lab.servers["feed"]["port"] if "feed" in lab.servers else ""
+    write(data / "pages/start.txt", f"====== Valves ======\n\n{settings.get('macro', '')}\n\n{news}\n\n{headed}")
+    for n in range(WIKI_PAGES):
+        write(data / f"pages/halls/hall{n}.txt", PARAGRAPH.format(n))
+    rules = "".join(f"halls:hall{n}\t@fitters{n}\t8\n" for n in range(settings.get("rules", 20)))
+    write(own / "conf/acl.auth.php", f"# <?php exit()?>\n*\t@ALL\t1\n{rules}")
+    write(own / "conf/users.auth.php", "# <?php exit()?>\n")
+    write(own / "conf/local.php", lab.fill("""<?php
+$conf['savedir'] = '{{own}}/data';
+$conf['useacl'] = 1;
+$conf['updatecheck'] = 0;
+{{wiki=}}
+""", settings))
+    settings["index"] = write(own / "doku.php", f"""<?php
+define('DOKU_CONF', '{own}/conf/');
+define('DOKU_PLUGIN', '{own}/plugins/');
+require '{packaged}/doku.php';
+""")
+    owned(lab, own)
+    settings["socket_path"] = str(own / "php.sock")
+    settings["listen"] = "{{socket_path}}\nlisten.mode = 0666"
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *WIKI, "-d", "zend_extension=opcache", "-d",
+            f"session.save_path={own}/sessions", "-d", "session.gc_probability=0", "-d", "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -796,4 +839,5 @@ COMMANDS = {
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
+    "dokuwiki": dokuwiki,
 }
