@@ -266,6 +266,9 @@ mono                                      mono-runtime
 /usr/lib/php/*/mbstring.so                php-mbstring
 /usr/lib/php/*/xml.so                     php-xml
 /usr/share/dokuwiki/doku.php              dokuwiki
+/usr/lib/*/perl5/5.*/FCGI.pm              libfcgi-perl
+/usr/share/perl5/FCGI/ProcManager.pm      libfcgi-procmanager-perl
+/usr/share/perl5/HTML/Template.pm         libhtml-template-perl
 TABLE
 }
 

@@ -131,6 +131,7 @@ NEEDS = {
                  "libjson-xs-perl"),
     "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
     "dokuwiki": ("/usr/share/dokuwiki/doku.php", "dokuwiki php-fpm php-mbstring php-xml"),
+    "perlfcgi": ("/usr/share/perl5/FCGI/ProcManager.pm", "libplack-perl libfcgi-perl libfcgi-procmanager-perl libhtml-template-perl"),
 }
 
 
@@ -811,6 +812,13 @@ require '{packaged}/doku.php';
             f"session.save_path={own}/sessions", "-d", "session.gc_probability=0", "-d", "display_errors=0"], {}, True
 
 
+def perlfcgi(lab, settings, own):
+    """Sixteen processes of Plack's handler for FastCGI, one for each connection of the load, at a Unix socket."""
+    settings["socket_path"] = str(own / "app.sock")
+    return ["plackup", "--server=FCGI", "--env=deployment", f"--listen={settings['socket_path']}", "--nproc=16",
+            str(lab.dir / "apps/perlfcgi_app.psgi")], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -839,5 +847,5 @@ COMMANDS = {
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
-    "dokuwiki": dokuwiki,
+    "dokuwiki": dokuwiki, "perlfcgi": perlfcgi,
 }
