@@ -266,6 +266,8 @@ mono                                      mono-runtime
 /usr/lib/php/*/mbstring.so                php-mbstring
 /usr/lib/php/*/xml.so                     php-xml
 /usr/share/dokuwiki/doku.php              dokuwiki
+/usr/lib/*/rubygems-integration/*/specifications/haml-* ruby-haml
+/usr/share/rubygems-integration/*/specifications/sqlite3-* ruby-sqlite3
 /usr/lib/*/perl5/5.*/FCGI.pm              libfcgi-perl
 /usr/share/perl5/FCGI/ProcManager.pm      libfcgi-procmanager-perl
 /usr/share/perl5/HTML/Template.pm         libhtml-template-perl

@@ -131,6 +131,7 @@ NEEDS = {
                  "libjson-xs-perl"),
     "mediawiki": ("/usr/share/mediawiki/index.php", "mediawiki php-fpm php-mysql php-mbstring php-xml php-intl php-apcu"),
     "dokuwiki": ("/usr/share/dokuwiki/doku.php", "dokuwiki php-fpm php-mbstring php-xml"),
+    "haml": ("/usr/share/doc/ruby-haml", "puma ruby-haml ruby-sequel ruby-sqlite3"),
     "perlfcgi": ("/usr/share/perl5/FCGI/ProcManager.pm", "libplack-perl libfcgi-perl libfcgi-procmanager-perl libhtml-template-perl"),
 }
 
@@ -812,6 +813,12 @@ require '{packaged}/doku.php';
             f"session.save_path={own}/sessions", "-d", "session.gc_probability=0", "-d", "display_errors=0"], {}, True
 
 
+def haml(lab, settings, own):
+    """On puma, with a thread for each connection of the load."""
+    return ["puma", "-b", f"tcp://127.0.0.1:{settings['port']}", "--threads=16:16", "--environment=production",
+            str(lab.dir / "apps/haml_app.ru")], {"HOME": str(own), "RACK_ENV": "production"}, False
+
+
 def perlfcgi(lab, settings, own):
     """Sixteen processes of Plack's handler for FastCGI, one for each connection of the load, at a Unix socket."""
     settings["socket_path"] = str(own / "app.sock")
@@ -847,5 +854,5 @@ COMMANDS = {
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
-    "dokuwiki": dokuwiki, "perlfcgi": perlfcgi,
+    "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi,
 }
