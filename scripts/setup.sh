@@ -271,6 +271,7 @@ mono                                      mono-runtime
 /usr/lib/*/perl5/5.*/FCGI.pm              libfcgi-perl
 /usr/share/perl5/FCGI/ProcManager.pm      libfcgi-procmanager-perl
 /usr/share/perl5/HTML/Template.pm         libhtml-template-perl
+/usr/share/nodejs/http-proxy/*            node-http-proxy
 TABLE
 }
 

@@ -133,6 +133,7 @@ NEEDS = {
     "dokuwiki": ("/usr/share/dokuwiki/doku.php", "dokuwiki php-fpm php-mbstring php-xml"),
     "haml": ("/usr/share/doc/ruby-haml", "puma ruby-haml ruby-sequel ruby-sqlite3"),
     "perlfcgi": ("/usr/share/perl5/FCGI/ProcManager.pm", "libplack-perl libfcgi-perl libfcgi-procmanager-perl libhtml-template-perl"),
+    "httpproxy": (f"{NODE}/http-proxy/index.js", "nodejs node-http-proxy"),
 }
 
 
@@ -826,6 +827,12 @@ def perlfcgi(lab, settings, own):
             str(lab.dir / "apps/perlfcgi_app.psgi")], {"HOME": str(own)}, False
 
 
+def httpproxy(lab, settings, own):
+    """Before an HTTP server that was started before it."""
+    return ["node", str(lab.dir / "apps/http_proxy.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -854,5 +861,5 @@ COMMANDS = {
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
-    "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi,
+    "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy,
 }
