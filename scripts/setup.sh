@@ -272,6 +272,7 @@ mono                                      mono-runtime
 /usr/share/perl5/FCGI/ProcManager.pm      libfcgi-procmanager-perl
 /usr/share/perl5/HTML/Template.pm         libhtml-template-perl
 /usr/share/nodejs/http-proxy/*            node-http-proxy
+crystal                                   crystal
 TABLE
 }
 

@@ -134,6 +134,7 @@ NEEDS = {
     "haml": ("/usr/share/doc/ruby-haml", "puma ruby-haml ruby-sequel ruby-sqlite3"),
     "perlfcgi": ("/usr/share/perl5/FCGI/ProcManager.pm", "libplack-perl libfcgi-perl libfcgi-procmanager-perl libhtml-template-perl"),
     "httpproxy": (f"{NODE}/http-proxy/index.js", "nodejs node-http-proxy"),
+    "crystal": ("crystal", "crystal"),
 }
 
 
@@ -833,6 +834,15 @@ def httpproxy(lab, settings, own):
         "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
 
 
+def crystal(lab, settings, own):
+    program = lab.common(settings)["build"] / "crystal"
+    if not program.exists():
+        cache = {"CRYSTAL_CACHE_DIR": str(program.with_suffix(".cache"))}
+        subprocess.run(["crystal", "build", "--release", "--debug", "-o", str(program), str(lab.dir / "apps/crystal_app.cr")], check=True,
+                       capture_output=True, text=True, env=os.environ | cache)
+    return [str(program), str(settings["port"]), *extra(lab, settings), str(own / "app.log")], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -861,5 +871,5 @@ COMMANDS = {
     "mochiweb": mochiweb,
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
-    "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy,
+    "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
 }
