@@ -273,6 +273,8 @@ mono                                      mono-runtime
 /usr/share/perl5/HTML/Template.pm         libhtml-template-perl
 /usr/share/nodejs/http-proxy/*            node-http-proxy
 crystal                                   crystal
+slapd                                     slapd
+/usr/lib/python3/dist-packages/ldap/*     python3-ldap
 TABLE
 }
 

@@ -135,6 +135,7 @@ NEEDS = {
     "perlfcgi": ("/usr/share/perl5/FCGI/ProcManager.pm", "libplack-perl libfcgi-perl libfcgi-procmanager-perl libhtml-template-perl"),
     "httpproxy": (f"{NODE}/http-proxy/index.js", "nodejs node-http-proxy"),
     "crystal": ("crystal", "crystal"),
+    "ldap": (f"{PYTHON}/ldap/__init__.py", "gunicorn python3-ldap"),
 }
 
 
@@ -872,4 +873,5 @@ COMMANDS = {
     "cpprest": cpp_program("cpprest_app.cpp", "-lcpprest", "-lboost_system", "-lssl", "-lcrypto", "-pthread"),
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
+    "ldap": threaded("ldap_app"),
 }

@@ -4,6 +4,7 @@ Each is a real server on the servers' core with its data below the state's own d
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
 """
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -36,7 +37,26 @@ NEEDS = {
     "mariadb": ("mariadbd", "mariadb-server"),
     "redis": ("redis-server", "redis-server"),
     "memcached": ("memcached", "memcached"),
+    "slapd": ("slapd", "slapd"),
 }
+PEOPLE, FITTERS = 5000, 30
+SLAPD = """include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+include /etc/ldap/schema/nis.schema
+pidfile {{own}}/pid
+modulepath /usr/lib/ldap
+moduleload back_mdb
+loglevel none
+database mdb
+suffix dc=truth
+rootdn cn=book,dc=truth
+rootpw "open and shut"
+directory {{own}}/data
+maxsize 268435456
+dbnosync
+index {{index=objectClass,uid,telephoneNumber}} eq
+"""
 
 
 def extra(lab, settings):
@@ -92,4 +112,28 @@ def memcached(lab, settings, own):
     return ["memcached", "-l", "127.0.0.1", "-p", str(settings["port"]), "-t", "1", *extra(lab, settings)], {}, False
 
 
-COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached}
+def entries():
+    """What slapd has: people with a number each, and a group of some of them."""
+    yield "dn: dc=truth\nobjectClass: dcObject\nobjectClass: organization\no: Truth\ndc: truth\n"
+    for name in ("people", "groups"):
+        yield f"dn: ou={name},dc=truth\nobjectClass: organizationalUnit\nou: {name}\n"
+    for n in range(PEOPLE):
+        yield (f"dn: uid=user{n},ou=people,dc=truth\nobjectClass: inetOrgPerson\nuid: user{n}\ncn: Fitter {n}\nsn: {n}\n"
+               f"mail: user{n}@example.org\ntelephoneNumber: +49 30 {n}\n")
+    names = "".join(f"memberUid: user{n * 7}\n" for n in range(FITTERS))
+    yield f"dn: cn=fitters,ou=groups,dc=truth\nobjectClass: posixGroup\ncn: fitters\ngidNumber: 7\n{names}"
+
+
+def slapd(lab, settings, own):
+    """A directory of its own, filled before the server starts."""
+    (own / "data").mkdir()
+    config = write(own / "slapd.conf", lab.fill(SLAPD, settings))
+    ldif = write(own / "entries.ldif", "\n".join(entries()))
+    subprocess.run(["slapadd", "-q", "-f", config, "-l", ldif], check=True, capture_output=True, text=True)
+    for path in (own / "data", *(own / "data").iterdir()):
+        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    return ["slapd", "-d", "0", "-h", f"ldap://127.0.0.1:{settings['port']}", "-f", config], {}, False
+
+
+COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
+            "slapd": slapd}
