@@ -40,8 +40,8 @@ print('ready', flush=True)
 sys.stdin.read()
 ";
 
-/// The same program in three languages: a function of the application that calls a library's, which calls one that burns,
-/// or sleeps.
+/// The same program in three languages: a function of the application that calls a library's, which calls one that
+/// burns, or sleeps.
 const PHP: (&str, &str) = (
     "shop.php",
     "<?php

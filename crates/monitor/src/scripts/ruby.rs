@@ -1,8 +1,9 @@
 //! Ruby, read while it runs: which methods each thread is in.
 //!
-//! In the flow: [`Ruby::open`] finds the record of the machine, from which the threads are linked in a circle; each has its
-//! frames on a stack of its own. The surprise: distributions strip the name of the word that leads to that record. So every
-//! word of the interpreter's own data is asked whether it leads to a record whose main thread leads back to it.
+//! In the flow: [`Ruby::open`] finds the record of the machine, from which the threads are linked in a circle; each
+//! has its frames on a stack of its own. The surprise: distributions strip the name of the word that leads to that
+//! record. So every word of the interpreter's own data is asked whether it leads to a record whose main thread leads
+//! back to it.
 
 use super::{Function, Interpreter, Language, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, MOST_THREADS};
 use super::{Origin, ReadError, behind, call_of, half, is_text, still_there, told, word};
