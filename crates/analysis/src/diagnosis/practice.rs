@@ -401,6 +401,23 @@ fn script_work_is_the_applications_or_the_frameworks() {
             ("profile.net_send_share", 0.2),
         ],
     );
+    // A framework that does more for each request.
+    check(
+        "interpreter_time",
+        "python",
+        &[
+            ("profile.interpreter_share", 0.95),
+            ("profile.jit_share", 0.0),
+            ("profile.net_send_share", 0.02),
+            ("profile.net_receive_share", 0.01),
+            ("profile.top_symbol_share", 0.1),
+            ("script.own_share", 0.3),
+            ("worker.busiest", 0.99),
+            ("cpu.use_of_allowed", 0.99),
+            ("cpu.user_share", 0.9),
+        ],
+        &[("script.own_share", 0.05)],
+    );
 }
 
 #[test]

@@ -215,7 +215,12 @@ fn holds_lock(account: &Account) -> Option<String> {
 
 /// A wait for a lock of the application: an interpreter's own is let go by whoever waits.
 fn is_lock(row: &Row) -> bool {
-    row.kind == LOCK && !row.label.contains("(GIL)")
+    row.kind == LOCK && !is_for_interpreter(row)
+}
+
+/// A wait for the lock of an interpreter, which runs one thread at a time as a CPU does.
+pub(super) fn is_for_interpreter(row: &Row) -> bool {
+    row.label.contains("(GIL)")
 }
 
 /// A request that waits for nobody's turn to end, as far as was seen.

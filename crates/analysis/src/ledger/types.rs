@@ -119,12 +119,12 @@ impl Account {
     }
 
     /// The largest wait that has a name of its own (a lock, a sleep, a disk, a pipe, another process) and no label:
-    /// queues for a CPU or a thread, and what was not seen, are none.
+    /// queues for a CPU, a thread or an interpreter, and what was not seen, are none.
     pub fn largest_wait(&self) -> Option<&Row> {
         let waits = self.rows.iter().filter(|r| r.is_unlabelled());
         let waits = waits.filter(|r| super::label::LEAVES.contains(&r.kind.as_str()));
         let ran = |r: &&Row| r.label.starts_with(super::latency::ON_CPU);
-        let waits = waits.filter(|r| !ran(r));
+        let waits = waits.filter(|r| !ran(r) && !super::label::is_for_interpreter(r));
         waits.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 

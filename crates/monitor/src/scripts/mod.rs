@@ -346,14 +346,17 @@ fn half(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// What a thread that a runtime does not hold waits for, by the system call that it is in: its number and its first
-/// argument.
-fn call_of(pid: i32, tid: u32) -> Option<(i64, u64)> {
+/// The system call that a thread is in, by which it says what it waits for: its number and its arguments. `None` while
+/// it runs.
+fn call_of(pid: i32, tid: u32) -> Option<(i64, [u64; 6])> {
     let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let mut words = line.split_ascii_whitespace();
     let call = words.next()?.parse().ok()?;
-    let first = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
-    Some((call, first))
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    }
+    Some((call, arguments))
 }
 
 #[cfg(test)]

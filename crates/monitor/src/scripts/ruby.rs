@@ -21,10 +21,14 @@ const MOST_INTERPRETERS: u32 = 64;
 const NEXT: usize = 0;
 const MACHINE: usize = 32;
 const THREAD_BYTES: usize = 248;
-/// Statuses of a thread: it runs, or would if it had the interpreter's lock; it was stopped until somebody wakes it.
+/// Statuses of a thread: it runs, or would if it had the interpreter's lock; it is stopped, for some time or until
+/// somebody wakes it.
 const STATUS_MASK: u8 = 3;
 const RUNNABLE: u8 = 0;
+const STOPPED: u8 = 1;
 const STOPPED_FOREVER: u8 = 2;
+/// Which argument of a futex' call is its limit of time.
+const FUTEX_TIMEOUT: usize = 3;
 /// Of what a thread executes (`rb_execution_context_t`): its stack, the stack's length in words, its innermost frame.
 const STACK: usize = 0;
 const STACK_WORDS: usize = 8;
@@ -326,13 +330,17 @@ impl Ruby {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// What a thread waits for, by its status and the system call that it is in. One that is stopped for some time may
-    /// sleep or wait for another with a limit: who woke it says more.
+    /// What a thread waits for, by its status and the system call that it is in. One that comes back from a call of
+    /// the system is still called stopped while it waits for the interpreter's lock, which it does without a limit;
+    /// one that is stopped with a limit sleeps, or waits for another: who woke it says more.
     fn waits(&self, thread: Thread) -> (ToldState, &'static str) {
-        let in_futex = || matches!(call_of(self.pid, thread.tid), Some((libc::SYS_futex, _)));
-        match thread.status {
-            RUNNABLE if in_futex() => (ToldState::Lock, GVL),
-            STOPPED_FOREVER => (ToldState::Signal, ""),
+        let in_futex = match call_of(self.pid, thread.tid) {
+            Some((libc::SYS_futex, arguments)) => Some(arguments[FUTEX_TIMEOUT] != 0),
+            _ => None,
+        };
+        match (thread.status, in_futex) {
+            (RUNNABLE, Some(_)) | (STOPPED, Some(false)) => (ToldState::Lock, GVL),
+            (STOPPED_FOREVER, _) => (ToldState::Signal, ""),
             _ => (ToldState::Running, ""),
         }
     }

@@ -7,7 +7,7 @@
 
 use super::Traced;
 use super::wire::{Class, Event, Kind, LEFT, UNACCEPTED, UNFOLLOWED, UNNAMED};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// No turn.
 pub(super) const NONE: u32 = u32::MAX;
@@ -193,7 +193,15 @@ struct Upstream {
     known: bool,
     /// It was opened for its turn, and nothing has been asked on it.
     opened: bool,
+    /// Questions of datagrams that are not answered yet, the oldest first: when they were asked, and for whom. A
+    /// resolver asks for many requests on one socket.
+    datagrams: VecDeque<(u64, u32)>,
 }
+
+/// Questions of datagrams that are kept: what is never answered (a log, figures for a collector) is no question.
+const MOST_DATAGRAMS: usize = 256;
+/// A datagram that was not answered for this long was lost, as resolvers see it.
+const DATAGRAM_LOST_NS: u64 = 5_000_000_000;
 
 /// Answers after which it is known whether a connection is shared.
 const UNDECIDED: u32 = 64;
@@ -638,6 +646,7 @@ impl Walk<'_> {
             asked: (turn == NONE).then_some(event.at_ns),
             arrived: None,
             opened: turn != NONE,
+            datagrams: VecDeque::new(),
         };
         let peer = upstream.peer;
         if turn != NONE {
@@ -647,6 +656,9 @@ impl Walk<'_> {
 
     fn asked(&mut self, event: &Event) {
         let served = self.served(event);
+        if event.class() == Class::Udp {
+            return self.asked_by_datagram(event, served);
+        }
         let begun = self.upstream(event).turn;
         let open = self.is_open(begun);
         let upstream = self.upstream(event);
@@ -682,6 +694,22 @@ impl Walk<'_> {
         }
     }
 
+    /// Each datagram is a question of its own, whatever else is asked on its socket.
+    fn asked_by_datagram(&mut self, event: &Event, served: u32) {
+        let upstream = self.upstream(event);
+        upstream.turn = served;
+        upstream.opened = false;
+        if upstream.datagrams.len() == MOST_DATAGRAMS {
+            upstream.datagrams.pop_front();
+        }
+        upstream.datagrams.push_back((event.at_ns, served));
+        let peer = upstream.peer;
+        if served != NONE {
+            self.open.entry(served).or_default().push((event.sk, peer));
+            self.op(event, Act::Ask, served, peer);
+        }
+    }
+
     /// A loop that has read several requests may ask for all of them after that: one after the other on connections of
     /// their own, while the last that it read has asked already.
     fn is_anyones(&mut self, event: &Event, served: u32, peer: u32) -> bool {
@@ -699,6 +727,17 @@ impl Walk<'_> {
 
     fn taken(&mut self, event: &Event) {
         let upstream = self.upstream(event);
+        if event.class() == Class::Udp {
+            // Which question it answers lies in the datagram: they are held to be answered in their order, which leaves
+            // the mean as it is.
+            let lost = |&(at, _): &(u64, u32)| at + DATAGRAM_LOST_NS < event.at_ns;
+            while upstream.datagrams.front().is_some_and(lost) {
+                upstream.datagrams.pop_front();
+            }
+            let question = upstream.datagrams.pop_front();
+            upstream.asked = question.map(|(at, _)| at);
+            upstream.turn = question.map_or(NONE, |(_, turn)| turn);
+        }
         let asked = upstream.asked.take();
         let arrived = upstream.arrived.take();
         let (turn, peer, target) = (upstream.turn, upstream.peer, upstream.target);
@@ -768,6 +807,22 @@ impl Walk<'_> {
                 self.sockets.shared.remove(&event.sk);
             }
             self.given_up(&upstream, event.at_ns);
+            // Whoever waited for a datagram does so no more.
+            let peer = upstream.peer;
+            for (_, turn) in upstream
+                .datagrams
+                .into_iter()
+                .filter(|&(_, turn)| turn != NONE)
+            {
+                self.no_longer_open(turn, event.sk);
+                self.sockets.ops.push(Op {
+                    at: event.at_ns,
+                    tid: event.tid,
+                    act: Act::GiveUp,
+                    turn,
+                    peer,
+                });
+            }
         }
     }
 

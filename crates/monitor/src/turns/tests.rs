@@ -819,6 +819,41 @@ fn requests_that_share_a_connection_wait_for_its_upstream() {
     assert!(hidden < 8 * 500, "{:#?}", target.account);
 }
 
+/// A resolver asks for both on one socket: each datagram is a question, and the first answer is not that of all.
+#[test]
+fn questions_by_datagram_are_waited_for_each_by_itself() {
+    let mut tape = asleep(10);
+    let udp = |tape: &mut Tape, at, kind| {
+        let tid = if kind == Kind::Arrived { 0 } else { SERVER };
+        tape.socket(at, kind, Class::Udp, 7, tid, 0);
+    };
+    for round in 0..4 {
+        let at = 1_000_000 + round * 200_000;
+        for (connection, asked) in [(1, at), (2, at + 20_000)] {
+            tape.arrive(asked, connection);
+            tape.wake(asked, SERVER, FOREIGN, "sendto");
+            tape.on(asked, SERVER, 0);
+            tape.read(asked + 100, SERVER, connection);
+            udp(&mut tape, asked + 200, Kind::Sent);
+            tape.off(asked + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        }
+        for (connection, answered) in [(1, at + 50_000), (2, at + 70_000)] {
+            udp(&mut tape, answered, Kind::Arrived);
+            tape.wake(answered, SERVER, FOREIGN, "sendto");
+            tape.on(answered, SERVER, 0);
+            udp(&mut tape, answered + 100, Kind::Received);
+            tape.write(answered + 200, SERVER, connection);
+            tape.off(answered + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        }
+    }
+    let target = tape.account();
+    adds_up(&target);
+    let upstream = time_at(&target, Place::Upstream);
+    assert!(upstream >= 8 * 49_000, "{:#?}", target.account);
+    let hidden = time_at(&target, Place::Hidden);
+    assert!(hidden < 8 * 500, "{:#?}", target.account);
+}
+
 /// They are asked for on connections of their own: whose answer is whose nothing tells, but both wait for the store.
 #[test]
 fn what_a_loop_asks_after_it_has_read_several_requests_is_for_all_of_them() {

@@ -32,7 +32,7 @@ const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 5] = ["pipe", "lock", "sync", "pool", "unix_peer"];
+const WAITS: [&str; 6] = ["pipe", "lock", "sync", "pool", "unix_peer", "datagram"];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
 /// Waits for data to be on a disk, or to come from one.
@@ -94,6 +94,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let at = |p: &record::PlaceTime| told.get(p.told? as usize);
     let pool = share(&|p| p.place == Place::Blocked && at(p).is_some_and(is_in_pool));
     sheet.known("turn.pool_share", pool, SOURCE);
+    // A thread that waits, or a loop that goes on meanwhile.
+    let datagram = share(&|p| {
+        matches!(p.place, Place::Blocked | Place::Upstream) && p.detail.starts_with("udp")
+    });
+    sheet.known("turn.datagram_share", datagram, SOURCE);
     let unix = share(&|p| {
         let is_unix = p.place == Place::Upstream && p.detail.starts_with("unix:");
         is_unix && material.target_at(&p.detail).is_some()
@@ -150,11 +155,11 @@ fn own_share(turns: &TargetTurns, told: &[Told], sheet: &mut Sheet<'_>) {
         let reason = format!(
             "{looks} looks at a running interpreter of scripts, and no other runtime tells it"
         );
-        sheet.unknown(OWN_SHARE, &reason);
+        sheet.not_applicable(OWN_SHARE, &reason);
     } else if told.iter().all(|told| told.own.is_none()) {
         // Older records do not say; nor does a program whose handlers are installed like a library.
         let reason = "no function was seen that is the application's own";
-        sheet.unknown(OWN_SHARE, reason);
+        sheet.not_applicable(OWN_SHARE, reason);
     } else {
         sheet.known(OWN_SHARE, own as f64 / looks as f64, SOURCE);
     }

@@ -228,7 +228,8 @@ impl Python {
     fn waits(&self, tid: u32, innermost: &str) -> (ToldState, &'static str) {
         let in_runtime =
             |address| (self.runtime..self.runtime + self.layout.runtime_bytes).contains(&address);
-        match call_of(self.pid, tid) {
+        let call = call_of(self.pid, tid).map(|(call, arguments)| (call, arguments[0]));
+        match call {
             Some((libc::SYS_futex, address)) if in_runtime(address) => (ToldState::Lock, GIL),
             Some((libc::SYS_futex, _)) if innermost.contains("wait (threading.py:") => {
                 (ToldState::Signal, "")
