@@ -70,7 +70,10 @@ impl Memory {
     fn in_file(&self, link: &str, start: u64, symbol: &str) -> Option<u64> {
         let cache = object::ReadCache::new(std::fs::File::open(link).ok()?);
         let elf = object::File::parse(&cache).ok()?;
-        let found = elf.dynamic_symbols().find(|one| one.name() == Ok(symbol))?;
+        // A module of an interpreter only asks for it.
+        let here =
+            |one: &object::Symbol<'_, '_, _>| one.name() == Ok(symbol) && !one.is_undefined();
+        let found = elf.dynamic_symbols().find(here)?;
         Some(found.address() + moved_by(&elf, start))
     }
 

@@ -73,7 +73,7 @@ class Page
   end
 end
 Thread.new { Router.call { Page.new.show(ARGV[0]); 1 } }
-Thread.new { Page.new.burn } if ARGV[0] == 'burn'
+Thread.new { n = 0; n = (n + 1) % 1000 while true } if ARGV[0] == 'burn'
 def shut(queue)
   queue.pop
 end
@@ -325,7 +325,10 @@ fn threads_of_a_ruby_wait_for_its_lock_or_for_each_other() {
     let mut met = [false; 3];
     while met != [true; 3] {
         for (_, told) in ruby.look().unwrap() {
-            if told.frames[0].starts_with("burn ") {
+            if ["burn ", "block in <main>"]
+                .iter()
+                .any(|own| told.frames[0].starts_with(own))
+            {
                 met[0] |= told.state == ToldState::Running;
                 met[1] |= told.object == GIL;
             }
@@ -401,5 +404,131 @@ fn functions_of_scripts_have_names_places_and_an_application() {
                 .any(|frame| class(frame) == class(names[1])),
             "{sleeps:?}"
         );
+    }
+}
+
+/// Runs a command in a pid namespace of its own; `None` where that is not allowed, or it is not installed.
+fn contained(mut command: Command) -> Option<Running> {
+    let allowed = Command::new("unshare")
+        .args(["--pid", "--fork", "true"])
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let program = command.get_program().to_owned();
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    command = Command::new("unshare");
+    // The signal that ends unshare ends what it started.
+    command
+        .args(["--pid", "--fork", "--kill-child=SIGKILL"])
+        .arg(program)
+        .args(arguments);
+    Running::of(command)
+}
+
+/// The only child of a process.
+fn child_of(pid: i32) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children
+        .split_ascii_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// In a container threads know themselves by other ids than those of the host.
+#[test]
+fn threads_of_a_container_have_the_hosts_ids() {
+    for (language, binary) in [(Language::Python, "python3"), (Language::Ruby, "ruby")] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("program");
+        let text = match language {
+            Language::Python => {
+                "import threading, time
+threading.Thread(target=lambda: time.sleep(1000), daemon=True).start()
+print('ready', flush=True)
+time.sleep(1000)
+"
+            }
+            _ => {
+                "Thread.new { sleep 1000 }
+puts 'ready'; $stdout.flush
+sleep 1000
+"
+            }
+        };
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(binary);
+        command.arg(&file);
+        let Some(running) = contained(command) else {
+            continue;
+        };
+        let pid = child_of(running.pid());
+        let mut interpreter =
+            scripts::open(language, pid).unwrap_or_else(|e| panic!("{binary}: {e}"));
+        let tasks: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/task"))
+            .unwrap()
+            .map(|task| task.unwrap().file_name().to_string_lossy().parse().unwrap())
+            .collect();
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let looked = interpreter.look().unwrap();
+            assert!(
+                looked.iter().all(|(tid, _)| tasks.contains(tid)),
+                "{binary}: {tasks:?}"
+            );
+            if looked.len() >= 2 {
+                break;
+            }
+            assert!(Instant::now() < end, "{binary}: {looked:?}");
+        }
+    }
+}
+
+/// A worker is forked from a process that was read at its start, and its main thread's record has the parent's id.
+#[test]
+fn a_forked_worker_is_read() {
+    for (language, binary, text) in [
+        (
+            Language::Ruby,
+            "ruby",
+            "def burn; n = 0; n = (n + 1) % 1000 while true; end
+fork { puts 'ready'; $stdout.flush; burn }
+sleep 1000
+",
+        ),
+        (
+            Language::Perl,
+            "perl",
+            "$| = 1; sub burn { my $n = 0; while (1) { $n = ($n + 1) % 1000; } }
+if (!fork()) { print \"ready\\n\"; burn(); 1 }
+sleep 1000;
+",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("program");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(binary);
+        command.arg(&file);
+        let Some(running) = Running::of(command) else {
+            continue;
+        };
+        let worker = Worker(child_of(running.pid()));
+        let mut interpreter =
+            scripts::open(language, worker.0).unwrap_or_else(|e| panic!("{binary}: {e}"));
+        assert!(told(interpreter.as_mut(), "burn").frames[0].starts_with("burn ("));
+    }
+}
+
+/// A process that a program of ours forked.
+struct Worker(i32);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = Command::new("kill")
+            .args(["-9", &self.0.to_string()])
+            .status();
     }
 }

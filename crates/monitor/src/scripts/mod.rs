@@ -18,7 +18,9 @@ pub use php::Php;
 pub use ruby::Ruby;
 pub use sampler::{Gathered, Sampler};
 
+use crate::jvm::innermost_id;
 use record::{Told, ToldState, Unavailable};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io;
 
@@ -294,6 +296,67 @@ fn told(
         object: object.to_owned(),
         owner: String::new(),
     })
+}
+
+/// The last stack of each thread with the names of its functions: most looks meet a thread that waits where it did.
+#[derive(Debug, Default)]
+struct Last<T>(HashMap<u64, (Vec<T>, Vec<Function>)>);
+
+impl<T: PartialEq> Last<T> {
+    /// Functions of a thread's stack; `names` is asked where the stack is another one than at the last look.
+    fn functions(
+        &mut self,
+        thread: u64,
+        chain: Vec<T>,
+        names: impl FnOnce(&[T]) -> io::Result<Vec<Function>>,
+    ) -> io::Result<Vec<Function>> {
+        if let Some((_, functions)) = self.0.get(&thread).filter(|(last, _)| *last == chain) {
+            return Ok(functions.clone());
+        }
+        if self.0.len() >= MOST_THREADS {
+            self.0.clear();
+        }
+        let functions = names(&chain)?;
+        self.0.insert(thread, (chain, functions.clone()));
+        Ok(functions)
+    }
+}
+
+/// Ids of a process' threads as this host knows them, by those that the process knows: in a container they differ.
+#[derive(Debug)]
+struct Tasks {
+    pid: i32,
+    /// `None` for an id that is no thread of the process.
+    known: HashMap<u32, Option<u32>>,
+}
+
+impl Tasks {
+    fn of(pid: i32) -> Self {
+        Self {
+            pid,
+            known: HashMap::new(),
+        }
+    }
+
+    /// The host's id; `None` for one that is no thread of the process.
+    fn here(&mut self, there: u32) -> Option<u32> {
+        if !self.known.contains_key(&there) {
+            // Threads come and go.
+            for tid in crate::profile::threads(self.pid) {
+                if let Some(there) = self.inside(tid) {
+                    self.known.insert(there, Some(tid.cast_unsigned()));
+                }
+            }
+            self.known.entry(there).or_default();
+        }
+        self.known.get(&there).copied().flatten()
+    }
+
+    fn inside(&self, tid: i32) -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{}/task/{tid}/status", self.pid));
+        let there = innermost_id(&status.ok()?).unwrap_or(tid);
+        Some(there.cast_unsigned())
+    }
 }
 
 /// Of a stack that went on while it was read, innermost first, the part that it is still in: so the caller of short

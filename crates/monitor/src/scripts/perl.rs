@@ -4,7 +4,7 @@
 //! process began with; its contexts are the stack. The surprise: a context keeps the statement that called and the
 //! subroutine that was called; the package of a subroutine is not read: the path of its file says as much.
 
-use super::{Function, Interpreter, Language, MOST_FRAMES, MOST_NAMES, ReadError};
+use super::{Function, Interpreter, Language, Last, MOST_FRAMES, MOST_NAMES, ReadError};
 use super::{behind, half, is_text, still_there, told, word};
 use crate::process_memory::Memory;
 use record::{Told, ToldState};
@@ -104,6 +104,7 @@ pub struct Perl {
     /// Where the word lies that leads to the interpreter.
     interpreter: u64,
     layout: Layout,
+    last: Last<(u64, u64)>,
     names: HashMap<Code, Function>,
 }
 
@@ -152,6 +153,7 @@ impl Perl {
             memory,
             interpreter,
             layout,
+            last: Last::default(),
             names: HashMap::new(),
         };
         let wrong = |_| ReadError::Layout {
@@ -170,6 +172,14 @@ impl Perl {
     fn stack(&self) -> io::Result<u64> {
         let interpreter = self.memory.word(self.interpreter)?;
         self.memory.word(interpreter + self.layout.stack)
+    }
+
+    /// Where the interpreter is: its words up to the stack's, the operation that runs among them.
+    fn at(&self) -> io::Result<Vec<u8>> {
+        let interpreter = self.memory.word(self.interpreter)?;
+        let mut bytes = vec![0; self.layout.stack as usize + 8];
+        self.memory.read(interpreter, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Statements that called and subroutines that were called, innermost first; of a moment each.
@@ -196,16 +206,23 @@ impl Perl {
     }
 
     fn frames(&mut self) -> io::Result<Vec<Function>> {
-        // Contexts lie in one array: whether one was left and another entered is seen by reading them twice.
-        let chain = still_there(|| self.chain(), |_| Ok(true))?;
-        let outermost = chain.last().copied();
-        let mut frames: Vec<Function> = (chain.into_iter())
-            .map(|(_, subroutine)| self.function(subroutine))
+        let before = self.at()?;
+        let chain = still_there(|| self.chain(), |_| Ok(self.at()? != before))?;
+        let mut last = std::mem::take(&mut self.last);
+        let functions = last.functions(0, chain, |chain| self.named(chain));
+        self.last = last;
+        functions
+    }
+
+    fn named(&mut self, chain: &[(u64, u64)]) -> io::Result<Vec<Function>> {
+        let mut frames: Vec<Function> = (chain.iter())
+            .map(|&(_, subroutine)| self.function(subroutine))
             .collect::<io::Result<_>>()?;
-        let program = outermost.and_then(|(statement, _)| self.place_of(statement).ok());
         // The program itself is in no context.
-        frames
-            .extend(program.map(|(path, _)| Function::of_script("main", &path, 1, library(&path))));
+        let outermost = chain.last();
+        let program = outermost.and_then(|&(statement, _)| self.place_of(statement).ok());
+        let main = |(path, _): (String, u32)| Function::of_script("main", &path, 1, library(&path));
+        frames.extend(program.map(main));
         Ok(frames)
     }
 

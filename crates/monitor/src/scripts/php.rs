@@ -29,7 +29,8 @@ const USER: u8 = 2;
 const EVAL: u8 = 4;
 /// Of a class (`zend_class_entry`): its name.
 const CLASS_NAME: u64 = 8;
-/// Of a text (`zend_string`): its length, its letters.
+/// Of a text (`zend_string`): its hash, its length, its letters.
+const HASH: usize = 8;
 const TEXT_LENGTH: usize = 16;
 const TEXT: usize = 24;
 /// The first bytes of a function in which its load of the stack's word is looked for.
@@ -58,7 +59,9 @@ pub struct Php {
 struct Code {
     function: u64,
     name: u64,
+    /// Of the file's path: its address, and the head of the text, with its hash and its length.
     file: u64,
+    path: [u8; TEXT],
     line: u32,
 }
 
@@ -136,12 +139,18 @@ impl Php {
             USER | EVAL => Some(self.file_of(&bytes)?),
             _ => return Ok(None),
         };
-        let code = Code {
+        let mut code = Code {
             function: address,
             name: word(&bytes, NAME),
             file: file.map_or(0, |at| word(&bytes, at)),
+            path: [0; TEXT],
             line: file.map_or(0, |at| half(&bytes, at + 8)),
         };
+        if code.file != 0 {
+            self.memory.read(code.file, &mut code.path)?;
+            // How often it is used says nothing of what it is.
+            code.path[..HASH].fill(0);
+        }
         if let Some(known) = self.names.get(&code) {
             return Ok(Some(known.clone()));
         }

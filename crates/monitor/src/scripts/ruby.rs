@@ -5,8 +5,10 @@
 //! record. So every word of the interpreter's own data is asked whether it leads to a record whose main thread leads
 //! back to it.
 
-use super::{Function, Interpreter, Language, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, MOST_THREADS};
-use super::{Origin, ReadError, behind, call_of, half, is_text, still_there, told, word};
+use super::{Function, Interpreter, Language, Last, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, Tasks};
+use super::{
+    MOST_THREADS, Origin, ReadError, behind, call_of, half, is_text, still_there, told, word,
+};
 use crate::process_memory::Memory;
 use record::{Told, ToldState};
 use std::collections::HashMap;
@@ -120,6 +122,8 @@ pub struct Ruby {
     memory: Memory,
     machine: u64,
     layout: Layout,
+    tasks: Tasks,
+    last: Last<(u64, u64)>,
     /// What code is called, by its address and that of its body.
     names: HashMap<(u64, u64), Function>,
 }
@@ -173,11 +177,12 @@ impl Ruby {
             memory,
             machine,
             layout,
+            tasks: Tasks::of(pid),
+            last: Last::default(),
             names: HashMap::new(),
         };
         let threads = ruby.threads().map_err(read)?;
-        let tasks = crate::profile::threads(pid);
-        if !threads.iter().any(|t| tasks.contains(&t.tid.cast_signed())) {
+        if threads.is_empty() {
             return Err(wrong("its threads are not those of the process"));
         }
         let named = threads
@@ -189,15 +194,16 @@ impl Ruby {
         Ok(ruby)
     }
 
-    /// Threads of the machine: they are linked in a circle, with one link that is no thread's.
-    fn threads(&self) -> io::Result<Vec<Thread>> {
+    /// Threads of the machine: they are linked in a circle, with one link that is no thread's. What is no thread of the
+    /// process is left out.
+    fn threads(&mut self) -> io::Result<Vec<Thread>> {
         let first = self.memory.word(self.machine + MAIN_THREAD as u64)?;
         let (mut address, mut threads) = (first, Vec::new());
         for _ in 0..MOST_THREADS {
             let mut bytes = [0; THREAD_BYTES];
             self.memory.read(address, &mut bytes)?;
             if word(&bytes, MACHINE) == self.machine
-                && let Ok(tid) = self.tid_of(&bytes)
+                && let Some(tid) = self.task(&bytes, address == first)
             {
                 threads.push(Thread {
                     tid,
@@ -211,6 +217,14 @@ impl Ruby {
             }
         }
         Ok(threads)
+    }
+
+    /// The host's id of a thread. Of a process that was forked the main thread's record has the parent's.
+    fn task(&mut self, thread: &[u8], is_main: bool) -> Option<u32> {
+        match is_main {
+            true => Some(self.pid.cast_unsigned()),
+            false => self.tasks.here(self.tid_of(thread).ok()?),
+        }
     }
 
     fn tid_of(&self, thread: &[u8]) -> io::Result<u32> {
@@ -251,13 +265,25 @@ impl Ruby {
         Ok(coded.take(MOST_FRAMES).collect())
     }
 
+    /// Where a thread is: its innermost frame and its code, of C as well.
+    fn at(&self, executes: u64) -> io::Result<(u64, u64)> {
+        let frame = self.memory.word(executes + FRAME as u64)?;
+        Ok((frame, self.memory.word(frame + CODE as u64)?))
+    }
+
     /// Methods of a thread, innermost first.
     fn frames(&mut self, thread: Thread) -> io::Result<Vec<Function>> {
-        let chain = still_there(|| self.chain(thread.executes), |_| Ok(true))?;
-        let found: Vec<Function> = (chain.into_iter())
-            .filter_map(|(_, code)| self.function(code).ok())
-            .collect();
-        Ok(found)
+        let executes = thread.executes;
+        let before = self.at(executes)?;
+        let moved = |_: Option<&_>| Ok(self.at(executes)? != before);
+        let chain = still_there(|| self.chain(executes), moved)?;
+        let mut last = std::mem::take(&mut self.last);
+        let functions = last.functions(executes, chain, |chain| {
+            let codes = chain.iter().map(|&(_, code)| code);
+            Ok(codes.filter_map(|code| self.function(code).ok()).collect())
+        });
+        self.last = last;
+        functions
     }
 
     fn function(&mut self, code: u64) -> io::Result<Function> {

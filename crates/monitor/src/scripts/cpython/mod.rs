@@ -8,7 +8,7 @@
 mod layout;
 
 use super::{Function, GilState, Interpreter, Language, ReadError, call_of, still_there, told};
-use super::{MOST_FRAMES, MOST_LETTERS, MOST_THREADS, TID_IN_PTHREAD};
+use super::{MOST_FRAMES, MOST_LETTERS, MOST_THREADS, TID_IN_PTHREAD, Tasks};
 use crate::process_memory::Memory;
 use layout::{ASCII, COMPACT, GIL_HOLDER, GIL_LOCKED, GIL_SWITCHES, Gil, Layout};
 use layout::{OWNED_BY_C, TEXT_LENGTH, TEXT_STATE};
@@ -21,6 +21,7 @@ use std::io;
 pub struct Python {
     pid: i32,
     memory: Memory,
+    tasks: Tasks,
     runtime: u64,
     layout: Layout,
     /// What code is called, by address.
@@ -48,6 +49,7 @@ impl Python {
         let mut python = Self {
             pid,
             memory,
+            tasks: Tasks::of(pid),
             runtime: found.address,
             layout,
             names: HashMap::new(),
@@ -75,9 +77,7 @@ impl Python {
             return Err(wrong("its lock is neither taken nor free"));
         }
         let threads = self.threads().map_err(read)?;
-        let tasks = crate::profile::threads(pid);
-        let own = |tid: &u32| tasks.contains(&tid.cast_signed());
-        if threads.is_empty() || !threads.iter().any(|(_, tid)| own(tid)) {
+        if threads.is_empty() {
             return Err(wrong("its threads are not those of the process"));
         }
         let mut any_frames = false;
@@ -125,12 +125,15 @@ impl Python {
         })
     }
 
-    /// Threads of the first interpreter: their records and their ids.
-    fn threads(&self) -> io::Result<Vec<(u64, u32)>> {
-        let layout = &self.layout;
+    /// Threads of the first interpreter: their records and their ids; what is no thread of the process is left out.
+    fn threads(&mut self) -> io::Result<Vec<(u64, u32)>> {
+        let layout = self.layout;
         let mut thread = self.memory.word(self.interpreter()? + layout.threads)?;
         let mut threads = Vec::new();
-        while thread != 0 && threads.len() < MOST_THREADS {
+        for _ in 0..MOST_THREADS {
+            if thread == 0 {
+                break;
+            }
             let tid = match layout.native {
                 Some(native) => self.memory.word(thread + native)? as u32,
                 None => {
@@ -138,7 +141,7 @@ impl Python {
                     self.memory.int(pthread + TID_IN_PTHREAD)?.cast_unsigned()
                 }
             };
-            threads.push((thread, tid));
+            threads.extend(self.tasks.here(tid).map(|tid| (thread, tid)));
             thread = self.memory.word(thread + layout.next)?;
         }
         Ok(threads)
