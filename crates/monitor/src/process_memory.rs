@@ -50,21 +50,11 @@ impl Memory {
 
     /// The first of a process' mapped files that has a symbol of its dynamic table, by a part of the file's name.
     pub(crate) fn symbol(&self, file: &str, symbol: &str) -> Option<Found> {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).ok()?;
-        let mut tried: Vec<&str> = Vec::new();
-        for (start, end, path) in maps.lines().filter_map(|line| first_of_file(line, file)) {
-            if tried.contains(&path) {
-                continue;
-            }
-            tried.push(path);
-            if let Some(address) = self.in_file(&self.link(start, end), start, symbol) {
-                return Some(Found {
-                    address,
-                    path: path.to_owned(),
-                });
-            }
-        }
-        None
+        let mut files = self.files(file).into_iter();
+        files.find_map(|(start, link, path)| {
+            let address = self.in_file(&link, start, symbol)?;
+            Some(Found { address, path })
+        })
     }
 
     fn in_file(&self, link: &str, start: u64, symbol: &str) -> Option<u64> {
@@ -81,8 +71,8 @@ impl Memory {
     /// that was stripped may have led to.
     pub(crate) fn data_of(&self, file: &str) -> io::Result<BTreeSet<u64>> {
         let mut words = BTreeSet::new();
-        for (start, mapping) in self.files(file) {
-            let Ok(opened) = std::fs::File::open(mapping) else {
+        for (start, link, _) in self.files(file) {
+            let Ok(opened) = std::fs::File::open(link) else {
                 continue;
             };
             let cache = object::ReadCache::new(opened);
@@ -105,19 +95,23 @@ impl Memory {
         Ok(words)
     }
 
-    /// The mapped files with a part of a name, at their beginnings: load address, and the link to each.
-    fn files(&self, file: &str) -> Vec<(u64, String)> {
+    /// The mapped files with a part of a name, at their beginnings and once each: load address, the link to the file,
+    /// and its path as the process sees it. The link is that of the mapping: the path may be another namespace's, or
+    /// that of a file which was replaced.
+    fn files(&self, file: &str) -> Vec<(u64, String, String)> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid));
-        let maps = maps.unwrap_or_default();
-        let first = maps.lines().filter_map(|line| first_of_file(line, file));
-        let link = |(start, end, _)| (start, self.link(start, end));
-        first.map(link).collect()
-    }
-
-    /// By the mapping and not by the path: another namespace's, or one that was replaced.
-    fn link(&self, start: u64, end: u64) -> String {
-        // These names have no leading zeros.
-        format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid)
+        let mut files: Vec<(u64, String, String)> = Vec::new();
+        for line in maps.unwrap_or_default().lines() {
+            let Some((start, end, path)) = first_of_file(line, file) else {
+                continue;
+            };
+            if !files.iter().any(|(.., known)| known == path) {
+                // These names have no leading zeros.
+                let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.pid);
+                files.push((start, link, path.to_owned()));
+            }
+        }
+        files
     }
 }
 

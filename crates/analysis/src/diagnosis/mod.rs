@@ -40,7 +40,6 @@ pub use types::*;
 pub(crate) use work::{frames, works};
 
 use crate::ledger::{self, Ledger, LedgerCase};
-use crate::words::percent;
 use crate::{Evidence, Limit, TrialAnalysis, Verdict};
 use facts::Material;
 use record::{EnvironmentItem, TrialRecord, TrialState};
@@ -97,10 +96,7 @@ pub(crate) fn full_of_requests(
         valid: true,
         limit: Limit::Server,
         resource: if front { "worker" } else { "backend" }.to_owned(),
-        why: format!(
-            "requests in {target} ran or waited for a CPU {} of their time, and its cores do little else",
-            percent(wanted)
-        ),
+        why: station::wait_for_its_cpu(target, wanted),
         remedy: "this is what the server does with this CPU: add cores, or make a request cheaper"
             .to_owned(),
         evidence,

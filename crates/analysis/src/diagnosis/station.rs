@@ -143,10 +143,7 @@ fn saturated(facts: &FactSet, front: &str) -> Option<Station> {
         let wanted = cpu_wanted_by_itself(&view).filter(|wanted| *wanted >= SATURATED);
         let why = match wanted.filter(|_| busiest < SATURATED) {
             None => format!("the busiest worker of {target} ran {busy} of the time"),
-            Some(wanted) => format!(
-                "requests in {target} ran or waited for a CPU {} of their time, and its cores do little else",
-                percent(wanted)
-            ),
+            Some(wanted) => wait_for_its_cpu(target, wanted),
         };
         return Some(station("upstream", target, why));
     }
@@ -174,6 +171,14 @@ pub(crate) fn cpu_wanted_by_itself(view: &FactView<'_>) -> Option<f64> {
     let left = value("core.own_mean").map(|used| used - others);
     let own = value("cpu.use_of_allowed").into_iter().chain(left);
     value("turn.cpu_share").filter(|_| own.reduce(f64::max) >= Some(MOST_BY_ITSELF))
+}
+
+/// What is said of a server whose requests do so.
+pub(crate) fn wait_for_its_cpu(target: &str, wanted: f64) -> String {
+    format!(
+        "requests in {target} ran or waited for a CPU {} of their time, and its cores do little else",
+        percent(wanted)
+    )
 }
 
 /// The first server whose requests run or wait for its own CPU all the time, and the share of their time.

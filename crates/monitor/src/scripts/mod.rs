@@ -19,9 +19,11 @@ pub use ruby::Ruby;
 pub use sampler::{Gathered, Sampler};
 
 use crate::jvm::innermost_id;
+use crate::process_memory::Memory;
 use record::{Told, ToldState, Unavailable};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::io;
 
 /// A stack is followed so far: a handler stands below the functions of its framework, and above those of its libraries.
@@ -135,6 +137,47 @@ pub enum ReadError {
     },
 }
 
+/// A process that is asked for an interpreter: what is wrong with it.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    language: Language,
+    pid: i32,
+}
+
+impl Asked {
+    fn absent(self) -> ReadError {
+        let Self { language, pid } = self;
+        ReadError::Absent { language, pid }
+    }
+
+    fn version(self, version: String) -> ReadError {
+        let Self { language, pid } = self;
+        ReadError::Version {
+            language,
+            pid,
+            version,
+        }
+    }
+
+    fn layout(self, what: &'static str) -> ReadError {
+        let Self { language, pid } = self;
+        ReadError::Layout {
+            language,
+            pid,
+            what,
+        }
+    }
+
+    fn memory(self, cause: io::Error) -> ReadError {
+        let Self { language, pid } = self;
+        ReadError::Memory {
+            language,
+            pid,
+            cause,
+        }
+    }
+}
+
 impl ReadError {
     /// What would help; may be empty.
     pub fn remedy(&self) -> String {
@@ -222,8 +265,9 @@ pub fn found_in(pid: i32) -> Vec<Language> {
 
 /// Finds and checks a process' interpreter.
 ///
-/// # Errors [`ReadError`]: none of this language, a version that is not known, or memory that cannot be read or be
-/// what it should.
+/// # Errors
+/// [`ReadError`]: none of this language, a version that is not known, or memory that cannot be read or be what it
+/// should.
 pub fn open(language: Language, pid: i32) -> Result<Box<dyn Interpreter>, ReadError> {
     Ok(match language {
         Language::Python => Box::new(Python::open(pid)?),
@@ -298,27 +342,57 @@ fn told(
     })
 }
 
+/// The only thread of a process in the words of the record. What it waits for is a call of the system, which says it
+/// better.
+fn only_thread(language: Language, pid: i32, frames: Vec<Function>) -> Vec<(u32, Told)> {
+    let told = told(language, frames, (ToldState::Running, ""));
+    let of = |told| (pid.cast_unsigned(), told);
+    told.map(of).into_iter().collect()
+}
+
+/// Functions that were named before, by what tells them apart.
+#[derive(Debug)]
+struct Names<K>(HashMap<K, Function>);
+
+impl<K> Default for Names<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Names<K> {
+    fn known(&self, code: &K) -> Option<Function> {
+        self.0.get(code).cloned()
+    }
+
+    /// Keeps a name, and gives it back.
+    fn keep(&mut self, code: K, function: Function) -> Function {
+        if self.0.len() >= MOST_NAMES {
+            self.0.clear();
+        }
+        self.0.insert(code, function.clone());
+        function
+    }
+}
+
 /// The last stack of each thread with the names of its functions: most looks meet a thread that waits where it did.
 #[derive(Debug, Default)]
 struct Last<T>(HashMap<u64, (Vec<T>, Vec<Function>)>);
 
 impl<T: PartialEq> Last<T> {
-    /// Functions of a thread's stack; `names` is asked where the stack is another one than at the last look.
-    fn functions(
-        &mut self,
-        thread: u64,
-        chain: Vec<T>,
-        names: impl FnOnce(&[T]) -> io::Result<Vec<Function>>,
-    ) -> io::Result<Vec<Function>> {
-        if let Some((_, functions)) = self.0.get(&thread).filter(|(last, _)| *last == chain) {
-            return Ok(functions.clone());
-        }
+    /// Functions of a thread's stack, where that is the one of the last look.
+    fn known(&self, thread: u64, chain: &[T]) -> Option<Vec<Function>> {
+        let (last, functions) = self.0.get(&thread)?;
+        (last == chain).then(|| functions.clone())
+    }
+
+    /// Keeps a stack with its functions, and gives these back.
+    fn keep(&mut self, thread: u64, chain: Vec<T>, functions: Vec<Function>) -> Vec<Function> {
         if self.0.len() >= MOST_THREADS {
             self.0.clear();
         }
-        let functions = names(&chain)?;
         self.0.insert(thread, (chain, functions.clone()));
-        Ok(functions)
+        functions
     }
 }
 
@@ -387,6 +461,39 @@ fn behind<'a>(path: &'a str, directories: &[&str]) -> Option<&'a str> {
     let beyond = |part: &&str| path.rfind(part).map(|at| at + part.len());
     let last = directories.iter().filter_map(beyond).max()?;
     Some(&path[last..])
+}
+
+/// The part of a path behind its first directories that are of a kind.
+fn without_first(mut path: &str, is: impl Fn(&str) -> bool) -> &str {
+    while let Some((first, further)) = path.split_once('/') {
+        if !is(first) {
+            break;
+        }
+        path = further;
+    }
+    path
+}
+
+/// Whether a directory is that of a version: `5.36`.
+fn is_version(directory: &str) -> bool {
+    let of_number = |c: char| c.is_ascii_digit() || c == '.';
+    directory.chars().all(of_number)
+}
+
+/// The last letters of a text: the end of a path says more than its beginning.
+fn end_of(memory: &Memory, letters: u64, length: u64) -> io::Result<Vec<u8>> {
+    let skip = length.saturating_sub(MOST_LETTERS);
+    let mut bytes = vec![0; (length - skip) as usize];
+    memory.read(letters + skip, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A name or a path of the bytes that were found where one should be.
+fn text_of(bytes: &[u8]) -> io::Result<String> {
+    match is_text(bytes) {
+        true => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Whether bytes can be a name or a path: letters of a text, none of them a control character.

@@ -4,11 +4,10 @@
 //! process began with; its contexts are the stack. The surprise: a context keeps the statement that called and the
 //! subroutine that was called; the package of a subroutine is not read: the path of its file says as much.
 
-use super::{Function, Interpreter, Language, Last, MOST_FRAMES, MOST_NAMES, ReadError};
-use super::{behind, half, is_text, still_there, told, word};
+use super::{Asked, Function, Interpreter, Language, Last, MOST_FRAMES, Names, ReadError};
+use super::{behind, half, is_version, only_thread, still_there, text_of, without_first, word};
 use crate::process_memory::Memory;
-use record::{Told, ToldState};
-use std::collections::HashMap;
+use record::Told;
 use std::io;
 
 /// Of a stack (`PERL_SI`): its contexts, the stack that it interrupted, the index of its innermost context.
@@ -105,7 +104,7 @@ pub struct Perl {
     interpreter: u64,
     layout: Layout,
     last: Last<(u64, u64)>,
-    names: HashMap<Code, Function>,
+    names: Names<Code>,
 }
 
 /// What tells subroutines apart; closures are made anew for each call and share these.
@@ -123,30 +122,24 @@ impl Perl {
     /// [`ReadError`]: not a Perl, a version that is not known, one without threads, or memory that cannot be read or be
     /// what it should.
     pub fn open(pid: i32) -> Result<Self, ReadError> {
-        let language = Language::Perl;
+        let asked = Asked {
+            language: Language::Perl,
+            pid,
+        };
+        let read = |cause| asked.memory(cause);
         let memory = Memory::of(pid);
-        let read = |cause| ReadError::Memory {
-            language,
-            pid,
-            cause,
-        };
-        let version = |version: String| ReadError::Version {
-            language,
-            pid,
-            version,
-        };
         let number = memory.symbol("perl", "PL_version");
-        let number = number.ok_or(ReadError::Absent { language, pid })?;
+        let number = number.ok_or_else(|| asked.absent())?;
         let mut minor = [0];
         memory.read(number.address, &mut minor).map_err(read)?;
-        let layout = layout(minor[0]).ok_or_else(|| version(format!("5.{}", minor[0])))?;
-        let without_threads = || version(format!("5.{} without threads", minor[0]));
+        let layout = layout(minor[0]).ok_or_else(|| asked.version(format!("5.{}", minor[0])))?;
+        let without_threads = || asked.version(format!("5.{} without threads", minor[0]));
         let found = memory.symbol("perl", "PL_thr_key");
         let interpreter = found.and_then(|_| memory.symbol("perl", "PL_curinterp"));
         let interpreter = interpreter.ok_or_else(without_threads)?.address;
         if memory.word(interpreter).map_err(read)? == 0 {
             // The library is there, and nobody runs Perl.
-            return Err(ReadError::Absent { language, pid });
+            return Err(asked.absent());
         }
         let perl = Self {
             pid,
@@ -154,13 +147,9 @@ impl Perl {
             interpreter,
             layout,
             last: Last::default(),
-            names: HashMap::new(),
+            names: Names::default(),
         };
-        let wrong = |_| ReadError::Layout {
-            language,
-            pid,
-            what: "its statement is in no file",
-        };
+        let wrong = |_| asked.layout("its statement is in no file");
         let interpreter = perl.memory.word(interpreter).map_err(read)?;
         let statement = perl.memory.word(interpreter + layout.statement);
         let statement = statement.map_err(read)?;
@@ -208,10 +197,11 @@ impl Perl {
     fn frames(&mut self) -> io::Result<Vec<Function>> {
         let before = self.at()?;
         let chain = still_there(|| self.chain(), |_| Ok(self.at()? != before))?;
-        let mut last = std::mem::take(&mut self.last);
-        let functions = last.functions(0, chain, |chain| self.named(chain));
-        self.last = last;
-        functions
+        if let Some(known) = self.last.known(0, &chain) {
+            return Ok(known);
+        }
+        let functions = self.named(&chain)?;
+        Ok(self.last.keep(0, chain, functions))
     }
 
     fn named(&mut self, chain: &[(u64, u64)]) -> io::Result<Vec<Function>> {
@@ -248,8 +238,8 @@ impl Perl {
             named_by: word(&bytes, NAMED_BY),
             flags: half(&bytes, FLAGS),
         };
-        if let Some(known) = self.names.get(&code) {
-            return Ok(known.clone());
+        if let Some(known) = self.names.known(&code) {
+            return Ok(known);
         }
         let name = if code.named_by == 0 {
             // Its glob is gone.
@@ -267,11 +257,7 @@ impl Perl {
             Err(_) => (self.text(word(&bytes, WRITTEN_IN), LONGEST)?, 0),
         };
         let function = Function::of_script(&name, &path, line.into(), library(&path));
-        if self.names.len() >= MOST_NAMES {
-            self.names.clear();
-        }
-        self.names.insert(code, function.clone());
-        Ok(function)
+        Ok(self.names.keep(code, function))
     }
 
     fn name(&self, address: u64) -> io::Result<String> {
@@ -294,11 +280,7 @@ impl Perl {
             self.memory
                 .read(address + first as u64, &mut bytes[first..])?;
         }
-        let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-        if !is_text(text) {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        Ok(String::from_utf8_lossy(text).into_owned())
+        text_of(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 }
 
@@ -313,25 +295,15 @@ impl Interpreter for Perl {
 
     fn look(&mut self) -> io::Result<Vec<(u32, Told)>> {
         self.stack()?;
-        // What it waits for is a call of the system, which says it better.
         let frames = self.frames().unwrap_or_default();
-        let told = told(self.language(), frames, (ToldState::Running, ""));
-        let tid = self.pid.cast_unsigned();
-        Ok(told.map(|told| (tid, told)).into_iter().collect())
+        Ok(only_thread(self.language(), self.pid, frames))
     }
 }
 
 /// The path below the directory of modules of a file that was installed: `JSON/PP.pm`.
 fn library(path: &str) -> Option<&str> {
-    let mut rest = behind(path, &LIBRARIES)?;
     // `5.36/` of a version.
-    while let Some((first, further)) = rest.split_once('/') {
-        if !first.chars().all(|c| c.is_ascii_digit() || c == '.') {
-            break;
-        }
-        rest = further;
-    }
-    Some(rest)
+    Some(without_first(behind(path, &LIBRARIES)?, is_version))
 }
 
 #[cfg(test)]

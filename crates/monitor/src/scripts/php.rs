@@ -5,11 +5,10 @@
 //! The one of the stack's word is decoded from an exported function that reads it; that of a function's file is the
 //! one place of its record where a path lies, looked for in the first functions that are met.
 
-use super::{Function, Interpreter, Language, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, Origin};
-use super::{ReadError, behind, half, is_text, still_there, told, word};
+use super::{Asked, Function, Interpreter, Language, MOST_FRAMES, Names, Origin, ReadError};
+use super::{behind, end_of, half, only_thread, still_there, text_of, word};
 use crate::process_memory::Memory;
-use record::{Told, ToldState};
-use std::collections::HashMap;
+use record::Told;
 use std::io;
 
 /// Of a frame (`zend_execute_data`): its function and its caller.
@@ -51,7 +50,7 @@ pub struct Php {
     stack: u64,
     /// Offset of a function's file, once one was met.
     file: Option<usize>,
-    names: HashMap<Code, Function>,
+    names: Names<Code>,
 }
 
 /// What tells functions apart: addresses alone are used again where scripts are compiled for each request.
@@ -71,37 +70,28 @@ impl Php {
     /// # Errors
     /// [`ReadError`]: not a PHP, one with threads, or one whose code does not say where its stack is.
     pub fn open(pid: i32) -> Result<Self, ReadError> {
-        let language = Language::Php;
+        let asked = Asked {
+            language: Language::Php,
+            pid,
+        };
+        let read = |cause| asked.memory(cause);
         let memory = Memory::of(pid);
         let code = memory.symbol("php", "get_active_function_name");
-        let code = code.ok_or(ReadError::Absent { language, pid })?;
+        let code = code.ok_or_else(|| asked.absent())?;
         let globals = memory.symbol("php", "executor_globals");
-        let globals = globals.ok_or_else(|| ReadError::Version {
-            language,
-            pid,
-            version: "with threads (ZTS)".to_owned(),
-        })?;
+        let globals = globals.ok_or_else(|| asked.version("with threads (ZTS)".to_owned()))?;
         let mut bytes = [0; CODE_BYTES];
-        let read = |cause| ReadError::Memory {
-            language,
-            pid,
-            cause,
-        };
         memory.read(code.address, &mut bytes).map_err(read)?;
         let offset = stack_offset(&bytes, code.address, globals.address);
-        let offset = offset.ok_or(ReadError::Layout {
-            language,
-            pid,
-            what: "get_active_function_name does not read its stack as known builds do",
-        })?;
-        let stack = globals.address + offset;
+        let what = "get_active_function_name does not read its stack as known builds do";
+        let stack = globals.address + offset.ok_or_else(|| asked.layout(what))?;
         memory.word(stack).map_err(read)?;
         Ok(Self {
             pid,
             memory,
             stack,
             file: None,
-            names: HashMap::new(),
+            names: Names::default(),
         })
     }
 
@@ -151,8 +141,8 @@ impl Php {
             // How often it is used says nothing of what it is.
             code.path[..HASH].fill(0);
         }
-        if let Some(known) = self.names.get(&code) {
-            return Ok(Some(known.clone()));
+        if let Some(known) = self.names.known(&code) {
+            return Ok(Some(known));
         }
         let function = match code.name {
             // The code of a file outside of its functions.
@@ -174,11 +164,7 @@ impl Php {
                 origin: Origin::Native,
             },
         };
-        if self.names.len() >= MOST_NAMES {
-            self.names.clear();
-        }
-        self.names.insert(code, function.clone());
-        Ok(Some(function))
+        Ok(Some(self.names.keep(code, function)))
     }
 
     /// Where a function's file lies: where its record has a path and, behind it, a first and a last line.
@@ -209,15 +195,9 @@ impl Php {
         if length > 1 << 16 {
             return Err(wrong());
         }
-        let skip = length.saturating_sub(MOST_LETTERS);
-        let mut bytes = vec![0; (length - skip) as usize];
-        self.memory.read(address + TEXT as u64 + skip, &mut bytes)?;
+        let bytes = end_of(&self.memory, address + TEXT as u64, length)?;
         // A function without a name is called by its file and line, behind a letter that is none.
-        let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-        if !is_text(bytes) {
-            return Err(wrong());
-        }
-        Ok(String::from_utf8_lossy(bytes).into_owned())
+        text_of(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 }
 
@@ -232,11 +212,8 @@ impl Interpreter for Php {
 
     fn look(&mut self) -> io::Result<Vec<(u32, Told)>> {
         self.memory.word(self.stack)?;
-        // What it waits for is a call of the system, which says it better.
         let frames = self.frames().unwrap_or_default();
-        let told = told(self.language(), frames, (ToldState::Running, ""));
-        let tid = self.pid.cast_unsigned();
-        Ok(told.map(|told| (tid, told)).into_iter().collect())
+        Ok(only_thread(self.language(), self.pid, frames))
     }
 }
 

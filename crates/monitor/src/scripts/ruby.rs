@@ -5,13 +5,11 @@
 //! record. So every word of the interpreter's own data is asked whether it leads to a record whose main thread leads
 //! back to it.
 
-use super::{Function, Interpreter, Language, Last, MOST_FRAMES, MOST_LETTERS, MOST_NAMES, Tasks};
-use super::{
-    MOST_THREADS, Origin, ReadError, behind, call_of, half, is_text, still_there, told, word,
-};
+use super::{Asked, Function, Interpreter, Language, Last, Names, Origin, ReadError, Tasks};
+use super::{GIL, MOST_FRAMES, MOST_THREADS, TID_IN_PTHREAD, behind, call_of, end_of, half};
+use super::{is_version, still_there, text_of, told, without_first, word};
 use crate::process_memory::Memory;
 use record::{Told, ToldState};
-use std::collections::HashMap;
 use std::io;
 
 /// Of the machine (`rb_vm_t`): how many interpreters run in it, and its main thread.
@@ -125,7 +123,7 @@ pub struct Ruby {
     tasks: Tasks,
     last: Last<(u64, u64)>,
     /// What code is called, by its address and that of its body.
-    names: HashMap<(u64, u64), Function>,
+    names: Names<(u64, u64)>,
 }
 
 /// What is read of a thread.
@@ -142,20 +140,15 @@ impl Ruby {
     /// # Errors
     /// [`ReadError`]: not a Ruby, a version that is not known, or memory that cannot be read or be what it should.
     pub fn open(pid: i32) -> Result<Self, ReadError> {
-        let language = Language::Ruby;
+        let asked = Asked {
+            language: Language::Ruby,
+            pid,
+        };
+        let read = |cause| asked.memory(cause);
+        let wrong = |what| asked.layout(what);
         let memory = Memory::of(pid);
-        let read = |cause| ReadError::Memory {
-            language,
-            pid,
-            cause,
-        };
-        let wrong = |what| ReadError::Layout {
-            language,
-            pid,
-            what,
-        };
         let version = memory.symbol("ruby", "ruby_version");
-        let version = version.ok_or(ReadError::Absent { language, pid })?;
+        let version = version.ok_or_else(|| asked.absent())?;
         let mut bytes = [0; 8];
         memory.read(version.address, &mut bytes).map_err(read)?;
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -164,11 +157,7 @@ impl Ruby {
             .strip_prefix("3.")
             .and_then(|rest| rest.split('.').next());
         let layout = minor.and_then(|minor| layout(minor.parse().ok()?));
-        let layout = layout.ok_or_else(|| ReadError::Version {
-            language,
-            pid,
-            version: text.to_string(),
-        })?;
+        let layout = layout.ok_or_else(|| asked.version(text.to_string()))?;
         let data = memory.data_of("ruby").map_err(read)?;
         let machine = data.into_iter().find(|&found| is_machine(&memory, found));
         let machine = machine.ok_or_else(|| wrong("no word of its data leads to its machine"))?;
@@ -179,7 +168,7 @@ impl Ruby {
             layout,
             tasks: Tasks::of(pid),
             last: Last::default(),
-            names: HashMap::new(),
+            names: Names::default(),
         };
         let threads = ruby.threads().map_err(read)?;
         if threads.is_empty() {
@@ -232,10 +221,7 @@ impl Ruby {
             Tid::Thread(at) => Ok(half(thread, at)),
             Tid::Pthread(at) => {
                 let pthread = word(thread, at);
-                Ok(self
-                    .memory
-                    .int(pthread + super::TID_IN_PTHREAD)?
-                    .cast_unsigned())
+                Ok(self.memory.int(pthread + TID_IN_PTHREAD)?.cast_unsigned())
             }
             // A thread that waits for its turn may have no native thread.
             Tid::Native { native, tid } => {
@@ -277,19 +263,18 @@ impl Ruby {
         let before = self.at(executes)?;
         let moved = |_: Option<&_>| Ok(self.at(executes)? != before);
         let chain = still_there(|| self.chain(executes), moved)?;
-        let mut last = std::mem::take(&mut self.last);
-        let functions = last.functions(executes, chain, |chain| {
-            let codes = chain.iter().map(|&(_, code)| code);
-            Ok(codes.filter_map(|code| self.function(code).ok()).collect())
-        });
-        self.last = last;
-        functions
+        if let Some(known) = self.last.known(executes, &chain) {
+            return Ok(known);
+        }
+        let codes = chain.iter().map(|&(_, code)| code);
+        let functions = codes.filter_map(|code| self.function(code).ok()).collect();
+        Ok(self.last.keep(executes, chain, functions))
     }
 
     fn function(&mut self, code: u64) -> io::Result<Function> {
         let body = self.memory.word(code + BODY)?;
-        if let Some(known) = self.names.get(&(code, body)) {
-            return Ok(known.clone());
+        if let Some(known) = self.names.known(&(code, body)) {
+            return Ok(known);
         }
         let mut location = [0; 32];
         self.memory.read(body + LOCATION, &mut location)?;
@@ -309,11 +294,7 @@ impl Ruby {
             },
             false => Function::of_script(&name, &path, line, library(&path)),
         };
-        if self.names.len() >= MOST_NAMES {
-            self.names.clear();
-        }
-        self.names.insert((code, body), function.clone());
-        Ok(function)
+        Ok(self.names.keep((code, body), function))
     }
 
     /// A path: a text, or the first of two (as it was asked for, and where it is).
@@ -347,13 +328,7 @@ impl Ruby {
         if length > 1 << 16 {
             return Err(wrong());
         }
-        let skip = length.saturating_sub(MOST_LETTERS);
-        let mut bytes = vec![0; (length - skip) as usize];
-        self.memory.read(letters + skip, &mut bytes)?;
-        if !is_text(&bytes) {
-            return Err(wrong());
-        }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        text_of(&end_of(&self.memory, letters, length)?)
     }
 
     /// What a thread waits for, by its status and the system call that it is in. One that comes back from a call of
@@ -365,15 +340,12 @@ impl Ruby {
             _ => None,
         };
         match (thread.status, in_futex) {
-            (RUNNABLE, Some(_)) | (STOPPED, Some(false)) => (ToldState::Lock, GVL),
+            (RUNNABLE, Some(_)) | (STOPPED, Some(false)) => (ToldState::Lock, GIL),
             (STOPPED_FOREVER, _) => (ToldState::Signal, ""),
             _ => (ToldState::Running, ""),
         }
     }
 }
-
-/// Ruby calls it the GVL; its record says as little about who has it as it says about who waits.
-const GVL: &str = super::GIL;
 
 impl Interpreter for Ruby {
     fn language(&self) -> Language {
@@ -414,17 +386,8 @@ fn library(path: &str) -> Option<&str> {
         return Some(below);
     }
     // `vendor_ruby/`, and `3.1.0/` of a version.
-    let own = |first: &str| {
-        first.ends_with("_ruby") || first.chars().all(|c| c.is_ascii_digit() || c == '.')
-    };
-    let mut rest = rest;
-    while let Some((first, further)) = rest.split_once('/') {
-        if !own(first) {
-            break;
-        }
-        rest = further;
-    }
-    Some(rest)
+    let own = |first: &str| first.ends_with("_ruby") || is_version(first);
+    Some(without_first(rest, own))
 }
 
 #[cfg(test)]

@@ -697,8 +697,6 @@ impl Walk<'_> {
     /// Each datagram is a question of its own, whatever else is asked on its socket.
     fn asked_by_datagram(&mut self, event: &Event, served: u32) {
         let upstream = self.upstream(event);
-        upstream.turn = served;
-        upstream.opened = false;
         if upstream.datagrams.len() == MOST_DATAGRAMS {
             upstream.datagrams.pop_front();
         }

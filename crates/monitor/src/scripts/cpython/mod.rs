@@ -7,13 +7,13 @@
 
 mod layout;
 
-use super::{Function, GilState, Interpreter, Language, ReadError, call_of, still_there, told};
-use super::{MOST_FRAMES, MOST_LETTERS, MOST_THREADS, TID_IN_PTHREAD, Tasks};
+use super::{Asked, Function, GilState, Interpreter, Language, Names, ReadError, Tasks};
+use super::{MOST_FRAMES, MOST_THREADS, TID_IN_PTHREAD};
+use super::{call_of, end_of, half, still_there, told, word};
 use crate::process_memory::Memory;
 use layout::{ASCII, COMPACT, GIL_HOLDER, GIL_LOCKED, GIL_SWITCHES, Gil, Layout};
 use layout::{OWNED_BY_C, TEXT_LENGTH, TEXT_STATE};
 use record::{Told, ToldState};
-use std::collections::HashMap;
 use std::io;
 
 /// A Python whose layout is known.
@@ -25,7 +25,7 @@ pub struct Python {
     runtime: u64,
     layout: Layout,
     /// What code is called, by address.
-    names: HashMap<u64, Function>,
+    names: Names<u64>,
 }
 
 impl Python {
@@ -34,43 +34,33 @@ impl Python {
     /// # Errors
     /// [`ReadError`]: not a Python, a version that is not known, or memory that cannot be read or be what it should.
     pub fn open(pid: i32) -> Result<Self, ReadError> {
-        let language = Language::Python;
+        let asked = Asked {
+            language: Language::Python,
+            pid,
+        };
         let memory = Memory::of(pid);
         let found = memory.symbol("python", "_PyRuntime");
-        let found = found.ok_or(ReadError::Absent { language, pid })?;
+        let found = found.ok_or_else(|| asked.absent())?;
         let minor = minor_of(&memory, &found.path);
-        let layout = minor
-            .and_then(layout::of)
-            .ok_or_else(|| ReadError::Version {
-                language,
-                pid,
-                version: minor.map_or("of an unknown number".to_owned(), |m| format!("3.{m}")),
-            })?;
+        let number = || minor.map_or("of an unknown number".to_owned(), |m| format!("3.{m}"));
+        let layout = minor.and_then(layout::of);
+        let layout = layout.ok_or_else(|| asked.version(number()))?;
         let mut python = Self {
             pid,
             memory,
             tasks: Tasks::of(pid),
             runtime: found.address,
             layout,
-            names: HashMap::new(),
+            names: Names::default(),
         };
-        python.check()?;
+        python.check(asked)?;
         Ok(python)
     }
 
     /// That threads are the process' own, the lock is a lock, and functions have names.
-    fn check(&mut self) -> Result<(), ReadError> {
-        let (pid, language) = (self.pid, Language::Python);
-        let wrong = |what| ReadError::Layout {
-            language,
-            pid,
-            what,
-        };
-        let read = |cause| ReadError::Memory {
-            language,
-            pid,
-            cause,
-        };
+    fn check(&mut self, asked: Asked) -> Result<(), ReadError> {
+        let wrong = |what| asked.layout(what);
+        let read = |cause| asked.memory(cause);
         let gil = self.gil_address().map_err(read)?;
         let locked = self.memory.int(gil + GIL_LOCKED).map_err(read)?;
         if !(0..=1).contains(&locked) {
@@ -112,16 +102,11 @@ impl Python {
         let gil = self.gil_address()?;
         let mut bytes = [0; 32];
         self.memory.read(gil, &mut bytes)?;
-        let word = |at: u64| {
-            let at = at as usize;
-            u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
-        };
-        let locked = word(GIL_LOCKED) as u32 == 1;
+        let locked = half(&bytes, GIL_LOCKED as usize) == 1;
+        let holder = word(&bytes, GIL_HOLDER as usize);
         Ok(GilState {
-            holder: locked
-                .then(|| word(GIL_HOLDER))
-                .filter(|holder| *holder != 0),
-            switches: word(GIL_SWITCHES),
+            holder: Some(holder).filter(|holder| locked && *holder != 0),
+            switches: word(&bytes, GIL_SWITCHES as usize),
         })
     }
 
@@ -175,38 +160,27 @@ impl Python {
         while frame != 0 && chain.len() < MOST_FRAMES {
             let mut bytes = [0; 80];
             self.memory.read(frame, &mut bytes)?;
-            let word = |at: u64| {
-                let at = at as usize;
-                u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
+            let owner = self.layout.owner.map(|at| bytes[at as usize]);
+            let code = match owner == Some(OWNED_BY_C) {
+                true => 0,
+                false => word(&bytes, self.layout.code as usize),
             };
-            let owned_by_c = self
-                .layout
-                .owner
-                .is_some_and(|at| bytes[at as usize] == OWNED_BY_C);
-            chain.push((
-                frame,
-                if owned_by_c {
-                    0
-                } else {
-                    word(self.layout.code)
-                },
-            ));
-            frame = word(self.layout.back);
+            chain.push((frame, code));
+            frame = word(&bytes, self.layout.back as usize);
         }
         Ok(chain)
     }
 
     fn function(&mut self, code: u64) -> io::Result<Function> {
-        if let Some(known) = self.names.get(&code) {
-            return Ok(known.clone());
+        if let Some(known) = self.names.known(&code) {
+            return Ok(known);
         }
         let text = |at: u64| self.text(self.memory.word(code + at)?);
         let (function, path) = (text(self.layout.name)?, text(self.layout.file)?);
         let line = self.memory.int(code + self.layout.line)?;
         let line = u64::from(line.max(0).cast_unsigned());
         let function = Function::of_script(&function, &path, line, in_library(&path));
-        self.names.insert(code, function.clone());
-        Ok(function)
+        Ok(self.names.keep(code, function))
     }
 
     /// A text of at most some letters, all of them of one byte.
@@ -219,11 +193,7 @@ impl Python {
         if state & ASCII == 0 {
             return Ok("name in another script".to_owned());
         }
-        // The end of a path says more than its beginning.
-        let skip = length.saturating_sub(MOST_LETTERS);
-        let mut bytes = vec![0; (length - skip) as usize];
-        self.memory
-            .read(address + self.layout.ascii + skip, &mut bytes)?;
+        let bytes = end_of(&self.memory, address + self.layout.ascii, length)?;
         String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
