@@ -142,15 +142,15 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Successful calls per request are within 2 % and the few calls of four connections.
-fn check_calls(signature: &TargetSignature, expected: &[(&str, FdClass, f64)]) {
+/// Successful calls per request are within 2 %, the few calls of four connections and `slack` a request.
+fn check_calls(signature: &TargetSignature, expected: &[(&str, FdClass, f64)], slack: f64) {
     for &(name, class, per_request) in expected {
         let all = signature.calls.as_ref().unwrap();
         let of_it = all.iter().find(|c| c.call == name && c.class == class);
         let ok = of_it.map_or(0, |c| c.calls - c.errors.values().sum::<u64>()) as f64;
         let off = (ok / REQUESTS as f64 - per_request).abs();
         assert!(
-            off <= 0.02 * per_request + 6.0 / REQUESTS as f64,
+            off <= 0.02 * per_request + 6.0 / REQUESTS as f64 + slack,
             "{name} {class:?}: {} instead of {per_request}; all: {all:#?}",
             ok / REQUESTS as f64
         );
@@ -196,6 +196,7 @@ fn a_static_file_takes_six_calls_of_nginx() {
             ("newfstatat", FdClass::File, 1.0),
             ("close", FdClass::File, 1.0),
         ],
+        0.0,
     );
     let files = signature.files.as_ref().unwrap();
     let file = files.iter().find(|f| f.name.ends_with("/one.bin")).unwrap();
@@ -365,10 +366,12 @@ fn a_proxied_answer_shows_the_buffers() {
         ..OriginSpec::new("127.0.0.1:0".parse().unwrap())
     })
     .unwrap();
-    for (buffers, readv, exact, writev) in [
-        ("", 10.0, Some(8.0), 12.0),
-        ("proxy_buffers 128 4k;", 22.0, None, 2.0),
-        ("proxy_buffers 4 128k;", 1.0, None, 2.0),
+    // An answer that nginx meets half-arrived on a busy machine takes a read or a few writes more.
+    const HALF_ARRIVED: f64 = 0.5;
+    for (buffers, readv, of_4096, writev) in [
+        ("", 10.0, Some(8.0), Some(11.0)),
+        ("proxy_buffers 128 4k;", 22.0, None, None),
+        ("proxy_buffers 4 128k;", 1.0, None, None),
     ] {
         let location = format!(
             "location /p {{ proxy_pass http://back/; {buffers} proxy_http_version 1.1;
@@ -385,25 +388,37 @@ fn a_proxied_answer_shows_the_buffers() {
             return;
         };
         let signature = &probed.targets[0];
+        check_calls(signature, &[("writev", FdClass::Upstream, 1.0)], 0.0);
         check_calls(
             signature,
-            &[
-                ("readv", FdClass::Upstream, readv),
-                ("writev", FdClass::Upstream, 1.0),
-                ("writev", FdClass::Client, writev - 1.0),
-            ],
+            &[("readv", FdClass::Upstream, readv)],
+            HALF_ARRIVED,
         );
         let calls = signature.calls.as_ref().unwrap();
-        let reads = calls
-            .iter()
-            .find(|c| c.call == "readv" && c.class == FdClass::Upstream);
-        if let Some(exact) = exact {
-            let of_4096 = reads
-                .unwrap()
-                .top_sizes
-                .iter()
-                .find(|&&(size, _)| size == 4096);
-            assert!((of_4096.unwrap().1 as f64 / REQUESTS as f64 - exact).abs() < 0.2);
+        // The most frequent size of a call, and how many of it there were to a request.
+        let most = |name: &str, class: FdClass| {
+            let of_it = calls.iter().find(|c| c.call == name && c.class == class);
+            let (size, calls) = of_it.unwrap().top_sizes[0];
+            (size, calls as f64 / REQUESTS as f64)
+        };
+        if let Some(exact) = of_4096 {
+            let (size, reads) = most("readv", FdClass::Upstream);
+            assert!(
+                size == 4096 && (reads - exact).abs() < HALF_ARRIVED,
+                "{calls:#?}"
+            );
+        }
+        match writev {
+            Some(writev) => check_calls(
+                signature,
+                &[("writev", FdClass::Client, writev)],
+                HALF_ARRIVED,
+            ),
+            // All of the answer at once.
+            None => {
+                let (size, whole) = most("writev", FdClass::Client);
+                assert!(size > 91_000 && (0.9..=1.0).contains(&whole), "{calls:#?}");
+            }
         }
         assert!(
             calls.iter().all(|c| c.class != FdClass::Unknown),
