@@ -182,7 +182,7 @@ impl LoadThreadUse {
 }
 
 /// Who was busy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub cores: BTreeMap<u32, CoreUse>,
     /// Threads of the targets, busiest first.
@@ -358,7 +358,9 @@ impl Observed {
     /// out.
     pub(crate) fn peers_on(&self, target: &str, cores: &[u32]) -> BTreeMap<&str, f64> {
         let peers = self.tasks_here().filter(|t| t.owner != target);
-        let here = |t: &&TaskUse| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c));
+        let all = self.cores.keys().all(|core| cores.contains(core));
+        let these = |t: &TaskUse| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c));
+        let here = |t: &&TaskUse| all || these(t);
         let mut taken = BTreeMap::new();
         for task in peers.filter(here) {
             *taken.entry(task.owner.as_str()).or_default() += task.busy;

@@ -120,7 +120,7 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             // queue.
             let are = |kinds: &[&str]| cause.rows.iter().all(|row| kinds.contains(&row.as_str()));
             let absent = match cause.explains {
-                Explains::Wait => are(&LEAVES),
+                Explains::Wait => are(&[&LEAVES[..], &["other", HIDDEN]].concat()),
                 Explains::Cap => are(&QUEUES),
                 Explains::Quantum => are(&ON_THE_WAY),
                 _ => false,

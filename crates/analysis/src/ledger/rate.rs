@@ -143,7 +143,10 @@ impl<'a> Scope<'a> {
         let watched = used.len() == cores.len() && !cores.is_empty();
         let interrupts: f64 = used.iter().map(|c| c.interrupts()).sum();
         let busy: f64 = used.iter().map(|c| c.busy).sum();
-        let no_room = watched && run + interrupts >= CORES * n * FULL && busy >= FULL * n;
+        // Whoever it asks on the same cores leaves it as little of them as its own work does.
+        let beside: f64 = case.observed.peers_on(case.target, cores).values().sum();
+        let served = run + interrupts + beside;
+        let no_room = watched && served >= CORES * n * FULL && busy >= FULL * n;
         // Who waits for a CPU waits for a full one.
         let wanted = cpu_wanted_by_itself(&case.facts.view(case.target));
         let waited_for = watched && busy >= CORES * n && wanted >= Some(FULL);

@@ -4,6 +4,7 @@ use super::cpu::{cpu_rows, rules};
 use super::latency::{LatencyCase, Which};
 use super::*;
 use crate::diagnosis::{Catalogue, FactSet, Finding, Station, Status, catalogue, work::works};
+use crate::observed::{CoreUse, Observed, TaskUse};
 use record::{
     AskedRuntime, Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
     Stack, TargetTurns, ThreadTime, Told, ToldState, TurnAccount, Turns, Unavailable, UpstreamPeer,
@@ -1295,6 +1296,57 @@ fn the_account_of_who_is_full_decides() {
         })
         .is_none()
     );
+}
+
+/// A thread that ran for this share of the time on core 0.
+fn on_core_0(owner: &str, pid: i32, busy: f64) -> TaskUse {
+    TaskUse {
+        owner: owner.to_owned(),
+        pid,
+        tid: pid,
+        name: owner.to_owned(),
+        busy,
+        user: busy,
+        system: 0.0,
+        wait: Some(0.3),
+        cpus: vec![0],
+        elsewhere: None,
+        role: String::new(),
+        threads: 1.0,
+        source: "schedstat",
+    }
+}
+
+#[test]
+fn a_core_that_a_server_and_its_database_fill_is_what_limits() {
+    let mut facts = FactSet::default();
+    facts.targets = vec!["web".to_owned(), "db".to_owned()];
+    let examination = Examination {
+        profiles: vec![profile(&[(&["app:main", "app:render"], 100)])],
+        ..Examination::default()
+    };
+    for (database, limits) in [(0.55, Basis::Cpu), (0.1, Basis::CpuUsed)] {
+        let used = CoreUse {
+            busy: 0.4 + database,
+            ..CoreUse::default()
+        };
+        let mut observed = Observed::default();
+        observed.tasks = vec![on_core_0("web", 7, 0.4), on_core_0("db", 8, database)];
+        observed.cores = BTreeMap::from([(0, used)]);
+        let made = ledger(&LedgerCase {
+            examination: Some(&examination),
+            observed: Some(&observed),
+            facts: &facts,
+            seconds: 1.0,
+            requests: Some(100.0),
+        });
+        let rate = made.unwrap().rate.unwrap();
+        assert_eq!(rate.basis, limits, "{rate:?}");
+        assert!((rate.closed() - 1.0).abs() < 0.03, "{rate:?}");
+        let theirs = rate.share_of(|r| r.server == "db");
+        let expected = if limits == Basis::Cpu { database } else { 0.0 };
+        assert!((theirs - expected).abs() < 0.03, "{rate:?}");
+    }
 }
 
 #[test]
