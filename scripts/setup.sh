@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner'
+    fcgiwrap mediawiki-jobrunner prometheus'
 # Modules of Apache that their packages would enable.
 readonly modules='passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -275,6 +275,7 @@ mono                                      mono-runtime
 crystal                                   crystal
 slapd                                     slapd
 /usr/lib/python3/dist-packages/ldap/*     python3-ldap
+prometheus                                prometheus
 TABLE
 }
 

@@ -136,6 +136,7 @@ NEEDS = {
     "httpproxy": (f"{NODE}/http-proxy/index.js", "nodejs node-http-proxy"),
     "crystal": ("crystal", "crystal"),
     "ldap": (f"{PYTHON}/ldap/__init__.py", "gunicorn python3-ldap"),
+    "prometheus": ("promtool", "prometheus"),
 }
 
 
@@ -844,6 +845,36 @@ def crystal(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings), str(own / "app.log")], {}, False
 
 
+# The second of the newest sample, and how many series there are.
+SAMPLED_AT, SERIES = 1_700_000_000, 6000
+
+
+def samples():
+    """Counters of the last minutes in the text format of OpenMetrics, and one sample of a day before."""
+    yield "# TYPE http_requests counter"
+    for n in range(SERIES):
+        labels = f'path="/halls/{n % 90}/valves/{n}/state",hall="{n % 90}",method="get"'
+        for minute in range(-4, 1):
+            yield f"http_requests_total{{{labels}}} {n % 17 * (minute + 5)} {SAMPLED_AT + minute * 60}"
+    yield "# TYPE first gauge"
+    yield f"first 1 {SAMPLED_AT - 86_400}"
+    yield "# EOF"
+
+
+def prometheus(lab, settings, own):
+    """With a history of its own, which is older than what the server would keep if it were not told."""
+    made = lab.common(settings)["build"] / "prometheus"
+    if not made.exists():
+        text = write(lab.common(settings)["build"] / "samples.om", "\n".join(samples()) + "\n")
+        subprocess.run(["promtool", "tsdb", "create-blocks-from", "openmetrics", text, str(made)], check=True, capture_output=True,
+                       text=True)
+    shutil.copytree(made, own / "data")
+    config = write(own / "prometheus.yml", lab.fill("global: {}\n{{remote=}}\n", settings))
+    owned(lab, own)
+    return ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={own}/data", "--storage.tsdb.retention.time=50y",
+            f"--web.listen-address=127.0.0.1:{settings['port']}", "--log.level=warn", *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -874,4 +905,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
+    "prometheus": prometheus,
 }
