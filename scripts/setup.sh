@@ -26,7 +26,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus'
 # Modules of Apache that their packages would enable.
-readonly modules='passenger perl security2 unique_id wsgi'
+readonly modules='jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
 readonly configurations='cgit mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
@@ -276,6 +276,7 @@ crystal                                   crystal
 slapd                                     slapd
 /usr/lib/python3/dist-packages/ldap/*     python3-ldap
 prometheus                                prometheus
+/usr/lib/apache2/modules/mod_jk.so        libapache2-mod-jk
 TABLE
 }
 

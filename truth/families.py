@@ -137,6 +137,7 @@ NEEDS = {
     "crystal": ("crystal", "crystal"),
     "ldap": (f"{PYTHON}/ldap/__init__.py", "gunicorn python3-ldap"),
     "prometheus": ("promtool", "prometheus"),
+    "jk": (f"{APACHE_MODULES}/mod_jk.so", "apache2-bin libapache2-mod-jk"),
 }
 
 
@@ -875,6 +876,22 @@ def prometheus(lab, settings, own):
             f"--web.listen-address=127.0.0.1:{settings['port']}", "--log.level=warn", *extra(lab, settings)], {}, False
 
 
+def jk(lab, settings, own):
+    """Before the Tomcat that was started before it."""
+    write(own / "workers.properties", lab.fill("""worker.list=app
+worker.app.type=ajp13
+worker.app.host=127.0.0.1
+worker.app.port={{ajp.port}}
+{{worker=}}
+""", settings))
+    settings["more"] = """JkWorkersFile {{own}}/workers.properties
+JkShmFile {{own}}/jk.shm
+JkLogFile {{own}}/jk.log
+JkLogLevel warn
+JkMount /* app"""
+    return apache(lab, settings, own, "jk")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -905,5 +922,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
-    "prometheus": prometheus,
+    "prometheus": prometheus, "jk": jk,
 }

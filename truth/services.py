@@ -1,4 +1,4 @@
-"""Databases, caches and a pooler that the applications of the truth set stand on.
+"""Databases, caches, a pooler and a container of servlets that the front servers of the truth set stand on.
 
 Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
@@ -38,6 +38,7 @@ NEEDS = {
     "redis": ("redis-server", "redis-server"),
     "memcached": ("memcached", "memcached"),
     "slapd": ("slapd", "slapd"),
+    "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
 PEOPLE, FITTERS = 5000, 30
 SLAPD = """include /etc/ldap/schema/core.schema
@@ -135,5 +136,28 @@ def slapd(lab, settings, own):
     return ["slapd", "-d", "0", "-h", f"ldap://127.0.0.1:{settings['port']}", "-f", config], {}, False
 
 
+def ajp(lab, settings, own):
+    """A Tomcat that speaks the protocol of mod_jk, with the servlet of apps/Reports.java and nothing else."""
+    classes = lab.common(settings)["build"] / "ajp"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", "/usr/share/tomcat10/lib/servlet-api.jar", "-d", str(classes),
+                        str(lab.dir / "apps/Reports.java")], check=True, capture_output=True, text=True)
+    inside = own / "webapps/ROOT/WEB-INF"
+    for path in (own / "conf", own / "temp", own / "work", own / "logs", inside):
+        path.mkdir(parents=True)
+    shutil.copytree(classes, inside / "classes")
+    write(own / "conf/server.xml", lab.fill((Path(__file__).parent / "configs/tomcat-ajp.xml").read_text(), settings))
+    write(own / "conf/web.xml", """<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0">
+<servlet><servlet-name>reports</servlet-name><servlet-class>Reports</servlet-class><load-on-startup>1</load-on-startup></servlet>
+<servlet-mapping><servlet-name>reports</servlet-name><url-pattern>/</url-pattern></servlet-mapping>
+</web-app>
+""")
+    for path in own.rglob("*"):
+        shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
+    home = "/usr/share/tomcat10"
+    return ["java", *extra(lab, settings), f"-Dcatalina.home={home}", f"-Dcatalina.base={own}", f"-Djava.io.tmpdir={own}/temp", "-cp",
+            f"{home}/bin/bootstrap.jar:{home}/bin/tomcat-juli.jar", "org.apache.catalina.startup.Bootstrap", "start"], {}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
-            "slapd": slapd}
+            "slapd": slapd, "ajp": ajp}
