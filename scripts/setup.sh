@@ -277,6 +277,8 @@ slapd                                     slapd
 /usr/lib/python3/dist-packages/ldap/*     python3-ldap
 prometheus                                prometheus
 /usr/lib/apache2/modules/mod_jk.so        libapache2-mod-jk
+/usr/share/cargo/registry/hyper-0*        librust-hyper-dev
+/usr/share/cargo/registry/tokio-1*        librust-tokio-dev
 TABLE
 }
 

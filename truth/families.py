@@ -138,6 +138,7 @@ NEEDS = {
     "ldap": (f"{PYTHON}/ldap/__init__.py", "gunicorn python3-ldap"),
     "prometheus": ("promtool", "prometheus"),
     "jk": (f"{APACHE_MODULES}/mod_jk.so", "apache2-bin libapache2-mod-jk"),
+    "hyper": ("/usr/share/doc/librust-hyper-dev", "librust-hyper-dev librust-tokio-dev"),
 }
 
 
@@ -892,6 +893,16 @@ JkMount /* app"""
     return apache(lab, settings, own, "jk")
 
 
+def hyper(lab, settings, own):
+    """Compiled with the crates that Debian packages."""
+    made = lab.common(settings)["build"] / "hyper"
+    if not made.exists():
+        source = ["--config", 'source.crates-io.replace-with="debian"', "--config", 'source.debian.directory="/usr/share/cargo/registry"']
+        subprocess.run(["cargo", "build", "--release", "--offline", "--quiet", *source, "--target-dir", str(made)],
+                       cwd=lab.dir / "apps/hyper", check=True, capture_output=True, text=True)
+    return [str(made / "release/hyper_app"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -922,5 +933,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
-    "prometheus": prometheus, "jk": jk,
+    "prometheus": prometheus, "jk": jk, "hyper": hyper,
 }
