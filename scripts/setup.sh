@@ -279,6 +279,9 @@ prometheus                                prometheus
 /usr/lib/apache2/modules/mod_jk.so        libapache2-mod-jk
 /usr/share/cargo/registry/hyper-0*        librust-hyper-dev
 /usr/share/cargo/registry/tokio-1*        librust-tokio-dev
+Rscript                                   r-base-core
+/usr/lib/R/site-library/plumber           r-cran-plumber
+/usr/lib/R/site-library/curl              r-cran-curl
 TABLE
 }
 

@@ -139,6 +139,7 @@ NEEDS = {
     "prometheus": ("promtool", "prometheus"),
     "jk": (f"{APACHE_MODULES}/mod_jk.so", "apache2-bin libapache2-mod-jk"),
     "hyper": ("/usr/share/doc/librust-hyper-dev", "librust-hyper-dev librust-tokio-dev"),
+    "plumber": ("/usr/lib/R/site-library/plumber", "r-base-core r-cran-plumber r-cran-curl"),
 }
 
 
@@ -903,6 +904,13 @@ def hyper(lab, settings, own):
     return [str(made / "release/hyper_app"), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def plumber(lab, settings, own):
+    """One process of R, with the readings of some valves in a file."""
+    readings = "".join(f"{n},hall {n % 12},{n % 170 / 10}\n" for n in range(12_000))
+    settings["readings"] = write(own / "readings.csv", f"id,hall,bar\n{readings}")
+    return ["Rscript", str(lab.dir / "apps/plumber_app.R"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -933,5 +941,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
-    "prometheus": prometheus, "jk": jk, "hyper": hyper,
+    "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber,
 }
