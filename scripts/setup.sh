@@ -282,6 +282,8 @@ prometheus                                prometheus
 Rscript                                   r-base-core
 /usr/lib/R/site-library/plumber           r-cran-plumber
 /usr/lib/R/site-library/curl              r-cran-curl
+twiggy                                    twiggy
+/usr/share/perl5/AnyEvent/HTTP.pm         libanyevent-http-perl
 TABLE
 }
 

@@ -140,6 +140,7 @@ NEEDS = {
     "jk": (f"{APACHE_MODULES}/mod_jk.so", "apache2-bin libapache2-mod-jk"),
     "hyper": ("/usr/share/doc/librust-hyper-dev", "librust-hyper-dev librust-tokio-dev"),
     "plumber": ("/usr/lib/R/site-library/plumber", "r-base-core r-cran-plumber r-cran-curl"),
+    "twiggy": ("/usr/share/perl5/AnyEvent/HTTP.pm", "twiggy libanyevent-http-perl libdbd-pg-perl libjson-xs-perl"),
 }
 
 
@@ -911,6 +912,12 @@ def plumber(lab, settings, own):
     return ["Rscript", str(lab.dir / "apps/plumber_app.R"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def twiggy(lab, settings, own):
+    """One event loop; Twiggy closes each connection after its answer."""
+    return ["twiggy", "--listen", f"127.0.0.1:{settings['port']}", "--backlog", "128", str(lab.dir / "apps/twiggy_app.psgi")], {
+        "OWN": str(own), "HOME": str(own), "PLACK_ENV": "deployment", "PERL_ANYEVENT_PROTOCOLS": "ipv4"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -941,5 +948,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
-    "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber,
+    "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy,
 }
