@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus'
+    fcgiwrap mediawiki-jobrunner prometheus radicale'
 # Modules of Apache that their packages would enable.
 readonly modules='jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -284,6 +284,7 @@ Rscript                                   r-base-core
 /usr/lib/R/site-library/curl              r-cran-curl
 twiggy                                    twiggy
 /usr/share/perl5/AnyEvent/HTTP.pm         libanyevent-http-perl
+/usr/lib/python3/dist-packages/radicale/* radicale
 TABLE
 }
 

@@ -141,6 +141,7 @@ NEEDS = {
     "hyper": ("/usr/share/doc/librust-hyper-dev", "librust-hyper-dev librust-tokio-dev"),
     "plumber": ("/usr/lib/R/site-library/plumber", "r-base-core r-cran-plumber r-cran-curl"),
     "twiggy": ("/usr/share/perl5/AnyEvent/HTTP.pm", "twiggy libanyevent-http-perl libdbd-pg-perl libjson-xs-perl"),
+    "radicale": (f"{PYTHON}/radicale/__init__.py", "gunicorn radicale"),
 }
 
 
@@ -918,6 +919,45 @@ def twiggy(lab, settings, own):
         "OWN": str(own), "HOME": str(own), "PLACK_ENV": "deployment", "PERL_ANYEVENT_PROTOCOLS": "ipv4"}, False
 
 
+EVENTS = 12
+
+
+def radicale(lab, settings, own):
+    """A calendar of some dates, as the WSGI application that it is, on gunicorn; whoever asks is told by the proxy before it."""
+    calendar = own / "collections/collection-root/keeper/valves"
+    cache = calendar / ".Radicale.cache/item"
+    cache.mkdir(parents=True)
+    write(calendar / ".Radicale.props", '{"tag": "VCALENDAR"}')
+    for n in range(EVENTS):
+        write(calendar / f"valve{n}.ics", f"""BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//truth//valves//EN
+BEGIN:VEVENT
+UID:valve{n}
+DTSTAMP:20231114T100000Z
+DTSTART:202311{n % 28 + 1:02}T080000Z
+DTEND:202311{n % 28 + 1:02}T090000Z
+SUMMARY:Look at valve {n}
+DESCRIPTION:Open and shut it\\, and write down its pressure
+END:VEVENT
+END:VCALENDAR
+""".replace("\n", "\r\n"))
+    settings["lock"] = write(own / "collections/.Radicale.lock", "")
+    config = write(own / "config", f"""[auth]
+type = http_x_remote_user
+[rights]
+type = owner_only
+[storage]
+filesystem_folder = {own}/collections
+[logging]
+level = warning
+""")
+    owned(lab, own)
+    cache.chmod(settings.get("cache_mode", 0o755))
+    return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(own), "--log-level=warning", *THREADS,
+            "radicale:application"], {"RADICALE_CONFIG": config, "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -948,5 +988,5 @@ COMMANDS = {
     "modproxy": modproxy, "cgit": cgit, "pistache": pistache, "mono": mono, "catalyst": catalyst, "mediawiki": mediawiki,
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
-    "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy,
+    "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
 }
