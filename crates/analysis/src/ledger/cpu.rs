@@ -37,6 +37,9 @@ pub(crate) struct RowRule {
     /// The innermost frame is of the module of the frame that shows the kind.
     #[serde(default)]
     pub same_module: bool,
+    /// Kinds of work of which no sample of the target may be.
+    #[serde(default)]
+    pub absent: Vec<String>,
     /// What any server does for what was asked.
     #[serde(default)]
     pub own: bool,
@@ -107,11 +110,17 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut own = Tree::default();
     let mut read = Read::default();
     let mut read_by = Read::default();
+    let is_met = |kind: &String| {
+        let mut stacks = stacks.iter().map(|(stack, _)| *stack);
+        stacks.any(|stack| works.is(profile, stack, kind))
+    };
+    let apply = |rule: &&RowRule| !rule.absent.iter().any(is_met);
+    let apply: Vec<&RowRule> = rules().iter().filter(apply).collect();
     for (stack, samples) in stacks {
         let all = frames(profile, stack);
         let shown = works.shown(&all);
         let fits = |r: &&RowRule| fits(r, works, &stack.thread, (&all, shown));
-        let rule = rules().iter().find(fits);
+        let rule = apply.iter().copied().find(fits);
         if let Some(rule) = rule {
             let (_, gathered) = known
                 .entry(&rule.key)

@@ -23,6 +23,8 @@ const FEWEST_SAMPLES: u64 = 30;
 const REST_OF_REQUEST: &str = "rest of the request";
 /// What it is called until somebody reads the request.
 const NOT_READ: &str = "not yet read";
+/// How a waker begins that is of no target.
+const PROCESS: &str = "process ";
 /// Threads that have nothing to do for a larger share of their time are not what limits.
 const MOSTLY_BUSY: f64 = 0.1;
 /// Parts that stand for themselves, however small.
@@ -612,8 +614,8 @@ impl LatencyCase<'_> {
             _ if matches!(place.detail.as_str(), "disk" | "sync" | "page") => String::new(),
             "" => String::new(),
             "timer" if place.detail == "futex" => String::new(),
-            // What a runtime told says it better.
-            _ if place.told.is_some() => String::new(),
+            // What a runtime told says it better, of its own threads.
+            waker if place.told.is_some() && !waker.starts_with(PROCESS) => String::new(),
             waker => format!(", woken by {}", any_of_pool(waker)),
         };
         let detail = place.detail.as_str();
@@ -711,6 +713,9 @@ impl LatencyCase<'_> {
             works().is(profile, stack, kind).then_some(())
         };
         match place.detail.as_str() {
+            _ if self.in_pool(place) => {
+                ("pool", "waiting for a free connection of a pool".to_owned())
+            }
             "futex" if of("sleep_wait").is_some() => ("sleep", "asleep".to_owned()),
             "futex" if of("lock_wait").is_some() => ("lock", "waiting for a lock".to_owned()),
             // Whoever gives a lock back wakes the next: what a timer ends nobody held.
@@ -752,6 +757,24 @@ impl LatencyCase<'_> {
                 ),
             ),
         }
+    }
+
+    /// Whether it waits for a free connection of a pool, by the functions of a runtime or of a library.
+    pub(super) fn in_pool(&self, place: &PlaceTime) -> bool {
+        if let Some(told) = self.told(place) {
+            return told::is_in_pool(told);
+        }
+        let waits = matches!(place.detail.as_str(), "futex" | "sleep" | "signalled");
+        waits && told::are_of_pool(&self.functions_of(place).unwrap_or_default())
+    }
+
+    /// The functions of programs and libraries in which a thread waited, the innermost first.
+    fn functions_of(&self, place: &PlaceTime) -> Option<Vec<&str>> {
+        let profile = self.profile(ProfileKind::OffCpu)?;
+        let stack = profile.stacks.get(place.stack? as usize)?;
+        let all = frames(profile, stack).into_iter().rev();
+        let users = all.filter(|f| !f.kernel);
+        Some(users.map(|f| super::cpu::short(&f.symbol)).collect())
     }
 
     fn told(&self, place: &PlaceTime) -> Option<&Told> {

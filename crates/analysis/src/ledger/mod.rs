@@ -26,7 +26,6 @@ pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 pub(crate) use cpu::{NAMELESS, is_nameless};
 pub(crate) use label::{bound, deciding, label, open_unjudged};
 pub(crate) use latency::Service;
-pub(crate) use told::is_in_pool;
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;
@@ -123,6 +122,13 @@ pub(crate) fn task_shares(
 ) -> Option<BTreeMap<String, f64>> {
     let turns = examination.turns.as_ref()?;
     LatencyCase { turns, examination }.task_shares(target)
+}
+
+/// Whether a request waits for a free connection of a pool at a place.
+pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -> bool {
+    let turns = examination.turns.as_ref();
+    let case = turns.map(|turns| LatencyCase { turns, examination });
+    case.is_some_and(|case| case.in_pool(place))
 }
 
 /// The time of a target's requests by whom they wait for; `None` where too few turns were traced.

@@ -755,7 +755,7 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
         })
         .collect();
     let mut native = row("stack_trace", 100);
-    native.label = "taking and formatting stack traces".to_owned();
+    native.label = "raising exceptions, and taking and formatting stack traces".to_owned();
     let rows = vec![row("interpreter", 800), native, row("net_send", 100)];
     let divided = super::told::divided(rows, &ran.iter().collect::<Vec<_>>(), &all);
     let found: Vec<(&str, u64)> = (divided.iter())

@@ -29,7 +29,7 @@ const LOCKS: [&str; 4] = [
 ];
 
 /// Functions of libraries in which a free connection of a pool is waited for, by a part of their names.
-const POOLS: [&str; 25] = [
+const POOLS: [&str; 41] = [
     "com.mchange.v2.resourcepool.BasicResourcePool.",
     "com.zaxxer.hikari.pool.HikariPool.getConnection",
     "io.agroal.pool.ConnectionPool.",
@@ -55,6 +55,22 @@ const POOLS: [&str; 25] = [
     "(redis/connection.py",
     "(sqlalchemy/pool/",
     "(urllib3/connectionpool.py",
+    "(aiohttp/connector.py",
+    "(pymongo/pool.py",
+    "(mysql/connector/pooling.py",
+    "(active_record/connection_adapters/abstract/connection_pool",
+    "(connection_pool.rb",
+    "(connection_pool/",
+    "(sequel/connection_pool",
+    "Npgsql.PoolingDataSource",
+    "ajp_get_endpoint",
+    "ap_proxy_acquire_connection",
+    "apr_reslist_acquire",
+    "mongoc_client_pool_pop",
+    "r2d2::Pool",
+    "deadpool::managed",
+    "bb8::",
+    "sqlx_core::pool",
 ];
 /// A pool's own functions lie among the innermost: further out is what was asked with its connection.
 const INNERMOST: usize = 8;
@@ -75,7 +91,7 @@ pub(super) fn is_at_rest(told: &Told) -> bool {
 }
 
 /// Whether a thread waits for a free connection of a pool.
-pub(crate) fn is_in_pool(told: &Told) -> bool {
+pub(super) fn is_in_pool(told: &Told) -> bool {
     is_within(told, &POOLS)
 }
 

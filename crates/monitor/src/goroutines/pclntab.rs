@@ -4,6 +4,13 @@
 //! In the flow: read once when a reader of goroutines or a profile begins; asked for each address afterwards. The
 //! surprise: the table's own field for the start of the code is 0 in Go 1.26, so the caller says where `.text` begins.
 
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadRef};
+
+/// The table's section, and that of a program that can lie anywhere.
+const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// A table larger than this is not read, bytes.
+const MOST_TABLE: u64 = 256 << 20;
 /// First word of the table since Go 1.20, and of 1.18 and 1.19 (src/debug/gosym, "go118magic").
 const MAGICS: [u32; 2] = [0xffff_fff1, 0xffff_fff0];
 /// More functions than this are no program's.
@@ -26,6 +33,28 @@ pub(crate) struct Pclntab {
 }
 
 impl Pclntab {
+    /// The table of a program; `None` where there is none that is known.
+    pub(crate) fn of<'data, R: ReadRef<'data>>(
+        elf: &ElfFile64<'data, Endianness, R>,
+    ) -> Option<Self> {
+        let section = |name: &&str| elf.section_by_name(name);
+        let section = SECTIONS.iter().find_map(section)?;
+        let bytes = Some(section).filter(|section| section.size() <= MOST_TABLE)?;
+        let start = |symbol: object::read::elf::ElfSymbol64<'data, '_, Endianness, R>| {
+            (symbol.name() == Ok("runtime.text")).then(|| symbol.address())
+        };
+        let text = elf.symbols().find_map(start);
+        let text = text.or_else(|| Some(elf.section_by_name(".text")?.address()));
+        Self::parse(bytes.data().ok()?.to_vec(), text.unwrap_or(0))
+    }
+
+    /// Whether a program has such a table.
+    pub(crate) fn is_in<'data>(elf: &impl object::Object<'data>) -> bool {
+        SECTIONS
+            .iter()
+            .any(|name| elf.section_by_name(name).is_some())
+    }
+
     /// Reads the section's bytes; `text` is where the program's code begins. `None` when it is none that is known.
     pub(crate) fn parse(bytes: Vec<u8>, text: u64) -> Option<Self> {
         if !MAGICS.contains(&u32_at(&bytes, 0)?) || bytes.get(7) != Some(&8) {

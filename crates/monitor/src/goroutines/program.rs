@@ -17,8 +17,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 
-/// A table of functions larger than this is not read.
-const MOST_TABLE: u64 = 256 << 20;
 /// A reason's words are at most this long.
 const MOST_WORDS: u64 = 64;
 /// Reasons that a version may have at most.
@@ -93,9 +91,9 @@ impl Program {
         let broken = |error: object::Error| ProgramError::File(error.to_string());
         let elf: ElfFile64<'_, Endianness, _> =
             ElfFile64::parse(&cache).map_err(|_| ProgramError::NotGo)?;
-        let table = elf
-            .section_by_name(".gopclntab")
-            .ok_or(ProgramError::NotGo)?;
+        if !Pclntab::is_in(&elf) {
+            return Err(ProgramError::NotGo);
+        }
         let about_build = elf
             .section_by_name(".go.buildinfo")
             .ok_or(ProgramError::NotGo)?;
@@ -106,18 +104,9 @@ impl Program {
         let symbols: HashMap<&str, (u64, u64)> = elf
             .symbols()
             .filter_map(|symbol| Some((symbol.name().ok()?, (symbol.address(), symbol.size()))))
-            .filter(|(name, _)| [ALLGLEN, ALLGPTR, REASONS, "runtime.text"].contains(name))
+            .filter(|(name, _)| [ALLGLEN, ALLGPTR, REASONS].contains(name))
             .collect();
-        let text = elf
-            .section_by_name(".text")
-            .map(|section| section.address());
-        let text = symbols.get("runtime.text").map(|symbol| symbol.0).or(text);
-        if table.size() > MOST_TABLE {
-            return Err(ProgramError::File(
-                "its table of functions is too large".to_owned(),
-            ));
-        }
-        let table = Pclntab::parse(table.data().map_err(broken)?.to_vec(), text.unwrap_or(0));
+        let table = Pclntab::of(&elf);
         let table = table.ok_or_else(|| {
             ProgramError::Layout(version.clone(), "its table of functions".to_owned())
         })?;

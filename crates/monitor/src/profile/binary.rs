@@ -27,6 +27,8 @@ pub struct Binary {
     /// Starts of functions, rising.
     starts: Vec<u64>,
     symbols: Symbols,
+    /// Functions of a program in Go.
+    go: Option<Pclntab>,
 }
 
 /// Functions by rising address.
@@ -99,6 +101,7 @@ impl Binary {
             eh_frame_hdr,
             starts: starts.unwrap_or_default(),
             symbols,
+            go: Pclntab::of(&elf),
         })
     }
 
@@ -146,6 +149,10 @@ impl Binary {
             if inside {
                 return demangle(self.symbols.name(entry));
             }
+        }
+        let of_go = self.go.as_ref().and_then(|table| table.function(address));
+        if let Some((_, name)) = of_go {
+            return name.to_owned();
         }
         format!("{module}+{:#x}", start.unwrap_or(address))
     }

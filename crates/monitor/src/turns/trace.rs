@@ -7,6 +7,7 @@
 
 use super::Traced;
 use super::wire::{Event, Kind, NAMED_BYTES};
+use crate::goroutines::pclntab::Pclntab;
 use crate::probe::ProbeTarget;
 use crate::probe::calls;
 use crate::probe::error::{EbpfError, chain};
@@ -289,12 +290,11 @@ fn green(members: &HashMap<u32, usize>) -> HashSet<u32> {
 }
 
 fn is_go(path: &str) -> bool {
-    use object::Object as _;
     let Ok(file) = std::fs::File::open(path) else {
         return false;
     };
     let cache = object::ReadCache::new(file);
-    object::File::parse(&cache).is_ok_and(|elf| elf.section_by_name(".gopclntab").is_some())
+    object::File::parse(&cache).is_ok_and(|elf| Pclntab::is_in(&elf))
 }
 
 /// The threads that are off the CPU now, as if they had just left it; all threads' names.

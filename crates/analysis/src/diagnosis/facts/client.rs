@@ -201,8 +201,11 @@ fn times(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         let name = format!("client.connect_{name}_ms");
         sheet.maybe(&name, ms(&outcome.connect, quantile), LOAD, unopened);
     }
-    for (name, from, to) in &QUANTA[..3] {
-        let share = share_within(response, *from, *to);
+    for (index, (name, from, to)) in QUANTA[..3].iter().enumerate() {
+        let share = match index {
+            0 => acknowledged_late(outcome),
+            _ => share_within(response, *from, *to),
+        };
         sheet.maybe(&format!("client.quantum_{name}_share"), share, LOAD, none);
     }
     // A connection is opened by SYNs, which are retransmitted after seconds.
@@ -407,6 +410,16 @@ fn rate_spread(outcome: &LoadOutcome) -> Option<f64> {
     (rates.len() >= 5 && mean > 0.0).then(|| variance.sqrt() / mean)
 }
 
+/// Share of responses that took as long as a delayed acknowledgement: by themselves, or from their first byte on, where
+/// the median tells it of half of them.
+fn acknowledged_late(outcome: &LoadOutcome) -> Option<f64> {
+    let (_, from, to) = QUANTA[0];
+    let whole = share_within(&outcome.response, from, to)?;
+    let transfer = ms(&outcome.service, 0.5).zip(ms(&outcome.first_byte, 0.5));
+    let half = transfer.is_some_and(|(whole, first)| (from..to).contains(&(whole - first)));
+    Some(whole.max(if half { 0.5 } else { 0.0 }))
+}
+
 fn single_client(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let single_client = material.single_client();
     let reason = "no load of a single client was made, or it got no response";
@@ -434,7 +447,7 @@ fn single_client(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         ),
         (
             "client.single_client_quantum_40ms_share",
-            of(&|l| share_within(&l.response, QUANTA[0].1, QUANTA[0].2)),
+            of(&|l| acknowledged_late(l)),
         ),
         (
             "client.single_client_quantum_200ms_share",

@@ -10,7 +10,8 @@ const SOURCE: &str = "on-CPU profile";
 const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
+    "profile.crypto_share",
     "profile.logging_call_share",
     "profile.kernel_share",
     "profile.syscall_share",
@@ -113,6 +114,12 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
         let name = format!("profile.{kind}_share");
         sheet.known(&name, share(&|s| is(s, kind)), SOURCE);
     }
+    // Big numbers, ciphers and digests are those of TLS where anything speaks it, else the application's.
+    let speaks_tls = seen.iter().any(|s| is(s, "tls_session"));
+    let ciphers = ["tls", "tls_handshake", "tls_bulk", "tls_unnamed"];
+    let is_cipher = |s: &Seen<'_>| !is(s, "hash") && ciphers.iter().any(|kind| is(s, kind));
+    let of_application = |s: &Seen<'_>| !speaks_tls && !in_kernel(s) && is_cipher(s);
+    sheet.known("profile.crypto_share", share(&of_application), SOURCE);
     let (mut symbols, mut modules) = (BTreeMap::new(), BTreeMap::new());
     for Seen { stack, frames, .. } in &seen {
         if let Some(leaf) = frames.last() {

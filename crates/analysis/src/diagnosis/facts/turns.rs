@@ -91,8 +91,11 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.known("turn.lock_share", lock, SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
-    let at = |p: &record::PlaceTime| told.get(p.told? as usize);
-    let pool = share(&|p| p.place == Place::Blocked && at(p).is_some_and(is_in_pool));
+    let in_pool = |p: &record::PlaceTime| {
+        let examination = material.examination();
+        examination.is_some_and(|examination| is_in_pool(examination, p))
+    };
+    let pool = share(&|p| p.place == Place::Blocked && in_pool(p));
     sheet.known("turn.pool_share", pool, SOURCE);
     // A thread that waits, or a loop that goes on meanwhile.
     let datagram = share(&|p| {
