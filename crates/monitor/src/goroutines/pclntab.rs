@@ -134,6 +134,14 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
+#[cfg(test)]
+impl Pclntab {
+    /// Functions of 16 bytes each, the first at an address.
+    pub(crate) fn sample(first: u64, names: &[&str]) -> Self {
+        Self::parse(test_table(names), first).expect("a whole table")
+    }
+}
+
 /// A table of functions of 16 bytes each, as the linker of Go 1.26 writes it.
 #[cfg(test)]
 pub(super) fn test_table(names: &[&str]) -> Vec<u8> {

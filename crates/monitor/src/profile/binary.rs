@@ -4,8 +4,9 @@
 //! Distributions strip `.symtab`, so a function is named by `.symtab`, or by a debug file of the same build id, or
 //! by `.dynsym`; without any of these by where it starts, which `.eh_frame_hdr` knows for every function. The
 //! surprise: that table makes stripped code nearly as good to read, as all samples of one function still fall on
-//! one name.
+//! one name. A program in Go has the table of its own stack traces, whatever was stripped.
 
+use crate::goroutines::pclntab::Pclntab;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ReadCache, ReadRef};
@@ -339,6 +340,17 @@ mod tests {
         ] {
             assert_eq!(binary.name(address, "nginx"), name, "{address:#x}");
         }
+    }
+
+    #[test]
+    fn a_stripped_go_program_names_its_functions() {
+        let binary = Binary {
+            go: Some(Pclntab::sample(0x1000, &["main.handler", "main.main"])),
+            ..Default::default()
+        };
+        assert_eq!(binary.name(0x1004, "shop"), "main.handler");
+        assert_eq!(binary.name(0x1018, "shop"), "main.main");
+        assert_eq!(binary.name(0x2000, "shop"), "shop+0x2000");
     }
 
     /// One that no compiler makes a part of another.
