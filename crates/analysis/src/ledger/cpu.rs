@@ -89,6 +89,12 @@ pub(crate) const NAMELESS: &str = "code without names that a runtime compiled";
 const MOST_SERVING: f64 = 0.4;
 const MOST_SERVING_EACH: f64 = 0.2;
 
+/// A function with less than this of its branch is one of many there (seen: less than 0.2 in healthy servers, more than
+/// 0.4 where one function was what is slow).
+const ONE_OF_MANY: f64 = 0.3;
+/// A branch with more of the samples than this is told, however many functions share it.
+const MOST_SPREAD: f64 = 0.5;
+
 /// A part of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpuRow {
@@ -420,8 +426,27 @@ impl Read {
     }
 }
 
-/// Samples of functions by name, with the callers of each.
-type ByName = BTreeMap<String, (u64, String)>;
+/// Branches by the function that holds them.
+type ByName = BTreeMap<String, Branch>;
+
+/// Samples of a branch.
+#[derive(Default)]
+struct Branch {
+    samples: u64,
+    callers: String,
+    /// By the function that ran.
+    ran: BTreeMap<String, u64>,
+}
+
+impl Branch {
+    /// Whether many functions share it, and more is done besides: the work that was asked for, and no function that
+    /// stands out.
+    fn is_spread(&self, total: u64) -> bool {
+        let most = self.ran.values().max().copied().unwrap_or_default();
+        (most as f64) < ONE_OF_MANY * self.samples as f64
+            && (self.samples as f64) < MOST_SPREAD * total as f64
+    }
+}
 
 /// The program's own functions by callers.
 #[derive(Default)]
@@ -443,6 +468,14 @@ impl Tree {
 
     fn largest(&self) -> Option<(&String, &Tree)> {
         self.children.iter().max_by_key(|(_, child)| child.samples)
+    }
+
+    /// Samples by the function that ran; this one has that name.
+    fn ran(&self, name: &str, into: &mut BTreeMap<String, u64>) {
+        *into.entry(name.to_owned()).or_default() += self.itself();
+        for (name, child) in &self.children {
+            child.ran(name, into);
+        }
     }
 
     /// Samples in the function itself.
@@ -473,27 +506,26 @@ impl Tree {
         }
         if at.itself() > 0 && !above.is_empty() {
             let name = above[above.len() - 1];
-            by_name
-                .entry(name.to_owned())
-                .or_insert((0, String::new()))
-                .0 += at.itself();
+            let branch = by_name.entry(name.to_owned()).or_default();
+            branch.samples += at.itself();
+            *branch.ran.entry(name.to_owned()).or_default() += at.itself();
         }
-        let mut rest = self.samples - by_name.values().map(|(samples, _)| samples).sum::<u64>();
+        let mut rest = self.samples - by_name.values().map(|b| b.samples).sum::<u64>();
         let mut rows = Vec::new();
-        for (name, (samples, callers)) in by_name {
-            if (samples as f64) < SMALL * total as f64 {
-                rest += samples;
+        for (name, branch) in by_name {
+            if (branch.samples as f64) < SMALL * total as f64 {
+                rest += branch.samples;
                 continue;
             }
             rows.push(CpuRow {
                 kind: "function".to_owned(),
                 label: name.clone(),
-                place: match callers.as_str() {
+                place: match branch.callers.as_str() {
                     "" => format!("{name} in {program}"),
-                    _ => format!("{name} in {program}, called from {callers}"),
+                    callers => format!("{name} in {program}, called from {callers}"),
                 },
-                own: false,
-                samples,
+                own: branch.is_spread(total),
+                samples: branch.samples,
             });
         }
         if rest > 0 {
@@ -522,10 +554,16 @@ impl Tree {
         let below = if divided { at.samples - at.itself() } else { 0 };
         if self.samples > below {
             let nearest: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
-            let entry = by_name
-                .entry(deepest.to_owned())
-                .or_insert((0, nearest.join(" < ")));
-            entry.0 += self.samples - below;
+            let branch = by_name.entry(deepest.to_owned()).or_default();
+            if branch.samples == 0 {
+                branch.callers = nearest.join(" < ");
+            }
+            branch.samples += self.samples - below;
+            if divided {
+                *branch.ran.entry(deepest.to_owned()).or_default() += at.itself();
+            } else {
+                at.ran(deepest, &mut branch.ran);
+            }
         }
         if divided {
             callers.push(deepest);

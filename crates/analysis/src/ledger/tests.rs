@@ -166,6 +166,30 @@ fn the_programs_functions_are_told_where_their_callers_part() {
 }
 
 #[test]
+fn work_that_many_functions_share_is_the_programs_own() {
+    let names: Vec<String> = (0..8).map(|n| format!("app:step_{n}")).collect();
+    // Below `evaluate` one function has this many of 40 samples, seven have the rest; beside it is other work.
+    for (largest, beside, own) in [(5, 60, true), (24, 60, false), (5, 10, false)] {
+        let mut paths: Vec<(Vec<&str>, u64)> = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let samples = if index == 0 {
+                largest
+            } else {
+                (40 - largest) / 7
+            };
+            paths.push((vec!["app:main", "app:evaluate", name], samples));
+        }
+        paths.push((vec!["app:main", "app:poll"], beside));
+        let stacks: Vec<(&[&str], u64)> = paths.iter().map(|(p, n)| (p.as_slice(), *n)).collect();
+        let profile = profile(&stacks);
+        let all: Vec<(&Stack, u64)> = profile.stacks.iter().map(|s| (s, s.weight)).collect();
+        let rows = cpu_rows(&profile, &all, "app");
+        let of = |label: &str| rows.iter().filter(|r| r.label == label).any(|r| r.own);
+        assert_eq!(of("evaluate"), own, "{largest} {beside}: {rows:?}");
+    }
+}
+
+#[test]
 fn what_lies_on_the_way_of_all_requests_is_divided_into_its_parts() {
     let way = ["app:main", "app:queue", "app:dial"];
     let with = |more: &[&'static str]| [&way, more].concat();
