@@ -32,7 +32,15 @@ const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 6] = ["pipe", "lock", "sync", "pool", "unix_peer", "datagram"];
+const WAITS: [&str; 7] = [
+    "pipe",
+    "lock",
+    "sync",
+    "sleep",
+    "pool",
+    "unix_peer",
+    "datagram",
+];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
 /// Waits for data to be on a disk, or to come from one.
@@ -91,6 +99,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.known("turn.lock_share", lock, SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
+    let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep");
+    sheet.known("turn.sleep_share", asleep, SOURCE);
     let in_pool = |p: &record::PlaceTime| {
         let examination = material.examination();
         examination.is_some_and(|examination| is_in_pool(examination, p))
