@@ -116,22 +116,26 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
     let mut own = Tree::default();
     let mut read = Read::default();
     let mut read_by = Read::default();
+    let seen = stacks.iter().map(|&(stack, samples)| {
+        let all = frames(profile, stack);
+        let shown = works.shown(&all);
+        (stack, samples, all, shown)
+    });
+    let seen: Vec<(&Stack, u64, Vec<&Frame>, Shown)> = seen.collect();
     let is_met = |kind: &String| {
-        let mut stacks = stacks.iter().map(|(stack, _)| *stack);
-        stacks.any(|stack| works.is(profile, stack, kind))
+        let mut stacks = seen.iter();
+        stacks.any(|(stack, _, _, shown)| works.shows(*shown, &stack.thread, kind))
     };
     let apply = |rule: &&RowRule| !rule.absent.iter().any(is_met);
     let apply: Vec<&RowRule> = rules().iter().filter(apply).collect();
-    for (stack, samples) in stacks {
-        let all = frames(profile, stack);
-        let shown = works.shown(&all);
-        let fits = |r: &&RowRule| fits(r, works, &stack.thread, (&all, shown));
+    for (stack, samples, all, shown) in &seen {
+        let fits = |r: &&RowRule| fits(r, works, &stack.thread, (all, *shown));
         let rule = apply.iter().copied().find(fits);
         if let Some(rule) = rule {
             let (_, gathered) = known
                 .entry(&rule.key)
                 .or_insert((rule, Gathered::default()));
-            gathered.add(&all, *samples, named_in(&all));
+            gathered.add(all, *samples, named_in(all));
             if rule.key == "net_receive" {
                 let of_own = all.iter().filter(|f| of_program(&f.module, program));
                 read.add(of_own.map(|f| short(&f.symbol)), *samples);
@@ -139,9 +143,9 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
                 read_by.add(users.map(|f| f.module.as_str()), *samples);
             }
         } else if all.last().is_none_or(|f| f.kernel) {
-            let call = call_of(&all).unwrap_or_default();
+            let call = call_of(all).unwrap_or_default();
             let gathered = calls.entry(call).or_default();
-            gathered.add(&all, *samples, kernel_leaf(&all));
+            gathered.add(all, *samples, kernel_leaf(all));
         } else {
             let users: Vec<&Frame> = all.iter().filter(|f| !f.kernel).copied().collect();
             // What a helper does is done for its caller.
@@ -157,10 +161,10 @@ pub(crate) fn cpu_rows(profile: &Profile, stacks: &[(&Stack, u64)], program: &st
                 let gathered = compiled
                     .entry(compiled_name(users[leaf]).to_owned())
                     .or_default();
-                gathered.add(&all, *samples, Some(users[leaf]));
+                gathered.add(all, *samples, Some(users[leaf]));
             } else {
                 let gathered = libraries.entry(module).or_default();
-                gathered.add(&all, *samples, Some(users[leaf]));
+                gathered.add(all, *samples, Some(users[leaf]));
             }
         }
     }

@@ -708,8 +708,7 @@ impl LatencyCase<'_> {
             return (kind, words);
         }
         let of = |kind: &str| {
-            let profile = self.profile(ProfileKind::OffCpu)?;
-            let stack = profile.stacks.get(place.stack? as usize)?;
+            let (profile, stack) = self.stopped_at(place)?;
             works().is(profile, stack, kind).then_some(())
         };
         match place.detail.as_str() {
@@ -770,11 +769,16 @@ impl LatencyCase<'_> {
 
     /// The functions of programs and libraries in which a thread waited, the innermost first.
     fn functions_of(&self, place: &PlaceTime) -> Option<Vec<&str>> {
-        let profile = self.profile(ProfileKind::OffCpu)?;
-        let stack = profile.stacks.get(place.stack? as usize)?;
+        let (profile, stack) = self.stopped_at(place)?;
         let all = frames(profile, stack).into_iter().rev();
         let users = all.filter(|f| !f.kernel);
         Some(users.map(|f| super::cpu::short(&f.symbol)).collect())
+    }
+
+    /// The stack with which a thread went off the CPU, and the profile that has it.
+    fn stopped_at(&self, place: &PlaceTime) -> Option<(&Profile, &Stack)> {
+        let profile = self.profile(ProfileKind::OffCpu)?;
+        Some((profile, profile.stacks.get(place.stack? as usize)?))
     }
 
     fn told(&self, place: &PlaceTime) -> Option<&Told> {
@@ -800,8 +804,7 @@ impl LatencyCase<'_> {
         if let Some(told) = self.told(place) {
             return Some(told::place(told, &place.waker));
         }
-        let profile = self.profile(ProfileKind::OffCpu)?;
-        let stack = profile.stacks.get(place.stack? as usize)?;
+        let (profile, stack) = self.stopped_at(place)?;
         let all = frames(profile, stack);
         let users: Vec<&&Frame> = all.iter().filter(|f| !f.kernel).collect();
         let own = users

@@ -38,14 +38,14 @@ impl Pclntab {
         elf: &ElfFile64<'data, Endianness, R>,
     ) -> Option<Self> {
         let section = |name: &&str| elf.section_by_name(name);
-        let section = SECTIONS.iter().find_map(section)?;
-        let bytes = Some(section).filter(|section| section.size() <= MOST_TABLE)?;
+        let table = SECTIONS.iter().find_map(section)?;
+        let table = Some(table).filter(|table| table.size() <= MOST_TABLE)?;
         let start = |symbol: object::read::elf::ElfSymbol64<'data, '_, Endianness, R>| {
             (symbol.name() == Ok("runtime.text")).then(|| symbol.address())
         };
         let text = elf.symbols().find_map(start);
         let text = text.or_else(|| Some(elf.section_by_name(".text")?.address()));
-        Self::parse(bytes.data().ok()?.to_vec(), text.unwrap_or(0))
+        Self::parse(table.data().ok()?.to_vec(), text.unwrap_or(0))
     }
 
     /// Whether a program has such a table.

@@ -96,13 +96,15 @@ impl Binary {
         if is_program && entry != 0 {
             symbols.push(entry, 0, "_start");
         }
+        // Where it has its symbols, the table knows no more.
+        let is_stripped = elf.section_by_name(".symtab").is_none();
         Some(Self {
             segments: segments.collect(),
             eh_frame: section(".eh_frame"),
             eh_frame_hdr,
             starts: starts.unwrap_or_default(),
             symbols,
-            go: Pclntab::of(&elf),
+            go: is_stripped.then(|| Pclntab::of(&elf)).flatten(),
         })
     }
 

@@ -201,11 +201,10 @@ fn times(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet<'_>) 
         let name = format!("client.connect_{name}_ms");
         sheet.maybe(&name, ms(&outcome.connect, quantile), LOAD, unopened);
     }
-    for (index, (name, from, to)) in QUANTA[..3].iter().enumerate() {
-        let share = match index {
-            0 => acknowledged_late(outcome),
-            _ => share_within(response, *from, *to),
-        };
+    let late = acknowledged_late(outcome);
+    sheet.maybe("client.quantum_40ms_share", late, LOAD, none);
+    for (name, from, to) in &QUANTA[1..3] {
+        let share = share_within(response, *from, *to);
         sheet.maybe(&format!("client.quantum_{name}_share"), share, LOAD, none);
     }
     // A connection is opened by SYNs, which are retransmitted after seconds.
