@@ -12,7 +12,7 @@ use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::started::Started;
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
-use super::walk::{Row, Scene, Words};
+use super::walk::{Full, Row, Scene, Words, polls};
 use super::wire::{Event, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
@@ -91,7 +91,7 @@ impl Traced {
         scene.green = green;
         scene.started = started;
         scene.full = (0..self.targets.len())
-            .map(|target| busy_times(&self, &scene, &threads, target))
+            .map(|target| full(&self, &scene, &threads, target))
             .collect();
         let helpers: Vec<Helpers> = (0..self.targets.len())
             .map(|target| Helpers::find(&self, &scene, &threads, &mut names, target))
@@ -193,35 +193,40 @@ fn answering(
     ops.map(|op| op.tid).filter(in_target).collect()
 }
 
-/// When every thread that answers requests of a target had one: `(from, to)` by rising time.
-fn busy_times(
-    traced: &Traced,
-    scene: &Scene<'_>,
-    threads: &Threads,
-    target: usize,
-) -> Vec<(u64, u64)> {
+/// When no thread that answers requests of a target was free.
+fn full(traced: &Traced, scene: &Scene<'_>, threads: &Threads, target: usize) -> Full {
     let pool = answering(traced, scene, threads, target);
-    let mut edges: Vec<(u64, i64)> = Vec::new();
+    let (mut busy, mut polling) = (Vec::new(), Vec::new());
     for tid in &pool {
         for piece in scene.pieces.get(tid).into_iter().flatten() {
             if !piece.idle && piece.owner != NONE {
-                edges.push((piece.from, 1));
-                edges.push((piece.to, -1));
+                busy.push((piece.from, piece.to));
+            } else if polls(piece) {
+                polling.push((piece.from, piece.to));
             }
         }
     }
+    Full {
+        polling: none_free(&busy, &polling, pool.len()),
+        busy: none_free(&busy, &[], pool.len()),
+    }
+}
+
+/// When so many are busy or poll at once, and some are busy, by rising time.
+fn none_free(busy: &[(u64, u64)], polling: &[(u64, u64)], all: usize) -> Vec<(u64, u64)> {
+    let busy = busy.iter().map(|times| (times, 1));
+    let polling = polling.iter().map(|times| (times, 0));
+    let mut edges: Vec<(u64, i64, i64)> = (busy.chain(polling))
+        .flat_map(|(&(from, to), works)| [(from, 1, works), (to, -1, -works)])
+        .collect();
     edges.sort_unstable();
     let mut full = Vec::new();
-    let (mut busy, mut since) = (0_i64, None);
-    let mut at = 0;
-    while at < edges.len() {
-        let now = edges[at].0;
-        while at < edges.len() && edges[at].0 == now {
-            busy += edges[at].1;
-            at += 1;
-        }
-        let all = busy >= pool.len() as i64 && !pool.is_empty();
-        match (all, since) {
+    let (mut taken, mut at_work, mut since) = (0, 0, None);
+    for edges in edges.chunk_by(|a, b| a.0 == b.0) {
+        let now = edges[0].0;
+        taken += edges.iter().map(|edge| edge.1).sum::<i64>();
+        at_work += edges.iter().map(|edge| edge.2).sum::<i64>();
+        match (taken >= all as i64 && at_work > 0, since) {
             (true, None) => since = Some(now),
             (false, Some(from)) => {
                 full.push((from, now));

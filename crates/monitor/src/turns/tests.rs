@@ -718,6 +718,58 @@ fn where_all_threads_are_busy_a_request_waits_for_a_free_one() {
     );
 }
 
+/// Two threads of three have a request for 900 us each, in turn; the third only polls, and hands over.
+fn one_polls_for_all(rests: &'static str) -> TargetTurns {
+    let mut tape = Tape::default();
+    let (one, two, three) = (SERVER + 1, SERVER + 2, SERVER + 3);
+    let mut thread = [one, two, three];
+    for tid in thread {
+        tape.off(10, tid, rests, INTERRUPTIBLE, Class::None);
+    }
+    for round in 0..6 {
+        let at = 1_000_000 + round * 1_000_000;
+        for (connection, tid) in thread.into_iter().enumerate() {
+            tape.arrive(at, 1 + connection as u64);
+            if connection < 2 {
+                tape.wake(at, tid, FOREIGN, "sendto");
+                tape.on(at, tid, 0);
+                tape.read(at + 100, tid, 1 + connection as u64);
+            }
+        }
+        for connection in 0..2 {
+            let tid = thread[connection];
+            tape.write(at + 900_000, tid, 1 + connection as u64);
+            if connection == 0 {
+                tape.read(at + 900_100, tid, 3);
+                tape.write(at + 900_200, tid, 3);
+            }
+            tape.off(at + 900_300, tid, rests, INTERRUPTIBLE, Class::None);
+        }
+        thread.rotate_left(1);
+    }
+    tape.account()
+}
+
+#[test]
+fn a_thread_that_polls_while_a_request_stands_unread_is_not_free_for_it() {
+    let slack = 6 * 1_000;
+    let polls = one_polls_for_all(epoll());
+    let waited = at(&polls, Place::NoFreeThread, "", "");
+    assert!(
+        waited.abs_diff(6 * 900_000) <= slack,
+        "{:#?}",
+        polls.account
+    );
+    // A wait in a futex before a thread's first request is taken for that request's.
+    let rests = one_polls_for_all("futex");
+    let unseen = at(&rests, Place::Hidden, "not yet read", "");
+    assert!(
+        unseen.abs_diff(5 * 900_000) <= slack,
+        "{:#?}",
+        rests.account
+    );
+}
+
 /// A loop that reads all requests and writes all responses, and one thread that it hands them to: three requests that
 /// take 1 us each on the thread, one after another.
 fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {

@@ -106,6 +106,16 @@ impl Words {
     }
 }
 
+/// When no thread of a pool was free: `(from, to)` by rising time.
+#[derive(Debug, Default)]
+pub(super) struct Full {
+    /// Every one of them had a request.
+    pub busy: Vec<(u64, u64)>,
+    /// Every one had a request or polled, and some had one. What stands unread then is not in that poll, or it would
+    /// have ended it: whoever polls hands over to the others.
+    pub polling: Vec<(u64, u64)>,
+}
+
 /// Everything that a walk looks at.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
@@ -115,8 +125,8 @@ pub(super) struct Scene<'a> {
     /// Indices of the ops of each turn, one turn after another, and where each begins.
     ops: Vec<u32>,
     begins: Vec<u32>,
-    /// Times in which all threads of a target's pool were busy.
-    pub full: Vec<Vec<(u64, u64)>>,
+    /// Of each target, when no thread of its pool was free.
+    pub full: Vec<Full>,
     /// Threads that wait in a poll, and so keep their connections.
     pub loops: HashSet<u32>,
     /// Threads that carry many tasks, which may be anywhere.
@@ -212,20 +222,6 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Divides a time by whether all threads that answer requests of a turn's target had one then.
-    fn by_busy(&self, turn: &Turn, from: u64, to: u64, part: &mut dyn FnMut(bool, u64, u64)) {
-        let full = self.full.get(turn.target).map_or(&[][..], Vec::as_slice);
-        let first = full.partition_point(|&(_, end)| end <= from);
-        let mut at = from;
-        for &(begin, end) in full[first..].iter().take_while(|(begin, _)| *begin < to) {
-            let (begin, end) = (begin.max(at), end.min(to));
-            part(false, at, begin);
-            part(true, begin, end);
-            at = end;
-        }
-        part(false, at, to);
-    }
-
     /// Hands out every nanosecond of a turn as a row, from, to.
     pub(super) fn walk(&self, index: u32, give: &mut dyn FnMut(Row, u64, u64)) {
         let turn = &self.sockets.turns[index as usize];
@@ -243,22 +239,33 @@ impl<'a> Scene<'a> {
             from = own;
         }
         let pinned = self.is_pinned(turn);
+        let green = self.green.contains(&turn.reader);
+        let full = self.full.get(turn.target).map_or(&[][..], |full| {
+            if green { &full.busy } else { &full.polling }
+        });
         let mut at = from;
         for piece in overlapping(pieces, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             give_some(give, Row::at(Place::WakeUp), at, begin);
-            if piece.idle {
-                give_some(give, self.of_idle(turn, piece, pinned), begin, end);
-            } else if !pinned && piece.owner != index && piece.owner != NONE {
-                self.by_busy(turn, begin, end, &mut |busy, from, to| {
-                    let row = match busy {
-                        true => Row::at(Place::NoFreeThread),
-                        false => Row::with(Place::Hidden, self.words.not_read),
+            let of_others = match piece.idle {
+                _ if pinned => None,
+                true => (polls(piece) && !green).then(|| Row::at(Place::WakeUp)),
+                false => (piece.owner != index && piece.owner != NONE)
+                    .then(|| Row::with(Place::Hidden, self.words.not_read)),
+            };
+            match of_others {
+                Some(row) => by_free(full, begin, end, &mut |free, from, to| {
+                    let row = if free {
+                        row
+                    } else {
+                        Row::at(Place::NoFreeThread)
                     };
                     give_some(give, row, from, to);
-                });
-            } else {
-                give_some(give, self.of_queued(piece, index), begin, end);
+                }),
+                None if piece.idle => {
+                    give_some(give, self.of_idle(turn, piece, pinned), begin, end);
+                }
+                None => give_some(give, self.of_queued(piece, index), begin, end),
             }
             at = end.max(at);
         }
@@ -526,13 +533,15 @@ impl<'a> Scene<'a> {
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
         let turn = &self.sockets.turns[index as usize];
+        let busy = self.full.get(turn.target);
+        let busy = busy.map_or(&[][..], |full| &full.busy);
         let mut at = from;
         for piece in self.pieces_of(tid, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
             self.wait(index, meantime, 0, at, begin, give);
             let queues = matches!(meantime, Meantime::Hidden { .. }) && piece.owner != NONE;
-            self.by_busy(turn, begin, end, &mut |busy, from, to| {
-                if busy && queues {
+            by_free(busy, begin, end, &mut |free, from, to| {
+                if !free && queues {
                     give_some(give, Row::at(Place::NoFreeThread), from, to);
                 } else {
                     self.wait(index, meantime, 0, from, to, give);
@@ -602,7 +611,20 @@ fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {
     targets.collect()
 }
 
-fn polls(piece: &Piece) -> bool {
+/// Divides a time by whether any thread that answers requests of a turn's target was free to take one.
+fn by_free(full: &[(u64, u64)], from: u64, to: u64, part: &mut dyn FnMut(bool, u64, u64)) {
+    let first = full.partition_point(|&(_, end)| end <= from);
+    let mut at = from;
+    for &(begin, end) in full[first..].iter().take_while(|(begin, _)| *begin < to) {
+        let (begin, end) = (begin.max(at), end.min(to));
+        part(true, at, begin);
+        part(false, begin, end);
+        at = end;
+    }
+    part(true, at, to);
+}
+
+pub(super) fn polls(piece: &Piece) -> bool {
     matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Poll)
 }
 
