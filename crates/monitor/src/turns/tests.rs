@@ -770,6 +770,34 @@ fn a_thread_that_polls_while_a_request_stands_unread_is_not_free_for_it() {
     );
 }
 
+#[test]
+fn the_next_request_of_a_connection_waits_until_the_log_of_the_one_before_is_written() {
+    let mut tape = Tape::default();
+    let threads = [SERVER + 1, SERVER + 2];
+    for tid in threads {
+        tape.off(10, tid, "futex", INTERRUPTIBLE, Class::None);
+    }
+    for round in 0..6 {
+        let at = 1_000 + round * 10_000;
+        let tid = threads[round as usize % 2];
+        tape.wake(at - 10, tid, FOREIGN, "futex");
+        tape.on(at - 10, tid, 0);
+        tape.read(at, tid, 1);
+        tape.write(at + 100, tid, 1);
+        tape.arrive(at + 150, 1);
+        tape.off(at + 200, tid, "write", INTERRUPTIBLE, Class::Pipe);
+        tape.wake(at + 9_200, tid, FOREIGN, "read");
+        tape.on(at + 9_200, tid, 0);
+        tape.off(at + 9_250, tid, "futex", INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    // Nothing came before the first of the five that were answered.
+    let log = at(&target, Place::Loop, "pipe_write", "process other");
+    assert_eq!(log, 4 * 9_000, "{:#?}", target.account);
+    let tidies = at(&target, Place::Loop, "", "");
+    assert_eq!(tidies, 4 * 100, "{:#?}", target.account);
+}
+
 /// A loop that reads all requests and writes all responses, and one thread that it hands them to: three requests that
 /// take 1 us each on the thread, one after another.
 fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {

@@ -133,6 +133,8 @@ pub(super) struct Scene<'a> {
     pub green: HashSet<u32>,
     /// Programs that were started for turns.
     pub started: Started,
+    /// The turn before each on its connection.
+    before: Vec<Option<u32>>,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
     alone: HashMap<u32, usize>,
 }
@@ -162,6 +164,10 @@ impl<'a> Scene<'a> {
                 *at += 1;
             }
         }
+        let mut last = vec![None; sockets.connections.len()];
+        let turns = (0..).zip(&sockets.turns);
+        let before = turns.map(|(index, turn)| last[turn.connection as usize].replace(index));
+        let before = before.collect();
         let loops = pieces.iter().filter(|(_, pieces)| pieces.iter().any(polls));
         let loops = loops.map(|(&tid, _)| tid).collect();
         Self {
@@ -174,6 +180,7 @@ impl<'a> Scene<'a> {
             loops,
             green: HashSet::new(),
             started: Started::default(),
+            before,
             alone: of_one_connection(sockets),
         }
     }
@@ -240,6 +247,9 @@ impl<'a> Scene<'a> {
         }
         let pinned = self.is_pinned(turn);
         let green = self.green.contains(&turn.reader);
+        if !pinned && !green {
+            from = self.after_the_turn_before(index, from, to, give);
+        }
         let full = self.full.get(turn.target).map_or(&[][..], |full| {
             if green { &full.busy } else { &full.polling }
         });
@@ -270,6 +280,33 @@ impl<'a> Scene<'a> {
             at = end.max(at);
         }
         give_some(give, Row::at(Place::WakeUp), at, to);
+    }
+
+    /// Whoever responded has the connection until it is done with that turn: it may write a log before it gives the
+    /// connection back to the others. Returns when it does.
+    fn after_the_turn_before(
+        &self,
+        index: u32,
+        from: u64,
+        to: u64,
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) -> u64 {
+        let mut at = from;
+        let Some(before) = self.before[index as usize] else {
+            return at;
+        };
+        let Some(last) = self.ops_of(before).filter(|op| op.act == Act::Write).last() else {
+            return at;
+        };
+        for piece in self.pieces_of(last.tid, from, to) {
+            if piece.from > at || piece.owner != before || !piece.after {
+                break;
+            }
+            let end = piece.to.min(to);
+            give_some(give, self.of_queued(piece, index), at, end);
+            at = end;
+        }
+        at
     }
 
     /// Where a request is while the thread that will read it sleeps for want of work. A thread that has the connection
