@@ -93,6 +93,19 @@ fn turns_with_an_upstream_one_after_the_other() {
             ("worker.busiest", 0.97),
         ],
     );
+    // Where an upstream is full of others, each turn takes longer than for a single client: then it counts how many a
+    // request was seen to wait for at a time.
+    let behind = |at_once| {
+        let facts = [
+            ("upstream.requests_per_request", 220.0),
+            ("upstream.in_turn_share", 5.8),
+            ("upstream.at_once", at_once),
+            ("upstream.service_share", 0.73),
+        ];
+        named("many_upstream_turns", "go", &facts)
+    };
+    assert_eq!(behind(1.1), Some(true));
+    assert_ne!(behind(6.0), Some(true));
 }
 
 /// Each of 16 requests has a thread, and five go on at a time: what they wait for is each other.
@@ -1049,4 +1062,66 @@ fn connections_not_reused_are_said_where_no_rule_knows_why() {
     ]);
     assert_eq!(named("no_upstream_keepalive", "own", &all), Some(true));
     assert_eq!(named("connections_not_reused", "own", &all), None);
+}
+
+#[test]
+fn a_connection_to_a_database_for_each_request_that_asks_it_often() {
+    let facts = [
+        ("upstream.connects_per_request", 1.0),
+        ("upstream.requests_per_connect", 14.0),
+        ("upstream.closes_first_share", 1.0),
+        ("upstream.answer_closes_share", 0.0),
+        ("profile.connect_share", 0.2),
+        ("profile.connection_share", 0.1),
+        ("worker.busiest", 0.9),
+    ];
+    let found = |set: &FactSet| {
+        let diagnosis = diagnose_facts(set, "ebpf");
+        let cause = |f: &crate::diagnosis::Finding| f.cause == "no_upstream_keepalive";
+        diagnosis.findings.iter().any(cause)
+    };
+    let mut database = set("go", Vec::new(), &facts);
+    database.not_applicable("web", "upstream.request_close_share", "it speaks no HTTP");
+    assert!(found(&database));
+    let mut http = set("go", Vec::new(), &facts);
+    http.known("web", "upstream.request_close_share", 0.0, "test");
+    assert!(!found(&http));
+}
+
+#[test]
+fn pages_of_new_processes_are_no_churn_of_memory() {
+    let churn: Facts = &[
+        ("map.per_request", 16.0),
+        ("worker.busiest", 0.97),
+        ("faults.minor_per_request", 880.0),
+        ("profile.memory_map_share", 0.06),
+        ("profile.page_fault_share", 0.26),
+        ("thread_start.per_request", 0.0),
+        ("spawn.per_request", 0.0),
+        ("map.unmap_per_request", 1.0),
+    ];
+    check("mmap_churn", "nginx", churn, &[("spawn.per_request", 1.8)]);
+    let faults = &churn[1..];
+    check(
+        "page_fault_churn",
+        "nginx",
+        faults,
+        &[("spawn.per_request", 1.8)],
+    );
+}
+
+#[test]
+fn what_a_database_in_the_process_makes_the_collector_do_is_the_databases() {
+    let facts: Facts = &[
+        ("worker.busiest", 0.97),
+        ("profile.database_share", 0.01),
+        ("profile.embedded_database_share", 0.5),
+        ("profile.net_send_share", 0.05),
+        ("profile.net_receive_share", 0.02),
+        ("profile.gc_share", 0.3),
+    ];
+    let others = &[("profile.embedded_database_share", 0.2)];
+    check("database_in_process", "go", facts, others);
+    let diagnosis = diagnose_facts(&set("go", Vec::new(), facts), "ebpf");
+    assert_eq!(diagnosis.findings[0].cause, "database_in_process");
 }

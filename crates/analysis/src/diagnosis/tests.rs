@@ -441,6 +441,55 @@ fn with_a_signature_what_was_not_seen_is_zero() {
     assert!(matches!(never, Reading::NotApplicable(_)), "{never:?}");
 }
 
+#[test]
+fn what_is_written_at_a_position_is_no_log() {
+    let file = |name: &str, append, opens, writes| record::FileStats {
+        name: name.into(),
+        append,
+        opens,
+        writes,
+        written_bytes: writes * 100,
+        ..record::FileStats::default()
+    };
+    for (files, positioned, expected) in [
+        (vec![file("access.log", true, 0, 1_000)], 0, 1.0),
+        (vec![file("log-of-an-old-hand", false, 0, 3_000)], 0, 3.0),
+        (vec![file("store.db", false, 0, 3_000)], 3_000, 0.0),
+        (
+            vec![
+                file("access.log", true, 0, 1_000),
+                file("store.db", false, 0, 3_000),
+            ],
+            3_000,
+            1.0,
+        ),
+        // The positions are those of a file that requests open.
+        (
+            vec![
+                file("log-of-an-old-hand", false, 0, 1_000),
+                file("body.tmp", false, 1_000, 2_000),
+            ],
+            2_000,
+            1.0,
+        ),
+    ] {
+        let calls = vec![call("pwrite64", FdClass::File, positioned, 100)];
+        let mut record = with_calls(trial(0.5), calls);
+        let examination = record.examination.as_mut().unwrap();
+        let signature = examination.signature.as_mut().unwrap();
+        signature.targets[0].files = Some(files.clone());
+        let facts = facts_of(&record, &[], 0.01);
+        let view = facts.view("web");
+        assert_eq!(
+            view.value("log_write.per_request"),
+            Some(expected),
+            "{files:?}"
+        );
+        let bytes = view.value("log_write.bytes_per_request");
+        assert_eq!(bytes, Some(expected * 100.0), "{files:?}");
+    }
+}
+
 /// Counters without BPF see how often and how much, not what was asked for and what the descriptor led to.
 #[test]
 fn what_counters_without_bpf_cannot_tell_is_unknown() {

@@ -78,13 +78,23 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     let total = |keep: &dyn Fn(&&FileStats) -> bool, of: &dyn Fn(&FileStats) -> u64| {
         files.iter().filter(|f| keep(f)).map(of).sum::<u64>()
     };
-    let writes = total(&log, &|f| f.writes);
-    let written = total(&log, &|f| f.written_bytes);
-    sheet.known("log_write.per_request", per_request(writes), FILES);
-    sheet.known("log_write.bytes_per_request", per_request(written), FILES);
-    let (part, whole) = (Some(written as f64), Some(writes as f64));
+    // A log grows at its end: who writes at a position of its own choice keeps a database, or a temporary file.
+    let appended = |f: &&FileStats| log(f) && f.append;
+    let others = |f: &&FileStats| log(f) && !f.append;
+    let at_positions = positioned(calls).saturating_sub(total(&temporary, &|f| f.writes));
+    let loose = total(&others, &|f| f.writes);
+    let kept = 1.0 - (at_positions as f64 / loose.max(1) as f64).min(1.0);
+    let of_logs = |of: &dyn Fn(&FileStats) -> u64| {
+        total(&appended, of) as f64 + kept * total(&others, of) as f64
+    };
+    let (writes, written) = (of_logs(&|f| f.writes), of_logs(&|f| f.written_bytes));
+    sheet.known("log_write.per_request", writes / requests, FILES);
+    sheet.known("log_write.bytes_per_request", written / requests, FILES);
+    let (part, whole) = (Some(written), Some(writes));
     sheet.divided("log_write.mean_bytes", part, whole, FILES, "");
-    let time = log_time_us(calls, total(&temporary, &|f| f.writes), requests);
+    let mut others = total(&temporary, &|f| f.writes);
+    others += if kept < 1.0 { at_positions } else { 0 };
+    let time = log_time_us(calls, others, requests);
     let mixed = "writes to logs were not timed apart from others";
     sheet.maybe("log_write.time_us_per_request", time, CALLS, mixed);
     let writes = total(&temporary, &|f| f.writes);
@@ -108,6 +118,13 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     sheet.known("htaccess.per_request", looked(&[".htaccess"]), FILES);
     let resolver = looked(&["resolv.conf", "hosts"]);
     sheet.known("resolv_open.per_request", resolver, FILES);
+}
+
+/// Writes to files at a position.
+fn positioned(calls: Option<&[CallStats]>) -> u64 {
+    let calls = calls.unwrap_or_default().iter();
+    let at = calls.filter(|c| c.class == record::FdClass::File && c.call.starts_with("pwrite"));
+    at.map(|c| c.calls).sum()
 }
 
 /// Time of writes to files, when only logs are written.

@@ -7,15 +7,21 @@
 
 use super::{Material, Sheet};
 use crate::diagnosis::station::cpu_wanted_by_itself;
+use record::{Place, TargetTurns};
 
 const SOURCE: &str = "signature: upstream turns, and the load of a single client";
 const PATH: &str = "sock_diag: shortest round trip x (turns + connects)";
 const LITTLE: &str = "rate x time of the turns (Little's law) / established connections";
+const AT_ONCE: &str = "signature: upstream turns, and turns: sockets and threads, traced";
 const PEERS: &str = "the peers' own facts";
 /// A worker that runs or waits for a CPU for this share of the time: what waits for it proves nothing about others.
 const FULL: f64 = 0.85;
 /// The same for all cores of a target together.
 const CORES_FULL: f64 = 0.95;
+/// What requests wait for this part of their time and less is none of their upstreams.
+const HARDLY: f64 = 0.02;
+/// Processes for each request from which on a peer's page faults are those of new processes.
+const FORKS: f64 = 0.3;
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answers(material, sheet);
@@ -47,12 +53,13 @@ fn answers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 /// How the turns with upstreams lie in time: within a request, and on the connections.
 fn whole_turns(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let (in_turn, busy) = ("upstream.in_turn_share", "upstream.connections_busy_share");
+    let at_once = "upstream.at_once";
     let turns = sheet.value("upstream.requests_per_request");
     let ms = sheet.value("upstream.answer_ms_mean");
     let each = ms.or_else(|| sheet.value("upstream.service_ms_mean"));
     let asked = turns.zip(each).map(|(n, ms)| n * ms);
     if turns == Some(0.0) {
-        for name in [in_turn, busy] {
+        for name in [in_turn, busy, at_once] {
             sheet.not_applicable(name, "nothing was asked of an upstream");
         }
         return;
@@ -61,6 +68,16 @@ fn whole_turns(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let whole = material.single_client_mean_ns().map(|ns| ns / 1e6);
     let whole = whole.or_else(|| watched_ms(material, sheet));
     sheet.divided(in_turn, asked, whole, SOURCE, reason);
+    let stands = material
+        .turns(&sheet.target)
+        .and_then(stands_at_upstreams_ms);
+    sheet.divided(
+        at_once,
+        asked,
+        stands,
+        AT_ONCE,
+        "no request was seen to stand at an upstream",
+    );
     let wait = turns.zip(sheet.value("upstream.wait_ms_mean"));
     let rate = sheet.value("client.rate_per_s");
     let open = wait.zip(rate).map(|((n, ms), rate)| rate * n * ms / 1e3);
@@ -70,9 +87,17 @@ fn whole_turns(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let (mean, share) = ("upstream.service_ms_mean", "upstream.service_share");
+    let names = [mean, share, "upstream.path_share"];
     if sheet.value("upstream.requests_per_request") == Some(0.0) {
-        for name in [mean, share, "upstream.path_share"] {
+        for name in names {
             sheet.not_applicable(name, "nothing was asked of an upstream");
+        }
+        return;
+    }
+    if material.turns(&sheet.target).is_some_and(never_wait) {
+        for name in names {
+            let reason = "no request waits for anything: upstreams are asked beside the requests";
+            sheet.not_applicable(name, reason);
         }
         return;
     }
@@ -97,6 +122,33 @@ fn own_part(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     };
     sheet.divided(share, part, whole, SOURCE, reason);
     path(turns, whole, sheet);
+}
+
+/// How long a request stands at upstreams, ms, however many it waits for at a time.
+fn stands_at_upstreams_ms(turns: &TargetTurns) -> Option<f64> {
+    let places = turns.account.places.iter();
+    let there = places
+        .filter(|p| p.place == Place::Upstream)
+        .map(|p| p.total_ns as f64);
+    let each = there.sum::<f64>() / 1e6 / turns.account.turns as f64;
+    Some(each).filter(|ms| *ms > 0.0)
+}
+
+/// Whether the requests of a target, once somebody is at them, run and hardly wait.
+fn never_wait(turns: &TargetTurns) -> bool {
+    let sum = |test: &dyn Fn(Place) -> bool| {
+        let places = turns.account.places.iter().filter(|p| test(p.place));
+        places.map(|p| p.total_ns as f64).sum::<f64>()
+    };
+    let waits = sum(&|place| {
+        use Place::{Blocked, Hidden, OthersBlocked, Upstream, UpstreamUnread};
+        matches!(
+            place,
+            Blocked | Hidden | OthersBlocked | Upstream | UpstreamUnread
+        )
+    });
+    let runs = sum(&|place| place == Place::OnCpu);
+    turns.account.turns >= super::turns::FEWEST && waits < HARDLY * (waits + runs)
 }
 
 /// What of a request the path to the upstreams takes: a round trip for each turn, and one for each connection that is
@@ -196,7 +248,14 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let opening = largest(&|target| {
         let view = sheet.set.view(target);
         let share = |kind: &str| view.value(&format!("profile.{kind}_share"));
-        Some(share("spawn")? + share("connection")? + share("connect")?)
+        // A new process copies the pages that it writes to.
+        let forks = view.value("spawn.per_request")?
+            - view.value("thread_start.per_request").unwrap_or(0.0);
+        let of_process = match forks >= FORKS {
+            true => share("page_fault")? + share("memory_map")?,
+            false => 0.0,
+        };
+        Some(share("spawn")? + share("connection")? + share("connect")? + of_process)
     });
     let reason = "no upstream on this host was watched";
     sheet.maybe("upstream.opening_share", opening, PEERS, reason);
@@ -206,7 +265,58 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::service_ms;
+    use super::{never_wait, service_ms, stands_at_upstreams_ms};
+    use record::{Place, PlaceTime, TargetTurns, TurnAccount};
+
+    fn turns(places: &[(Place, u64)]) -> TargetTurns {
+        let places = places.iter().map(|&(place, total_ns)| PlaceTime {
+            place,
+            detail: String::new(),
+            waker: String::new(),
+            stack: None,
+            told: None,
+            helper: String::new(),
+            turns: 100,
+            total_ns,
+        });
+        let account = TurnAccount {
+            turns: 100,
+            places: places.collect(),
+            ..TurnAccount::default()
+        };
+        TargetTurns {
+            account,
+            ..TargetTurns::default()
+        }
+    }
+
+    #[test]
+    fn requests_that_queue_and_run_wait_for_no_upstream() {
+        use Place::{Blocked, Hidden, OnCpu, OtherTurns, Upstream};
+        for (places, expected) in [
+            (&[(OnCpu, 1_000), (OtherTurns, 90_000)][..], true),
+            (&[(OnCpu, 1_000), (Upstream, 10)], true),
+            // The queue of a full proxy hides how long its upstream takes.
+            (
+                &[(OnCpu, 1_000), (OtherTurns, 90_000), (Upstream, 900)],
+                false,
+            ),
+            (&[(OnCpu, 1_000), (Hidden, 500)], false),
+            (&[(OnCpu, 1_000), (Blocked, 500)], false),
+        ] {
+            assert_eq!(never_wait(&turns(places)), expected, "{places:?}");
+        }
+        let mut few = turns(&[(OnCpu, 1_000)]);
+        few.account.turns = 3;
+        assert!(!never_wait(&few));
+    }
+
+    #[test]
+    fn the_time_at_upstreams_is_that_of_each_request() {
+        let there = turns(&[(Place::OnCpu, 1_000), (Place::Upstream, 500_000_000)]);
+        assert_eq!(stands_at_upstreams_ms(&there), Some(5.0));
+        assert_eq!(stands_at_upstreams_ms(&turns(&[(Place::OnCpu, 1)])), None);
+    }
 
     #[test]
     fn the_queue_of_a_full_proxy_is_not_its_upstreams_time() {

@@ -8,7 +8,7 @@ use record::{Place, TargetTurns, Told};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
-const FEWEST: u64 = 20;
+pub(super) const FEWEST: u64 = 20;
 /// What the application called so far is its own work; a framework's templates and object mapping lie deeper.
 const NEAR: u32 = 4;
 /// Fewer looks at a running interpreter than this do not say whose functions run.
