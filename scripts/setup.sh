@@ -285,6 +285,8 @@ Rscript                                   r-base-core
 twiggy                                    twiggy
 /usr/share/perl5/AnyEvent/HTTP.pm         libanyevent-http-perl
 /usr/lib/python3/dist-packages/radicale/* radicale
+/usr/share/gocode/src/github.com/go-chi/chi/* golang-github-go-chi-chi-dev
+/usr/share/gocode/src/go.etcd.io/bbolt/*  golang-github-coreos-bbolt-dev
 TABLE
 }
 

@@ -142,6 +142,7 @@ NEEDS = {
     "plumber": ("/usr/lib/R/site-library/plumber", "r-base-core r-cran-plumber r-cran-curl"),
     "twiggy": ("/usr/share/perl5/AnyEvent/HTTP.pm", "twiggy libanyevent-http-perl libdbd-pg-perl libjson-xs-perl"),
     "radicale": (f"{PYTHON}/radicale/__init__.py", "gunicorn radicale"),
+    "chi": (f"{GOPATH}/src/github.com/go-chi/chi", "golang-go golang-github-go-chi-chi-dev golang-github-coreos-bbolt-dev"),
 }
 
 
@@ -989,4 +990,5 @@ COMMANDS = {
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
+    "chi": go_program("chi_app.go"),
 }
