@@ -287,6 +287,8 @@ twiggy                                    twiggy
 /usr/lib/python3/dist-packages/radicale/* radicale
 /usr/share/gocode/src/github.com/go-chi/chi/* golang-github-go-chi-chi-dev
 /usr/share/gocode/src/go.etcd.io/bbolt/*  golang-github-coreos-bbolt-dev
+/usr/share/nodejs/connect/*               node-connect
+/usr/share/nodejs/marked/*                node-marked
 TABLE
 }
 

@@ -143,6 +143,7 @@ NEEDS = {
     "twiggy": ("/usr/share/perl5/AnyEvent/HTTP.pm", "twiggy libanyevent-http-perl libdbd-pg-perl libjson-xs-perl"),
     "radicale": (f"{PYTHON}/radicale/__init__.py", "gunicorn radicale"),
     "chi": (f"{GOPATH}/src/github.com/go-chi/chi", "golang-go golang-github-go-chi-chi-dev golang-github-coreos-bbolt-dev"),
+    "connect": (f"{NODE}/connect/index.js", "nodejs node-connect node-marked"),
 }
 
 
@@ -959,6 +960,11 @@ level = warning
             "radicale:application"], {"RADICALE_CONFIG": config, "HOME": str(own)}, False
 
 
+def connect(lab, settings, own):
+    return ["node", str(lab.dir / "apps/connect_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -990,5 +996,5 @@ COMMANDS = {
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
-    "chi": go_program("chi_app.go"),
+    "chi": go_program("chi_app.go"), "connect": connect,
 }
