@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns'
 # Modules of Apache that their packages would enable.
 readonly modules='jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -289,6 +289,8 @@ twiggy                                    twiggy
 /usr/share/gocode/src/go.etcd.io/bbolt/*  golang-github-coreos-bbolt-dev
 /usr/share/nodejs/connect/*               node-connect
 /usr/share/nodejs/marked/*                node-marked
+pdns_server                               pdns-server
+/usr/lib/*/pdns/libgpgsqlbackend.so       pdns-backend-pgsql
 TABLE
 }
 

@@ -144,6 +144,7 @@ NEEDS = {
     "radicale": (f"{PYTHON}/radicale/__init__.py", "gunicorn radicale"),
     "chi": (f"{GOPATH}/src/github.com/go-chi/chi", "golang-go golang-github-go-chi-chi-dev golang-github-coreos-bbolt-dev"),
     "connect": (f"{NODE}/connect/index.js", "nodejs node-connect node-marked"),
+    "pdns": ("/usr/share/doc/pdns-backend-pgsql", "pdns-server pdns-backend-pgsql postgresql-client"),
 }
 
 
@@ -965,6 +966,62 @@ def connect(lab, settings, own):
         "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
 
 
+ZONES, HOSTS = 200, 20
+# The package's, without the tables that no case asks.
+ZONE_TABLES = f"""
+create table domains (id serial primary key, name varchar(255) not null, master varchar(128), last_check int, type text not null,
+ notified_serial bigint, account varchar(40), options text, catalog text);
+create unique index name_index on domains (name);
+create table records (id bigserial primary key, domain_id int references domains (id), name varchar(255), type varchar(10),
+ content varchar(65535), ttl int, prio int, disabled bool default 'f', ordername varchar(255), auth bool default 't');
+create index rec_name_index on records (name);
+create index nametype_index on records (name, type);
+create index domain_id on records (domain_id);
+create index recordorder on records (domain_id, ordername text_pattern_ops);
+create table comments (id serial primary key, domain_id int references domains (id), name varchar(255), type varchar(10),
+ modified_at int, account varchar(40), comment varchar(65535));
+create index comments_domain_id_idx on comments (domain_id);
+create table domainmetadata (id serial primary key, domain_id int references domains (id), kind varchar(32), content text);
+create index domainidmetaindex on domainmetadata (domain_id);
+create table cryptokeys (id serial primary key, domain_id int references domains (id), flags int not null, active bool,
+ published bool default 't', content text);
+create index domainidindex on cryptokeys (domain_id);
+create table tsigkeys (id serial primary key, name varchar(255), algorithm varchar(50), secret varchar(255));
+insert into domains (name, type) select 'hall' || n || '.example', 'NATIVE' from generate_series(1, {ZONES}) n;
+insert into records (domain_id, name, type, content, ttl) select id, name, 'SOA', 'ns.example keeper.example 1 7200 900 86400 300',
+ 300 from domains;
+insert into records (domain_id, name, type, content, ttl) select id, 'valve' || n || '.' || name, 'A', '192.0.2.' || n, 300
+ from domains, generate_series(1, {HOSTS}) n;
+analyze;
+"""
+
+
+def pdns(lab, settings, own):
+    """The API of PowerDNS, with its zones in PostgreSQL, which was started before it; each answer closes its connection."""
+    where = ["-h", "127.0.0.1", "-p", str(lab.servers["postgres"]["port"]), "-U", "truth", "postgres"]
+    subprocess.run(["psql", "-q", "-v", "ON_ERROR_STOP=1", *where], input=ZONE_TABLES, check=True, capture_output=True, text=True)
+    write(own / "pdns.conf", lab.fill("""launch=gpgsql
+gpgsql-host=127.0.0.1
+gpgsql-port={{database}}
+gpgsql-dbname=postgres
+gpgsql-user=truth
+gpgsql-dnssec=yes
+gpgsql-prepared-statements=no
+local-address=127.0.0.2
+local-port={{port}}
+socket-dir={{own}}
+security-poll-suffix=
+webserver=yes
+webserver-address=127.0.0.1
+webserver-port={{port}}
+webserver-loglevel=none
+loglevel=3
+api=yes
+api-key={{api_key}}
+""", settings))
+    return ["pdns_server", f"--config-dir={own}", "--daemon=no", "--guardian=no", "--disable-syslog", "--write-pid=no"], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -996,5 +1053,5 @@ COMMANDS = {
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
-    "chi": go_program("chi_app.go"), "connect": connect,
+    "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns,
 }
