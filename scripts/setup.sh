@@ -291,6 +291,8 @@ twiggy                                    twiggy
 /usr/share/nodejs/marked/*                node-marked
 pdns_server                               pdns-server
 /usr/lib/*/pdns/libgpgsqlbackend.so       pdns-backend-pgsql
+/usr/lib/python3/dist-packages/graphite/* graphite-web
+/usr/lib/python3/dist-packages/memcache.py python3-memcache
 TABLE
 }
 

@@ -145,6 +145,7 @@ NEEDS = {
     "chi": (f"{GOPATH}/src/github.com/go-chi/chi", "golang-go golang-github-go-chi-chi-dev golang-github-coreos-bbolt-dev"),
     "connect": (f"{NODE}/connect/index.js", "nodejs node-connect node-marked"),
     "pdns": ("/usr/share/doc/pdns-backend-pgsql", "pdns-server pdns-backend-pgsql postgresql-client"),
+    "graphite": (f"{PYTHON}/graphite/settings.py", "gunicorn graphite-web python3-memcache"),
 }
 
 
@@ -1022,6 +1023,32 @@ api-key={{api_key}}
     return ["pdns_server", f"--config-dir={own}", "--daemon=no", "--guardian=no", "--disable-syslog", "--write-pid=no"], {}, False
 
 
+def graphite(lab, settings, own):
+    """Graphite's web application on gunicorn, with a thread for each connection of the load and metrics of its own."""
+    (own / "log").mkdir()
+    subprocess.run(["/usr/bin/python3", str(lab.dir / "apps/whisper_files.py"), str(own / "whisper")], check=True,
+                   capture_output=True, text=True)
+    write(own / "truth_settings.py", lab.fill("""from graphite.settings import *
+SECRET_KEY = "open and shut"
+STORAGE_DIR = "{{own}}"
+WHISPER_DIR = "{{own}}/whisper/"
+STANDARD_DIRS = [WHISPER_DIR]
+LOG_DIR = "{{own}}/log/"
+INDEX_FILE = "{{own}}/index"
+DATABASES = {"default": {"NAME": "{{own}}/graphite.db", "ENGINE": "django.db.backends.sqlite3"}}
+CARBONLINK_HOSTS = [{{carbon=}}]
+# Its pool of threads has one thread where there is one place to look for metrics.
+USE_WORKER_POOL = {{pool=False}}
+MEMCACHE_HOSTS = [{{cached=}}]
+if MEMCACHE_HOSTS:
+    CACHES = {"default": {
+        "BACKEND": "django.core.cache.backends.memcached.MemcachedCache", "LOCATION": MEMCACHE_HOSTS, "TIMEOUT": 60}}
+""", settings))
+    owned(lab, own)
+    return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(own), "--log-level=warning", *THREADS,
+            "graphite.wsgi:application"], {"DJANGO_SETTINGS_MODULE": "truth_settings", "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1053,5 +1080,5 @@ COMMANDS = {
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
-    "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns,
+    "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite,
 }
