@@ -26,7 +26,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns'
 # Modules of Apache that their packages would enable.
-readonly modules='jk passenger perl security2 unique_id wsgi'
+readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
 readonly configurations='cgit mediawiki'
 readonly policy=/usr/sbin/policy-rc.d
@@ -293,6 +293,9 @@ pdns_server                               pdns-server
 /usr/lib/*/pdns/libgpgsqlbackend.so       pdns-backend-pgsql
 /usr/lib/python3/dist-packages/graphite/* graphite-web
 /usr/lib/python3/dist-packages/memcache.py python3-memcache
+/usr/lib/apache2/modules/mod_dav_svn.so   libapache2-mod-svn
+svnadmin                                  subversion
+/usr/lib/*/apr-util-1/apr_dbd_pgsql.so    libaprutil1-dbd-pgsql
 TABLE
 }
 

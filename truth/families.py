@@ -146,6 +146,7 @@ NEEDS = {
     "connect": (f"{NODE}/connect/index.js", "nodejs node-connect node-marked"),
     "pdns": ("/usr/share/doc/pdns-backend-pgsql", "pdns-server pdns-backend-pgsql postgresql-client"),
     "graphite": (f"{PYTHON}/graphite/settings.py", "gunicorn graphite-web python3-memcache"),
+    "svn": (f"{APACHE_MODULES}/mod_dav_svn.so", "apache2-bin libapache2-mod-svn libaprutil1-dbd-pgsql subversion"),
 }
 
 
@@ -1049,6 +1050,46 @@ if MEMCACHE_HOSTS:
             "graphite.wsgi:application"], {"DJANGO_SETTINGS_MODULE": "truth_settings", "HOME": str(own)}, False
 
 
+REVISIONS, LISTED, RULES = 60, 8000, 4000
+
+
+def revision(number, name, action, text):
+    """One revision of a dump, which adds or changes a file."""
+    return (f"Revision-number: {number}\nProp-content-length: 10\nContent-length: 10\n\nPROPS-END\n\n"
+            f"Node-path: {name}\nNode-kind: file\nNode-action: {action}\nProp-content-length: 10\n"
+            f"Text-content-length: {len(text)}\nContent-length: {len(text) + 10}\n\nPROPS-END\n{text}\n\n")
+
+
+def dump():
+    """What `svnadmin load` makes a repository of: a list of valves, of which each revision changes lines all over, and a note."""
+    rows = [f"valve {n} of hall {n % 90} is open and shut" for n in range(LISTED)]
+    yield "SVN-fs-dump-format-version: 2\n\n"
+    for number in range(1, REVISIONS + 1):
+        for n in range(number % 50, LISTED, 50):
+            rows[n] = f"valve {n} of hall {n % 90} was looked at in revision {number}"
+        yield revision(number, "valves.txt", "add" if number == 1 else "change", "\n".join(rows) + "\n")
+    yield revision(REVISIONS + 1, "notes.txt", "add", "What is to be done: open and shut.\n")
+
+
+def svn(lab, settings, own):
+    """A repository of Subversion within Apache."""
+    made = lab.common(settings)["build"] / "svn"
+    if not made.exists():
+        quiet = {"check": True, "capture_output": True, "text": True}
+        subprocess.run(["svnadmin", "create", str(made)], **quiet)
+        subprocess.run(["svnadmin", "load", "--quiet", str(made)], input="".join(dump()), **quiet)
+    rules = "".join(f"[/halls/hall{n}]\nkeepers = rw\nfitter{n} = r\n" for n in range(RULES))
+    settings["rules"] = write(own / "access", f"[groups]\nkeepers = keeper, warden\n[/]\n* = r\n{rules}")
+    settings["more"] = """{{cache=}}
+{{before=}}
+<Location /svn>
+    DAV svn
+    SVNPath {{build}}/svn
+    {{location=Require all granted}}
+</Location>"""
+    return apache(lab, settings, own, "dav", "dav_svn", "authz_svn", "dbd", "auth_basic", "authn_core", "authn_dbd", "authz_user")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1080,5 +1121,5 @@ COMMANDS = {
     "dokuwiki": dokuwiki, "haml": haml, "perlfcgi": perlfcgi, "httpproxy": httpproxy, "crystal": crystal,
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
-    "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite,
+    "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
 }
