@@ -108,6 +108,29 @@ fn turns_with_an_upstream_one_after_the_other() {
     assert_ne!(behind(6.0), Some(true));
 }
 
+#[test]
+fn a_table_that_is_fetched_for_a_page() {
+    check(
+        "overfetching",
+        "java",
+        &[
+            ("read.upstream.bytes_per_request", 1_800_000.0),
+            ("write.client.bytes_per_request", 1_200.0),
+            ("upstream.requests_per_request", 1.0),
+            ("upstream.service_share", 0.69),
+            ("upstream.service_ms_mean", 4.4),
+        ],
+        &[
+            // It is passed on, as it is and compressed; a small picture; asked beside the requests; few bytes.
+            ("write.client.bytes_per_request", 1_700_000.0),
+            ("profile.compression_share", 0.5),
+            ("profile.image_share", 0.6),
+            ("upstream.requests_per_request", 0.01),
+            ("read.upstream.bytes_per_request", 9_000.0),
+        ],
+    );
+}
+
 /// Each of 16 requests has a thread, and five go on at a time: what they wait for is each other.
 #[test]
 fn requests_that_wait_for_each_other() {
