@@ -165,6 +165,8 @@ impl TaskUse {
 pub(crate) struct LoadThreadUse {
     pub tid: i32,
     pub cpu: Option<u32>,
+    /// Where it may run; empty: anywhere.
+    pub cpus: Vec<u32>,
     pub busy: f64,
     pub user: f64,
     pub system: f64,
@@ -342,11 +344,13 @@ impl Observed {
             .map(|t| t.busy)
             .sum();
         let load = |t: &LoadThreadUse| t.busy + t.spin;
-        let ours = |t: &&LoadThreadUse| t.cpu.is_none_or(|c| cores.contains(&c));
+        let ours = |t: &&LoadThreadUse| may_run_here(&t.cpus);
         let generator: f64 = self.load_here().filter(ours).map(load).sum();
         // On the whole host the generator has to be somewhere; on fewer cores it is pinned to them.
         let confined = cores.len() < self.cores.len();
-        let pinned = |t: &&LoadThreadUse| confined && t.cpu.is_some_and(|c| cores.contains(&c));
+        let runs_here =
+            |t: &LoadThreadUse| !t.cpus.is_empty() && t.cpus.iter().all(|c| cores.contains(c));
+        let pinned = |t: &&LoadThreadUse| confined && runs_here(t);
         let beside: f64 = self.load_here().filter(pinned).map(load).sum();
         Some(Others {
             foreign: ((busy - targets - generator) / n).max(0.0),
@@ -763,6 +767,10 @@ fn load_threads(sight: &Sight<'_>, window: &Window) -> Vec<LoadThreadUse> {
             LoadThreadUse {
                 tid: cost.tid,
                 cpu: cost.cpu,
+                cpus: match cost.cpu {
+                    Some(core) => vec![core],
+                    None => cost.cpus.clone(),
+                },
                 busy: cost.utilization(),
                 user: of_wall(cost.cpu_user_ns),
                 system: of_wall(cost.cpu_system_ns),

@@ -104,6 +104,7 @@ pub(crate) fn with_rate(answers: u64, service: Nanos, generator: f64) -> LoadOut
             threads: vec![ThreadCost {
                 tid: 901,
                 cpu: Some(1),
+                cpus: Vec::new(),
                 cpu_user_ns: busy_ns / 2,
                 cpu_system_ns: busy_ns - busy_ns / 2,
                 wall_ns: 10_000_000_000,

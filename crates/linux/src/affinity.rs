@@ -76,6 +76,18 @@ pub fn allowed() -> Vec<u32> {
     of(0).unwrap_or_default()
 }
 
+/// CPUs that this process may run on, sorted, where these are fewer than the host has; none otherwise.
+pub fn confined() -> Vec<u32> {
+    // SAFETY: the call takes a number and gives one.
+    let all = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let cpus = allowed();
+    if (cpus.len() as i64) < all {
+        cpus
+    } else {
+        Vec::new()
+    }
+}
+
 /// CPUs that a process or thread may run on, sorted; pid 0 is the calling thread.
 ///
 /// # Errors

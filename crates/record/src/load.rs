@@ -752,6 +752,10 @@ pub struct ThreadCost {
     pub tid: i32,
     /// CPU it was pinned to.
     pub cpu: Option<u32>,
+    /// CPUs that it may run on, by whoever started prony, where these are not all of the host's; empty otherwise, and
+    /// in a record of a version that did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
     /// CPU time in user mode.
     pub cpu_user_ns: u64,
     /// CPU time in the kernel. On loopback this contains the peer's receive work.
@@ -1132,6 +1136,7 @@ mod tests {
         let t = ThreadCost {
             tid: 1,
             cpu: None,
+            cpus: Vec::new(),
             cpu_user_ns: 600,
             cpu_system_ns: 300,
             wall_ns: 1_000,

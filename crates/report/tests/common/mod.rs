@@ -74,6 +74,7 @@ pub fn outcome(answers: u64, service: Nanos, generator: f64) -> LoadOutcome {
             threads: vec![ThreadCost {
                 tid: 901,
                 cpu: Some(1),
+                cpus: Vec::new(),
                 cpu_user_ns: busy_ns / 4,
                 cpu_system_ns: busy_ns - busy_ns / 4,
                 wall_ns: 10_000_000_000,

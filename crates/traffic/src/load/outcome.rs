@@ -202,6 +202,7 @@ fn connections(parts: &Parts<'_>, tally: &Tally) -> Connections {
 
 fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
     let cpus = &parts.spec.cpus;
+    let confined = linux::affinity::confined();
     let threads = parts
         .reports
         .iter()
@@ -209,6 +210,7 @@ fn generator_cost(parts: &Parts<'_>, tally: &Tally) -> GeneratorCost {
         .map(|(i, report)| ThreadCost {
             tid: parts.thread_ids[i],
             cpu: (!cpus.is_empty()).then(|| cpus[i % cpus.len()]),
+            cpus: confined.clone(),
             cpu_user_ns: report.cost.user_ns,
             cpu_system_ns: report.cost.system_ns,
             wall_ns: report.cost.wall_ns,
