@@ -463,6 +463,14 @@ fn what_is_written_at_a_position_is_no_log() {
             3_000,
             1.0,
         ),
+        // A file for each request, by a name of its own.
+        (
+            (0..500)
+                .map(|n| file(&format!("{n:010}"), false, 1, 2))
+                .collect(),
+            1_000,
+            0.0,
+        ),
         // The positions are those of a file that requests open.
         (
             vec![

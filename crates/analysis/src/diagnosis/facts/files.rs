@@ -68,7 +68,15 @@ fn base(name: &str) -> &str {
 }
 
 fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, sheet: &mut Sheet<'_>) {
-    let by_requests = |f: &&FileStats| f.opens as f64 > SELDOM * requests;
+    // Each request may have a name of its own for what it writes.
+    let written: BTreeSet<&str> = (files.iter().filter(|f| f.writes > 0 && !f.append))
+        .map(|f| base(&f.name))
+        .collect();
+    let is_written = |f: &&FileStats| written.contains(base(&f.name));
+    let opens: u64 = files.iter().filter(is_written).map(|f| f.opens).sum();
+    let many = opens as f64 > SELDOM * requests;
+    let by_requests =
+        |f: &&FileStats| f.opens as f64 > SELDOM * requests || many && f.opens > 0 && is_written(f);
     let opened: BTreeSet<&str> = (files.iter().filter(by_requests))
         .map(|f| base(&f.name))
         .collect();
