@@ -691,13 +691,17 @@ impl LatencyCase<'_> {
                 "inside the process, until a timer".to_owned(),
                 false,
             ),
+            Place::Hidden if detail == REST_OF_REQUEST => (
+                "receiving",
+                "waiting for the rest of the request".to_owned(),
+                true,
+            ),
             Place::Hidden => {
                 let what = match detail {
                     "" => "on no thread that was seen",
                     detail => detail,
                 };
-                let own = detail == REST_OF_REQUEST;
-                ("hidden", format!("inside the process, {what}"), own)
+                ("hidden", format!("inside the process, {what}"), false)
             }
         }
     }

@@ -84,6 +84,7 @@ fn causes_name_rows_that_exist() {
         "upstream",
         "upstream_unread",
         "sending",
+        "receiving",
         "hidden",
         "lock",
         "pool",
