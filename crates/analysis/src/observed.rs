@@ -780,3 +780,50 @@ fn load_threads(sight: &Sight<'_>, window: &Window) -> Vec<LoadThreadUse> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_is_confined_to_other_cores_took_nothing_of_the_servers() {
+        let core = |busy| CoreUse {
+            busy,
+            ..CoreUse::default()
+        };
+        let observed = |cpu: Option<u32>, cpus: &[u32]| Observed {
+            cores: BTreeMap::from([(0, core(0.9)), (1, core(0.4))]),
+            generator: vec![LoadThreadUse {
+                tid: 901,
+                cpu,
+                cpus: cpus.to_vec(),
+                busy: 0.4,
+                user: 0.1,
+                system: 0.3,
+                spin: 0.0,
+                wait: None,
+            }],
+            ..Observed::default()
+        };
+        for (cpu, cpus, foreign, generator) in [
+            // It may have been anywhere.
+            (None, &[][..], 0.5, 0.0),
+            (Some(1), &[1], 0.9, 0.0),
+            // Somebody's `taskset`.
+            (None, &[1], 0.9, 0.0),
+            (None, &[0], 0.5, 0.4),
+            (None, &[0, 1], 0.5, 0.0),
+        ] {
+            let others = observed(cpu, cpus).others_on(&[0]).unwrap();
+            let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            assert!(
+                close(others.foreign, foreign),
+                "{cpu:?} {cpus:?}: {others:?}"
+            );
+            assert!(
+                close(others.generator, generator),
+                "{cpu:?} {cpus:?}: {others:?}"
+            );
+        }
+    }
+}
