@@ -249,8 +249,8 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let view = sheet.set.view(target);
         let share = |kind: &str| view.value(&format!("profile.{kind}_share"));
         // A new process copies the pages that it writes to.
-        let forks = view.value("spawn.per_request")?
-            - view.value("thread_start.per_request").unwrap_or(0.0);
+        let of = |name: &str| view.value(name).unwrap_or(0.0);
+        let forks = of("spawn.per_request") - of("thread_start.per_request");
         let of_process = match forks >= FORKS {
             true => share("page_fault")? + share("memory_map")?,
             false => 0.0,
