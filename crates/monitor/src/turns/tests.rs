@@ -736,10 +736,10 @@ fn one_polls_for_all(rests: &'static str) -> TargetTurns {
                 tape.read(at + 100, tid, 1 + connection as u64);
             }
         }
-        for connection in 0..2 {
-            let tid = thread[connection];
-            tape.write(at + 900_000, tid, 1 + connection as u64);
-            if connection == 0 {
+        for (connection, tid) in (1..).zip(&thread[..2]) {
+            let tid = *tid;
+            tape.write(at + 900_000, tid, connection);
+            if connection == 1 {
                 tape.read(at + 900_100, tid, 3);
                 tape.write(at + 900_200, tid, 3);
             }
