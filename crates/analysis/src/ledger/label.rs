@@ -28,8 +28,9 @@ const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
 const ON_THE_WAY: [&str; 5] = ["client", "path", "receiving", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
-const IN_LINE: [&str; 13] = [
+const IN_LINE: [&str; 14] = [
     QUEUE,
+    "receiving",
     "listen_queue",
     "unanswered",
     LOCK,
@@ -115,7 +116,7 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let waits = seen > 0.0 && target == front && cause.rows == [UPSTREAM];
             let is_behind = |r: &Row| waits && !r.server.is_empty() && !is_named(r);
             let seen = seen + account.share_of(is_behind);
-            let hidden = account.share_of(|r| r.kind == HIDDEN && !r.own_work);
+            let hidden = account.share_of(|r| r.kind == HIDDEN);
             // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
             // queue.
             let are = |kinds: &[&str]| cause.rows.iter().all(|row| kinds.contains(&row.as_str()));
@@ -163,7 +164,7 @@ fn of_the_way(
 fn kept_before(whole: &Account, account: &Account, target: &str) -> f64 {
     let beyond = |server: &str| account.rows.iter().any(|r| r.server == server);
     let before = |r: &Row| r.server.is_empty() || r.server != target && !beyond(&r.server);
-    whole.share_of(|r| r.kind == HIDDEN && !r.own_work && before(r))
+    whole.share_of(|r| r.kind == HIDDEN && before(r))
 }
 
 /// The part of the wait for a thread's other requests in which that thread is at these rows, working or waiting.

@@ -226,11 +226,7 @@ impl LedgerCase<'_> {
                 .servers
                 .get(&account.target)
                 .map_or("", |s| s.kind.as_str());
-            for row in account
-                .rows
-                .iter()
-                .filter(|r| r.share >= 0.1 && !(r.kind == "hidden" && r.own_work))
-            {
+            for row in account.rows.iter().filter(|r| r.share >= 0.1) {
                 // What has the name of a function shows itself.
                 if row.kind == "compiled" && !row.label.ends_with(cpu::NAMELESS)
                     || row.kind == "interpreter"
