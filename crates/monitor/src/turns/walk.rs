@@ -229,6 +229,11 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// When no thread of a turn's target was free, in one of the two senses.
+    fn full_of(&self, turn: &Turn, of: impl Fn(&Full) -> &Vec<(u64, u64)>) -> &[(u64, u64)] {
+        self.full.get(turn.target).map_or(&[], |full| of(full))
+    }
+
     /// Hands out every nanosecond of a turn as a row, from, to.
     pub(super) fn walk(&self, index: u32, give: &mut dyn FnMut(Row, u64, u64)) {
         let turn = &self.sockets.turns[index as usize];
@@ -250,9 +255,7 @@ impl<'a> Scene<'a> {
         if !pinned && !green {
             from = self.after_the_turn_before(index, from, to, give);
         }
-        let full = self.full.get(turn.target).map_or(&[][..], |full| {
-            if green { &full.busy } else { &full.polling }
-        });
+        let full = self.full_of(turn, |full| if green { &full.busy } else { &full.polling });
         let mut at = from;
         for piece in overlapping(pieces, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
@@ -570,8 +573,7 @@ impl<'a> Scene<'a> {
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
         let turn = &self.sockets.turns[index as usize];
-        let busy = self.full.get(turn.target);
-        let busy = busy.map_or(&[][..], |full| &full.busy);
+        let busy = self.full_of(turn, |full| &full.busy);
         let mut at = from;
         for piece in self.pieces_of(tid, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));

@@ -74,9 +74,9 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
         .collect();
     let is_written = |f: &&FileStats| written.contains(base(&f.name));
     let opens: u64 = files.iter().filter(is_written).map(|f| f.opens).sum();
-    let many = opens as f64 > SELDOM * requests;
-    let by_requests =
-        |f: &&FileStats| f.opens as f64 > SELDOM * requests || many && f.opens > 0 && is_written(f);
+    let often = |opens: u64| opens as f64 > SELDOM * requests;
+    let many = often(opens);
+    let by_requests = |f: &&FileStats| often(f.opens) || many && f.opens > 0 && is_written(f);
     let opened: BTreeSet<&str> = (files.iter().filter(by_requests))
         .map(|f| base(&f.name))
         .collect();
@@ -89,7 +89,8 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     // A log grows at its end: who writes at a position of its own choice keeps a database, or a temporary file.
     let appended = |f: &&FileStats| log(f) && f.append;
     let others = |f: &&FileStats| log(f) && !f.append;
-    let at_positions = positioned(calls).saturating_sub(total(&temporary, &|f| f.writes));
+    let temporary_writes = total(&temporary, &|f| f.writes);
+    let at_positions = positioned(calls).saturating_sub(temporary_writes);
     let loose = total(&others, &|f| f.writes);
     let kept = 1.0 - (at_positions as f64 / loose.max(1) as f64).min(1.0);
     let of_logs = |of: &dyn Fn(&FileStats) -> u64| {
@@ -100,13 +101,14 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     sheet.known("log_write.bytes_per_request", written / requests, FILES);
     let (part, whole) = (Some(written), Some(writes));
     sheet.divided("log_write.mean_bytes", part, whole, FILES, "");
-    let mut others = total(&temporary, &|f| f.writes);
-    others += if kept < 1.0 { at_positions } else { 0 };
-    let time = log_time_us(calls, others, requests);
+    let time = log_time_us(calls, temporary_writes + at_positions, requests);
     let mixed = "writes to logs were not timed apart from others";
     sheet.maybe("log_write.time_us_per_request", time, CALLS, mixed);
-    let writes = total(&temporary, &|f| f.writes);
-    sheet.known("temp_write.per_request", per_request(writes), FILES);
+    sheet.known(
+        "temp_write.per_request",
+        per_request(temporary_writes),
+        FILES,
+    );
     let written = total(&temporary, &|f| f.written_bytes);
     sheet.known("temp_write.bytes_per_request", per_request(written), FILES);
     let all = |_: &&FileStats| true;
