@@ -35,7 +35,7 @@ mod wire;
 
 use crate::probe::ProbeTarget;
 use crate::turns::Located;
-use collect::Collected;
+use collect::{Collected, Ending};
 use event::Events;
 use fold::Folder;
 pub use jit::CodeNames;
@@ -46,7 +46,6 @@ pub(crate) use owners::threads;
 use record::Unavailable;
 use record::{ProbeCost, Profile, ProfileKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use waits::Waits;
 use wire::Record;
@@ -92,7 +91,7 @@ pub struct Profiler {
     config: ProfileConfig,
     owners: Owners,
     files: Files,
-    ended: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     reader: Option<JoinHandle<(Collected, Events)>>,
     unavailable: Vec<Unavailable>,
 }
@@ -174,6 +173,13 @@ impl Profiler {
             });
         }
         let threads: Vec<i32> = pids.iter().flat_map(|&pid| owners::threads(pid)).collect();
+        let unread = |cause: std::io::Error| Unavailable {
+            what: what(),
+            reason: format!("starting the thread that reads the samples: {cause}"),
+            remedy: "raise the limit of processes (ulimit -u) or of open files (ulimit -n), or free some memory"
+                .to_owned(),
+        };
+        let ending = Ending::new().map_err(unread)?;
         let events = event::open(config.kind, config.hz, &threads)?;
         event::enable(&events).map_err(|cause| Unavailable {
             what: what(),
@@ -188,23 +194,19 @@ impl Profiler {
             config,
             owners,
             files,
-            ended: Arc::new(AtomicBool::new(false)),
+            ending: Arc::new(ending),
             reader: None,
         };
-        profiler.start_reader(events).map_err(|cause| Unavailable {
-            what: what(),
-            reason: format!("starting the thread that reads the samples: {cause}"),
-            remedy: "raise the limit of processes (ulimit -u) or free some memory".to_owned(),
-        })?;
+        profiler.start_reader(events).map_err(unread)?;
         Ok(profiler)
     }
 
     fn start_reader(&mut self, mut events: Events) -> std::io::Result<()> {
-        let ended = Arc::clone(&self.ended);
+        let ending = Arc::clone(&self.ending);
         let foreign = self.owners.foreign().clone();
         let reader = std::thread::Builder::new().name("profile".to_owned());
         self.reader = Some(reader.spawn(move || {
-            let collected = collect::read_until(&ended, &mut events, &foreign);
+            let collected = collect::read_until(&ending, &mut events, &foreign);
             (collected, events)
         })?);
         Ok(())
@@ -218,7 +220,7 @@ impl Profiler {
     /// Ends the sampling. To follow and name the stacks takes more CPU than to sample them, and can wait.
     pub fn end(mut self) -> EndedProfile {
         let end = linux::clock::monotonic_ns();
-        self.ended.store(true, Ordering::Release);
+        self.ending.end();
         let collected = match self.reader.take().map(JoinHandle::join) {
             Some(Ok((collected, _events))) => collected,
             Some(Err(_)) | None => {
@@ -255,9 +257,9 @@ impl Profiler {
                 "profile for a shorter time or at a lower rate",
             );
         }
-        let kernel = KernelSymbols::read().unwrap_or_else(|unavailable| {
+        let kernel = KernelSymbols::since(end).unwrap_or_else(|unavailable| {
             self.unavailable.push(unavailable);
-            KernelSymbols::default()
+            Arc::default()
         });
         let targets = self.config.targets.iter();
         let targets = targets.map(|target| target.target.clone()).collect();
@@ -323,7 +325,7 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Release);
+        self.ending.end();
     }
 }
 

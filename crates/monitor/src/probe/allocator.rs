@@ -12,22 +12,24 @@ use super::layout::Text;
 use aya::Ebpf;
 use aya::maps::HashMap;
 use aya::programs::UProbe;
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope};
+use aya::programs::uprobe::{
+    UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeLinkId, UProbeScope,
+};
 use linux::Root;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use record::{AllocatorStats, Unavailable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Functions that are counted. A site's number is its index here.
+/// Functions that are counted, the most called first. A site's number is its index here.
 const FUNCTIONS: [&str; 7] = [
     "malloc",
+    "free",
     "calloc",
     "realloc",
     "posix_memalign",
     "aligned_alloc",
     "memalign",
-    "free",
 ];
 
 /// Beginnings of the names of libraries, and the allocator in each; the replacements come first.
@@ -41,6 +43,9 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("libc.musl-", "musl"),
 ];
 
+/// The kernel's side of it.
+const PROGRAM: &str = "allocated";
+
 /// Different libraries that are probed at most: each costs a breakpoint for every function.
 const MOST_LIBRARIES: usize = 8;
 
@@ -49,12 +54,34 @@ const MOST_LIBRARIES: usize = 8;
 pub(crate) struct Allocators {
     /// Allocator and library of each target by index, without counts.
     pub by_target: BTreeMap<u32, AllocatorStats>,
+    /// What is attached, with its site.
+    links: Vec<(u64, UProbeLinkId)>,
 }
 
 impl Allocators {
     /// Name of the function at a site.
     pub(crate) fn function(&self, site: u32) -> Option<&'static str> {
         FUNCTIONS.get(site as usize).copied()
+    }
+
+    /// Detaches in a thread of its own, the most called functions first: the kernel takes a tenth of a second for
+    /// each, in which whoever called this can go on.
+    pub(crate) fn detach(&mut self, bpf: &mut Ebpf) {
+        let mut attached = std::mem::take(&mut self.links);
+        attached.sort_by_key(|&(site, _)| site);
+        let Some(program) = bpf.program_mut(PROGRAM) else {
+            return;
+        };
+        let Ok(program): Result<&mut UProbe, _> = program.try_into() else {
+            return;
+        };
+        let links = attached.into_iter();
+        let links: Vec<UProbeLink> = links
+            .filter_map(|(_, id)| program.take_link(id).ok())
+            .collect();
+        let detaching = std::thread::Builder::new().name("detaching".to_owned());
+        // Without a thread they are dropped, and so detached, here.
+        let _ = detaching.spawn(move || drop(links));
     }
 }
 
@@ -99,7 +126,7 @@ pub(crate) fn arm(
         };
         if !attached.contains_key(&library.file) {
             let done = if attached.len() < MOST_LIBRARIES {
-                attach(bpf, root, pid, &library)
+                attach(bpf, root, pid, &library, &mut allocators.links)
             } else {
                 Err(format!("only {MOST_LIBRARIES} libraries are probed"))
             };
@@ -202,7 +229,13 @@ fn parse_mapping(line: &str) -> Option<Library> {
 }
 
 /// Attaches to every function that the library has.
-fn attach(bpf: &mut Ebpf, root: &Root, pid: i32, library: &Library) -> Result<(), String> {
+fn attach(
+    bpf: &mut Ebpf,
+    root: &Root,
+    pid: i32,
+    library: &Library,
+    links: &mut Vec<(u64, UProbeLinkId)>,
+) -> Result<(), String> {
     // The path is that of the process' own root directory, which may be a container's.
     let path = root.path(&format!("proc/{pid}/root{}", library.path));
     // A link into the process' root goes when it ends; the kernel holds on to the inode.
@@ -215,7 +248,7 @@ fn attach(bpf: &mut Ebpf, root: &Root, pid: i32, library: &Library) -> Result<()
         ));
     }
     let program = bpf
-        .program_mut("allocated")
+        .program_mut(PROGRAM)
         .ok_or("the object has no probe for it")?;
     let program: &mut UProbe = program.try_into().map_err(|e| chain(&e))?;
     if program.fd().is_err() {
@@ -227,7 +260,9 @@ fn attach(bpf: &mut Ebpf, root: &Root, pid: i32, library: &Library) -> Result<()
             cookie: Some(site),
         };
         let attached = program.attach(point, PathBuf::from(&path), UProbeScope::AllProcesses);
-        attached.map_err(|e| format!("probing {}: {}", FUNCTIONS[site as usize], chain(&e)))?;
+        let attached =
+            attached.map_err(|e| format!("probing {}: {}", FUNCTIONS[site as usize], chain(&e)));
+        links.push((site, attached?));
     }
     Ok(())
 }

@@ -157,6 +157,8 @@ impl EbpfProbes {
         }
         let sees_waits = attach_one(&mut bpf, &btf, &OFF_CPU, &mut unavailable);
         let sees_arrivals = attach_one(&mut bpf, &btf, &ARRIVALS, &mut unavailable);
+        // Freeing its hundred thousand types would be counted, and trapped, in this process as well.
+        drop(btf);
         let allocators = if config.allocator {
             allocator::arm(&mut bpf, root, &members, &config.targets, &mut unavailable)
         } else {
@@ -199,7 +201,8 @@ impl EbpfProbes {
         let mut unavailable = self.unavailable;
         let (cost, misses) = costs(&self.bpf);
         let maps = collect::Maps::take(&mut self.bpf);
-        // Detaches everything; the maps that were taken out live on until they are read.
+        self.allocators.detach(&mut self.bpf);
+        // Detaches everything else; the maps that were taken out live on until they are read.
         drop(self.bpf);
         let (mut targets, lost) = match maps {
             Ok(maps) => maps.collect(&self.targets, ended_ns, &self.allocators),

@@ -9,10 +9,10 @@ use super::event::{self, Events};
 use super::ring::Ring;
 use super::wire::{self, Record, Switch};
 use perf_event_open_sys::bindings as sys;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
 use rustix::time::Timespec;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Raw samples that are kept at most, bytes; above it every other one is dropped and the rest count twice.
 const MOST_SAMPLE_BYTES: usize = 64 << 20;
@@ -147,13 +147,33 @@ impl Collected {
     }
 }
 
-/// Empties the rings until `ended`, and once more after that.
-pub fn read_until(ended: &AtomicBool, events: &mut Events, foreign: &HashSet<i32>) -> Collected {
+/// Tells the reader, which sleeps, that the profile is over.
+#[derive(Debug)]
+pub struct Ending(OwnedFd);
+
+impl Ending {
+    /// # Errors
+    /// What eventfd(2) says.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self(eventfd(
+            0,
+            EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+        )?))
+    }
+
+    /// Wakes the reader for the last time.
+    pub fn end(&self) {
+        // Only a counter at its end is refused, which wakes as well.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Empties the rings until `ending`, and once more after that.
+pub fn read_until(ending: &Ending, events: &mut Events, foreign: &HashSet<i32>) -> Collected {
     let mut collected = Collected::new();
     // A ring whose threads have all ended reports a hang-up for ever: it is then looked at by the clock alone.
     let mut hung_up = vec![false; events.rings.len()];
-    while !ended.load(Ordering::Acquire) {
-        wait(&events.rings, &mut hung_up);
+    while !wait(ending, &events.rings, &mut hung_up) {
         drain(&mut events.rings, &mut collected, foreign);
     }
     // An event that cannot be stopped ends with its descriptor.
@@ -163,12 +183,14 @@ pub fn read_until(ended: &AtomicBool, events: &mut Events, foreign: &HashSet<i32
     collected
 }
 
-fn wait(rings: &[Ring], hung_up: &mut [bool]) {
+/// Until a ring is half full or the next look is due; whether it was the end.
+fn wait(ending: &Ending, rings: &[Ring], hung_up: &mut [bool]) -> bool {
     let watched: Vec<usize> = (0..rings.len()).filter(|&index| !hung_up[index]).collect();
-    let mut fds: Vec<PollFd<'_>> = watched
-        .iter()
-        .map(|&index| PollFd::new(rings[index].fd(), PollFlags::IN))
+    let watched_rings = watched.iter().map(|&index| rings[index].fd());
+    let mut fds: Vec<PollFd<'_>> = watched_rings
+        .map(|fd| PollFd::new(fd, PollFlags::IN))
         .collect();
+    fds.push(PollFd::new(&ending.0, PollFlags::IN));
     let limit = Timespec {
         tv_sec: 0,
         tv_nsec: LOOK_NS,
@@ -178,6 +200,8 @@ fn wait(rings: &[Ring], hung_up: &mut [bool]) {
     for (&index, fd) in watched.iter().zip(&fds) {
         hung_up[index] = fd.revents().contains(PollFlags::HUP);
     }
+    fds.last()
+        .is_some_and(|ending| ending.revents().contains(PollFlags::IN))
 }
 
 fn drain(rings: &mut [Ring], collected: &mut Collected, foreign: &HashSet<i32>) {

@@ -30,7 +30,7 @@ pub struct Folder<'a> {
     binaries: HashMap<FileId, Option<Rc<Binary>>>,
     vdso: Option<Rc<Binary>>,
     spaces: HashMap<i32, Space>,
-    kernel: KernelSymbols,
+    kernel: Arc<KernelSymbols>,
     frames: HashMap<Frame, u32>,
     /// Frames by file and address in it.
     known: HashMap<(FileId, u64), u32>,
@@ -81,7 +81,7 @@ impl<'a> Folder<'a> {
         owners: &'a Owners,
         targets: Vec<String>,
         (files, names): (Files, &'a CodeNames),
-        kernel: KernelSymbols,
+        kernel: Arc<KernelSymbols>,
     ) -> Self {
         Self {
             owners,

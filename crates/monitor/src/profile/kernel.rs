@@ -1,10 +1,11 @@
 //! Names of kernel functions.
 //!
-//! In the flow: read once when a profile ends. The surprise: where `kernel.kptr_restrict` hides the addresses,
+//! In the flow: read when a profile has ended, once for all that ended before. The surprise: where `kernel.kptr_restrict` hides the addresses,
 //! kallsyms is there and full of zeros; all kernel code is then one frame.
 
 use record::Frame;
 use record::Unavailable;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// File name that stands for the kernel in a frame.
 const KERNEL: &str = "kernel";
@@ -17,12 +18,32 @@ pub struct KernelSymbols {
     entries: Vec<(u64, std::ops::Range<usize>)>,
 }
 
+/// What was read last, and when, ns. Two hundred thousand lines take the kernel a tenth of a second.
+static LAST: Mutex<Option<(u64, Arc<KernelSymbols>)>> = Mutex::new(None);
+
 impl KernelSymbols {
+    /// Names as they were at `at_ns` or later.
+    ///
+    /// # Errors
+    /// Why kernel functions have no names.
+    pub fn since(at_ns: u64) -> Result<Arc<Self>, Unavailable> {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read_ns, symbols)) = &*last
+            && *read_ns >= at_ns
+        {
+            return Ok(Arc::clone(symbols));
+        }
+        let read_ns = linux::clock::monotonic_ns();
+        let symbols = Arc::new(Self::read()?);
+        *last = Some((read_ns, Arc::clone(&symbols)));
+        Ok(symbols)
+    }
+
     /// Reads `/proc/kallsyms`.
     ///
     /// # Errors
     /// Why kernel functions have no names.
-    pub fn read() -> Result<Self, Unavailable> {
+    fn read() -> Result<Self, Unavailable> {
         let unavailable = |reason: String| Unavailable {
             what: "names of kernel functions".to_owned(),
             reason,

@@ -204,9 +204,14 @@ fn is_futex(piece: &Piece) -> bool {
     matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Futex)
 }
 
-/// The pieces that overlap a time.
+/// The pieces that overlap a time, mostly few: their end is looked for next to the first, in steps that double.
 pub(super) fn overlapping(pieces: &[Piece], from: u64, to: u64) -> &[Piece] {
     let first = pieces.partition_point(|piece| piece.to <= from);
     let rest = &pieces[first..];
+    let mut near = 4;
+    while rest.get(near).is_some_and(|piece| piece.from < to) {
+        near *= 2;
+    }
+    let rest = &rest[..near.min(rest.len())];
     &rest[..rest.partition_point(|piece| piece.from < to)]
 }

@@ -11,7 +11,7 @@
 use super::drive::Instrumentation;
 use super::runtimes::{Read, Runtimes};
 use super::source::Source;
-use super::warm::not_warm;
+use super::warm::{compiles, not_warm};
 use crate::exit::Failure;
 use crate::terminal::Progress;
 use crate::verbs;
@@ -46,7 +46,7 @@ const SIGNATURE_REQUESTS: u64 = 3_000;
 /// Shares of blocked time want a window that is long against a scheduler's quantum.
 const SIGNATURE_WINDOW: f64 = 0.5;
 const SIGNATURE_MOST: u64 = 50_000;
-pub(super) const SIGNATURE_TIME: Nanos = Nanos::from_secs(3);
+pub(super) const SIGNATURE_TIME: Nanos = Nanos::from_millis(2_500);
 /// What a load does first, all connections at once, is no part of the account.
 const TURNS_WARMUP: Nanos = Nanos::from_millis(200);
 /// The turn trace lasts as long as the slowest 1 % take to be a hundred requests, within bounds.
@@ -135,7 +135,10 @@ impl Examiner<'_> {
             duration: Some(SINGLE_CLIENT_TIME.max(self.spec.timeout.min(Nanos::SECOND))),
             ..self.spec.single_client()
         };
-        found.single_client = Some(self.drive_and_see(&single_client, servers)?);
+        // What a runtime answers that still compiles is of no use.
+        if known || !compiles(servers) {
+            found.single_client = Some(self.drive_and_see(&single_client, servers)?);
+        }
         if !known && !(self.interrupted)() {
             let discovery_load = LoadSpec {
                 warmup: Nanos(0),

@@ -63,6 +63,11 @@ impl Examiner<'_> {
     }
 }
 
+/// Whether a thread of the servers compiles code while they serve.
+pub(super) fn compiles(servers: &[Server]) -> bool {
+    !CompileTimes::of(servers).compilers.is_empty()
+}
+
 /// That servers are still not warm.
 pub(super) fn not_warm(warming: &Warming) -> Option<Warning> {
     let share = warming.compiling_share;
