@@ -296,6 +296,9 @@ pdns_server                               pdns-server
 /usr/lib/apache2/modules/mod_dav_svn.so   libapache2-mod-svn
 svnadmin                                  subversion
 /usr/lib/*/apr-util-1/apr_dbd_pgsql.so    libaprutil1-dbd-pgsql
+/usr/share/java/simple.jar                libsimple-http-java
+/usr/share/java/h2.jar                    libh2-java
+/usr/share/java/commons-dbcp2.jar         libcommons-dbcp2-java
 TABLE
 }
 

@@ -27,6 +27,7 @@ RING = [f"/usr/share/java/{part}.jar" for part in (
     "crypto-random", "crypto-equality", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "servlet-api", "core.async",
     "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
     "spec.alpha", "core.specs.alpha")]
+SIMPLE = [f"/usr/share/java/{part}.jar" for part in ("simple", "h2", "commons-dbcp2", "commons-pool2", "commons-logging")]
 # Debian's names say 3; it is 4.3.
 SPRING = [f"/usr/share/java/{part}.jar" for part in (
     "spring3-web.servlet", "spring3-web", "spring3-core", "spring3-beans", "spring3-context", "spring3-aop", "spring3-expression",
@@ -147,6 +148,7 @@ NEEDS = {
     "pdns": ("/usr/share/doc/pdns-backend-pgsql", "pdns-server pdns-backend-pgsql postgresql-client"),
     "graphite": (f"{PYTHON}/graphite/settings.py", "gunicorn graphite-web python3-memcache"),
     "svn": (f"{APACHE_MODULES}/mod_dav_svn.so", "apache2-bin libapache2-mod-svn libaprutil1-dbd-pgsql subversion"),
+    "simple": (SIMPLE[0], "libsimple-http-java libh2-java libcommons-dbcp2-java default-jdk-headless"),
 }
 
 
@@ -1090,6 +1092,16 @@ def svn(lab, settings, own):
     return apache(lab, settings, own, "dav", "dav_svn", "authz_svn", "dbd", "auth_basic", "authn_core", "authn_dbd", "authz_user")
 
 
+def simple(lab, settings, own):
+    """The server of the Simple framework with 32 threads."""
+    classes = lab.common(settings)["build"] / "simple"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(SIMPLE), "-d", str(classes), str(lab.dir / "apps/Simple.java")], check=True,
+                       capture_output=True, text=True)
+    where = ":".join([str(classes), *SIMPLE])
+    return ["java", "-Xmx1g", "-cp", where, "Simple", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1122,4 +1134,5 @@ COMMANDS = {
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
+    "simple": simple,
 }
