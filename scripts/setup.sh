@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -296,6 +296,7 @@ pdns_server                               pdns-server
 /usr/lib/apache2/modules/mod_dav_svn.so   libapache2-mod-svn
 svnadmin                                  subversion
 /usr/lib/*/apr-util-1/apr_dbd_pgsql.so    libaprutil1-dbd-pgsql
+influxd                                   influxdb
 /usr/share/java/simple.jar                libsimple-http-java
 /usr/share/java/h2.jar                    libh2-java
 /usr/share/java/commons-dbcp2.jar         libcommons-dbcp2-java

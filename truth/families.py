@@ -4,11 +4,15 @@ Squid, Traffic Server and h2o take the distribution's own configuration, read fr
 and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
 """
 
+import contextlib
+import http.client
 import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
+from urllib.parse import quote
 
 from defaults import replaced, write
 
@@ -149,6 +153,7 @@ NEEDS = {
     "graphite": (f"{PYTHON}/graphite/settings.py", "gunicorn graphite-web python3-memcache"),
     "svn": (f"{APACHE_MODULES}/mod_dav_svn.so", "apache2-bin libapache2-mod-svn libaprutil1-dbd-pgsql subversion"),
     "simple": (SIMPLE[0], "libsimple-http-java libh2-java libcommons-dbcp2-java default-jdk-headless"),
+    "influxdb": ("influxd", "influxdb"),
 }
 
 
@@ -1102,6 +1107,77 @@ def simple(lab, settings, own):
     return ["java", "-Xmx1g", "-cp", where, "Simple", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+METERS, MINUTES, BATCH = 200, 300, 20_000
+
+
+def points(now):
+    """What meters showed in the last minutes, in InfluxDB's line protocol, without the newest minute."""
+    for minute in range(MINUTES, 0, -1):
+        at = (int(now) // 60 - minute) * 60 * 10 ** 9
+        for n in range(METERS):
+            yield f'pressure,valve={n},hall={n % 12} bar={(n * minute) % 170 / 10},fitter="fitter {n % 90}" {at}'
+
+
+def ask_influxdb(port, path, body=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("POST", path, body)
+        answer = connection.getresponse()
+        said = answer.read().decode()
+        if answer.status >= 300 or '"error"' in said:
+            raise OSError(f"influxd: {said}")
+
+
+def fill_influxdb(port, own, statement):
+    """The database, its points in files of their own, and what else is to be there before the server is asked."""
+    end = time.monotonic() + 20
+    while True:
+        try:
+            ask_influxdb(port, "/query?q=create+database+plant")
+            break
+        except ConnectionError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+    lines = list(points(time.time()))
+    for first in range(0, len(lines), BATCH):
+        ask_influxdb(port, "/write?db=plant", "\n".join(lines[first:first + BATCH]))
+    while not any(own.glob("data/**/*.tsm")) and time.monotonic() < end:
+        time.sleep(0.1)
+    if statement:
+        ask_influxdb(port, f"/query?q={quote(statement)}")
+
+
+def influxdb(lab, settings, own):
+    """A server of its own, which is filled, ended and started again."""
+    config = write(own / "influxdb.conf", lab.fill("""reporting-disabled = true
+bind-address = "127.0.0.1:0"
+[meta]
+dir = "{{own}}/meta"
+[data]
+dir = "{{own}}/data"
+wal-dir = "{{own}}/wal"
+wal-fsync-delay = "{{fsync_delay=0s}}"
+query-log-enabled = false
+cache-snapshot-write-cold-duration = "1s"
+[monitor]
+store-enabled = false
+[http]
+bind-address = "127.0.0.1:{{port}}"
+log-enabled = false
+""", settings))
+    command = ["influxd", "-config", config]
+    with open(own / "filling.log", "wb") as said:
+        filling = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+    try:
+        fill_influxdb(settings["port"], own, settings.get("statement", ""))
+    finally:
+        filling.terminate()
+        filling.wait()
+    owned(lab, own)
+    return command, {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1134,5 +1210,5 @@ COMMANDS = {
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
-    "simple": simple,
+    "simple": simple, "influxdb": influxdb,
 }
