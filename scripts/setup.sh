@@ -297,6 +297,7 @@ pdns_server                               pdns-server
 svnadmin                                  subversion
 /usr/lib/*/apr-util-1/apr_dbd_pgsql.so    libaprutil1-dbd-pgsql
 influxd                                   influxdb
+/usr/lib/python3/dist-packages/mapproxy/* python3-mapproxy
 /usr/share/java/simple.jar                libsimple-http-java
 /usr/share/java/h2.jar                    libh2-java
 /usr/share/java/commons-dbcp2.jar         libcommons-dbcp2-java

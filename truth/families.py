@@ -154,6 +154,7 @@ NEEDS = {
     "svn": (f"{APACHE_MODULES}/mod_dav_svn.so", "apache2-bin libapache2-mod-svn libaprutil1-dbd-pgsql subversion"),
     "simple": (SIMPLE[0], "libsimple-http-java libh2-java libcommons-dbcp2-java default-jdk-headless"),
     "influxdb": ("influxd", "influxdb"),
+    "mapproxy": (f"{PYTHON}/mapproxy/wsgiapp.py", "gunicorn python3-mapproxy"),
 }
 
 
@@ -1178,6 +1179,40 @@ log-enabled = false
     return command, {"HOME": str(own)}, False
 
 
+def mapproxy(lab, settings, own):
+    """A cache of the plan of a plant on gunicorn, with a thread for each connection of the load, before a server of maps."""
+    config = write(own / "mapproxy.yaml", lab.fill("""services:
+  tms:
+  wms:
+    srs: ["EPSG:3857", "EPSG:4326", "EPSG:25832"]
+    md: {title: plan}
+layers:
+- {name: plan, title: plan, sources: [{{shown=kept}}]}
+caches:
+  kept:
+    grids: [GLOBAL_WEBMERCATOR]
+    sources: [maps]
+    meta_size: [1, 1]
+    disable_storage: {{unkept=false}}
+    cache: {type: file}
+sources:
+  maps:
+    type: wms
+    req: {url: "http://127.0.0.1:{{maps.port}}/", layers: plan}
+    {{source=}}
+globals:
+  image: {paletted: false}
+  cache:
+    base_dir: {{own}}/tiles
+    lock_dir: {{own}}/locks
+    tile_lock_dir: {{own}}/tile_locks
+""", settings))
+    write(own / "plan.py", f"from mapproxy.wsgiapp import make_wsgi_app\n\napplication = make_wsgi_app({config!r})\n")
+    owned(lab, own)
+    return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(own), "--log-level=warning", *THREADS,
+            "plan:application"], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1210,5 +1245,5 @@ COMMANDS = {
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
-    "simple": simple, "influxdb": influxdb,
+    "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy,
 }
