@@ -155,6 +155,7 @@ NEEDS = {
     "simple": (SIMPLE[0], "libsimple-http-java libh2-java libcommons-dbcp2-java default-jdk-headless"),
     "influxdb": ("influxd", "influxdb"),
     "mapproxy": (f"{PYTHON}/mapproxy/wsgiapp.py", "gunicorn python3-mapproxy"),
+    "async": ("/usr/share/doc/ruby-async-http", "ruby-async-http"),
 }
 
 
@@ -1213,6 +1214,10 @@ globals:
             "plan:application"], {"HOME": str(own)}, False
 
 
+def fibers(lab, settings, own):
+    return ["ruby", str(lab.dir / "apps/async_app.rb"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1245,5 +1250,5 @@ COMMANDS = {
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
-    "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy,
+    "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers,
 }
