@@ -156,6 +156,7 @@ NEEDS = {
     "influxdb": ("influxd", "influxdb"),
     "mapproxy": (f"{PYTHON}/mapproxy/wsgiapp.py", "gunicorn python3-mapproxy"),
     "async": ("/usr/share/doc/ruby-async-http", "ruby-async-http"),
+    "webpy": (f"{PYTHON}/web/__init__.py", "python3-webpy python3-psycopg2"),
 }
 
 
@@ -1218,6 +1219,10 @@ def fibers(lab, settings, own):
     return ["ruby", str(lab.dir / "apps/async_app.rb"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def webpy(lab, settings, own):
+    return ["python3", str(lab.dir / "apps/webpy_app.py"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1250,5 +1255,5 @@ COMMANDS = {
     "ldap": threaded("ldap_app"),
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
-    "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers,
+    "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
 }
