@@ -185,9 +185,9 @@ pub enum Place {
     /// Between the first and the last write, waiting until more could be sent.
     Sending,
     /// In the process, on no thread that was seen: goroutines, callbacks, queues inside the server. `detail` is `rest
-    /// of the request` while the client had not sent all of it, `not yet read` while nobody had read any of it; the
-    /// waker is `timer` where its event loop slept and a
-    /// timer ended that.
+    /// of the request` while the client had not sent all of it, `not yet read` while nobody had read any of it,
+    /// `before an upstream is asked` until it went to one that answered it; the waker is `timer` where its event loop
+    /// slept and a timer ended that.
     Hidden,
     /// The thread had nothing to do; only in the time of threads.
     Idle,

@@ -249,6 +249,7 @@ fn a_lock_that_is_held_while_an_upstream_is_asked() {
             ("blocked.lock_share", 0.01),
             ("tasks.lock_share", 0.0),
             ("turn.blocked_share", 0.92),
+            ("turn.upstream_share", 0.07),
             ("client.effective_parallelism", 1.1),
             ("client.single_client_mean_ms", 6.7),
             ("upstream.service_share", 0.65),

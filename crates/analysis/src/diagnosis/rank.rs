@@ -32,6 +32,15 @@ enum Worth {
     Measurable,
 }
 
+/// What the ledger's rows bound of a cause; `None` where no account tells.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Its gain.
+    rows: Option<f64>,
+    /// Its part of the CPU's account.
+    on_cpu: Option<f64>,
+}
+
 /// A cause that holds, with what its place depends on.
 struct Held<'a> {
     cause: &'a Cause,
@@ -70,6 +79,8 @@ pub(crate) fn rank(
     if let Some(ledger) = &mut ledger {
         ledger::open_unjudged(ledger, catalogue);
     }
+    // The way to the clients is no part of an account of traffic that was watched.
+    let watched = facts.view("").value("traffic.watched") == Some(1.0);
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
     for cause in &catalogue.causes {
@@ -95,9 +106,14 @@ pub(crate) fn rank(
                     evidence,
                 } => {
                     let bound = ledger.as_ref();
-                    let bound = bound.and_then(|l| ledger::bound(l, cause, about, front));
+                    let bounds = Bounds {
+                        rows: bound
+                            .filter(|_| !watched || cause.explains != Explains::Quantum)
+                            .and_then(|l| ledger::bound(l, cause, about, front)),
+                        on_cpu: bound.and_then(|l| ledger::on_cpu(l, cause, about, front)),
+                    };
                     let seen = (confidence, status, evidence);
-                    held.push(hold(cause, scene, about, bound, seen));
+                    held.push(hold(cause, scene, about, bounds, seen));
                 }
                 Outcome::RuledOut { why, near } => {
                     let out = RuledOut {
@@ -346,13 +362,13 @@ fn hold<'a>(
     cause: &'a Cause,
     scene: Scene<'_>,
     about: &str,
-    bound: Option<f64>,
+    bounds: Bounds,
     (confidence, status, evidence): (f64, Status, Vec<Evidence>),
 ) -> Held<'a> {
     let facts = &scene.facts;
     let (gain_bound, gain_unknown) = gain(cause, facts);
     // Removing a cause brings no more than the rows that it explains.
-    let gain_bound = match (gain_bound, bound) {
+    let gain_bound = match (gain_bound, bounds.rows) {
         (Some(gain), Some(rows)) => Some(gain.min(rows)),
         (gain, rows) => gain.or(rows),
     };
@@ -360,7 +376,7 @@ fn hold<'a>(
         Ok(parsed) => parsed.text(facts),
         Err(_) => template.to_owned(),
     };
-    let own_worth = worth(cause, scene, gain_bound);
+    let own_worth = worth(cause, scene, gain_bound, bounds.on_cpu);
     let behind = behind(cause, scene).filter(|bound| {
         bound * busy_behind(cause, scene) >= SMALL_WORK && own_worth < Worth::Measurable
     });
@@ -447,7 +463,7 @@ fn usual_gain(explains: Explains) -> f64 {
 /// more than the part of the time in which the worker runs, and on full cores no more than the server's own part of
 /// them; a wait that is spared where a CPU is the limit, no
 /// more than the part in which it does not.
-fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
+fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>, on_cpu: Option<f64>) -> Worth {
     let unasked = |c| condition(c, scene).truth == Truth::False;
     if cause.explains == Explains::Nothing || cause.worth_when.iter().any(unasked) {
         return Worth::Nothing;
@@ -462,6 +478,9 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>) -> Worth {
         _ => (1.0, NOISE_FLOOR),
     };
     let bound = gain_bound.map(|bound| bound * part);
+    // Some of what waits elsewhere is work here: to sync to a disk that is memory, to take a lock.
+    let worked = on_cpu.filter(|_| cause.explains == Explains::Wait && full(scene));
+    let bound = bound.map(|bound| bound.max(worked.unwrap_or(0.0)));
     let measurable = match scene.station {
         // The generator was full: what only spares the server's CPU could not be seen. A connection that is opened
         // costs the generator as much.

@@ -43,6 +43,9 @@ pub enum At {
     Any,
     /// The innermost frame.
     Leaf,
+    /// Of scripts: the application's innermost function and what that called. A layer around the application
+    /// (middleware) is in the stack of all that goes on inside it.
+    Called,
 }
 
 /// All kinds.
@@ -165,7 +168,7 @@ impl Works {
         of_stacks.any(|(at, work)| {
             let whole = work.modules.is_empty() && work.symbols.is_empty();
             let bits = match work.at {
-                At::Any => shown.any,
+                At::Any | At::Called => shown.any,
                 At::Leaf => shown.leaf,
             };
             one_of(&work.threads, thread) && (whole || bits >> at & 1 == 1)
@@ -208,9 +211,17 @@ impl Works {
 
     /// Whether functions of a script are doing this.
     pub(crate) fn scripted(&self, told: &Told, kind: &str) -> bool {
-        let of_kind = self.work.iter().filter(|w| w.kind == kind);
-        let mut patterns = of_kind.flat_map(|w| &w.scripts);
-        patterns.any(|p| told.frames.iter().any(|frame| matches(p, frame)))
+        let called = told.own.map_or(told.frames.len(), |own| own as usize + 1);
+        let called = &told.frames[..called.min(told.frames.len())];
+        let mut of_kind = self.work.iter().filter(|w| w.kind == kind);
+        of_kind.any(|work| {
+            let frames = match work.at {
+                At::Called => called,
+                At::Any | At::Leaf => &told.frames,
+            };
+            let fits = |frame: &String| work.scripts.iter().any(|p| matches(p, frame));
+            frames.iter().any(fits)
+        })
     }
 
     /// The innermost frame that shows a kind.

@@ -90,6 +90,12 @@ pub(crate) fn deciding<'a>(
     }
 }
 
+/// The share of the CPU's account in rows that a cause names; `None` where none tells.
+pub(crate) fn on_cpu(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -> Option<f64> {
+    let account = ledger.cpu_of(target, front)?;
+    Some(account.share_of(|r| cause.rows.contains(&r.kind)))
+}
+
 /// The most that a cause can gain by the rows that it names; `None` where no account tells.
 pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -> Option<f64> {
     if cause.rows.is_empty() {

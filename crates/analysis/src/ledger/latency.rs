@@ -23,6 +23,8 @@ const FEWEST_SAMPLES: u64 = 30;
 const REST_OF_REQUEST: &str = "rest of the request";
 /// What it is called until somebody reads the request.
 const NOT_READ: &str = "not yet read";
+/// What it is called before an upstream is asked, which answers the request.
+const BEFORE_ASKING: &str = "before an upstream is asked";
 /// How a waker begins that is of no target.
 const PROCESS: &str = "process ";
 /// Threads that have nothing to do for a larger share of their time are not what limits.
@@ -71,9 +73,35 @@ pub(crate) struct Service {
     pub client_ns: f64,
     /// Neither can be told.
     pub hidden_ns: f64,
+    /// Of that, what is in the servers behind.
+    pub hidden_behind_ns: f64,
 }
 
 impl Service {
+    /// The same where the connections to the upstreams are never free: what is hidden in the server is their queue,
+    /// and what is hidden behind it is the upstreams' own time, with as many at once as they are asked.
+    pub(crate) fn behind_a_full_pool(self) -> Self {
+        Self {
+            alone_ns: self.alone_ns + self.hidden_behind_ns,
+            queued_ns: self.queued_ns + self.hidden_ns - self.hidden_behind_ns,
+            hidden_ns: 0.0,
+            hidden_behind_ns: 0.0,
+            ..self
+        }
+    }
+
+    /// The same where each request asks an upstream that takes `asked_ns` of its time, whoever asks for it: a thread
+    /// that waits for the one that does (Varnish) waits for no other request.
+    pub(crate) fn asking_for(self, asked_ns: f64) -> Self {
+        let asked_ns = asked_ns * self.turns - self.alone_ns - self.hidden_ns;
+        let moved_ns = asked_ns.clamp(0.0, self.queued_ns);
+        Self {
+            alone_ns: self.alone_ns + moved_ns,
+            queued_ns: self.queued_ns - moved_ns,
+            ..self
+        }
+    }
+
     /// A wait of `ns` for a server whose own time is so divided.
     fn add_behind(&mut self, ns: f64, theirs: &Self) {
         let alone = theirs.alone_ns + theirs.sending_ns + theirs.client_ns;
@@ -84,7 +112,9 @@ impl Service {
         }
         self.alone_ns += ns * alone / whole;
         self.queued_ns += ns * theirs.queued_ns / whole;
-        self.hidden_ns += ns * theirs.hidden_ns / whole;
+        let hidden = ns * theirs.hidden_ns / whole;
+        self.hidden_ns += hidden;
+        self.hidden_behind_ns += hidden;
     }
 }
 
@@ -422,6 +452,10 @@ impl LatencyCase<'_> {
             match place.place {
                 _ if told.is_some() && (is_hidden(place) || place.place == Place::Sending) => {}
                 Place::Hidden if place.detail == REST_OF_REQUEST => service.client_ns += ns,
+                // No timer ends it, and nobody else is asked: it waits until others are done with the upstream.
+                Place::Hidden if place.detail == BEFORE_ASKING && place.waker != "timer" => {
+                    service.queued_ns += ns;
+                }
                 Place::Hidden if is_hidden(place) && place.waker != "timer" => {
                     service.hidden_ns += ns;
                 }
@@ -771,6 +805,11 @@ impl LatencyCase<'_> {
         waits && told::are_of_pool(&self.functions_of(place).unwrap_or_default())
     }
 
+    /// Whether it sleeps until it tries a lock again.
+    pub(super) fn tries_a_lock(&self, place: &PlaceTime) -> bool {
+        self.told(place).is_some_and(told::tries_a_lock)
+    }
+
     /// The functions of programs and libraries in which a thread waited, the innermost first.
     fn functions_of(&self, place: &PlaceTime) -> Option<Vec<&str>> {
         let (profile, stack) = self.stopped_at(place)?;
@@ -838,7 +877,7 @@ pub(super) fn any_of_pool(waker: &str) -> String {
 
 /// In the process, and nothing is known of it but that.
 fn is_hidden(place: &PlaceTime) -> bool {
-    place.place == Place::Hidden && place.detail.is_empty()
+    place.place == Place::Hidden && matches!(place.detail.as_str(), "" | BEFORE_ASKING)
 }
 
 /// Small parts of one server become one, so that its whole share stays told.

@@ -24,7 +24,7 @@ mod types;
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless};
-pub(crate) use label::{bound, deciding, label, open_unjudged};
+pub(crate) use label::{bound, deciding, label, on_cpu, open_unjudged};
 pub(crate) use latency::Service;
 
 use crate::diagnosis::FactSet;
@@ -129,6 +129,13 @@ pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -
     let turns = examination.turns.as_ref();
     let case = turns.map(|turns| LatencyCase { turns, examination });
     case.is_some_and(|case| case.in_pool(place))
+}
+
+/// Whether a request's thread sleeps at a place until it tries a lock again.
+pub(crate) fn tries_a_lock(examination: &Examination, place: &record::PlaceTime) -> bool {
+    let turns = examination.turns.as_ref();
+    let case = turns.map(|turns| LatencyCase { turns, examination });
+    case.is_some_and(|case| case.tries_a_lock(place))
 }
 
 /// The time of a target's requests by whom they wait for; `None` where too few turns were traced.

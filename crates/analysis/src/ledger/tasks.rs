@@ -360,6 +360,9 @@ fn waiting(reason: &str, names: &[&str]) -> (&'static str, String, String) {
             ("join", "waiting for other goroutines to end")
         }
         "sync.WaitGroup.Wait" => ("join", "waiting for other goroutines to end"),
+        "semacquire" if calls("internal/poll.(*fdMutex)") && calls("os.(*File)") => {
+            ("disk", "waiting until another use of the file is over")
+        }
         "semacquire" if are_of_pool(names) => (POOL, "waiting for a free connection of a pool"),
         "semacquire" | "sync.Mutex.Lock" => ("lock", "waiting for a lock"),
         "sync.RWMutex.Lock" | "sync.RWMutex.RLock" => {

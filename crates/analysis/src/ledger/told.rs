@@ -100,6 +100,35 @@ pub(super) fn are_of_pool(names: &[impl AsRef<str>]) -> bool {
     are_within(names, &POOLS)
 }
 
+/// Whether a thread sleeps before it tries again to get a lock (on a file, a key of a store), by the functions that it
+/// sleeps in.
+pub(super) fn tries_a_lock(told: &Told) -> bool {
+    let mut near = told.frames.iter().take(NEAR_A_LOCK);
+    told.state == ToldState::Sleep && near.any(|frame| is_of_lock(bare(function_of(frame))))
+}
+
+/// A loop that tries a lock sleeps in the function that takes it, or in a helper of that.
+const NEAR_A_LOCK: usize = 3;
+
+/// `FileLock.lock` of `FileLock.lock (mapproxy/util/lock.py:62)`.
+fn function_of(frame: &str) -> &str {
+    frame
+        .split_once(" (")
+        .map_or(frame, |(function, _)| function)
+}
+
+/// Whether a function takes a lock, by its name: `FileLock.lock`, `acquire_lock`, `flock`; not `unlock`, `block`,
+/// `clock`.
+fn is_of_lock(function: &str) -> bool {
+    let name = function.to_ascii_lowercase();
+    let words = ["acquire", "mutex", "semaphore", "flock"];
+    let begins = |(at, _): (usize, &str)| {
+        let before = function[..at].chars().next_back();
+        !before.is_some_and(char::is_alphabetic) || function[at..].starts_with('L')
+    };
+    words.iter().any(|word| name.contains(word)) || name.match_indices("lock").any(begins)
+}
+
 fn is_within(told: &Told, functions: &[&str]) -> bool {
     let waits = !matches!(told.state, ToldState::Running | ToldState::Sleep);
     waits && are_within(&told.frames, functions)
@@ -123,6 +152,7 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
         ToldState::Permit => ("lock", "waiting for a permit of a semaphore or pool"),
         ToldState::Signal => ("lock", "waiting until another thread signals"),
         ToldState::Result => ("lock", "waiting for the result of another thread"),
+        ToldState::Sleep if tries_a_lock(told) => ("lock", "asleep until a lock is tried again"),
         ToldState::Sleep => ("sleep", "asleep"),
     };
     let words = match guarded(told).filter(|_| told.state == ToldState::Lock) {
@@ -299,5 +329,33 @@ fn bare(function: &str) -> &str {
     match (dots.next(), dots.next()) {
         (Some(_), Some(class)) => &function[class + 1..],
         _ => function,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_known_by_the_name_of_what_takes_it() {
+        for name in [
+            "FileLock.lock",
+            "acquire_lock",
+            "lock",
+            "flock",
+            "SemLock.__enter__",
+            "tryLock",
+        ] {
+            assert!(is_of_lock(name), "{name}");
+        }
+        for name in [
+            "unlock",
+            "block",
+            "wallClock",
+            "Clock.tick",
+            "Blocking.sleep",
+        ] {
+            assert!(!is_of_lock(name), "{name}");
+        }
     }
 }

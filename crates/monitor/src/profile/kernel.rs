@@ -1,7 +1,7 @@
 //! Names of kernel functions.
 //!
-//! In the flow: read when a profile has ended, once for all that ended before. The surprise: where `kernel.kptr_restrict` hides the addresses,
-//! kallsyms is there and full of zeros; all kernel code is then one frame.
+//! In the flow: read when a profile has ended, once for all that ended before. The surprise: where
+//! `kernel.kptr_restrict` hides the addresses, kallsyms is there and full of zeros; all kernel code is then one frame.
 
 use record::Frame;
 use record::Unavailable;

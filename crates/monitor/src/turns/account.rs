@@ -10,7 +10,7 @@ use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle, overlapping};
 use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::started::Started;
-use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
+use super::threads::{BEFORE_ASKING, Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Full, Row, Scene, Words, polls};
 use super::wire::{Event, PREEMPTED};
@@ -1092,5 +1092,5 @@ impl Open {
 }
 
 fn is_hidden(row: &Row) -> bool {
-    row.place == Place::Hidden && row.detail == 0
+    row.place == Place::Hidden && matches!(row.detail, 0 | BEFORE_ASKING)
 }

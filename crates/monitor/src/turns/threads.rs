@@ -137,6 +137,10 @@ pub(super) struct Span {
     pub state: State,
 }
 
+/// The second text: hidden time of a turn before it asks an upstream.
+pub(super) const BEFORE_ASKING: u32 = 1;
+const BEFORE_ASKING_TEXT: &str = "before an upstream is asked";
+
 /// Texts by number; 0 is the empty one.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -147,8 +151,11 @@ pub(super) struct Names {
 impl Default for Names {
     fn default() -> Self {
         Self {
-            ids: HashMap::from([(String::new(), 0)]),
-            texts: vec![String::new()],
+            ids: HashMap::from([
+                (String::new(), 0),
+                (BEFORE_ASKING_TEXT.to_owned(), BEFORE_ASKING),
+            ]),
+            texts: vec![String::new(), BEFORE_ASKING_TEXT.to_owned()],
         }
     }
 }

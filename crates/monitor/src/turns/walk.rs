@@ -7,7 +7,7 @@
 use super::pieces::{Piece, overlapping};
 use super::sockets::{Act, NONE, Op, Sockets, Turn};
 use super::started::Started;
-use super::threads::{Names, State, Wait, WaitKind};
+use super::threads::{BEFORE_ASKING, Names, State, Wait, WaitKind};
 use super::told::Meetings;
 use record::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -51,6 +51,18 @@ enum Meantime {
     Upstream { detail: u32, arrived: u64 },
     Sending,
     Hidden { detail: u32 },
+}
+
+impl Meantime {
+    /// Whether the turn is at nothing that its sockets tell of.
+    fn is_out_of_sight(self) -> bool {
+        matches!(
+            self,
+            Meantime::Hidden {
+                detail: 0 | BEFORE_ASKING
+            }
+        )
+    }
 }
 
 /// Names that are needed while walking.
@@ -426,11 +438,18 @@ impl<'a> Scene<'a> {
             if to <= at {
                 continue;
             }
-            let meantime = self.meantime(one, two, asked.last().copied(), begun);
+            let meantime = match self.meantime(one, two, asked.last().copied(), begun) {
+                Meantime::Hidden { detail: 0 } if asks(two) && answering.contains(&two.peer) => {
+                    Meantime::Hidden {
+                        detail: BEFORE_ASKING,
+                    }
+                }
+                meantime => meantime,
+            };
             if one.tid == two.tid {
-                let queued = match meantime {
-                    Meantime::Hidden { detail: 0 } => self.queued_from(one.tid, at, to),
-                    _ => to,
+                let queued = match meantime.is_out_of_sight() {
+                    true => self.queued_from(one.tid, at, to),
+                    false => to,
                 };
                 self.stretch(one.tid, index, at, queued, meantime, give);
                 for piece in self.pieces_of(one.tid, queued, to) {
@@ -553,7 +572,7 @@ impl<'a> Scene<'a> {
         let State::Waiting(wait) = piece.state else {
             return None;
         };
-        let hidden = matches!(meantime, Meantime::Hidden { detail: 0 });
+        let hidden = meantime.is_out_of_sight();
         let own = self.alone.get(&tid);
         let like = wait.by != tid && own.is_some() && self.alone.get(&wait.by) == own;
         (hidden && polls(piece) && like).then(|| Row {
@@ -634,6 +653,10 @@ impl<'a> Scene<'a> {
             }
         }
     }
+}
+
+fn asks(op: &Op) -> bool {
+    matches!(op.act, Act::Connect | Act::Ask)
 }
 
 fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {

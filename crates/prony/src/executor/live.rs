@@ -43,6 +43,9 @@ const TURNS_TIME: Nanos = Nanos::from_secs(2);
 /// all.
 const TURNS_MOST: Nanos = Nanos::from_millis(2_500);
 const TURNS_LEAST: Nanos = Nanos::from_millis(500);
+/// Where all of them can be followed for so long, that is done while the server is watched: what comes once a second is
+/// seen four times.
+const TURNS_WITHIN: Nanos = Nanos::from_secs(5);
 /// Turns that tell of the slowest of them, too.
 const TURNS_WANTED: f64 = 500.0;
 /// CPU time of a request that is followed, ns: its events in the kernel and their way out, on current x86-64.
@@ -127,12 +130,14 @@ impl<'a> Live<'a> {
             return;
         }
         terminal::note(&format!(
-            "watching {} for {}, then counting what it does for at most {} and its waits for {}: nothing is loaded, \
-             written or reloaded, and at most {:.2} % of this host's {} CPUs is taken (--overhead); it ends by itself",
+            "counting what {} does for at most {}, then watching it for {} and its waits for {} to {}: nothing is \
+             loaded, written or reloaded, and at most {:.2} % of this host's {} CPUs is taken (--overhead); it ends by \
+             itself",
             named(servers),
-            self.time(),
             self.counting_time(),
+            self.time(),
             TURNS_TIME,
+            TURNS_WITHIN,
             self.overhead * 1e2,
             cpus(),
         ));
@@ -237,25 +242,42 @@ impl<'a> Live<'a> {
         // Not a share of what is left, but that share less is left at its end.
         let keep_ns = (left_ns(budget, end) as f64 * (1.0 - part)) as u64;
         let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
-        let hz = budget.on_cpu_hz(PROFILE_HZ);
-        let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
+        let (probed, span) = self.count(servers, may_ns(budget), budget);
+        let rate_per_s = requests_per_s(&probed);
+        dug.probed = Some(probed);
+        dug.counted = Some(span);
         self.runtimes.find(servers);
         self.runtimes.name_code();
+        let within = TURNS_WITHIN.min(time + Nanos::SECOND);
+        let left_ns = may_ns(budget).max(budget.of_pass_ns(within));
+        let within = can_follow_all(rate_per_s, within, left_ns / 2).then_some(within);
+        let hz = budget.on_cpu_hz(PROFILE_HZ);
+        let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
         let profiler = Profiler::start(&config);
         dug.window.from = MonotonicClock.now();
-        self.wait("watching", time, &mut || false);
+        if let Some(within) = within.filter(|_| !(self.interrupted)()) {
+            let what = ("watching, and turns", 1, within);
+            (dug.turns, dug.read) = self.turns(servers, what, may_ns(budget), budget);
+            dug.ended = Some(MonotonicClock.now());
+        }
+        let gone = MonotonicClock.now().since(dug.window.from);
+        self.wait(
+            "watching",
+            Nanos(time.0.saturating_sub(gone.0)),
+            &mut || false,
+        );
         dug.window.to = MonotonicClock.now();
         dug.on_cpu = Some(profiler.map(|p| ended(p, budget)));
         self.runtimes.name_code();
         refresh(servers);
-        if !(self.interrupted)() {
-            let (probed, span) = self.count(servers, may_ns(budget), budget);
-            dug.probed = Some(probed);
-            dug.counted = Some(span);
-        }
-        if !(self.interrupted)() {
-            let rate_per_s = dug.probed.as_ref().and_then(requests_per_s);
-            (dug.turns, dug.read) = self.turns(servers, rate_per_s, may_ns(budget), budget);
+        if dug.turns.is_none() && !(self.interrupted)() {
+            let may_ns = may_ns(budget);
+            let (one_in, time) =
+                followed(rate_per_s, may_ns.max(budget.of_pass_ns(TURNS_TIME)) / 2);
+            if time < TURNS_TIME {
+                budget.note(format!("turns for {time} instead of {TURNS_TIME}"));
+            }
+            (dug.turns, dug.read) = self.turns(servers, ("turns", one_in, time), may_ns, budget);
             dug.ended = Some(MonotonicClock.now());
         }
         dug
@@ -299,16 +321,18 @@ impl<'a> Live<'a> {
         (probes.disarm(), TimeSpan { from, to })
     }
 
-    /// Traces where requests spend their time, as far as the budget allows.
+    /// Traces where requests of one connection in `one_in` spend their time, as far as the budget allows.
     fn turns(
         &mut self,
         servers: &[Server],
-        rate_per_s: Option<f64>,
+        (what, one_in, time): (&str, u32, Nanos),
         left_ns: u64,
         budget: &mut Budget,
     ) -> (Option<Result<EndedTracing, Unavailable>>, Read) {
-        let may_ns = left_ns.max(budget.of_pass_ns(TURNS_TIME));
-        let Some(hz) = budget.off_cpu_hz(may_ns / 2, TURNS_TIME) else {
+        let time_or_more = time.max(TURNS_TIME);
+        let may_ns = left_ns.max(budget.of_pass_ns(time_or_more));
+        // Half of it is for stacks.
+        let Some(hz) = budget.off_cpu_hz(may_ns / 2, time_or_more) else {
             let gap = Unavailable {
                 what: "time of requests at the server (turns)".to_owned(),
                 reason: "the budget of the host's CPU was spent before".to_owned(),
@@ -317,11 +341,6 @@ impl<'a> Live<'a> {
             return (Some(Err(gap)), Read::default());
         };
         let on_cpu_hz = budget.on_cpu_hz(PROFILE_HZ);
-        // Half of it is for stacks.
-        let (one_in, time) = followed(rate_per_s, may_ns / 2);
-        if time < TURNS_TIME {
-            budget.note(format!("turns for {time} instead of {TURNS_TIME}"));
-        }
         let tracing = Tracing::start(
             servers,
             self.best_tier,
@@ -332,7 +351,7 @@ impl<'a> Live<'a> {
         );
         let reading = self.runtimes.read();
         let from = linux::clock::process_cpu_ns();
-        self.wait("turns", time, &mut || {
+        self.wait(what, time, &mut || {
             linux::clock::process_cpu_ns() - from > may_ns
         });
         let ended = tracing.end();
@@ -373,6 +392,11 @@ fn requests_per_s(probed: &Probed) -> Option<f64> {
     let taken = probed.targets.iter().filter_map(|t| t.requests_taken);
     let taken = taken.reduce(|all, more| all + more)?;
     (probed.window_ns > 0).then(|| taken as f64 * 1e9 / probed.window_ns as f64)
+}
+
+/// Whether `may_ns` is enough to follow all connections for `time`.
+fn can_follow_all(rate_per_s: Option<f64>, time: Nanos, may_ns: u64) -> bool {
+    rate_per_s.is_some_and(|rate| rate * FOLLOWED_NS * time.as_secs_f64() <= may_ns as f64)
 }
 
 /// One connection in how many is followed, and for how long, so that it takes no more than `may_ns`. All of them for a
@@ -632,6 +656,14 @@ fn refresh(servers: &mut [Server]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_requests_are_all_followed_while_the_server_is_watched() {
+        // 500/s x 8 us x 5 s = 20 ms.
+        assert!(can_follow_all(Some(500.0), TURNS_WITHIN, 20_000_000));
+        assert!(!can_follow_all(Some(501.0), TURNS_WITHIN, 20_000_000));
+        assert!(!can_follow_all(None, TURNS_WITHIN, u64::MAX));
+    }
 
     #[test]
     fn all_connections_are_followed_for_a_shorter_time_before_some_are_left_out() {

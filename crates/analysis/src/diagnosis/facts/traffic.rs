@@ -25,6 +25,14 @@ const LITTLE: &str =
 const FEWEST_HEADS: u64 = 16;
 /// With more of the time of requests than this where no thread shows it, what one alone would take cannot be told.
 const MOST_HIDDEN: f64 = 0.3;
+/// Below this share of their time requests do not stand at upstreams themselves.
+const HARDLY_ASKED: f64 = 0.1;
+/// Turns with upstreams for a request up to which it asks one, and some again.
+const MOST_ASKED_ONCE: f64 = 1.2;
+/// A connection that is busy for this share of the time is taken again as soon as it is free.
+const NEVER_FREE: f64 = 0.9;
+/// Requests that are there, as a multiple of the connections to upstreams, from which on some wait for one.
+const MORE_THAN_CONNECTIONS: f64 = 1.3;
 /// From so many on they say what requests mostly are.
 const FEWEST_ALIKE: u64 = 4;
 /// A worker that runs or wants to run for this share of the time is slower with probes.
@@ -394,9 +402,11 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
-const NAMES: [&str; 3] = [
+const NAMES: [&str; 5] = [
     "traffic.open_requests",
     "traffic.turn_mean_ms",
+    "traffic.pause_ms",
+    "traffic.pause_share",
     "traffic.explained_share",
 ];
 
@@ -431,10 +441,48 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let source = if traced.is_some() { TURNS } else { LITTLE };
     let untold = "neither turns were traced nor requests counted";
     sheet.maybe("traffic.turn_mean_ms", turn, source, untold);
+    pauses(material.turns(&front), turn, sheet);
     let examination = material.examination();
     let service = examination.and_then(|e| crate::ledger::service(e, &front));
     explained(&front, turn, traced.is_some(), service.as_ref(), sheet);
+    let full = pool_is_full(&front, turn, sheet).unwrap_or(false);
+    let service = service.map(|s| if full { s.behind_a_full_pool() } else { s });
+    let asked_ns = asked_ms(&front, sheet).map_or(0.0, |ms| ms * 1e6);
+    let service = service.map(|s| s.asking_for(asked_ns));
     served(service.as_ref(), sheet);
+}
+
+/// How long connections rest between a response and the next request: their clients' own time, and that of the way.
+fn pauses(turns: Option<&TargetTurns>, turn_ms: Option<f64>, sheet: &mut Sheet<'_>) {
+    let few = "too few connections asked again while their turns were traced";
+    let again = turns.map(|t| (t.account.turns.saturating_sub(t.connections), t.between_ns));
+    let again = again.filter(|(again, _)| *again >= FEWEST_HEADS);
+    let pause = again.map(|(again, ns)| ns as f64 / again as f64 / 1e6);
+    sheet.maybe("traffic.pause_ms", pause, TURNS, few);
+    let share = pause.zip(turn_ms).map(|(p, t)| p / (p + t));
+    sheet.maybe("traffic.pause_share", share, TURNS, few);
+}
+
+/// What the one upstream that a request asks takes of its time, where others than the request's thread ask it; `None`
+/// where it asks none or several.
+fn asked_ms(front: &str, sheet: &Sheet<'_>) -> Option<f64> {
+    let view = sheet.set.view(front);
+    if view.value("turn.upstream_share")? >= HARDLY_ASKED {
+        return None;
+    }
+    let turns = view.value("upstream.requests_per_request")?;
+    let ms = view.value("upstream.answer_ms_mean")?;
+    (turns <= MOST_ASKED_ONCE).then_some(ms * turns.min(1.0))
+}
+
+/// Whether the connections to the upstreams are never free while more requests are there than connections; `None`
+/// where that is not known.
+fn pool_is_full(front: &str, turn_ms: Option<f64>, sheet: &Sheet<'_>) -> Option<bool> {
+    let view = sheet.set.view(front);
+    let busy = view.value("upstream.connections_busy_share")?;
+    let connections = view.value("upstream.connections")?;
+    let open = sheet.value("client.rate_per_s")? * turn_ms? / 1e3;
+    Some(busy >= NEVER_FREE && open >= MORE_THAN_CONNECTIONS * connections)
 }
 
 /// What a load of a single client would have shown, and how many requests are served at a time: by Little's law from

@@ -3,7 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use crate::ledger::is_in_pool;
+use crate::ledger::{is_in_pool, tries_a_lock};
 use record::{Place, TargetTurns, Told};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -17,7 +17,7 @@ const OWN_SHARE: &str = "script.own_share";
 /// Runtimes that tell libraries from the application.
 const SCRIPTS: [&str; 4] = ["cpython", "php", "perl", "ruby"];
 /// Places with their names in facts.
-const PLACES: [(&str, Place); 9] = [
+const PLACES: [(&str, Place); 10] = [
     ("listen_queue", Place::ListenQueue),
     ("run_queue", Place::RunQueue),
     ("other_turns", Place::OtherTurns),
@@ -27,10 +27,12 @@ const PLACES: [(&str, Place); 9] = [
     ("upstream", Place::Upstream),
     ("sending", Place::Sending),
     ("hidden", Place::Hidden),
+    ("loop", Place::Loop),
 ];
 const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
+const THREADS: &str = "turn.threads";
 /// Waits that have a name of their own in facts.
 const WAITS: [&str; 7] = [
     "pipe",
@@ -66,6 +68,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         sheet.unknown(ASKING, &reason);
         sheet.unknown(CPU, &reason);
+        sheet.unknown(THREADS, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -92,14 +95,18 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let blocked = |p: &record::PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
+    let tried = |p: &record::PlaceTime| {
+        let examination = material.examination();
+        examination.is_some_and(|examination| tries_a_lock(examination, p))
+    };
     let lock = share(&|p| {
         let locks = LOCKS.contains(&p.detail.as_str()) && p.waker != "timer";
-        p.place == Place::Blocked && locks
+        p.place == Place::Blocked && (locks || tried(p))
     });
     sheet.known("turn.lock_share", lock, SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
-    let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep");
+    let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
     sheet.known("turn.sleep_share", asleep, SOURCE);
     let in_pool = |p: &record::PlaceTime| {
         let examination = material.examination();
@@ -117,6 +124,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         is_unix && material.target_at(&p.detail).is_some()
     });
     sheet.known("turn.unix_peer_share", unix, SOURCE);
+    match &turns.threads {
+        Some(threads) => sheet.known(THREADS, threads.threads as f64, SOURCE),
+        None => sheet.unknown(THREADS, "no thread was seen that reads requests"),
+    }
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
     let (among, of) = asking.unzip();
     sheet.divided(ASKING, among, of, SOURCE, "its requests took no CPU");
