@@ -32,6 +32,8 @@ impl Layout {
     pub(super) const STACK_HI: usize = 8;
     pub(super) const SCHED_SP: usize = 56;
     pub(super) const SCHED_PC: usize = 64;
+    /// Where the program counter of the `go` statement that made it is, before the first address of its function.
+    pub(super) const GO_PC_BEFORE_START: usize = 16;
 
     /// Of a minor version of Go 1.
     pub(super) fn of(minor: u32) -> Option<Self> {

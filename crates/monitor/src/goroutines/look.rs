@@ -6,6 +6,7 @@
 //! of a stack that changed, what was followed until there is kept.
 
 use super::layout::{Layout, Sleep};
+use super::made;
 use super::program::{Program, ProgramError};
 use linux::memory::{self, Piece};
 use std::io;
@@ -46,6 +47,8 @@ pub(super) struct Seen {
     pub doing: Doing,
     /// First address of the function that it began with.
     pub start_pc: u64,
+    /// Address in the function that made it.
+    pub go_pc: u64,
     /// Addresses from the innermost on; only of those that wait or are in a system call.
     pub pcs: Vec<u64>,
 }
@@ -145,6 +148,9 @@ impl Reader {
                     look.seen[*seen].doing = Doing::Overslept;
                 }
             }
+        }
+        if stride == 1 {
+            made::follow(&mut look.seen, program);
         }
         Ok(look)
     }
@@ -250,6 +256,7 @@ impl Goroutine<'_> {
         let mut seen = Seen {
             doing,
             start_pc,
+            go_pc: self.word(layout.start_pc - Layout::GO_PC_BEFORE_START),
             pcs: Vec::new(),
         };
         let frame = match doing {

@@ -13,6 +13,7 @@
 
 mod layout;
 mod look;
+mod made;
 pub(crate) mod pclntab;
 mod program;
 mod sample;

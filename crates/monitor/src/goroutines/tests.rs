@@ -13,7 +13,13 @@ const NAMES: [&str; 5] = [
     "main.handler",
     "main.serve",
 ];
-const REASONS: [&str; 4] = ["", "IO wait", "sync.Mutex.Lock", "sleep"];
+const REASONS: [&str; 5] = [
+    "",
+    "IO wait",
+    "sync.Mutex.Lock",
+    "sleep",
+    "chan receive (nil chan)",
+];
 
 /// Address in a function of [`NAMES`].
 fn pc(name: &str) -> u64 {
@@ -121,6 +127,43 @@ fn what_goroutines_do_and_where_they_wait() {
         // Who waits for a socket is known by that alone.
         assert_eq!(look.seen[1].pcs.len(), 1);
         assert_eq!((look.stride, reader.torn), (1, 0));
+    }
+}
+
+#[test]
+fn who_waits_for_what_it_has_made_is_where_that_is() {
+    let waits = ["runtime.gopark", "main.handler", "main.serve"];
+    for minor in [19, 26] {
+        let mut runtime = Runtime::new(minor);
+        let go_pc = runtime.layout.start_pc - Layout::GO_PC_BEFORE_START;
+        // Waits for a channel, and has made one that waits for a lock and one that waits for a socket.
+        runtime.add(4, 4, &waits);
+        runtime.add(4, 2, &["runtime.gopark", "sync.lock", "main.serve"])[go_pc / 8] =
+            pc("main.handler");
+        // Made by somebody else.
+        runtime.add(4, 3, &["runtime.gopark", "main.serve"])[go_pc / 8] = pc("main.serve");
+        let program = runtime.program();
+        let look = Reader::default().look(&program, 0).unwrap();
+        assert_eq!(look.seen[0].doing, Doing::Waiting(2), "1.{minor}");
+        let stack = names(&program, &look.seen[0].pcs);
+        let joined = [
+            &["runtime.gopark", "sync.lock", "main.serve"][..],
+            &waits[..],
+        ];
+        assert_eq!(stack, joined.concat(), "1.{minor}");
+        assert_eq!(look.seen[1].doing, Doing::Waiting(2));
+        assert_eq!(look.seen[2].doing, Doing::Waiting(3));
+        // One that runs, or waits for its socket, says nothing of where that is.
+        for (status, reason) in [(2, 0), (4, 1)] {
+            let mut runtime = Runtime::new(minor);
+            runtime.add(4, 4, &waits);
+            runtime.add(status, reason, &["runtime.gopark", "main.serve"])[go_pc / 8] =
+                pc("main.handler");
+            let program = runtime.program();
+            let look = Reader::default().look(&program, 0).unwrap();
+            assert_eq!(look.seen[0].doing, Doing::Waiting(4), "1.{minor}");
+            assert_eq!(names(&program, &look.seen[0].pcs), waits);
+        }
     }
 }
 

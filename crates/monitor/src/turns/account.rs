@@ -34,6 +34,8 @@ const BURST_GAP_NS: u64 = 100_000_000;
 const STALL_RATIO: u64 = 5;
 /// And it lasts at least this part of the longest turn.
 const OF_LONGEST: u64 = 4;
+/// A moment in which less than this part of the largest one's time was lost is another matter, too.
+const OF_LARGEST: u64 = 5;
 /// Bursts that tell a period.
 const LEAST_PERIOD_BURSTS: u64 = 3;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
@@ -410,12 +412,15 @@ impl<'a> Accountant<'a> {
         };
         let mut slow: Vec<u32> = self.turns.clone();
         slow.retain(|index| length(index) >= from_ns);
-        let mut ends: Vec<u64> = slow.iter().map(|&index| self.turn(index).end).collect();
-        ends.sort_unstable();
-        let begins = bursts(&ends);
-        let bursts = begins.len() as u64;
+        let turns = slow
+            .iter()
+            .map(|index| (self.turn(*index).end, length(index)));
+        let mut turns: Vec<(u64, u64)> = turns.collect();
+        turns.sort_unstable();
+        let moments = moments(&turns);
+        let bursts = moments.len() as u64;
         let period = (bursts >= LEAST_PERIOD_BURSTS)
-            .then(|| (begins[begins.len() - 1] - begins[0]) / (bursts - 1));
+            .then(|| (moments[moments.len() - 1].at_ns - moments[0].at_ns) / (bursts - 1));
         Some(TurnTail {
             from_ns,
             bursts,
@@ -432,21 +437,20 @@ impl<'a> Accountant<'a> {
         let slow = turns.filter(|turn| turn.end - turn.arrived >= from_ns);
         let mut slow: Vec<(u64, u64)> = slow.map(|t| (t.end, t.end - t.arrived)).collect();
         slow.sort_unstable();
-        let ends: Vec<u64> = slow.iter().map(|(end, _)| *end).collect();
-        let begins = bursts(&ends);
-        let gaps: Vec<f64> = begins
-            .windows(2)
-            .map(|two| (two[1] - two[0]) as f64)
-            .collect();
+        let mut moments = moments(&slow);
+        let largest = moments.iter().map(|m| m.total_ns).max().unwrap_or(0);
+        moments.retain(|m| m.total_ns >= largest / OF_LARGEST);
+        let gaps = moments.windows(2).map(|two| two[1].at_ns - two[0].at_ns);
+        let gaps: Vec<f64> = gaps.map(|gap| gap as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         let told = gaps.len() as u64 + 1 >= LEAST_PERIOD_BURSTS;
         Some(Stalls {
             from_ns,
-            turns: slow.len() as u64,
-            total_ns: slow.iter().map(|(_, length)| length).sum(),
+            turns: moments.iter().map(|m| m.turns).sum(),
+            total_ns: moments.iter().map(|m| m.total_ns).sum(),
             longest_ns: slow.iter().map(|(_, length)| *length).max().unwrap_or(0),
-            moments: begins.len() as u64,
+            moments: moments.len() as u64,
             period_ns: told.then_some(mean as u64),
             period_spread: told.then(|| variance.sqrt() / mean),
         })
@@ -862,17 +866,34 @@ fn fold(rows: HashMap<Row, (u64, u64)>, coarser: fn(Row) -> Row) -> HashMap<Row,
     folded
 }
 
-/// Beginnings of the moments in which slow turns ended; `ends` by rising time.
-fn bursts(ends: &[u64]) -> Vec<u64> {
-    let mut begins = Vec::new();
+/// A moment in which turns were slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moment {
+    /// End of the first of them, ns.
+    at_ns: u64,
+    turns: u64,
+    total_ns: u64,
+}
+
+/// The moments of slow turns, each given by its end and its length, by rising end.
+fn moments(slow: &[(u64, u64)]) -> Vec<Moment> {
+    let mut moments: Vec<Moment> = Vec::new();
     let mut last = None;
-    for &end in ends {
+    for &(end, length) in slow {
         if last.is_none_or(|last| end - last > BURST_GAP_NS) {
-            begins.push(end);
+            moments.push(Moment {
+                at_ns: end,
+                turns: 0,
+                total_ns: 0,
+            });
         }
         last = Some(end);
+        if let Some(moment) = moments.last_mut() {
+            moment.turns += 1;
+            moment.total_ns += length;
+        }
     }
-    begins
+    moments
 }
 
 /// Which upstream turns lie within a request: what a server asks on its own account (a subscription, a check of health)

@@ -30,6 +30,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             .stacks
             .iter()
             .filter(|s| s.target == target)
+            // What a runtime compiles is over when it is warm, and hides what it then does.
+            .filter(|s| !work::works().is(profile, s, "compiling"))
             .collect();
         let samples: u64 = stacks.iter().map(|s| s.weight).sum();
         if samples >= FEWEST {
