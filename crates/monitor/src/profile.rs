@@ -173,13 +173,11 @@ impl Profiler {
             });
         }
         let threads: Vec<i32> = pids.iter().flat_map(|&pid| owners::threads(pid)).collect();
-        let unread = |cause: std::io::Error| {
-            Unavailable {
+        let remedy = "raise the limits of processes and files (ulimit -u, -n), or free some memory";
+        let unread = |cause: std::io::Error| Unavailable {
             what: what(),
             reason: format!("starting the thread that reads the samples: {cause}"),
-            remedy: "raise the limit of processes (ulimit -u) or of open files (ulimit -n), or free some memory"
-                .to_owned(),
-        }
+            remedy: remedy.to_owned(),
         };
         let ending = Ending::new().map_err(unread)?;
         let events = event::open(config.kind, config.hz, &threads)?;

@@ -20,6 +20,8 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use record::{AllocatorStats, Unavailable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// Functions that are counted, the most called first. A site's number is its index here.
 const FUNCTIONS: [&str; 7] = [
@@ -79,10 +81,27 @@ impl Allocators {
         let links: Vec<UProbeLink> = links
             .filter_map(|(_, id)| program.take_link(id).ok())
             .collect();
-        let detaching = std::thread::Builder::new().name("detaching".to_owned());
+        let thread = std::thread::Builder::new().name("detaching".to_owned());
         // Without a thread they are dropped, and so detached, here.
-        let _ = detaching.spawn(move || drop(links));
+        let detaching = thread.spawn(move || drop(links));
+        *lock(&DETACHING) = detaching.ok();
     }
+}
+
+/// Waits until what was attached before is detached: counts that are taken anew are then free of it.
+pub(crate) fn wait_until_detached() {
+    let detaching = lock(&DETACHING).take();
+    if let Some(detaching) = detaching {
+        // It only drops; one that panicked has ended as well.
+        let _ = detaching.join();
+    }
+}
+
+/// The thread that detaches.
+static DETACHING: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An allocator's library in one process.

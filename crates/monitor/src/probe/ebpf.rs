@@ -134,6 +134,7 @@ impl EbpfProbes {
         if proc::in_own_pid_namespace() {
             return Err(EbpfError::PidNamespace);
         }
+        allocator::wait_until_detached();
         let btf = Btf::from_sys_fs().map_err(|error| EbpfError::Btf(chain(&error)))?;
         let mut bpf = EbpfLoader::new()
             .btf(Some(&btf))
