@@ -43,6 +43,8 @@ pub struct Collected {
     pub stride: u64,
     /// Records handled.
     pub events: u64,
+    /// Those of them that carry a stack.
+    pub sampled: u64,
     /// CPU time of the reader, ns.
     pub cpu_ns: u64,
     bytes: usize,
@@ -60,6 +62,7 @@ impl Collected {
     fn take(&mut self, record: &[u8], foreign: &HashSet<i32>) {
         self.events += 1;
         if wire::kind(record) == Some(sys::PERF_RECORD_SAMPLE) {
+            self.sampled += 1;
             if wire::sample_ids(record).is_some_and(|(pid, _)| pid > 0 && !foreign.contains(&pid)) {
                 self.keep(record);
             }

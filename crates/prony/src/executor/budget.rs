@@ -2,7 +2,7 @@
 //!
 //! The budget is a share of all CPUs over the time of the watch. Three things take CPU: prony's own threads, BPF
 //! programs, and stack samples that the kernel copies. The first is read from the process' clock, the second from the
-//! kernel's account of the programs; of the third nobody keeps an account: the number of samples times what one costs.
+//! kernel's account of the programs; of the third nobody keeps an account: the number of records times what one costs.
 //! The surprise: what a pass will cost is known only when it runs, so passes are not planned but ended when they have
 //! taken their part.
 
@@ -87,9 +87,9 @@ impl Budget {
         self.probes_ns += ns;
     }
 
-    /// So many stacks were sampled.
-    pub fn add_samples(&mut self, samples: u64) {
-        self.samples_ns += (samples as f64 * SAMPLE_NS) as u64;
+    /// The kernel's samples took this much.
+    pub fn add_samples(&mut self, ns: u64) {
+        self.samples_ns += ns;
     }
 
     /// What was done to hold the budget.
@@ -202,7 +202,7 @@ mod tests {
         // 10 s x 4 CPUs x 1 %.
         assert_eq!(budget.left_ns(end, 5 * SECOND), 400_000_000);
         budget.add_probes(100_000_000);
-        budget.add_samples(1_000);
+        budget.add_samples(13_000_000);
         assert_eq!(budget.left_ns(end, 5 * SECOND), 287_000_000);
         assert_eq!(budget.left_ns(end, 6 * SECOND), 0, "never below zero");
         // A pass of half a second may take its own time's worth whatever was spent before.

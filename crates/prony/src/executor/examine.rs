@@ -444,11 +444,11 @@ impl EndedTracing {
         costs.filter_map(|cost| cost.measured_ns).sum()
     }
 
-    /// Stacks that were taken.
-    pub(super) fn samples(&self) -> u64 {
+    /// CPU time that the kernel took for stacks and switches, ns; estimated.
+    pub(super) fn taken_ns(&self) -> u64 {
         let off_cpu = self.off_cpu.iter();
         let on_cpu = self.on_cpu.iter().flatten();
-        off_cpu.chain(on_cpu).map(EndedProfile::samples).sum()
+        off_cpu.chain(on_cpu).map(EndedProfile::taken_ns).sum()
     }
 
     /// Brings the results of all three together, with what runtimes told meanwhile.

@@ -356,7 +356,7 @@ impl<'a> Live<'a> {
         });
         let ended = tracing.end();
         budget.add_probes(ended.probes_ns());
-        budget.add_samples(ended.samples());
+        budget.add_samples(ended.taken_ns());
         let read = self.runtimes.take(reading);
         self.runtimes.name_code();
         (Some(Ok(ended)), read)
@@ -366,8 +366,11 @@ impl<'a> Live<'a> {
     fn look_for_upstreams(&mut self, servers: &mut Vec<Server>, budget: &Budget, end: Nanos) {
         let whole = left_ns(budget, end);
         self.wait("looking for upstreams", SCOUT_TIME, &mut || {
+            let known = servers.len();
             see_upstreams(servers);
-            left_ns(budget, end) < (whole as f64 * (1.0 - LOOKING)) as u64
+            // Whoever was found may ask others.
+            let found = servers.len() > known;
+            !found && left_ns(budget, end) < (whole as f64 * (1.0 - LOOKING)) as u64
         });
     }
 
@@ -573,7 +576,7 @@ impl Seconds {
 
 fn ended(profiler: Profiler, budget: &mut Budget) -> EndedProfile {
     let ended = profiler.end();
-    budget.add_samples(ended.samples());
+    budget.add_samples(ended.taken_ns());
     ended
 }
 
