@@ -94,7 +94,7 @@ impl Service {
     /// that waits for the one that does (Varnish) waits for no other request.
     pub(crate) fn asking_for(self, asked_ns: f64) -> Self {
         let asked_ns = asked_ns * self.turns - self.alone_ns - self.hidden_ns;
-        let moved_ns = asked_ns.clamp(0.0, self.queued_ns);
+        let moved_ns = asked_ns.min(self.queued_ns).max(0.0);
         Self {
             alone_ns: self.alone_ns + moved_ns,
             queued_ns: self.queued_ns - moved_ns,
@@ -151,6 +151,14 @@ impl Part {
             ns,
             largest: ns,
         }
+    }
+}
+
+impl<'a> LatencyCase<'a> {
+    /// `None` where turns were not traced.
+    pub(super) fn of(examination: &'a Examination) -> Option<Self> {
+        let turns = examination.turns.as_ref()?;
+        Some(Self { turns, examination })
     }
 }
 

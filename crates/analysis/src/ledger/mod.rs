@@ -120,28 +120,22 @@ pub(crate) fn task_shares(
     examination: &Examination,
     target: &str,
 ) -> Option<BTreeMap<String, f64>> {
-    let turns = examination.turns.as_ref()?;
-    LatencyCase { turns, examination }.task_shares(target)
+    LatencyCase::of(examination)?.task_shares(target)
 }
 
 /// Whether a request waits for a free connection of a pool at a place.
 pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -> bool {
-    let turns = examination.turns.as_ref();
-    let case = turns.map(|turns| LatencyCase { turns, examination });
-    case.is_some_and(|case| case.in_pool(place))
+    LatencyCase::of(examination).is_some_and(|case| case.in_pool(place))
 }
 
 /// Whether a request's thread sleeps at a place until it tries a lock again.
 pub(crate) fn tries_a_lock(examination: &Examination, place: &record::PlaceTime) -> bool {
-    let turns = examination.turns.as_ref();
-    let case = turns.map(|turns| LatencyCase { turns, examination });
-    case.is_some_and(|case| case.tries_a_lock(place))
+    LatencyCase::of(examination).is_some_and(|case| case.tries_a_lock(place))
 }
 
 /// The time of a target's requests by whom they wait for; `None` where too few turns were traced.
 pub(crate) fn service(examination: &Examination, target: &str) -> Option<Service> {
-    let turns = examination.turns.as_ref()?;
-    LatencyCase { turns, examination }.service(target)
+    LatencyCase::of(examination)?.service(target)
 }
 
 /// What limits the rate where no CPU was full: what the requests in the server spend their time on, for in a closed
@@ -181,9 +175,7 @@ impl LedgerCase<'_> {
     }
 
     fn turns(&self) -> Option<LatencyCase<'_>> {
-        let examination = self.examination?;
-        let turns = examination.turns.as_ref()?;
-        Some(LatencyCase { turns, examination })
+        LatencyCase::of(self.examination?)
     }
 
     /// Why the goroutines of a target could not be read.

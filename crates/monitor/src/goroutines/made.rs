@@ -49,30 +49,30 @@ pub(super) fn follow(seen: &mut [Seen], program: &Program) {
         });
         child.extend(found.map(|found| (index, found)));
     }
-    let before = seen.to_vec();
+    let mut moved: Vec<(usize, Doing, Vec<u64>)> = Vec::new();
     for (&index, &first) in &child {
-        let mut last = first;
-        let mut stacks = vec![index];
-        for _ in 1..DEEPEST {
-            stacks.push(last);
-            match child.get(&last) {
-                Some(&more) if !stacks.contains(&more) => last = more,
-                _ => break,
-            }
+        let (mut last, mut stacks) = (first, vec![index, first]);
+        while stacks.len() <= DEEPEST
+            && let Some(&more) = child.get(&last)
+            && !stacks.contains(&more)
+        {
+            stacks.push(more);
+            last = more;
         }
-        if !stacks.contains(&last) {
-            stacks.push(last);
-        }
-        let is_told = match before[last].doing {
+        let is_told = match seen[last].doing {
             Doing::Waiting(reason) => program.reasons[usize::from(reason)] != "IO wait",
             Doing::Syscall => true,
             _ => false,
         };
         if is_told {
-            seen[index].doing = before[last].doing;
-            let pcs = stacks.iter().rev().flat_map(|&one| &before[one].pcs);
-            seen[index].pcs = pcs.copied().collect();
+            let pcs = stacks.iter().rev().flat_map(|&one| &seen[one].pcs);
+            moved.push((index, seen[last].doing, pcs.copied().collect()));
         }
+    }
+    // Each was put together from what all were before.
+    for (index, doing, pcs) in moved {
+        seen[index].doing = doing;
+        seen[index].pcs = pcs;
     }
 }
 

@@ -84,13 +84,13 @@ impl Allocators {
         let thread = std::thread::Builder::new().name("detaching".to_owned());
         // Without a thread they are dropped, and so detached, here.
         let detaching = thread.spawn(move || drop(links));
-        *lock(&DETACHING) = detaching.ok();
+        *detaching_now() = detaching.ok();
     }
 }
 
 /// Waits until what was attached before is detached: counts that are taken anew are then free of it.
 pub(crate) fn wait_until_detached() {
-    let detaching = lock(&DETACHING).take();
+    let detaching = detaching_now().take();
     if let Some(detaching) = detaching {
         // It only drops; one that panicked has ended as well.
         let _ = detaching.join();
@@ -98,10 +98,9 @@ pub(crate) fn wait_until_detached() {
 }
 
 /// The thread that detaches.
-static DETACHING: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn detaching_now() -> MutexGuard<'static, Option<JoinHandle<()>>> {
+    static DETACHING: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+    DETACHING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An allocator's library in one process.

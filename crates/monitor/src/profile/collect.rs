@@ -189,11 +189,11 @@ pub fn read_until(ending: &Ending, events: &mut Events, foreign: &HashSet<i32>) 
 /// Until a ring is half full or the next look is due; whether it was the end.
 fn wait(ending: &Ending, rings: &[Ring], hung_up: &mut [bool]) -> bool {
     let watched: Vec<usize> = (0..rings.len()).filter(|&index| !hung_up[index]).collect();
-    let watched_rings = watched.iter().map(|&index| rings[index].fd());
-    let mut fds: Vec<PollFd<'_>> = watched_rings
-        .map(|fd| PollFd::new(fd, PollFlags::IN))
+    let mut fds: Vec<PollFd<'_>> = watched
+        .iter()
+        .map(|&index| PollFd::new(rings[index].fd(), PollFlags::IN))
+        .chain([PollFd::new(&ending.0, PollFlags::IN)])
         .collect();
-    fds.push(PollFd::new(&ending.0, PollFlags::IN));
     let limit = Timespec {
         tv_sec: 0,
         tv_nsec: LOOK_NS,

@@ -10,7 +10,7 @@ use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle, overlapping};
 use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::started::Started;
-use super::threads::{BEFORE_ASKING, Names, Span, State, Threads, Wait, WaitKind};
+use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Full, Row, Scene, Words, polls};
 use super::wire::{Event, PREEMPTED};
@@ -1004,7 +1004,7 @@ impl Shares {
         }
         for &turn in turns {
             scene.walk(turn, &mut |row, from, to| {
-                if is_hidden(&row) {
+                if row.is_out_of_sight() {
                     edges.extend([(from, hidden, 1), (to, hidden, -1)]);
                 }
             });
@@ -1054,7 +1054,7 @@ impl Shares {
     /// Hands a time on, shared out when it is hidden.
     fn split(&self, row: Row, from: u64, to: u64, give: &mut dyn FnMut(Row, u64)) {
         let mut rest = to - from;
-        if !self.slots.is_empty() && is_hidden(&row) {
+        if !self.slots.is_empty() && row.is_out_of_sight() {
             for (index, slot) in self.slots.iter().enumerate() {
                 let ns = self.until(to, index) - self.until(from, index);
                 let ns = (ns.max(0.0) as u64).min(rest);
@@ -1110,8 +1110,4 @@ impl Open {
             sums[self.rows + pool] += ns * left / full.len() as f64;
         }
     }
-}
-
-fn is_hidden(row: &Row) -> bool {
-    row.place == Place::Hidden && matches!(row.detail, 0 | BEFORE_ASKING)
 }

@@ -5,7 +5,6 @@
 //! the times. The surprise: the slowest turns get their own part by the moments, not by names: in a stall all that is
 //! hidden are slow turns, and all tasks wait for the lock of that stall.
 
-use super::threads::BEFORE_ASKING;
 use super::walk::Row;
 use crate::goroutines::TaskLook;
 use record::{Place, TaskSamples, TaskSeen};
@@ -33,7 +32,7 @@ impl AtLook {
     pub(super) fn add(&mut self, row: &Row, share: f64) {
         match row.place {
             // Between two writes the tasks tell whether the client is slow.
-            Place::Hidden if matches!(row.detail, 0 | BEFORE_ASKING) => self.hidden += share,
+            Place::Hidden if row.is_out_of_sight() => self.hidden += share,
             Place::Sending => self.hidden += share,
             Place::OnCpu | Place::RunQueue => self.running += share,
             Place::Blocked => self.blocked += share,

@@ -28,6 +28,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Whether nothing is known of where a turn is then but that it is in the process.
+    pub(super) fn is_out_of_sight(&self) -> bool {
+        self.place == Place::Hidden && is_out_of_sight(self.detail)
+    }
+
     pub(super) fn at(place: Place) -> Self {
         Self::with(place, 0)
     }
@@ -56,12 +61,7 @@ enum Meantime {
 impl Meantime {
     /// Whether the turn is at nothing that its sockets tell of.
     fn is_out_of_sight(self) -> bool {
-        matches!(
-            self,
-            Meantime::Hidden {
-                detail: 0 | BEFORE_ASKING
-            }
-        )
+        matches!(self, Meantime::Hidden { detail } if is_out_of_sight(detail))
     }
 }
 
@@ -438,14 +438,8 @@ impl<'a> Scene<'a> {
             if to <= at {
                 continue;
             }
-            let meantime = match self.meantime(one, two, asked.last().copied(), begun) {
-                Meantime::Hidden { detail: 0 } if asks(two) && answering.contains(&two.peer) => {
-                    Meantime::Hidden {
-                        detail: BEFORE_ASKING,
-                    }
-                }
-                meantime => meantime,
-            };
+            let answers = answering.contains(&two.peer);
+            let meantime = self.meantime(one, (two, answers), asked.last().copied(), begun);
             if one.tid == two.tid {
                 let queued = match meantime.is_out_of_sight() {
                     true => self.queued_from(one.tid, at, to),
@@ -469,8 +463,14 @@ impl<'a> Scene<'a> {
         give_some(give, Row::at(Place::Hidden), at, turn.end);
     }
 
-    /// `begun`: a part of the response is on its way.
-    fn meantime(&self, one: &Op, two: &Op, asked: Option<u32>, begun: bool) -> Meantime {
+    /// `answers`: the peer of `two` responds within the turn; `begun`: a part of the response is on its way.
+    fn meantime(
+        &self,
+        one: &Op,
+        (two, answers): (&Op, bool),
+        asked: Option<u32>,
+        begun: bool,
+    ) -> Meantime {
         let upstream = |peer: u32, arrived| Meantime::Upstream {
             detail: self.words.peers[peer as usize],
             arrived,
@@ -483,6 +483,9 @@ impl<'a> Scene<'a> {
             },
             (_, Act::Write, None) if begun => Meantime::Sending,
             (_, _, Some(peer)) => upstream(peer, u64::MAX),
+            (_, Act::Connect | Act::Ask, None) if answers => Meantime::Hidden {
+                detail: BEFORE_ASKING,
+            },
             _ => Meantime::Hidden { detail: 0 },
         }
     }
@@ -655,8 +658,9 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn asks(op: &Op) -> bool {
-    matches!(op.act, Act::Connect | Act::Ask)
+/// Whether hidden time of that detail is at nothing that sockets tell of.
+fn is_out_of_sight(detail: u32) -> bool {
+    matches!(detail, 0 | BEFORE_ASKING)
 }
 
 fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {
