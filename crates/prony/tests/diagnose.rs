@@ -1012,7 +1012,7 @@ fn slow_seconds_are_found_and_kept() {
     );
     assert!(
         out.join("trials/0001/trial.json").exists(),
-        "the moment that was dug into"
+        "the moment that was dug into, of {seconds:#?}"
     );
 }
 
