@@ -172,22 +172,25 @@ impl<'a> Live<'a> {
         let mut samplers = watch(servers, LOOKOUT_STEP, &budget);
         let first = self.dig(servers, self.time().min(time), (end, DIG_PART), &mut budget);
         seen.calibrate(&samplers, &first);
-        seen.catch_up(&samplers, first.passes());
+        let mut slow = seen.catch_up(&samplers, first.passes());
         let mut dug = vec![(first, samplers.stop())];
         samplers = watch(servers, LOOKOUT_STEP, &budget);
         seen.from = MonotonicClock.now();
         while MonotonicClock.now() < end && !(self.interrupted)() {
-            let left = end.since(MonotonicClock.now()).min(Nanos::SECOND);
-            self.wait(&seen.progress(time), left, &mut || false);
-            let slow = seen.catch_up(&samplers, None);
+            if !slow {
+                let left = end.since(MonotonicClock.now()).min(Nanos::SECOND);
+                self.wait(&seen.progress(time), left, &mut || false);
+                slow = seen.catch_up(&samplers, None);
+            }
             let may_dig = dug.len() <= MOST_DIGS && end.since(MonotonicClock.now()) > Nanos::SECOND;
             if slow && may_dig && !(self.interrupted)() {
                 let of = self.dig(servers, Nanos::SECOND, (end, DIG_PART), &mut budget);
-                seen.catch_up(&samplers, of.passes());
+                slow = seen.catch_up(&samplers, of.passes());
                 dug.push((of, samplers.stop()));
                 samplers = watch(servers, LOOKOUT_STEP, &budget);
                 seen.from = MonotonicClock.now();
             } else {
+                slow = false;
                 samplers.forget_before(Nanos(MonotonicClock.now().0.saturating_sub(KEPT.0)));
             }
         }
@@ -238,7 +241,10 @@ impl<'a> Live<'a> {
         (end, part): (Nanos, f64),
         budget: &mut Budget,
     ) -> Dug {
-        let mut dug = Dug::default();
+        let mut dug = Dug {
+            began: MonotonicClock.now(),
+            ..Dug::default()
+        };
         // Not a share of what is left, but that share less is left at its end.
         let keep_ns = (left_ns(budget, end) as f64 * (1.0 - part)) as u64;
         let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
@@ -423,6 +429,7 @@ fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
 /// What a window and its passes brought, before stacks are followed.
 #[derive(Default)]
 struct Dug {
+    began: Nanos,
     window: TimeSpan,
     on_cpu: Option<Result<EndedProfile, Unavailable>>,
     probed: Option<Probed>,
@@ -435,11 +442,11 @@ struct Dug {
 }
 
 impl Dug {
-    /// The time in which probes were armed.
+    /// The time in which more was done than to sample: probes were loaded and armed.
     fn passes(&self) -> Option<TimeSpan> {
         let counted = self.counted?;
         Some(TimeSpan {
-            from: counted.from,
+            from: self.began,
             to: self.ended.unwrap_or(counted.to),
         })
     }
