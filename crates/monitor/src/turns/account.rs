@@ -13,7 +13,7 @@ use super::started::Started;
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Full, Row, Scene, Words, polls};
-use super::wire::{Event, PREEMPTED};
+use super::wire::{Event, Kind, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
@@ -58,6 +58,12 @@ impl Traced {
     /// How long the trace was, ns.
     pub fn window_ns(&self) -> u64 {
         self.to_ns.saturating_sub(self.begin_ns)
+    }
+
+    /// Whether nothing arrived at a connection that is followed: not even the part of a turn was seen.
+    pub fn is_empty(&self) -> bool {
+        let mut clients = self.events.iter().filter(|event| event.class().is_client());
+        !clients.any(|event| event.kind() == Some(Kind::Arrived))
     }
 
     /// Leaves out what was before and after, ns on the monotonic clock: connections that a load opens all at once say

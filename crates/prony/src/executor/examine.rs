@@ -437,6 +437,11 @@ impl EndedTracing {
         }
     }
 
+    /// Whether the trace met no connection that it follows.
+    pub(super) fn saw_nothing(&self) -> bool {
+        self.traced.as_ref().is_ok_and(Traced::is_empty)
+    }
+
     /// CPU time that the programs in the kernel took, ns.
     pub(super) fn probes_ns(&self) -> u64 {
         let costs = self.traced.as_ref().map(Traced::cost);

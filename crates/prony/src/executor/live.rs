@@ -43,6 +43,8 @@ const TURNS_TIME: Nanos = Nanos::from_secs(2);
 /// all.
 const TURNS_MOST: Nanos = Nanos::from_millis(2_500);
 const TURNS_LEAST: Nanos = Nanos::from_millis(500);
+/// For so long where the first look met none that it followed.
+const TURNS_SHORTEST: Nanos = Nanos::from_millis(100);
 /// Where all of them can be followed for so long, that is done while the server is watched: what comes once a second is
 /// seen four times.
 const TURNS_WITHIN: Nanos = Nanos::from_secs(5);
@@ -284,6 +286,15 @@ impl<'a> Live<'a> {
                 budget.note(format!("turns for {time} instead of {TURNS_TIME}"));
             }
             (dug.turns, dug.read) = self.turns(servers, ("turns", one_in, time), may_ns, budget);
+            // Whoever asks may be at one connection of many, and that one not among those that were followed.
+            if one_in > 1 && saw_nothing(dug.turns.as_ref()) && !(self.interrupted)() {
+                let time = all_of_them(rate_per_s, may_ns / 2);
+                budget.note(format!(
+                    "turns of all connections for {time} instead of {TURNS_TIME}"
+                ));
+                let what = ("turns of all connections", 1, time);
+                (dug.turns, dug.read) = self.turns(servers, what, may_ns, budget);
+            }
             dug.ended = Some(MonotonicClock.now());
         }
         dug
@@ -424,6 +435,17 @@ fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
     let wanted = TURNS_WANTED / rate.max(1.0) * f64::from(one_in);
     let wanted = wanted.clamp(TURNS_TIME.as_secs_f64(), TURNS_MOST.as_secs_f64());
     (one_in, Nanos((wanted.min(affordable) * 1e9) as u64))
+}
+
+/// How long all connections are followed at least, whatever it takes: `may_ns` or the shortest time that tells something.
+fn all_of_them(rate_per_s: Option<f64>, may_ns: u64) -> Nanos {
+    let affordable = rate_per_s.map(|rate| may_ns as f64 / (rate * FOLLOWED_NS).max(1.0));
+    let affordable = affordable.map_or(TURNS_SHORTEST, |seconds| Nanos((seconds * 1e9) as u64));
+    affordable.clamp(TURNS_SHORTEST, TURNS_LEAST)
+}
+
+fn saw_nothing(turns: Option<&Result<EndedTracing, Unavailable>>) -> bool {
+    turns.is_some_and(|ended| ended.as_ref().is_ok_and(EndedTracing::saw_nothing))
 }
 
 /// What a window and its passes brought, before stacks are followed.
@@ -693,5 +715,18 @@ mod tests {
         assert_eq!(one_in, 32);
         assert!(time >= TURNS_LEAST && time <= TURNS_TIME, "{time}");
         assert_eq!(followed(None, may_ns), (FOLLOWED_ONE_IN, TURNS_TIME));
+    }
+
+    #[test]
+    fn all_connections_are_followed_for_as_long_as_the_budget_allows_and_a_tenth_of_a_second_at_least()
+     {
+        // 20 ms / (10,000/s x 8 us) = 250 ms.
+        assert_eq!(
+            all_of_them(Some(10_000.0), 20_000_000),
+            Nanos::from_millis(250)
+        );
+        assert_eq!(all_of_them(Some(100_000.0), 20_000_000), TURNS_SHORTEST);
+        assert_eq!(all_of_them(Some(1.0), 20_000_000), TURNS_LEAST);
+        assert_eq!(all_of_them(None, 20_000_000), TURNS_SHORTEST);
     }
 }
