@@ -157,6 +157,7 @@ NEEDS = {
     "mapproxy": (f"{PYTHON}/mapproxy/wsgiapp.py", "gunicorn python3-mapproxy"),
     "async": ("/usr/share/doc/ruby-async-http", "ruby-async-http"),
     "webpy": (f"{PYTHON}/web/__init__.py", "python3-webpy python3-psycopg2"),
+    "modlua": (f"{APACHE_MODULES}/mod_lua.so", "apache2-bin lua-socket redis-server"),
 }
 
 
@@ -1223,6 +1224,15 @@ def webpy(lab, settings, own):
     return ["python3", str(lab.dir / "apps/webpy_app.py"), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def modlua(lab, settings, own):
+    """One function of a script in Lua within Apache, and the Redis that it may ask."""
+    settings["more"] = """LuaScope {{scope=thread}}
+LuaPackagePath {{dir}}/apps/modlua/?.lua
+SetEnv STORE {{store=0}}
+LuaMapHandler ^/$ {{dir}}/apps/modlua/valves.lua {{page}}"""
+    return apache(lab, settings, own, "lua")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1256,4 +1266,5 @@ COMMANDS = {
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
+    "modlua": modlua,
 }
