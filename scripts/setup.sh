@@ -303,6 +303,7 @@ influxd                                   influxdb
 /usr/share/java/commons-dbcp2.jar         libcommons-dbcp2-java
 /usr/lib/python3/dist-packages/web/*      python3-webpy
 /usr/share/rubygems-integration/all/specifications/async-http-* ruby-async-http
+hg                                        mercurial
 TABLE
 }
 

@@ -158,6 +158,7 @@ NEEDS = {
     "async": ("/usr/share/doc/ruby-async-http", "ruby-async-http"),
     "webpy": (f"{PYTHON}/web/__init__.py", "python3-webpy python3-psycopg2"),
     "modlua": (f"{APACHE_MODULES}/mod_lua.so", "apache2-bin lua-socket redis-server"),
+    "hgweb": ("hg", "gunicorn mercurial"),
 }
 
 
@@ -1233,6 +1234,40 @@ LuaMapHandler ^/$ {{dir}}/apps/modlua/valves.lua {{page}}"""
     return apache(lab, settings, own, "lua")
 
 
+CHANGES, HALLS, SHELVES, DRAWERS = 1200, 60, 40, 15
+
+
+def hgweb(lab, settings, own):
+    """A repository of Mercurial with branches and tags, and directories of other things beside it, on gunicorn."""
+    made, env = lab.common(settings)["build"] / "hg", {"HGRCPATH": "", "HOME": str(own), "HGUSER": "fitter"}
+    if not made.exists():
+        run = {"check": True, "capture_output": True, "text": True, "env": os.environ | env}
+        halls = "".join(f" @hall{n} +2 <trunk" for n in range(HALLS))
+        subprocess.run(["hg", "init", str(made)], **run)
+        subprocess.run(["hg", "-R", str(made), "debugbuilddag", f"+{CHANGES} :trunk{halls}"], **run)
+        subprocess.run(["hg", "-R", str(made), "update", "--clean", "trunk"], **run)
+        for n in range(0, HALLS, 2):
+            subprocess.run(["hg", "-R", str(made), "tag", "-r", str(n), f"release{n}"], **run)
+    shutil.copytree(made, own / "projects/valves")
+    for shelf in range(SHELVES):
+        for drawer in range(DRAWERS):
+            (own / f"projects/attic/{shelf}/{drawer}").mkdir(parents=True)
+    config = write(own / "hgweb.config", lab.fill(f"""[collections]
+{own}/projects = {own}/projects
+[web]
+{{{{web=}}}}
+""", settings))
+    write(own / "serve.py", f"from mercurial.hgweb import hgweb\n\napplication = hgweb({config.encode()!r})\n")
+    owned(lab, own)
+    if settings.get("caches") == "refused":
+        # As after a copy made by another user.
+        cache = own / "projects/valves/.hg/cache"
+        shutil.rmtree(cache)
+        cache.mkdir(mode=0o555)
+    return ["gunicorn", "--bind", f"127.0.0.1:{settings['port']}", "--chdir", str(own), *THREADS, "--log-level=warning",
+            "serve:application"], env, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1266,5 +1301,5 @@ COMMANDS = {
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
-    "modlua": modlua,
+    "modlua": modlua, "hgweb": hgweb,
 }
