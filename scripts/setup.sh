@@ -304,6 +304,8 @@ influxd                                   influxdb
 /usr/lib/python3/dist-packages/web/*      python3-webpy
 /usr/share/rubygems-integration/all/specifications/async-http-* ruby-async-http
 hg                                        mercurial
+/usr/share/lua/5.2/http/server.lua        lua-http
+lua5.2                                    lua5.2
 TABLE
 }
 

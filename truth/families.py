@@ -159,6 +159,7 @@ NEEDS = {
     "webpy": (f"{PYTHON}/web/__init__.py", "python3-webpy python3-psycopg2"),
     "modlua": (f"{APACHE_MODULES}/mod_lua.so", "apache2-bin lua-socket redis-server"),
     "hgweb": ("hg", "gunicorn mercurial"),
+    "luahttp": ("lua5.2", "lua-http lua5.2 lua-socket"),
 }
 
 
@@ -1268,6 +1269,11 @@ def hgweb(lab, settings, own):
             "serve:application"], env, False
 
 
+def luahttp(lab, settings, own):
+    """One event loop of cqueues."""
+    return ["lua5.2", str(lab.dir / "apps/luahttp_app.lua"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1301,5 +1307,5 @@ COMMANDS = {
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
-    "modlua": modlua, "hgweb": hgweb,
+    "modlua": modlua, "hgweb": hgweb, "luahttp": luahttp,
 }
