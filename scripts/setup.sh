@@ -306,6 +306,8 @@ influxd                                   influxdb
 hg                                        mercurial
 /usr/share/lua/5.2/http/server.lua        lua-http
 lua5.2                                    lua5.2
+/usr/share/java/httpcore.jar              libhttpcore-java
+/usr/share/java/caffeine.jar              libcaffeine-java
 TABLE
 }
 

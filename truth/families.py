@@ -32,6 +32,7 @@ RING = [f"/usr/share/java/{part}.jar" for part in (
     "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
     "spec.alpha", "core.specs.alpha")]
 SIMPLE = [f"/usr/share/java/{part}.jar" for part in ("simple", "h2", "commons-dbcp2", "commons-pool2", "commons-logging")]
+HTTPCORE = [f"/usr/share/java/{part}.jar" for part in ("httpcore", "caffeine")]
 # Debian's names say 3; it is 4.3.
 SPRING = [f"/usr/share/java/{part}.jar" for part in (
     "spring3-web.servlet", "spring3-web", "spring3-core", "spring3-beans", "spring3-context", "spring3-aop", "spring3-expression",
@@ -160,6 +161,7 @@ NEEDS = {
     "modlua": (f"{APACHE_MODULES}/mod_lua.so", "apache2-bin lua-socket redis-server"),
     "hgweb": ("hg", "gunicorn mercurial"),
     "luahttp": ("lua5.2", "lua-http lua5.2 lua-socket"),
+    "httpcore": (HTTPCORE[1], "libhttpcore-java libcaffeine-java default-jdk-headless"),
 }
 
 
@@ -1274,6 +1276,16 @@ def luahttp(lab, settings, own):
     return ["lua5.2", str(lab.dir / "apps/luahttp_app.lua"), str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def httpcore(lab, settings, own):
+    """The blocking server of HttpCore, a thread for each connection out of a pool that grows."""
+    classes = lab.common(settings)["build"] / "httpcore"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(HTTPCORE), "-d", str(classes), str(lab.dir / "apps/HttpCore.java")], check=True,
+                       capture_output=True, text=True)
+    where = ":".join([str(classes), *HTTPCORE])
+    return ["java", "-Xmx512m", "-cp", where, "HttpCore", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1307,5 +1319,5 @@ COMMANDS = {
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
-    "modlua": modlua, "hgweb": hgweb, "luahttp": luahttp,
+    "modlua": modlua, "hgweb": hgweb, "luahttp": luahttp, "httpcore": httpcore,
 }
