@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -304,6 +304,7 @@ influxd                                   influxdb
 /usr/lib/python3/dist-packages/web/*      python3-webpy
 /usr/share/rubygems-integration/all/specifications/async-http-* ruby-async-http
 hg                                        mercurial
+docker-registry                           docker-registry
 /usr/share/lua/5.2/http/server.lua        lua-http
 lua5.2                                    lua5.2
 /usr/share/java/httpcore.jar              libhttpcore-java

@@ -5,6 +5,7 @@ and the number of threads replaced as in defaults.py; `more` of a case is append
 """
 
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -160,6 +161,7 @@ NEEDS = {
     "webpy": (f"{PYTHON}/web/__init__.py", "python3-webpy python3-psycopg2"),
     "modlua": (f"{APACHE_MODULES}/mod_lua.so", "apache2-bin lua-socket redis-server"),
     "hgweb": ("hg", "gunicorn mercurial"),
+    "registry": ("docker-registry", "docker-registry"),
     "luahttp": ("lua5.2", "lua-http lua5.2 lua-socket"),
     "httpcore": (HTTPCORE[1], "libhttpcore-java libcaffeine-java default-jdk-headless"),
 }
@@ -1271,6 +1273,50 @@ def hgweb(lab, settings, own):
             "serve:application"], env, False
 
 
+IMAGE = "application/vnd.docker."
+
+
+def image(root):
+    """An image of one small layer, in the files of a registry."""
+    def blob(content):
+        digest = hashlib.sha256(content).hexdigest()
+        path = root / f"blobs/sha256/{digest[:2]}/{digest}"
+        path.mkdir(parents=True)
+        (path / "data").write_bytes(content)
+        return digest
+
+    def link(path, digest):
+        (root / "repositories/halls/valves" / path).mkdir(parents=True)
+        write(root / "repositories/halls/valves" / path / "link", f"sha256:{digest}")
+
+    parts = [("container.image.v1+json", b'{"architecture": "amd64", "os": "linux"}'),
+             ("image.rootfs.diff.tar.gzip", b"open and shut\n" * 64)]
+    described = [{"mediaType": IMAGE + kind, "size": len(content), "digest": f"sha256:{blob(content)}"} for kind, content in parts]
+    for one in described:
+        link(f"_layers/sha256/{one['digest'][7:]}", one["digest"][7:])
+    manifest = blob(json.dumps({"schemaVersion": 2, "mediaType": IMAGE + "distribution.manifest.v2+json",
+                                "config": described[0], "layers": described[1:]}).encode())
+    for path in (f"revisions/sha256/{manifest}", "tags/latest/current", f"tags/latest/index/sha256/{manifest}"):
+        link(f"_manifests/{path}", manifest)
+
+
+def registry(lab, settings, own):
+    """Docker's registry with an image in files; `more` are sections of its configuration."""
+    image(own / "images/docker/registry/v2")
+    if "htpasswd" in settings:
+        write(own / "htpasswd", settings["htpasswd"] + "\n")
+    config = write(own / "config.yml", lab.fill("""version: 0.1
+log: {level: {{level=error}}, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: {{own}}/images}
+  cache: {blobdescriptor: {{cache=inmemory}}}
+http: {addr: "127.0.0.1:{{port}}"}
+{{more=}}
+""", settings))
+    owned(lab, own)
+    return ["docker-registry", "serve", config], {"OTEL_TRACES_EXPORTER": "none"}, False
+
+
 def luahttp(lab, settings, own):
     """One event loop of cqueues."""
     return ["lua5.2", str(lab.dir / "apps/luahttp_app.lua"), str(settings["port"]), *extra(lab, settings)], {}, False
@@ -1319,5 +1365,5 @@ COMMANDS = {
     "prometheus": prometheus, "jk": jk, "hyper": hyper, "plumber": plumber, "twiggy": twiggy, "radicale": radicale,
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
-    "modlua": modlua, "hgweb": hgweb, "luahttp": luahttp, "httpcore": httpcore,
+    "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
 }
