@@ -21,9 +21,9 @@ use monitor::profile::{EndedProfile, Profiled, Profiler};
 use monitor::turns::{Stacks, TraceConfig, Traced, Tracer};
 use monitor::{Observation, Watched};
 use record::{
-    Answer, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost, ProcessRecord,
-    Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord, TrialState, Turns,
-    Unavailable, UpstreamPeer, Warming, Watching,
+    Answer, Arrival, AskedRuntime, Examination, LoadOutcome, LoadSpec, Nanos, ProbeCost,
+    ProcessRecord, Profile, ProfileKind, Server, Signature, TargetRecord, Tier, TrialRecord,
+    TrialState, Turns, Unavailable, UpstreamPeer, Warming, Watching,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -61,6 +61,11 @@ const TURNS_CONNECTIONS: u32 = 16;
 const TURNS_HZ: u32 = 499;
 /// Stacks of threads that leave a CPU, per second and CPU, in the turn trace.
 const TURNS_WAITS_HZ: u32 = 999;
+
+/// CPU time that the turn trace takes of a server for each request, with its stacks, ns; measured, on current x86-64.
+const TRACED_NS: f64 = 15_000.0;
+/// Cores that a server uses from which on its queues grow fast with what it does.
+const QUEUES_FROM: f64 = 0.6;
 
 /// Share of a core that looking at goroutines may take in the turn trace.
 const TURNS_TASKS: f64 = 0.03;
@@ -272,6 +277,7 @@ impl Examiner<'_> {
             warmup: TURNS_WARMUP,
             requests: None,
             duration: Some(Nanos((seconds * 1e9) as u64).clamp(TURNS_LEAST, TURNS_MOST)),
+            arrival: as_full(self.spec.arrival, rate_per_s, self.busy),
             ..self.spec.steady()
         };
         let load = self.source.prepare(&spec)?;
@@ -315,6 +321,26 @@ fn often(hz: u32, busy: Option<f64>) -> u32 {
     ((f64::from(hz) * times) as u32).min(monitor::profile::most_hz().max(hz))
 }
 
+/// The arrivals with which a server that uses `busy` cores at `rate_per_s` is as full as it was, although to be traced
+/// takes its time: near its capacity, queues of the trace's own making would be all that is seen.
+fn as_full(arrival: Arrival, rate_per_s: f64, busy: Option<f64>) -> Arrival {
+    let Some(busy) = busy.filter(|cores| *cores >= QUEUES_FROM) else {
+        return arrival;
+    };
+    let own_ns = busy * 1e9 / rate_per_s.max(1.0);
+    let part = own_ns / (own_ns + TRACED_NS);
+    match arrival {
+        Arrival::Closed => arrival,
+        Arrival::Constant { per_s } => Arrival::Constant {
+            per_s: per_s * part,
+        },
+        Arrival::Poisson { per_s, seed } => Arrival::Poisson {
+            per_s: per_s * part,
+            seed,
+        },
+    }
+}
+
 /// CPU time of processes at a moment, ns.
 pub(super) struct CpuTimes {
     at_ns: u64,
@@ -333,7 +359,7 @@ impl CpuTimes {
     }
 
     /// Cores that the busiest of the servers has used since then; `None` where nothing ran.
-    fn busiest(&self, servers: &[Server]) -> Option<f64> {
+    pub(super) fn busiest(&self, servers: &[Server]) -> Option<f64> {
         let now = Self::of(servers);
         let seconds_ns = now.at_ns.saturating_sub(self.at_ns) as f64;
         // Processes that were not known before have run for an unknown time before that.
@@ -848,6 +874,29 @@ mod tests {
             most + 1,
             "what was asked for anyway"
         );
+    }
+
+    #[test]
+    fn a_server_near_its_capacity_is_asked_less_while_it_is_traced() {
+        let constant = |per_s| Arrival::Constant { per_s };
+        // 75 us of its own for a request, and 15 for the trace: five sixths.
+        let traced = as_full(constant(12_000.0), 10_000.0, Some(0.75));
+        assert!(matches!(traced, Arrival::Constant { per_s } if (per_s - 10_000.0).abs() < 1e-6));
+        let poisson = Arrival::Poisson {
+            per_s: 12_000.0,
+            seed: 7,
+        };
+        let traced = as_full(poisson, 10_000.0, Some(0.75));
+        assert!(
+            matches!(traced, Arrival::Poisson { per_s, seed: 7 } if (per_s - 10_000.0).abs() < 1e-6)
+        );
+        for (arrival, busy) in [
+            (constant(100.0), Some(0.5)),
+            (constant(100.0), None),
+            (Arrival::Closed, Some(1.0)),
+        ] {
+            assert_eq!(as_full(arrival, 100.0, busy), arrival, "{busy:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! what went wrong is in its state, in the server's own words.
 
 use super::drive::{Driven, Instrumentation};
-use super::examine::{self, Examiner, PROFILE_HZ, PostLoad, PreLoad};
+use super::examine::{self, CpuTimes, Examiner, PROFILE_HZ, PostLoad, PreLoad};
 use super::rate::Unresolved;
 use super::runtimes::{Consent, Runtimes};
 use super::source::Source;
@@ -225,7 +225,7 @@ fn measure(
     };
     let spec = record.load.clone();
     let pre_load = if examined {
-        examiner(&spec, source, progress, interrupted).pre_load(&mut servers, true)?
+        examiner(&spec, source, progress, interrupted, None).pre_load(&mut servers, true)?
     } else {
         PreLoad::default()
     };
@@ -240,6 +240,7 @@ fn measure(
     let mut lost = None;
     let load = source.prepare(&spec)?;
     let watches = starter.watch(targets, extras)?;
+    let used = CpuTimes::of(&servers);
     let driven = load.drive(&spec, &around, progress, &mut || {
         for target in targets.iter_mut() {
             if let Err(how) = target.check_alive() {
@@ -256,6 +257,7 @@ fn measure(
         }
         !died.is_empty() || lost.is_some() || interrupted()
     });
+    let busy = used.busiest(&servers);
     let there = starter.end_watch(watches, targets);
     died.extend(there.died);
     let driven = driven?;
@@ -269,7 +271,7 @@ fn measure(
     record.hosts = hosts;
     let after: Vec<_> = targets.iter().map(RequestCounter::read).collect();
     let post_load = if died.is_empty() && lost.is_none() && is_whole {
-        examiner(&spec, source, progress, interrupted)
+        examiner(&spec, source, progress, interrupted, busy)
             .post_load(&servers, outcome.answered_per_s())?
     } else {
         PostLoad::default()
@@ -328,6 +330,7 @@ fn examiner<'a>(
     source: &'a mut Source,
     progress: &'a mut Progress,
     interrupted: &'a dyn Fn() -> bool,
+    busy: Option<f64>,
 ) -> Examiner<'a> {
     Examiner {
         spec,
@@ -337,7 +340,7 @@ fn examiner<'a>(
         runtimes: Runtimes::new(Consent::NotAsked),
         interrupted,
         progress,
-        busy: None,
+        busy,
     }
 }
 
