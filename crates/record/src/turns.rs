@@ -158,6 +158,8 @@ pub struct Stalls {
 pub enum Place {
     /// From the end of the handshake until the connection was accepted, with its first request there.
     ListenQueue,
+    /// The same, where the process that accepted it was started meanwhile.
+    Starting,
     /// Data was there and the thread asleep: until the thread was woken, and until a CPU that was idle ran it.
     WakeUp,
     /// A thread was ready and no CPU free for it; `detail` is who ran instead.

@@ -35,6 +35,8 @@ const APART: usize = 7;
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
 /// The label of a wait that no stack tells more of.
+/// The thread of HotSpot that stops all others, and wakes them when it is done.
+const JVM_STOPS: &str = "thread VM Thread";
 pub(super) const LOCK_OR_CONDITION: &str = "waiting in a futex (a lock or a condition)";
 /// How the label of a part begins in which what stops the thread in another request is waited for.
 pub(super) const BEHIND: &str = "behind a request that is";
@@ -469,6 +471,7 @@ impl LatencyCase<'_> {
                 }
                 Place::Hidden if place.detail == NOT_READ => service.queued_ns += ns,
                 Place::ListenQueue
+                | Place::Starting
                 | Place::RunQueue
                 | Place::OtherTurns
                 | Place::OthersBlocked
@@ -663,6 +666,11 @@ impl LatencyCase<'_> {
         let detail = place.detail.as_str();
         match place.place {
             Place::ListenQueue => ("listen_queue", "waiting to be accepted".to_owned(), false),
+            Place::Starting => (
+                "starting",
+                "waiting to be accepted, until a process was started".to_owned(),
+                true,
+            ),
             Place::WakeUp => ("wake_up", "waking the thread that reads".to_owned(), true),
             Place::RunQueue => ("run_queue", "waiting for a CPU".to_owned(), true),
             Place::OtherTurns => (
@@ -763,6 +771,10 @@ impl LatencyCase<'_> {
             }
             "futex" if of("sleep_wait").is_some() => ("sleep", "asleep".to_owned()),
             "futex" if of("lock_wait").is_some() => ("lock", "waiting for a lock".to_owned()),
+            "futex" if place.waker == JVM_STOPS => (
+                "stopped",
+                "standing still with the whole JVM (a safepoint, mostly a collection)".to_owned(),
+            ),
             // Whoever gives a lock back wakes the next: what a timer ends nobody held.
             "futex" if place.waker == "timer" => (
                 "sleep",

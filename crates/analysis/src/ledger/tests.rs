@@ -74,6 +74,8 @@ fn every_kind_of_a_row_is_a_kind_of_work() {
 fn causes_name_rows_that_exist() {
     let of_places = [
         "listen_queue",
+        "starting",
+        "stopped",
         "wake_up",
         "run_queue",
         "other_turns",

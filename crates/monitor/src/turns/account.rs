@@ -38,6 +38,8 @@ const OF_LONGEST: u64 = 4;
 const OF_LARGEST: u64 = 5;
 /// Bursts that tell a period.
 const LEAST_PERIOD_BURSTS: u64 = 3;
+/// Ticks of a clock that may be missing.
+const MISSED: f64 = 0.25;
 /// Rows of an account at most; what is rarer loses its stack and its waker, then its detail.
 const MOST_ROWS: usize = 80;
 /// Waits with a stack that tell where others alike waited.
@@ -98,6 +100,7 @@ impl Traced {
         let mut scene = Scene::new(&sockets, pieces, words);
         scene.green = green;
         scene.started = started;
+        scene.born = super::started::born(&self.events);
         scene.full = (0..self.targets.len())
             .map(|target| full(&self, &scene, &threads, target))
             .collect();
@@ -448,8 +451,7 @@ impl<'a> Accountant<'a> {
         moments.retain(|m| m.total_ns >= largest / OF_LARGEST);
         let gaps = moments.windows(2).map(|two| two[1].at_ns - two[0].at_ns);
         let gaps: Vec<f64> = gaps.map(|gap| gap as f64).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        let (period_ns, spread) = period(&gaps);
         let told = gaps.len() as u64 + 1 >= LEAST_PERIOD_BURSTS;
         Some(Stalls {
             from_ns,
@@ -457,8 +459,8 @@ impl<'a> Accountant<'a> {
             total_ns: moments.iter().map(|m| m.total_ns).sum(),
             longest_ns: slow.iter().map(|(_, length)| *length).max().unwrap_or(0),
             moments: moments.len() as u64,
-            period_ns: told.then_some(mean as u64),
-            period_spread: told.then(|| variance.sqrt() / mean),
+            period_ns: told.then_some(period_ns as u64),
+            period_spread: told.then_some(spread),
         })
     }
 
@@ -881,6 +883,33 @@ struct Moment {
     total_ns: u64,
 }
 
+/// The time between moments, and how much it spreads, as a share of it. A clock of which one tick in four was not seen
+/// is one still: then there is a whole number of ticks between two moments, and each that is missing counts as spread.
+fn period(gaps: &[f64]) -> (f64, f64) {
+    let spread = |ticks: &[f64]| {
+        let period = gaps.iter().sum::<f64>() / ticks.iter().sum::<f64>();
+        let off = gaps
+            .iter()
+            .zip(ticks)
+            .map(|(gap, n)| (gap - n * period).powi(2));
+        let variance = off.sum::<f64>() / gaps.len() as f64;
+        (period, variance.sqrt() / period)
+    };
+    let plain = spread(&vec![1.0; gaps.len()]);
+    let Some(shortest) = gaps.iter().copied().reduce(f64::min).filter(|g| *g > 0.0) else {
+        return plain;
+    };
+    let ticks: Vec<f64> = gaps.iter().map(|gap| (gap / shortest).round()).collect();
+    let all = ticks.iter().sum::<f64>();
+    let missing = all - gaps.len() as f64;
+    if missing == 0.0 || missing > all * MISSED {
+        return plain;
+    }
+    let (period, off) = spread(&ticks);
+    let off = off * (1.0 + missing);
+    if off < plain.1 { (period, off) } else { plain }
+}
+
 /// The moments of slow turns, each given by its end and its length, by rising end.
 fn moments(slow: &[(u64, u64)]) -> Vec<Moment> {
     let mut moments: Vec<Moment> = Vec::new();
@@ -1114,6 +1143,30 @@ impl Open {
         let full: Vec<usize> = (0..self.pools.len()).filter(full).collect();
         for &pool in &full {
             sums[self.rows + pool] += ns * left / full.len() as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_of_which_a_tick_was_not_seen_is_a_clock() {
+        for (gaps, expected, most) in [
+            (&[1.0, 1.0, 1.0][..], 1.0, 0.0),
+            (&[1.0, 1.02, 2.0], 1.0, 0.05),
+            (&[2.0, 1.0, 1.0, 1.0, 1.0, 2.0], 1.0, 0.0),
+        ] {
+            let (period, spread) = period(gaps);
+            assert!(
+                (period - expected).abs() < 0.02 && spread <= most,
+                "{gaps:?}: {period} {spread}"
+            );
+        }
+        // Half of the ticks may not be missing, and what comes by chance is at no multiple.
+        for gaps in [&[1.0, 2.0, 2.0][..], &[1.0, 1.4, 2.5], &[0.3, 1.0, 2.1]] {
+            assert!(period(gaps).1 > 0.2, "{gaps:?}");
         }
     }
 }

@@ -10,6 +10,20 @@ use super::threads::{State, WaitKind};
 use super::wire::{Event, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// Threads of processes that began in the trace, and when those did.
+pub(super) fn born(events: &[Event]) -> HashMap<u32, u64> {
+    let mut of = HashMap::new();
+    for event in events.iter().filter(|e| e.kind() == Some(Kind::Forked)) {
+        // The first thread of a process has its number.
+        let at = match event.tid == event.tgid {
+            true => Some(event.at_ns),
+            false => of.get(&event.tgid).copied(),
+        };
+        of.extend(at.map(|at| (event.tid, at)));
+    }
+    of
+}
+
 /// Threads of processes that were started for turns.
 #[derive(Debug, Default)]
 pub(super) struct Started {

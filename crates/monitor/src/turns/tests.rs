@@ -131,6 +131,19 @@ impl Tape {
         self.switch(at, after, tid, event);
     }
 
+    /// A process starts another one.
+    fn fork(&mut self, at: u64, parent: u32, child: u32) {
+        self.put(Event {
+            at_ns: at,
+            tid: child,
+            tgid: child,
+            other_tid: parent,
+            other_tgid: parent,
+            kind: Kind::Forked as u8,
+            ..Event::default()
+        });
+    }
+
     fn preempt(&mut self, at: u64, tid: u32) {
         let event = Event {
             flags: LEFT | PREEMPTED,
@@ -1449,6 +1462,31 @@ fn before_it_is_accepted_a_request_is_in_the_listen_queue() {
 }
 
 #[test]
+fn until_a_process_is_started_that_accepts_it_a_request_waits_for_that() {
+    const CHILD: u32 = SERVER + 40;
+    let mut tape = Tape::default();
+    tape.socket(1_500, Kind::Arrived, Class::Client, 2, 0, UNACCEPTED);
+    tape.fork(2_000, SERVER, CHILD);
+    tape.on(2_100, CHILD, 0);
+    tape.read(3_200, CHILD, 2);
+    // The next one waits for the process itself.
+    tape.socket(3_250, Kind::Arrived, Class::Client, 3, 0, UNACCEPTED);
+    tape.write(3_300, CHILD, 2);
+    tape.read(3_400, CHILD, 3);
+    tape.write(3_500, CHILD, 3);
+    check(
+        tape,
+        2,
+        &[
+            (Place::OnCpu, "", "", 1_100 + 100 + 100),
+            (Place::Starting, "", "", 500),
+            (Place::WakeUp, "", "", 100),
+            (Place::ListenQueue, "", "", 150),
+        ],
+    );
+}
+
+#[test]
 fn an_upstream_that_no_request_can_be_told_for_is_shared_out() {
     let mut tape = Tape {
         green: true,
@@ -1911,23 +1949,12 @@ fn a_dump_is_of_the_time_in_which_its_maker_ran() {
 fn a_program_that_is_started_for_a_request_has_its_time() {
     const SHELL: u32 = SERVER + 40;
     const FILTER: u32 = SERVER + 41;
-    let fork = |tape: &mut Tape, at: u64, parent: u32, child: u32| {
-        tape.put(Event {
-            at_ns: at,
-            tid: child,
-            tgid: child,
-            other_tid: parent,
-            other_tgid: if parent == SERVER { SERVER } else { parent },
-            kind: Kind::Forked as u8,
-            ..Event::default()
-        });
-    };
     let mut tape = asleep(0);
     tape.request(1_000);
-    fork(&mut tape, 1_100, SERVER, SHELL);
+    tape.fork(1_100, SERVER, SHELL);
     tape.off(1_200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     tape.on(1_300, SHELL, 0);
-    fork(&mut tape, 1_400, SHELL, FILTER);
+    tape.fork(1_400, SHELL, FILTER);
     // The shell waits for its filter, which works, waits for the disk and works again.
     tape.off(1_500, SHELL, "wait4", INTERRUPTIBLE, Class::None);
     tape.on(1_600, FILTER, 0);

@@ -145,6 +145,8 @@ pub(super) struct Scene<'a> {
     pub green: HashSet<u32>,
     /// Programs that were started for turns.
     pub started: Started,
+    /// Threads of processes that began in the trace, and when those did.
+    pub born: HashMap<u32, u64>,
     /// The turn before each on its connection.
     before: Vec<Option<u32>>,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
@@ -192,6 +194,7 @@ impl<'a> Scene<'a> {
             loops,
             green: HashSet::new(),
             started: Started::default(),
+            born: HashMap::new(),
             before,
             alone: of_one_connection(sockets),
         }
@@ -259,7 +262,12 @@ impl<'a> Scene<'a> {
         if turn.unaccepted {
             let own = pieces.iter().rev().take_while(|piece| piece.owner == index);
             let own = own.last().map_or(to, |piece| piece.from).max(from);
-            give_some(give, Row::at(Place::ListenQueue), from, own);
+            let born = self.born.get(&turn.reader);
+            let place = match born.is_some_and(|born| *born > turn.arrived) {
+                true => Place::Starting,
+                false => Place::ListenQueue,
+            };
+            give_some(give, Row::at(place), from, own);
             from = own;
         }
         let pinned = self.is_pinned(turn);
