@@ -109,12 +109,18 @@ impl Series {
 
     /// Largest sample in the window; `None` when no sample falls into it.
     pub fn max(&self, from: Nanos, to: Nanos) -> Option<f64> {
-        self.at_ns
-            .iter()
-            .zip(&self.values)
-            .filter(|(t, _)| (from.0..=to.0).contains(t))
-            .map(|(_, v)| *v)
-            .reduce(f64::max)
+        self.within(from, to).reduce(f64::max)
+    }
+
+    /// Smallest sample in the window; `None` when no sample falls into it.
+    pub fn min(&self, from: Nanos, to: Nanos) -> Option<f64> {
+        self.within(from, to).reduce(f64::min)
+    }
+
+    fn within(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = f64> {
+        let all = self.at_ns.iter().zip(&self.values);
+        let within = all.filter(move |(t, _)| (from.0..=to.0).contains(t));
+        within.map(|(_, v)| *v)
     }
 }
 

@@ -158,7 +158,7 @@ pub struct Stalls {
 pub enum Place {
     /// From the end of the handshake until the connection was accepted, with its first request there.
     ListenQueue,
-    /// The same, where the process that accepted it was started meanwhile.
+    /// The same, while more processes were started that accept.
     Starting,
     /// Data was there and the thread asleep: until the thread was woken, and until a CPU that was idle ran it.
     WakeUp,

@@ -10,8 +10,8 @@ use super::told;
 use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
-    Examination, Frame, LoadOutcome, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server,
-    Stack, TargetTurns, Told, TurnAccount, Turns,
+    Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
+    TargetTurns, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +35,8 @@ const APART: usize = 7;
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
 /// The label of a wait that no stack tells more of.
+const NO_ANSWER: &str = "got no answer at all";
+const UNACCEPTED: &str = "nobody accepted in all of the time";
 /// The thread of HotSpot that stops all others, and wakes them when it is done.
 const JVM_STOPS: &str = "thread VM Thread";
 pub(super) const LOCK_OR_CONDITION: &str = "waiting in a futex (a lock or a condition)";
@@ -52,6 +54,8 @@ const FEWEST: u64 = 20;
 pub(super) struct LatencyCase<'a> {
     pub turns: &'a Turns,
     pub examination: &'a Examination,
+    /// Connections to the server in front that nobody accepted in all of the time.
+    pub unaccepted: u32,
 }
 
 /// The mean of all, or of the slowest.
@@ -160,7 +164,11 @@ impl<'a> LatencyCase<'a> {
     /// `None` where turns were not traced.
     pub(super) fn of(examination: &'a Examination) -> Option<Self> {
         let turns = examination.turns.as_ref()?;
-        Some(Self { turns, examination })
+        Some(Self {
+            turns,
+            examination,
+            unaccepted: 0,
+        })
     }
 }
 
@@ -233,7 +241,13 @@ impl LatencyCase<'_> {
             let label = "the client and the path to it".to_owned();
             parts.push(Part::outside("client", label, ns / n < LONG_WAY_NS, ns));
         }
-        parts.extend(client.and_then(|load| self.starved(load)));
+        match client {
+            Some(load) => parts.extend(self.starved(load.connections.unanswered, NO_ANSWER)),
+            None if front && which == Which::All => {
+                parts.extend(self.starved(self.unaccepted, UNACCEPTED));
+            }
+            None => {}
+        }
         let total = total_ns(&parts);
         let mean_ns = total / n;
         let sampled = match shared {
@@ -266,11 +280,10 @@ impl LatencyCase<'_> {
 
     /// Connections whose request nobody answered: by Little's law they stand there for all of the window, and no turn
     /// of theirs ends.
-    fn starved(&self, load: &LoadOutcome) -> Option<Part> {
-        let connections = load.connections.unanswered;
+    fn starved(&self, connections: u32, how: &str) -> Option<Part> {
         let ns = f64::from(connections) * self.turns.window_ns as f64 / self.one_in();
         let of = crate::words::plural(u64::from(connections), "connection");
-        let label = format!("requests on {of} that got no answer at all");
+        let label = format!("requests on {of} that {how}");
         (connections > 0).then(|| Part::outside("unanswered", label, false, ns))
     }
 
@@ -668,7 +681,7 @@ impl LatencyCase<'_> {
             Place::ListenQueue => ("listen_queue", "waiting to be accepted".to_owned(), false),
             Place::Starting => (
                 "starting",
-                "waiting to be accepted, until a process was started".to_owned(),
+                "waiting to be accepted, while more processes are started".to_owned(),
                 true,
             ),
             Place::WakeUp => ("wake_up", "waking the thread that reads".to_owned(), true),

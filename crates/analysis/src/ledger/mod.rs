@@ -36,6 +36,8 @@ use std::collections::BTreeMap;
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
+/// Connections that are opened for a request, below which those that wait to be accepted are always the same ones.
+const OPENED: f64 = 0.001;
 /// What is smaller joins the rest.
 const SMALLEST: f64 = 0.005;
 
@@ -175,7 +177,20 @@ impl LedgerCase<'_> {
     }
 
     fn turns(&self) -> Option<LatencyCase<'_>> {
-        LatencyCase::of(self.examination?)
+        Some(LatencyCase {
+            unaccepted: self.unaccepted(),
+            ..LatencyCase::of(self.examination?)?
+        })
+    }
+
+    /// Connections that stand in the listen queue of the server in front while hardly any is opened.
+    fn unaccepted(&self) -> u32 {
+        let front = self.facts.targets.first().map_or("", String::as_str);
+        let view = self.facts.view(front);
+        let kept = view.value("client.connects_per_request");
+        let least = view.value("listen.queue_least");
+        let least = least.filter(|_| kept.is_some_and(|opened| opened < OPENED));
+        least.map_or(0, |n| n as u32)
     }
 
     /// Why the goroutines of a target could not be read.

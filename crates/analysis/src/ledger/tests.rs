@@ -470,6 +470,7 @@ fn a_chain_of_servers_is_followed_to_where_the_time_goes() {
 fn is_followed(mut examination: Examination, turns: &Turns) {
     examination.servers[2].kind = "postgres".to_owned();
     let case = LatencyCase {
+        unaccepted: 0,
         turns,
         examination: &examination,
     };
@@ -522,6 +523,7 @@ fn a_queue_that_chance_makes_is_no_loss_and_a_longer_one_is() {
             ..ThreadTime::default()
         });
         let case = LatencyCase {
+            unaccepted: 0,
             turns: &turns,
             examination: &examination,
         };
@@ -550,6 +552,7 @@ fn a_request_alone_takes_its_time_less_its_waits_for_others() {
         place(Place::Sending, "", 30_000),
     ]);
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };
@@ -583,6 +586,7 @@ fn told_rows(all: Vec<Told>, waker: &str) -> Vec<(String, String, String)> {
     };
     let examination = Examination::default();
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };
@@ -846,6 +850,7 @@ fn a_peer_that_was_not_traced_is_named() {
     let (examination, mut turns) = chain();
     turns.targets.truncate(2);
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };
@@ -927,7 +932,11 @@ fn requests_that_share_connections_have_the_turns_of_servers_behind_alone() {
     let load = crate::samples::with_rate(1_000, record::Nanos(10_000), 0.3);
     let share = |turns: &Turns, kind: &str| {
         let examination = &examination;
-        let case = LatencyCase { turns, examination };
+        let case = LatencyCase {
+            unaccepted: 0,
+            turns,
+            examination,
+        };
         let account = case.account("proxy", true, Which::All).unwrap();
         assert!((account.closed() - 1.0).abs() < 1e-9, "{account:#?}");
         assert!((account.total - 10.0).abs() < 0.1, "{account:#?}");
@@ -944,6 +953,7 @@ fn requests_that_share_connections_have_the_turns_of_servers_behind_alone() {
     turns.targets[1].account.total_ns = 90_000_000;
     assert!(share(&turns, "shared") < 1e-9);
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };
@@ -961,6 +971,7 @@ fn connections_that_nobody_answers_stand_in_the_account() {
         load.connections.unanswered = unanswered;
         turns.load = Some(load);
         let case = LatencyCase {
+            unaccepted: 0,
             turns: &turns,
             examination: &examination,
         };
@@ -990,6 +1001,7 @@ fn what_was_due_and_not_sent_is_no_path() {
     (0..1_000).for_each(|_| load.response.record(record::Nanos::from_millis(20)));
     turns.load = Some(load);
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };
@@ -1022,6 +1034,7 @@ fn threads_that_hardly_rest_are_what_limits() {
             },
         });
         let case = LatencyCase {
+            unaccepted: 0,
             turns: &turns,
             examination: &examination,
         };
@@ -1049,6 +1062,7 @@ fn small_rows_of_a_server_behind_are_told_together() {
     let of_db = kinds.map(|kind| place(Place::Blocked, kind, 60_000));
     turns.targets[2] = target("db", of_db.to_vec());
     let case = LatencyCase {
+        unaccepted: 0,
         turns: &turns,
         examination: &examination,
     };

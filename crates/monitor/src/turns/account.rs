@@ -9,11 +9,11 @@ use super::helpers::Helpers;
 use super::looks::{AtLook, Looks};
 use super::pieces::{self, Piece, is_idle, overlapping};
 use super::sockets::{Act, Loose, NONE, Sockets, Turn};
-use super::started::Started;
+use super::started::{Born, Started};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
 use super::walk::{Full, Row, Scene, Words, polls};
-use super::wire::{Event, Kind, PREEMPTED};
+use super::wire::{Class, Event, Kind, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
 use record::ProbeCost;
@@ -62,10 +62,14 @@ impl Traced {
         self.to_ns.saturating_sub(self.begin_ns)
     }
 
-    /// Whether nothing arrived at a connection that is followed: not even the part of a turn was seen.
+    /// Whether nothing arrived for the first target at a connection that is followed.
     pub fn is_empty(&self) -> bool {
-        let mut clients = self.events.iter().filter(|event| event.class().is_client());
-        !clients.any(|event| event.kind() == Some(Kind::Arrived))
+        let of_front = |event: &&Event| match event.class() {
+            Class::Client => self.ports.get(&event.port) == Some(&0),
+            class => class.is_client(),
+        };
+        let mut of_front = self.events.iter().filter(of_front);
+        !of_front.any(|event| event.kind() == Some(Kind::Arrived))
     }
 
     /// Leaves out what was before and after, ns on the monotonic clock: connections that a load opens all at once say
@@ -100,7 +104,7 @@ impl Traced {
         let mut scene = Scene::new(&sockets, pieces, words);
         scene.green = green;
         scene.started = started;
-        scene.born = super::started::born(&self.events);
+        scene.born = Born::find(&self.events, &sockets, &threads.tgid);
         scene.full = (0..self.targets.len())
             .map(|target| full(&self, &scene, &threads, target))
             .collect();

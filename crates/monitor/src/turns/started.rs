@@ -5,23 +5,58 @@
 //! or for the end of a child, none of which says for whom; that it forked within the turn does.
 
 use super::pieces::{Piece, overlapping};
-use super::sockets::Sockets;
+use super::sockets::{Sockets, Turn};
 use super::threads::{State, WaitKind};
 use super::wire::{Event, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Threads of processes that began in the trace, and when those did.
-pub(super) fn born(events: &[Event]) -> HashMap<u32, u64> {
-    let mut of = HashMap::new();
-    for event in events.iter().filter(|e| e.kind() == Some(Kind::Forked)) {
-        // The first thread of a process has its number.
-        let at = match event.tid == event.tgid {
-            true => Some(event.at_ns),
-            false => of.get(&event.tgid).copied(),
-        };
-        of.extend(at.map(|at| (event.tid, at)));
+/// Processes that read requests and came to be while they were traced.
+#[derive(Debug, Default)]
+pub(super) struct Born {
+    /// When the process of a thread began.
+    at: HashMap<u32, u64>,
+    /// Of each target whose processes grew in number, when the last of them began.
+    grown: HashMap<usize, u64>,
+}
+
+impl Born {
+    pub(super) fn find(events: &[Event], sockets: &Sockets, tgid: &HashMap<u32, u32>) -> Self {
+        let mut began = HashMap::new();
+        let mut ended = HashSet::new();
+        for event in events.iter().filter(|event| event.tid == event.tgid) {
+            match event.kind() {
+                Some(Kind::Forked) => _ = began.insert(event.tgid, event.at_ns),
+                Some(Kind::Ended) => _ = ended.insert(event.tgid),
+                _ => {}
+            }
+        }
+        let mut born = Self::default();
+        let mut readers: BTreeMap<usize, HashSet<u32>> = BTreeMap::new();
+        for turn in &sockets.turns {
+            let process = tgid.get(&turn.reader).copied().unwrap_or(turn.reader);
+            readers.entry(turn.target).or_default().insert(process);
+            let began = began.get(&process).map(|&at| (turn.reader, at));
+            born.at.extend(began);
+        }
+        for (target, processes) in readers {
+            let gone = processes.intersection(&ended).count();
+            let new: Vec<u64> = processes
+                .iter()
+                .filter_map(|p| began.get(p))
+                .copied()
+                .collect();
+            let last = new.iter().copied().max().filter(|_| new.len() > gone);
+            born.grown.extend(last.map(|last| (target, last)));
+        }
+        born
     }
-    of
+
+    /// Whether a connection that waited to be accepted from one time to another waited for a process: the one that
+    /// took it, or another that was about to.
+    pub(super) fn was_awaited(&self, turn: &Turn, from: u64, to: u64) -> bool {
+        let own = self.at.get(&turn.reader).is_some_and(|&at| at > from);
+        own || self.grown.get(&turn.target).is_some_and(|&last| to <= last)
+    }
 }
 
 /// Threads of processes that were started for turns.

@@ -6,7 +6,7 @@
 
 use super::pieces::{Piece, overlapping};
 use super::sockets::{Act, NONE, Op, Sockets, Turn};
-use super::started::Started;
+use super::started::{Born, Started};
 use super::threads::{BEFORE_ASKING, Names, State, Wait, WaitKind};
 use super::told::Meetings;
 use record::Place;
@@ -145,8 +145,8 @@ pub(super) struct Scene<'a> {
     pub green: HashSet<u32>,
     /// Programs that were started for turns.
     pub started: Started,
-    /// Threads of processes that began in the trace, and when those did.
-    pub born: HashMap<u32, u64>,
+    /// Processes that came to be meanwhile.
+    pub born: Born,
     /// The turn before each on its connection.
     before: Vec<Option<u32>>,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
@@ -194,7 +194,7 @@ impl<'a> Scene<'a> {
             loops,
             green: HashSet::new(),
             started: Started::default(),
-            born: HashMap::new(),
+            born: Born::default(),
             before,
             alone: of_one_connection(sockets),
         }
@@ -262,8 +262,7 @@ impl<'a> Scene<'a> {
         if turn.unaccepted {
             let own = pieces.iter().rev().take_while(|piece| piece.owner == index);
             let own = own.last().map_or(to, |piece| piece.from).max(from);
-            let born = self.born.get(&turn.reader);
-            let place = match born.is_some_and(|born| *born > turn.arrived) {
+            let place = match self.born.was_awaited(turn, from, own) {
                 true => Place::Starting,
                 false => Place::ListenQueue,
             };

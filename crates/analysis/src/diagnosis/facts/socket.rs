@@ -1,7 +1,7 @@
 //! TCP connections of a target by class, and its listen queues.
 
 use super::{Material, Sheet};
-use record::{FdClass, SocketStats};
+use record::{FdClass, Nanos, Series, SocketStats};
 
 const DIAG: &str = "sock_diag";
 const EVENTS: &str = "signature: TCP events";
@@ -145,17 +145,20 @@ fn listeners(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     );
     let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
     let ports: Vec<String> = own.iter().filter_map(|a| port(a)).collect();
-    let highest = |signal: &str| {
+    let of_window = |signal: &str, of: fn(&Series, Nanos, Nanos) -> Option<f64>| {
         let window = material.window()?;
         let all = crate::observed::named(&material.trial.series, signal);
         all.filter(|s| {
             let address = s.label("address").and_then(port);
             address.is_some_and(|p| ports.contains(&p))
         })
-        .filter_map(|s| s.max(window.from, window.to))
+        .filter_map(|s| of(s, window.from, window.to))
         .reduce(f64::max)
     };
-    let (queue, backlog) = (highest("listen.queue"), highest("listen.backlog"));
+    let queue = of_window("listen.queue", Series::max);
+    let backlog = of_window("listen.backlog", Series::max);
+    let least = of_window("listen.queue", Series::min);
+    sheet.maybe("listen.queue_least", least, DIAG, &reason);
     sheet.maybe("listen.queue_max", queue, DIAG, &reason);
     sheet.maybe("listen.backlog", backlog, DIAG, &reason);
     sheet.divided("listen.queue_share", queue, backlog, DIAG, &reason);
