@@ -202,8 +202,11 @@ pub(crate) fn rank(
         // Nor where requests wait for something else than the server's own work, whatever is full.
         let latency = ledger.as_ref().and_then(|l| l.latency.as_ref());
         let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(r))?)));
-        let first = match waits {
-            Some((account, row)) if none.is_some() => unlabelled(account, row),
+        // Nor where it stands still for all of them now and then, at whatever work.
+        let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
+        let first = match (waits, stalls) {
+            (Some((account, row)), _) if none.is_some() => unlabelled(account, row),
+            (_, Some(stalls)) if none.is_some() => stalls,
             _ => nothing(facts, station, verdict, none, account),
         };
         findings.insert(0, first);
@@ -307,6 +310,34 @@ fn unlabelled(account: &Account, row: &Row) -> Finding {
         worth_changing: true,
         proof: None,
     }
+}
+
+/// Moments of requests that took many times the median, requests in each of them, and their share of all time, from
+/// which on a server stands still. Healthy ones have one moment, or one request in each, or less than half of the time.
+const STALLS: [(&str, f64); 3] = [
+    ("stall.moments", 3.0),
+    ("stall.turns_each", 3.0),
+    ("stall.time_share", 0.5),
+];
+
+/// What is said where most of the time passes in moments in which requests stand together.
+fn stands_still(ledger: &Ledger, facts: &FactSet, front: &str) -> Option<Finding> {
+    let view = facts.view(front);
+    let of = |(name, least): (&str, f64)| view.value(name).filter(|value| *value >= least);
+    let [moments, each, share] = STALLS.map(of);
+    let (moments, each, share) = (moments?, each?, share?);
+    let longest_ms = view.value("stall.longest_ms")?;
+    let tail = ledger.tail.as_ref()?;
+    let mut finding = unlabelled(tail, tail.rows.first()?);
+    finding.title = format!("the server stands still for {} of the time", percent(share));
+    finding.why = format!(
+        "{} of all time that requests spend in the server is in {moments:.0} moments, in each of which {each:.0} of them \
+         take up to {longest_ms:.0} ms.{} No rule of the catalogue knows why.",
+        percent(share),
+        in_tail(ledger)?,
+    );
+    finding.gain_bound = Some(share);
+    Some(finding)
 }
 
 /// What the slowest requests wait for most.
@@ -498,12 +529,15 @@ fn worth(cause: &Cause, scene: Scene<'_>, gain_bound: Option<f64>, on_cpu: Optio
     match bound {
         _ if !measurable => Worth::Nothing,
         // Whatever the bound is, it is a share of a part that is too small.
-        None if part < floor => Worth::Nothing,
+        None if part * MOST_LIKELY < floor => Worth::Nothing,
         None => Worth::Unknown,
         Some(bound) if bound >= floor => Worth::Measurable,
         Some(_) => Worth::Nothing,
     }
 }
+
+/// A bound that is not known is hardly ever more than this.
+const MOST_LIKELY: f64 = 0.5;
 
 fn full(scene: Scene<'_>) -> bool {
     matches!(scene.station, "worker" | "core")
