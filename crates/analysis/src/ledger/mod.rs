@@ -36,8 +36,8 @@ use std::collections::BTreeMap;
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
-/// Connections that are opened for a request, below which those that wait to be accepted are always the same ones.
-const OPENED: f64 = 0.001;
+/// Connections that are accepted for a request, below which those that wait for it are always the same ones.
+const ACCEPTED: f64 = 0.01;
 /// What is smaller joins the rest.
 const SMALLEST: f64 = 0.005;
 
@@ -183,13 +183,13 @@ impl LedgerCase<'_> {
         })
     }
 
-    /// Connections that stand in the listen queue of the server in front while hardly any is opened.
+    /// Connections that stand in the listen queue of the server in front while hardly any is accepted.
     fn unaccepted(&self) -> u32 {
         let front = self.facts.targets.first().map_or("", String::as_str);
         let view = self.facts.view(front);
-        let kept = view.value("client.connects_per_request");
+        let accepted = view.value("accept.per_request");
         let least = view.value("listen.queue_least");
-        let least = least.filter(|_| kept.is_some_and(|opened| opened < OPENED));
+        let least = least.filter(|_| accepted.is_some_and(|n| n < ACCEPTED));
         least.map_or(0, |n| n as u32)
     }
 
