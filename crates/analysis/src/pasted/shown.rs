@@ -5,9 +5,11 @@
 
 use super::all_readings;
 use crate::diagnosis::{Expression, FactSet};
+use crate::words::count;
 use crate::words::percent;
 use record::Reported;
 use record::pasted::{Artefact, Pasted, Row, Table};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of rows that a sentence holds at most.
 const NAMED: usize = 3;
@@ -21,9 +23,9 @@ const ONE_THREAD: [&str; 5] = ["ab", "httperf", "locust", "artillery", "autocann
 /// Adds what was shown.
 pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
     let slowest = slowest_request(pasted);
-    let cases = pasted.artefacts.iter();
-    for artefact in cases.filter(|a| a.tool != CURL || slowest.is_some_and(|s| std::ptr::eq(s, *a)))
-    {
+    let of_curl = |a: &Artefact| a.tool != CURL || slowest.is_some_and(|s| std::ptr::eq(s, a));
+    let cases = pasted.artefacts.iter().enumerate();
+    for (_, artefact) in cases.filter(|(i, a)| of_curl(a) && !warms_up(pasted, *i)) {
         for (name, value) in &artefact.figures {
             let name = format!("seen.{name}");
             if facts.view("").value(&name).is_none() {
@@ -45,6 +47,21 @@ pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
         None => part_of_a_load(facts),
     }
     calls(pasted, facts);
+}
+
+/// A generator's run of which only its connections are printed comes before the one that counts.
+fn warms_up(pasted: &Pasted, at: usize) -> bool {
+    let run = &pasted.artefacts[at];
+    let bare = run
+        .figures
+        .keys()
+        .all(|name| name == "load.connections" || name == "load.pipelined");
+    let later = || {
+        pasted.artefacts[at + 1..]
+            .iter()
+            .any(|a| a.tool == run.tool)
+    };
+    !run.figures.is_empty() && bare && later()
 }
 
 /// Of several requests the slowest is the case.
@@ -122,6 +139,22 @@ fn rows(artefact: &Artefact, facts: &mut FactSet) {
             if let Some(row) = generator {
                 facts.known("", "seen.top.generator_busiest", row.share, tool);
             }
+            let pages = artefact
+                .rows
+                .iter()
+                .filter(|r| r.label.starts_with("khugepaged") || r.label.starts_with("kcompactd"));
+            let most = pages.map(|r| r.share).fold(0.0, f64::max);
+            if most > 0.0 {
+                facts.known("", "seen.top.khugepaged", most, tool);
+            }
+            let reclaim = artefact
+                .rows
+                .iter()
+                .filter(|r| r.label.starts_with("kswapd"));
+            let most = reclaim.map(|r| r.share).fold(0.0, f64::max);
+            if most > 0.0 {
+                facts.known("", "seen.top.kswapd", most, tool);
+            }
             let interrupts = artefact.rows.first();
             if let Some(row) = interrupts.filter(|r| r.label.starts_with("ksoftirqd")) {
                 facts.known("", "seen.top.ksoftirqd", row.share, tool);
@@ -164,7 +197,8 @@ fn vmstat(table: &Table, facts: &mut FactSet) {
 }
 
 fn generator(load: &Reported, facts: &mut FactSet) {
-    let requests = load.value("requests").filter(|n| *n > 0.0);
+    let requests = load.value("requests").or_else(|| load.ended());
+    let requests = requests.filter(|n| *n > 0.0);
     let connections = load.value("connections");
     let mut known = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -176,6 +210,7 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     known("rate_per_s", load.value("rate_per_s"));
     let failed = load.failures().unwrap_or(0.0);
     known("errors_share", requests.map(|n| (failed / n).min(1.0)));
+    known("failed", load.failures());
     known("timeouts", load.value("failed.timeout"));
     known(
         "connect_max_ms",
@@ -198,6 +233,7 @@ fn generator(load: &Reported, facts: &mut FactSet) {
         "opens_each",
         (load.tool == "ab" && kept == 0.0).then_some(1.0),
     );
+    statuses(load, facts);
     let read_errors = load.value("failed.read");
     if let Some(n) = read_errors {
         facts.known("", "seen.wrk.read_errors", n, &load.tool);
@@ -210,22 +246,61 @@ fn generator(load: &Reported, facts: &mut FactSet) {
 /// A generator's output of which the line with the rate is cut off.
 fn part_of_a_load(facts: &mut FactSet) {
     let view = facts.view("");
-    let requests = view.value("seen.load.requests").filter(|n| *n > 0.0);
-    let failed = view.value("seen.load.not_answered");
-    let connect = view.value("seen.load.connect_max");
-    if let Some((n, all)) = failed.zip(requests) {
-        facts.known(
-            "",
-            "seen.load.errors_share",
-            (n / all).min(1.0),
-            "a load generator",
-        );
+    let of = |name: &str| view.value(&format!("seen.load.{name}"));
+    let requests = of("requests").filter(|n| *n > 0.0);
+    let unsuccessful = requests
+        .zip(of("succeeded"))
+        .map(|(all, good)| (all - good).max(0.0));
+    let failed = of("not_answered").or(unsuccessful);
+    let counted = failed.zip(requests).map(|(n, all)| (n / all).min(1.0));
+    let said = of("success_percent").map(|n| 1.0 - n / 100.0);
+    let share = [counted, said].into_iter().flatten().reduce(f64::max);
+    let listed: Vec<f64> = ["4xx", "5xx"]
+        .iter()
+        .filter_map(|class| view.value(&format!("seen.status.{class}")))
+        .collect();
+    // Some generators list the statuses of errors alone.
+    if !listed.is_empty() && view.value("seen.status.all").is_none() {
+        let all = requests.unwrap_or(0.0).max(listed.iter().sum());
+        facts.known("", "seen.status.all", all, "a load generator");
     }
-    if let Some(ms) = facts.view("").value("seen.load.p50_ms") {
-        facts.known("", "seen.load.typical_ms", ms, "a load generator");
+    let view = facts.view("");
+    let of = |name: &str| view.value(&format!("seen.load.{name}"));
+    let milliseconds = |ms: &str, s: &str| of(ms).or_else(|| of(s).map(|s| s * 1e3));
+    let mean = milliseconds("mean_ms", "mean_s");
+    let found = [
+        ("failed", failed),
+        ("errors_share", share),
+        ("typical_ms", milliseconds("p50_ms", "p50_s").or(mean)),
+        ("connect_max_ms", of("connect_max")),
+        ("longest_ms", milliseconds("max_ms", "max_s")),
+    ];
+    for (name, value) in found {
+        if let Some(value) = value {
+            facts.known("", &format!("seen.load.{name}"), value, "a load generator");
+        }
     }
-    if let Some(ms) = connect {
-        facts.known("", "seen.load.connect_max_ms", ms, "a load generator");
+}
+
+/// Responses by status as a generator counts them; its own text may have told them.
+fn statuses(load: &Reported, facts: &mut FactSet) {
+    if facts.view("").value("seen.status.all").is_some() {
+        return;
+    }
+    let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+    for figure in &load.figures {
+        let name = figure.name.strip_prefix("failed.").unwrap_or(&figure.name);
+        let Some(status) = name.strip_prefix("status.") else {
+            continue;
+        };
+        let class = format!("{}xx", status.chars().next().unwrap_or('0'));
+        let names = BTreeSet::from([status.to_owned(), class, "all".to_owned()]);
+        for name in names {
+            *counts.entry(name).or_insert(0.0) += figure.value;
+        }
+    }
+    for (name, n) in counts {
+        facts.known("", &format!("seen.status.{name}"), n, &load.tool);
     }
 }
 
@@ -272,20 +347,85 @@ pub(super) fn row_text(row: &Row) -> String {
     }
 }
 
-/// A sentence with `@TOOL` replaced by the largest row of that tool, `@profile` by that of the first profile,
-/// `@@profile` by its largest rows, and `@load` by the generator's name.
+/// A list of what has a name of its own in sentences: the artefact's row, how many of them, in which words.
+type Mark = (
+    &'static str,
+    fn(&Artefact) -> bool,
+    usize,
+    fn(&Row) -> String,
+);
+
+const MARKS: [Mark; 5] = [
+    (
+        "@statement",
+        |a| a.value("database.longest_s").is_some() && !a.rows.is_empty(),
+        1,
+        |r| match r.share {
+            s if s >= 10.0 => format!("`{}` ({} s)", r.label, count(s as u64)),
+            s => format!("`{}` ({s:.3} s)", r.label),
+        },
+    ),
+    (
+        "@statuses",
+        |a| a.figures.keys().any(|n| n.starts_with("status.")),
+        4,
+        |r| format!("{} {} times", r.label, count(r.share as u64)),
+    ),
+    (
+        "@messages",
+        |a| a.tool == "messages",
+        2,
+        |r| match r.share {
+            n if n > 1.0 => format!("`{}` ({} times)", r.label, count(n as u64)),
+            _ => format!("`{}`", r.label),
+        },
+    ),
+    (
+        "@frames",
+        |a| a.tool == "thread dump",
+        3,
+        |r| format!("`{}` ({})", r.label, count(r.share as u64)),
+    ),
+    (
+        "@lock",
+        |a| a.value("threads.at_one_lock").is_some(),
+        1,
+        |r| format!("`{}` ({})", r.label, count(r.share as u64)),
+    ),
+];
+
+/// A sentence whose marks have become rows: those above, and those of tools.
 pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
     if !text.contains('@') {
         return text.to_owned();
     }
+    let mut text = text.to_owned();
+    for (mark, is, most, words) in MARKS {
+        if !text.contains(mark) {
+            continue;
+        }
+        let artefact = pasted.artefacts.iter().find(|a| is(a));
+        let rows = artefact.map_or(&[][..], |a| a.rows.as_slice());
+        let rows: Vec<String> = rows.iter().take(most).map(words).collect();
+        text = text.replace(mark, &rows.join(", "));
+    }
+    of_tools(&text, pasted)
+}
+
+/// A sentence with `@TOOL` replaced by the largest row of that tool, `@profile` by that of the first profile,
+/// `@@profile` by its largest rows, and `@load` by the generator's name.
+fn of_tools(text: &str, pasted: &Pasted) -> String {
     let profile = pasted.artefacts.iter().find(|a| a.profile.is_some());
     let rows = profile.map_or(&[][..], |a| a.rows.as_slice());
     let several: Vec<String> = rows.iter().take(NAMED).map(row_text).collect();
     let largest = |rows: &[Row]| rows.first().map(row_text).unwrap_or_default();
-    let generator = pasted
-        .loads
-        .first()
-        .map_or("the generator", |l| l.tool.as_str());
+    let whole = pasted.loads.first().map(|l| l.tool.as_str());
+    let part = || {
+        let mut parts = pasted.artefacts.iter().filter(|a| !a.tool.contains(' '));
+        let found = parts.find(|a| a.figures.keys().any(|n| n.starts_with("load.")));
+        found.map(|a| a.tool.as_str())
+    };
+    let generator = whole.or_else(part).unwrap_or("the generator");
     let mut text = text
         .replace("@@profile", &several.join(", "))
         .replace("@profile", &largest(rows))

@@ -1,4 +1,5 @@
-//! The times of a request, as `curl -w` prints them: in curl's words (`time_connect`) or in a person's (`TTFB: 0.2s`).
+//! The times of a request, as `curl -w` prints them: in curl's words (`time_connect`), in a person's (`TTFB: 0.2s`),
+//! or bare where the command with its format (`%{time_connect}`) stands in the text.
 //!
 //! A person's words mean something only together, so that three of them are needed. Each run is an artefact of its own;
 //! a name that comes again begins the next one.
@@ -50,7 +51,50 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
         }
     }
     done.extend(open.and_then(Run::finished));
+    if done.is_empty() {
+        done = bare(lines);
+    }
+    let posts =
+        |line: &&&str| line.contains("curl ") && POSTS.iter().any(|flag| line.contains(flag));
+    if lines.iter().find(posts).is_some() {
+        for run in &mut done {
+            run.figures.insert("curl.posted".into(), 1.0);
+        }
+    }
     done
+}
+
+/// Flags with which curl sends a body.
+const POSTS: [&str; 6] = [" -d ", " -d@", " --data", " -F ", " -T ", " --upload-file"];
+
+/// Lines of numbers whose names are the format's, in its order.
+fn bare(lines: &[&str]) -> Vec<Artefact> {
+    let named = |line: &&str| -> Vec<Option<&'static str>> {
+        let names = line.split("%{").skip(1).filter_map(|n| n.split_once('}'));
+        names
+            .map(|(name, _)| phase(name.strip_prefix("time_")?))
+            .collect()
+    };
+    let columns: Vec<_> = lines.iter().flat_map(named).collect();
+    if columns.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let run = |(line, text): (u32, &&str)| {
+        let numbers: Option<Vec<f64>> = text
+            .split(|c: char| c.is_whitespace() || ",;".contains(c))
+            .filter(|w| !w.is_empty())
+            .map(time)
+            .collect();
+        let numbers = numbers.filter(|n| n.len() == columns.len())?;
+        let mut found = artefact("curl -w", line);
+        for (name, n) in columns.iter().zip(numbers) {
+            if let Some(name) = name {
+                found.figures.insert((*name).to_owned(), n);
+            }
+        }
+        Some(found)
+    };
+    (1_u32..).zip(lines).filter_map(run).collect()
 }
 
 impl Run {

@@ -1,9 +1,10 @@
-//! Lines that say a number by a fixed wording, and messages of logs: one table for all tools.
+//! Lines that say a number by a fixed wording: one table for all tools. The messages of `logs` are read the same way.
 //!
 //! In a wording `#` is a number and everything else a word; punctuation between words counts for nothing, so that the
 //! same wording finds `net.core.somaxconn = 128`, `somaxconn: 128` and a line of a log around it. The surprise is what
 //! ends an artefact: a number that comes a second time belongs to the next call of the tool.
 
+use super::logs::MESSAGES;
 use super::pieces::{Piece, value};
 use record::pasted::Artefact;
 use std::sync::OnceLock;
@@ -17,10 +18,8 @@ enum How {
     Sum,
     /// The largest of several.
     Largest,
-    /// The line is counted.
-    Count,
 }
-use How::{Count, Largest, Once, Sum};
+use How::{Largest, Once, Sum};
 
 /// Tool, wording, names of its numbers in order (`-` for one that is not kept), how.
 type Wording = (&'static str, &'static str, &'static [&'static str], How);
@@ -29,6 +28,9 @@ const NETSTAT: &str = "netstat -s";
 const LOG: &str = "log";
 const HAPROXY: &str = "show info";
 pub(super) const LOAD: &str = "part of a load generator's output";
+const SIEGE: &str = "siege";
+const HTTPERF: &str = "httperf";
+const GATLING: &str = "Gatling";
 const SS: &str = "ss -s";
 const FPM: &str = "php-fpm status";
 
@@ -67,6 +69,8 @@ const WORDINGS: &[Wording] = &[
     ("sysctl", "tcp_tw_recycle #", &["sysctl.tw_recycle"], Once),
     ("sysctl", "tcp_max_syn_backlog #", &["sysctl.syn_backlog"], Once),
     ("sysctl", "tcp_mem # # #", &["sysctl.tcp_mem_low", "sysctl.tcp_mem_pressure", "sysctl.tcp_mem_high"], Once),
+    ("sysctl", "tcp_max_orphans #", &["sysctl.max_orphans"], Once),
+    ("sysctl", "tcp_max_tw_buckets #", &["sysctl.max_time_wait"], Once),
     ("sysctl", "tcp_rmem # # #", &["-", "-", "sysctl.tcp_rmem_max"], Once),
     ("limits", "Max open files # #", &["limits.files", "-"], Once),
     ("limits", "open files -n #", &["limits.files"], Once),
@@ -97,6 +101,7 @@ const WORDINGS: &[Wording] = &[
     (HAPROXY, "SslFrontendSessionReuse_pct #", &["haproxy.tls_reuse"], Once),
     (HAPROXY, "ConnRate #", &["haproxy.connections_per_s"], Once),
     (HAPROXY, "PoolFailed #", &["haproxy.pool_failed"], Once),
+    ("numbers of a pool", "# active connections # inactive connections and # pending acquire requests", &["pool.used", "pool.idle", "pool.waiting"], Largest),
     ("stub_status", "Active connections #", &["nginx.active"], Once),
     ("stub_status", "Reading # Writing # Waiting #", &["nginx.reading", "nginx.writing", "nginx.waiting"], Once),
     ("stub_status", "server accepts handled requests # # #", &["nginx.accepts", "nginx.handled", "nginx.requests"], Once),
@@ -108,88 +113,62 @@ const WORDINGS: &[Wording] = &[
     (FPM, "active processes #", &["fpm.active"], Once),
     (FPM, "idle processes #", &["fpm.idle"], Once),
     (FPM, "max children reached #", &["fpm.max_children_reached"], Once),
-    (LOG, "worker_connections are not enough", &["log.worker_connections"], Count),
-    (LOG, "Too many open files", &["log.too_many_files"], Count),
-    (LOG, "EMFILE", &["log.too_many_files"], Count),
-    (LOG, "Cannot assign requested address", &["log.no_local_port"], Count),
-    (LOG, "EADDRNOTAVAIL", &["log.no_local_port"], Count),
-    (LOG, "Address already in use while connecting", &["log.bind_in_use"], Count),
-    (LOG, "Cannot bind to source address before connect", &["log.bind_in_use"], Count),
-    (LOG, "upstream timed out 110 Connection timed out while connecting to upstream", &["log.upstream_connect_timeout"], Count),
-    (LOG, "upstream timed out 110 Operation timed out while connecting to upstream", &["log.upstream_connect_timeout"], Count),
-    (LOG, "upstream timed out", &["log.upstream_timeout"], Count),
-    (LOG, "upstream prematurely closed connection", &["log.upstream_closed"], Count),
-    (LOG, "recv failed 104 Connection reset by peer while reading response header from upstream", &["log.upstream_closed"], Count),
-    (LOG, "no live upstreams", &["log.no_live_upstreams"], Count),
-    (LOG, "connect failed 111 Connection refused while connecting to upstream", &["log.upstream_refused"], Count),
-    (LOG, "failed 11 Resource temporarily unavailable while connecting to upstream", &["log.unix_backlog"], Count),
-    (LOG, "buffered to a temporary file", &["log.buffered_to_file"], Count),
-    (LOG, "limiting requests", &["log.limiting_requests"], Count),
-    (LOG, "delaying request", &["log.limiting_requests"], Count),
-    (LOG, "limiting connections by zone", &["log.limiting_connections"], Count),
-    (LOG, "reached pm.max_children", &["log.php_max_children"], Count),
-    (LOG, "reached max_children setting", &["log.php_max_children"], Count),
-    (LOG, "reached MaxRequestWorkers setting", &["log.apache_workers"], Count),
-    (LOG, "reached MaxClients setting", &["log.apache_workers"], Count),
-    (LOG, "nf_conntrack table full", &["log.conntrack_full"], Count),
-    (LOG, "ip_conntrack table full", &["log.conntrack_full"], Count),
-    (LOG, "possible SYN flooding on port", &["log.syn_flood"], Count),
-    (LOG, "time wait bucket table overflow", &["log.time_wait_overflow"], Count),
-    (LOG, "out of memory consider tuning tcp_mem", &["log.tcp_mem"], Count),
-    (LOG, "too many orphaned sockets", &["log.orphans"], Count),
-    (LOG, "Out of memory Kill process", &["log.oom"], Count),
-    (LOG, "Out of memory Killed process", &["log.oom"], Count),
-    (LOG, "oom-kill", &["log.oom"], Count),
-    (LOG, "invoked oom-killer", &["log.oom"], Count),
-    (LOG, "Tasks state memory values in pages", &["log.oom"], Count),
-    (LOG, "Listen queue overflow", &["log.listen_full"], Count),
-    (LOG, "scoreboard is full not at MaxRequestWorkers", &["log.apache_scoreboard"], Count),
-    (LOG, "neighbour table overflow", &["log.neighbours"], Count),
-    (LOG, "neighbor table overflow", &["log.neighbours"], Count),
-    (LOG, "blocked for more than # seconds", &["-"], Count),
-    (LOG, "Connection is not available request timed out after", &["log.pool_exhausted"], Count),
-    (LOG, "Timeout waiting for connection from pool", &["log.pool_exhausted"], Count),
-    (LOG, "QueuePool limit of size", &["log.pool_exhausted"], Count),
-    (LOG, "Pool exhausted", &["log.pool_exhausted"], Count),
-    (LOG, "too many clients already", &["log.database_connections"], Count),
-    (LOG, "remaining connection slots are reserved", &["log.database_connections"], Count),
-    (LOG, "Too many connections", &["log.database_connections"], Count),
-    (LOG, "All threads # are currently busy", &["-"], Count),
-    (LOG, "Maximum number of threads # created for connector", &["-"], Count),
-    (LOG, "could not be resolved 110 Operation timed out", &["log.dns"], Count),
-    (LOG, "Temporary failure in name resolution", &["log.dns"], Count),
-    (LOG, "GC overhead limit exceeded", &["log.gc_overhead"], Count),
-    (LOG, "uWSGI listen queue of socket", &["log.listen_full"], Count),
-    (LOG, "Read from DNS server failed", &["log.dns"], Count),
-    (LOG, "53 i/o timeout", &["log.dns"], Count),
     (LOAD, "finished in # # req/s", &["-", "load.rate_per_s"], Once),
     (LOAD, "requests # total # started # done # succeeded # failed # errored # timeout", &["load.requests", "-", "-", "-", "load.not_answered", "-", "load.timeouts"], Once),
     (LOAD, "Latency # ms # ms # ms # ms # ms # ms # ms", &["-", "load.p50_ms", "-", "load.p99_ms", "load.mean_ms", "-", "load.max_ms"], Once),
     (LOAD, "Req/Sec # # # # # # #", &["-", "-", "-", "-", "load.rate_per_s", "-", "-"], Once),
     (LOAD, "Requests/sec #", &["load.rate_per_s"], Once),
     (LOAD, "Requests per second #", &["load.rate_per_s"], Once),
-    (LOAD, "# connections with # pipelining factor", &["load.connections", "-"], Once),
+    (LOAD, "# connections with # pipelining factor", &["load.connections", "load.pipelined"], Once),
     (LOAD, "# threads and # connections", &["-", "load.connections"], Once),
     (LOAD, "# requests in # # read", &["load.requests", "-", "-"], Once),
     (LOAD, "Socket errors connect # read # write # timeout #", &["wrk.connect_errors", "wrk.read_errors", "-", "load.timeouts"], Once),
-    (LOAD, "apr_socket_recv Connection reset by peer", &["load.ended_by_error"], Count),
-    (LOAD, "apr_socket_connect Connection refused", &["load.ended_by_error"], Count),
-    (LOAD, "apr_pollset_poll The timeout specified has expired", &["load.ended_by_error"], Count),
     (LOAD, "Complete requests #", &["load.requests"], Once),
     (LOAD, "Non-2xx responses #", &["load.not_answered"], Once),
+    (LOAD, "Time per request # ms mean across all concurrent requests", &["-"], Once),
+    (LOAD, "Time per request # ms mean", &["load.mean_ms"], Once),
+    (LOAD, "Average # secs", &["load.mean_s"], Once),
+    (LOAD, "Average # sec", &["load.mean_s"], Once),
+    (LOAD, "Average # ms", &["load.mean_ms"], Once),
+    (LOAD, "50% in # secs", &["load.p50_s"], Once),
+    (LOAD, "50.00% in # sec", &["load.p50_s"], Once),
+    (LOAD, "50.00% in # ms", &["load.p50_ms"], Once),
+    (LOAD, "# 2xx responses # non 2xx responses", &["load.requests", "load.not_answered"], Once),
+    (LOAD, "# errors # timeouts", &["load.not_answered", "load.timeouts"], Once),
+    (LOAD, "Success ratio #", &["load.success_percent"], Once),
+    (LOAD, "Latency # # # #", &["load.mean_s", "-", "load.max_s", "-"], Once),
+    (LOAD, "Latency ms # # #", &["load.mean_ms", "-", "load.max_ms"], Once),
+    (SIEGE, "Preparing # concurrent users", &["load.connections"], Once),
+    (SIEGE, "Transactions # hits", &["load.requests"], Once),
+    (SIEGE, "Availability #", &["load.success_percent"], Once),
+    (SIEGE, "Response time # secs", &["load.mean_s"], Once),
+    (SIEGE, "Response time # ms", &["load.mean_ms"], Once),
+    (SIEGE, "Transaction rate # trans/sec", &["load.rate_per_s"], Once),
+    (SIEGE, "Successful transactions #", &["load.succeeded"], Once),
+    (SIEGE, "Longest transaction #", &["load.max_s"], Once),
+    (SIEGE, "transaction_rate #", &["load.rate_per_s"], Once),
+    (SIEGE, "longest_transaction #", &["load.max_s"], Once),
+    (HTTPERF, "Total connections # requests # replies #", &["-", "load.requests", "-"], Once),
+    (HTTPERF, "Request rate # req/s", &["load.offered_per_s"], Once),
+    (HTTPERF, "Reply rate replies/s min # avg # max # stddev #", &["-", "load.rate_per_s", "-", "-"], Once),
+    (HTTPERF, "Reply time ms response # transfer #", &["load.mean_ms", "-"], Once),
+    (HTTPERF, "Connection time ms connect #", &["-"], Once),
+    (HTTPERF, "Errors total # client-timo # socket-timo # connrefused # connreset #", &["load.not_answered", "load.timeouts", "-", "load.refused", "load.reset"], Once),
+    (HTTPERF, "Errors fd-unavail # addrunavail # ftab-full # other #", &["load.no_descriptors", "load.no_addresses", "-", "-"], Once),
+    (GATLING, "request count # OK # KO #", &["load.requests", "-", "load.not_answered"], Once),
+    (GATLING, "request count # # #", &["load.requests", "-", "load.not_answered"], Once),
+    (GATLING, "request count # #", &["load.requests", "-"], Once),
+    (GATLING, "max response time ms #", &["load.max_ms"], Once),
+    (GATLING, "max response time #", &["load.max_ms"], Once),
+    (GATLING, "mean response time ms #", &["load.mean_ms"], Once),
+    (GATLING, "mean response time #", &["load.mean_ms"], Once),
+    (GATLING, "response time 50th percentile ms #", &["load.p50_ms"], Once),
+    (GATLING, "response time 50th percentile #", &["load.p50_ms"], Once),
+    (GATLING, "mean requests/sec #", &["load.rate_per_s"], Once),
+    (GATLING, "mean throughput rps #", &["load.rate_per_s"], Once),
     (LOAD, "Concurrency Level #", &["load.connections"], Once),
     (LOAD, "Connect # # # # #", &["-", "-", "-", "-", "load.connect_max"], Once),
     (LOAD, "Non-2xx or 3xx responses #", &["load.not_answered"], Once),
-];
-
-/// Messages whose number is no figure, with the name of their count.
-const COUNTED: [(&str, &str); 3] = [
-    ("blocked for more than # seconds", "log.hung_task"),
-    ("All threads # are currently busy", "log.threads_busy"),
-    (
-        "Maximum number of threads # created for connector",
-        "log.threads_busy",
-    ),
 ];
 
 /// Counters of the kernel by its own names, as `nstat`, `netstat -s` and the two files below /proc/net have them.
@@ -266,14 +245,14 @@ fn pair(heads: &[Piece<'_>], line: &[Piece<'_>]) -> bool {
 /// No tool prints a line of more pieces than this; data in one line does.
 const LONGEST: usize = 400;
 
-/// The wordings as words, split once.
-fn wordings() -> &'static [Vec<&'static str>] {
+/// The wordings, then the messages, as words, split once.
+fn split() -> &'static [Vec<&'static str>] {
     static WORDS: OnceLock<Vec<Vec<&'static str>>> = OnceLock::new();
     WORDS.get_or_init(|| {
-        let split = WORDINGS
-            .iter()
-            .map(|(_, wording, ..)| wording.split(' ').collect());
-        split.collect()
+        let wordings = WORDINGS.iter().map(|(_, wording, ..)| *wording);
+        let messages = MESSAGES.iter().map(|(wording, ..)| *wording);
+        let all = wordings.chain(messages);
+        all.map(|wording| wording.split(' ').collect()).collect()
     })
 }
 
@@ -281,21 +260,43 @@ fn worded(line: &[Piece<'_>], number: u32, found: &mut Found) {
     if line.len() > LONGEST {
         return;
     }
-    for ((tool, wording, names, how), words) in WORDINGS.iter().zip(wordings()) {
-        let Some(numbers) = matched(line, words) else {
-            continue;
-        };
-        if *how == Count {
-            let own = COUNTED.iter().find(|(w, _)| w == wording).map(|(_, n)| *n);
-            found.put(tool, own.unwrap_or(names[0]), 1.0, Count, number);
-        } else {
-            let named = names.iter().zip(numbers).filter(|(name, _)| **name != "-");
-            for (name, n) in named {
+    let (wordings, messages) = split().split_at(WORDINGS.len());
+    for ((tool, _, names, how), words) in WORDINGS.iter().zip(wordings) {
+        if let Some(numbers) = matched(line, words) {
+            for (name, n) in kept(names, numbers) {
                 found.put(tool, name, n, *how, number);
             }
+            return;
         }
+    }
+    // A generator's list of errors is no log.
+    let counted = line.len() == 2 && value(line[1].text).is_some();
+    if counted || line.first().is_some_and(|p| p.text.starts_with("errors.")) {
         return;
     }
+    for ((_, count, names), words) in MESSAGES.iter().zip(messages) {
+        if let Some(numbers) = matched(line, words) {
+            let tool = if count.starts_with("load.") {
+                LOAD
+            } else {
+                LOG
+            };
+            found.put(tool, count, 1.0, Sum, number);
+            for (name, n) in kept(names, numbers) {
+                found.put(tool, name, n, Largest, number);
+            }
+            return;
+        }
+    }
+}
+
+/// Numbers with their names, without those that are not kept.
+fn kept(
+    names: &'static [&'static str],
+    numbers: Vec<f64>,
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let named = names.iter().copied().zip(numbers);
+    named.filter(|(name, _)| *name != "-")
 }
 
 /// The numbers of a wording that stands somewhere in the line.
@@ -344,7 +345,7 @@ impl Found {
             Once => {
                 artefact.figures.insert(name.to_owned(), n);
             }
-            Sum | Count => artefact.add(name, n),
+            Sum => artefact.add(name, n),
             Largest => artefact.largest(name, n),
         }
     }

@@ -13,23 +13,41 @@
 //! calls    strace without times: what is called, and by its stamps how long
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
+//!
+//! logs        wordings of messages, for `lines`
+//! generators  load generators without fixed wordings, and what a histogram of response times shows
+//! statuses    statuses of responses as they are counted, and heads of responses
+//! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
+//! dumps       threads with their state and frames
+//! interrupts  interrupts and packets by CPU
+//! pools       what is in use of a pool, in any library's words
+//! messages    what a log says plainly, where nothing else was found
 //! ```
 
 mod calls;
 mod curl;
+mod databases;
+mod dumps;
 mod events;
+mod generators;
 mod haproxy;
+mod interrupts;
 mod lines;
+mod logs;
+mod messages;
 mod packets;
 mod pieces;
+mod pools;
 mod profiles;
 mod sockets;
+mod statuses;
 mod tables;
 
 use crate::read::loads;
 use crate::text::{plain, words};
 use crate::{host, pidstat, strace};
 use record::pasted::{Artefact, Pasted};
+use std::borrow::Cow;
 
 /// Reads texts, each with its file's name, in order.
 pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
@@ -52,6 +70,13 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         all.artefacts
             .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
     }
+    if all.is_empty() {
+        let said = texts.iter().filter_map(|(_, text)| {
+            let text = plain(text);
+            messages::read(&text.lines().collect::<Vec<_>>())
+        });
+        all.artefacts.extend(said);
+    }
     all
 }
 
@@ -60,7 +85,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     // Mails and forums quote with a mark before each line.
     let lines: Vec<&str> = lines.iter().map(|l| unquoted(l)).collect();
     let lines = lines.as_slice();
-    let split: Vec<_> = lines.iter().map(|l| pieces::pieces(l)).collect();
+    let named = named(lines);
+    let split: Vec<_> = named.iter().map(|l| pieces::pieces(l)).collect();
     let mut found = lines::read(&split);
     found.extend(tables::read(lines));
     found.extend(tables::summaries(lines));
@@ -71,9 +97,36 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(calls::read(lines));
     found.extend(curl::read(lines));
     found.extend(haproxy::read(lines));
+    found.extend(generators::read(lines));
+    found.extend(statuses::read(lines));
+    found.extend(databases::read(lines));
+    found.extend(dumps::read(lines));
+    found.extend(interrupts::read(lines));
+    found.extend(pools::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found
+}
+
+/// Lines of which those that hold only the numbers of a file or a sysctl have its name before them: `cat /proc/sys/...`
+/// prints none.
+fn named<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
+    let mut done: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
+    let mut before = "";
+    for line in lines {
+        let bare =
+            !line.trim().is_empty() && line.split_whitespace().all(|w| w.parse::<f64>().is_ok());
+        let name = before.split_whitespace().last().unwrap_or_default();
+        let is_name = name.starts_with("/proc/")
+            || name.starts_with("/sys/")
+            || before.contains("sysctl -n ");
+        done.push(match bare && is_name {
+            true => Cow::Owned(format!("{name} {line}")),
+            false => Cow::Borrowed(*line),
+        });
+        before = line;
+    }
+    done
 }
 
 /// A line without the marks of a quotation.

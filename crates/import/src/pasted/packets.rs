@@ -104,8 +104,12 @@ impl Wire {
             let wait = packet.at - before;
             let idle_ack = packet.length == 0.0 && packet.flags == "." && *length > 0.0;
             // A bare acknowledgement of another's data that came after 38 to 60 ms was delayed.
+            if idle_ack && who != from && (0.19..0.25).contains(&wait) {
+                found.largest("packets.delayed_ack_s", wait);
+            }
             if idle_ack && who != from && (0.038..0.06).contains(&wait) {
                 found.add("packets.delayed_acks", 1.0);
+                found.largest("packets.delayed_ack_s", wait);
                 self.held_back.insert(key.clone(), (packet.at, who.clone()));
             } else if let Some((acked, who)) = self.held_back.remove(&key)
                 && packet.length > 0.0

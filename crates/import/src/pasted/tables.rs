@@ -150,6 +150,17 @@ const SPECS: &[Spec] = &[
         ],
     },
     Spec {
+        tool: "SHOW POOLS",
+        head: &["cl_active", "cl_waiting", "sv_active", "sv_idle"],
+        align: Align::Left,
+        label: None,
+        figures: &[
+            ("cl_waiting", "pool.waiting", Of::Largest),
+            ("sv_active", "pool.used", Of::Largest),
+            ("sv_idle", "pool.idle", Of::Largest),
+        ],
+    },
+    Spec {
         tool: PROFILING,
         head: &["function", "calls", "cpu_tot"],
         align: Align::Left,

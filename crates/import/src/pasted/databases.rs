@@ -1,0 +1,528 @@
+//! What databases and caches say of their statements: slow logs, lists of what runs, plans, counters.
+//!
+//! All become the same figures: how many statements, the longest, how many wait for a lock, with the statement as the
+//! row. The surprise is redis, which has one thread: a statement of 15 ms holds everybody else for 15 ms.
+
+use super::events::artefact;
+use super::pieces::{Piece, pieces, seconds, value};
+use record::pasted::{Artefact, Row};
+
+/// All of them in a text.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    done.extend(slowlog(lines));
+    done.extend(latency(lines));
+    done.extend(info(lines));
+    done.extend(commands(lines));
+    done.extend(processes(lines));
+    done.extend(vertical(lines));
+    done.extend(slow_queries(lines));
+    done.extend(durations(lines));
+    done.extend(activity(lines));
+    done.extend(plan(lines));
+    done.extend(memcached(lines));
+    done
+}
+
+/// Characters of a statement that are kept.
+const STATEMENT: usize = 160;
+
+fn short(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(STATEMENT).collect()
+}
+
+/// Counts a statement of so many seconds; of those that are alike the longest is the row.
+fn statement(found: &mut Artefact, line: u32, took: f64, text: &str) {
+    if found.line == 0 {
+        found.line = line;
+    }
+    found.add("database.statements", 1.0);
+    found.largest("database.longest_s", took);
+    let label = short(text);
+    match found.rows.iter_mut().find(|r| r.label == label) {
+        Some(row) => row.share = row.share.max(took),
+        None => found.rows.push(Row {
+            label,
+            place: String::new(),
+            share: took,
+        }),
+    }
+}
+
+fn told(mut found: Artefact) -> Option<Artefact> {
+    found.rows.retain(|r| !r.label.is_empty());
+    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    (found.line > 0).then_some(found)
+}
+
+/// `SLOWLOG GET`: number, time, microseconds, then the words of the command.
+fn slowlog(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("redis SLOWLOG", 0);
+    let mut took: Option<f64> = None;
+    let mut words: Vec<&str> = Vec::new();
+    let (mut numbers, mut first) = (0, 0);
+    // Where the numbers of an entry's parts stand.
+    let mut outer = usize::MAX;
+    // An entry ends where the next one begins.
+    for (number, line) in (1_u32..).zip(lines.iter().copied().chain([" 0) 1) (integer) 0"])) {
+        let text = line.trim();
+        if let Some((before, n)) = text.split_once("(integer)") {
+            let begins = before.matches(')').count() >= 2 || took.is_some() && !words.is_empty();
+            if begins {
+                if let Some(us) = took.take().filter(|_| !words.is_empty()) {
+                    statement(&mut found, first, us / 1e6, &words.join(" "));
+                }
+                words.clear();
+                numbers = 0;
+                first = number;
+            }
+            numbers += 1;
+            if numbers == 3 {
+                took = n.trim().parse().ok();
+            }
+        } else if took.is_some() {
+            // Behind the command stand the client's address and name, one level up.
+            let begins = text.matches(") ").count() >= 2;
+            let column = line.find(')').unwrap_or(0);
+            if begins && words.is_empty() {
+                outer = column;
+            }
+            let deep = begins || column > outer;
+            let word = text.rsplit(") ").next().map(|w| w.trim_matches('"'));
+            words.extend(word.filter(|_| deep));
+        }
+    }
+    if let Some(n) = found.value("database.statements") {
+        found.figures.insert("redis.slow_commands".into(), n);
+    }
+    told(found)
+}
+
+/// `min: 0, max: 959, avg: 0.79 (1377 samples)` of `redis-cli --latency`, in ms.
+fn latency(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("redis-cli --latency", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if !line.contains("samples)") || !line.contains("max: ") {
+            continue;
+        }
+        let split = pieces(line);
+        let of = |name: &str| behind(&split, name);
+        let (Some(largest), Some(mean)) = (of("max"), of("avg")) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("latency.ranges", 1.0);
+        found.largest("latency.max_ms", largest);
+        found.largest("latency.mean_ms", mean);
+        let above = largest > 100.0_f64.max(20.0 * mean);
+        found.add("latency.stalls", f64::from(u8::from(above)));
+    }
+    told(found)
+}
+
+fn behind(line: &[Piece<'_>], name: &str) -> Option<f64> {
+    let at = line.iter().position(|p| p.text == name)?;
+    value(line.get(at + 1)?.text)
+}
+
+/// Names of redis' INFO and MySQL's status, and ours.
+const COUNTERS: [(&str, &str); 13] = [
+    ("latest_fork_usec", "redis.fork_us"),
+    ("evicted_keys", "redis.evicted"),
+    ("rejected_connections", "redis.rejected"),
+    ("blocked_clients", "redis.blocked"),
+    ("connected_clients", "redis.clients"),
+    ("used_memory", "redis.memory_bytes"),
+    ("maxmemory", "redis.memory_limit_bytes"),
+    ("keyspace_hits", "cache.hits"),
+    ("keyspace_misses", "cache.misses"),
+    ("mem_fragmentation_ratio", "redis.fragmentation"),
+    ("instantaneous_ops_per_sec", "redis.commands_per_s"),
+    ("aof_delayed_fsync", "redis.delayed_syncs"),
+    ("loading", "redis.loading"),
+];
+
+/// `latest_fork_usec:981432`, a name of INFO a line.
+fn info(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("redis INFO", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((name, n)) = line.trim().split_once(':') else {
+            continue;
+        };
+        let ours = COUNTERS.iter().find(|(theirs, _)| *theirs == name);
+        if let (Some((_, ours)), Some(n)) = (ours, value(n.trim())) {
+            if found.line == 0 {
+                found.line = number;
+            }
+            found.figures.insert((*ours).to_owned(), n);
+        }
+    }
+    told(found)
+}
+
+/// `cmdstat_keys:calls=12,usec=44880,usec_per_call=3740.00` of `INFO commandstats`: a command's share of the time.
+fn commands(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("redis commandstats", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((name, counts)) = line
+            .trim()
+            .strip_prefix("cmdstat_")
+            .and_then(|l| l.split_once(':'))
+        else {
+            continue;
+        };
+        let us = counts
+            .split(',')
+            .find_map(|c| c.strip_prefix("usec=")?.parse::<f64>().ok());
+        let Some(us) = us else { continue };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("redis.commands_us", us);
+        found.rows.push(Row {
+            label: name.to_owned(),
+            place: String::new(),
+            share: us,
+        });
+    }
+    let all = found.value("redis.commands_us").filter(|us| *us > 0.0)?;
+    found.rows.iter_mut().for_each(|r| r.share /= all);
+    told(found)
+}
+
+/// The cells of a table that is drawn with bars, or whose columns tabs or commas separate.
+fn cells(line: &str) -> Vec<&str> {
+    let mark = ['|', '\t']
+        .into_iter()
+        .find(|m| line.contains(*m))
+        .unwrap_or(',');
+    let inner = line.trim().trim_matches('|');
+    inner
+        .split(mark)
+        .map(|c| c.trim().trim_matches('\''))
+        .collect()
+}
+
+/// What a statement waits for, by MySQL's state.
+fn locked(state: &str) -> bool {
+    let lower = state.to_ascii_lowercase();
+    lower.contains("lock") || lower.starts_with("waiting for")
+}
+
+/// `SHOW PROCESSLIST` as a table, with or without its head.
+fn processes(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("MySQL processlist", 0);
+    let mut columns: Vec<&str> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let row = cells(line);
+        let has = |name: &str| row.iter().any(|c| c.eq_ignore_ascii_case(name));
+        if has("Command") && has("Time") && has("State") {
+            columns = row;
+            continue;
+        }
+        let at = |name: &str| {
+            let at = columns.iter().position(|c| c.eq_ignore_ascii_case(name))?;
+            row.get(at).copied()
+        };
+        // Without a head: number, user, host, schema, command, time, state, statement.
+        let bare = columns.is_empty()
+            && line.contains('|')
+            && row.len() >= 8
+            && row[0].parse::<u64>().is_ok();
+        let (command, time, state, text) = match bare {
+            true => (row[4], row[5], row[6], row[7]),
+            false => match (at("Command"), at("Time"), at("State"), at("Info")) {
+                (Some(command), Some(time), state, text) => {
+                    (command, time, state.unwrap_or(""), text.unwrap_or(""))
+                }
+                _ => continue,
+            },
+        };
+        process(&mut found, number, command, time, state, text);
+    }
+    told(found)
+}
+
+fn process(found: &mut Artefact, line: u32, command: &str, time: &str, state: &str, text: &str) {
+    let Ok(took) = time.parse::<f64>() else {
+        return;
+    };
+    let idle = ["Sleep", "Daemon", "Binlog Dump"].contains(&command) || command.is_empty();
+    if idle {
+        if found.line == 0 {
+            found.line = line;
+        }
+        found.add("database.idle", 1.0);
+        return;
+    }
+    let named = match (text, state) {
+        ("" | "NULL", state) => state.to_owned(),
+        (text, "" | "NULL") => text.to_owned(),
+        (text, state) => format!("{state}: {text}"),
+    };
+    statement(found, line, took.max(0.0), &named);
+    if locked(state) {
+        found.add("database.locked", 1.0);
+    }
+}
+
+/// `SHOW PROCESSLIST\G`: a name a line.
+fn vertical(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("MySQL processlist", 0);
+    let mut open: [&str; 4] = [""; 4];
+    let mut begun = 1;
+    let names = ["Command", "Time", "State", "Info"];
+    for (number, line) in (1_u32..).zip(lines.iter().copied().chain(["Id: 0"])) {
+        let Some((name, content)) = line.trim().split_once(':') else {
+            continue;
+        };
+        if name.eq_ignore_ascii_case("Id") {
+            let [command, time, state, text] = std::mem::take(&mut open);
+            process(&mut found, begun, command, time, state, text);
+            begun = number;
+        }
+        if let Some(at) = names.iter().position(|n| n.eq_ignore_ascii_case(name)) {
+            open[at] = content.trim();
+        }
+    }
+    // `Time:` alone stands in many texts.
+    told(found).filter(|a| a.value("database.statements").is_some())
+}
+
+/// `# Query_time: 12.5 Lock_time: 0.1 Rows_sent: 1 Rows_examined: 4000000`, then the statement.
+fn slow_queries(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("MySQL slow log", 0);
+    for (at, line) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, l)| l.contains("Query_time"))
+    {
+        let split = pieces(line);
+        let Some(took) = behind(&split, "Query_time") else {
+            continue;
+        };
+        let text = lines[at + 1..].iter().map(|l| l.trim()).find(|l| {
+            let lower = l.to_ascii_lowercase();
+            !l.is_empty()
+                && !l.starts_with('#')
+                && !lower.starts_with("set timestamp")
+                && !lower.starts_with("use ")
+        });
+        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        statement(&mut found, number, took, text.unwrap_or(""));
+        for (name, ours) in [
+            ("Lock_time", "database.lock_s"),
+            ("Rows_examined", "database.rows_read"),
+            ("Rows_sent", "database.rows_sent"),
+        ] {
+            if let Some(n) = behind(&split, name) {
+                found.largest(ours, n);
+            }
+        }
+    }
+    told(found)
+}
+
+/// PostgreSQL's `duration: 5012.123 ms  statement: SELECT ...`, and MongoDB's lines that end with `5012ms`.
+fn durations(lines: &[&str]) -> Vec<Artefact> {
+    let mut postgres = artefact("PostgreSQL log", 0);
+    let mut mongo = artefact("MongoDB log", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((_, rest)) = line.split_once("duration: ") {
+            let mut words = rest.splitn(3, ' ');
+            if let (Some(ms), Some("ms")) = (
+                words.next().and_then(|w| w.parse::<f64>().ok()),
+                words.next(),
+            ) {
+                let text = words.next().unwrap_or("").trim_start();
+                let text = text.split_once(": ").map_or(text, |(_, t)| t);
+                statement(&mut postgres, number, ms / 1e3, text);
+                continue;
+            }
+        }
+        if let Some((ms, text, scanned)) = mongo_line(line) {
+            statement(&mut mongo, number, ms / 1e3, &text);
+            if scanned {
+                mongo.add("database.scans", 1.0);
+            }
+        }
+    }
+    [postgres, mongo].into_iter().filter_map(told).collect()
+}
+
+/// `command db.things command: find {...} planSummary: COLLSCAN ... 5012ms`, or JSON with `durationMillis`.
+fn mongo_line(line: &str) -> Option<(f64, String, bool)> {
+    let scanned = line.contains("COLLSCAN");
+    if let Some((_, rest)) = line.split_once("\"durationMillis\":") {
+        let digits = rest.trim_start();
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let between = |from: &str| {
+            let (_, rest) = line.split_once(from)?;
+            rest.split('"').next()
+        };
+        let name = between("\"ns\":\"").unwrap_or("");
+        let plan = between("\"planSummary\":\"").unwrap_or("");
+        return Some((
+            digits[..end].parse().ok()?,
+            format!("{name} {plan}"),
+            scanned,
+        ));
+    }
+    let (before, last) = line.trim_end().rsplit_once(' ')?;
+    let ms = last.strip_suffix("ms")?.parse().ok()?;
+    let plan = line.contains("planSummary") || line.contains("protocol:op_");
+    let kinds = ["command ", "query ", "update ", "remove ", "getmore "];
+    let at = kinds.iter().filter_map(|k| before.find(k)).min()?;
+    plan.then(|| (ms, before[at..].to_owned(), scanned))
+}
+
+/// `pg_stat_activity`: states and what they wait for, as a table with bars.
+fn activity(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("pg_stat_activity", 0);
+    let mut columns: Vec<&str> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines).filter(|(_, l)| l.contains('|')) {
+        let row = cells(line);
+        if row.contains(&"state")
+            && (row.contains(&"pid") || row.contains(&"count") || row.contains(&"query"))
+        {
+            columns = row;
+            continue;
+        }
+        let at = |name: &str| {
+            let at = columns.iter().position(|c| *c == name)?;
+            row.get(at).copied().filter(|c| !c.is_empty())
+        };
+        let Some(state) = at("state") else { continue };
+        let n = at("count").and_then(|c| c.parse().ok()).unwrap_or(1.0);
+        let name = match state {
+            "active" => "database.active",
+            "idle in transaction" | "idle in transaction (aborted)" => "database.in_transaction",
+            "idle" => "database.idle",
+            _ => continue,
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add(name, n);
+        if at("wait_event_type") == Some("Lock") || at("waiting") == Some("t") {
+            found.add("database.locked", n);
+        }
+        let age = ["duration", "age", "runtime", "query_age", "xact_age"]
+            .iter()
+            .find_map(|c| clock(at(c)?));
+        if let (Some(took), Some(text)) = (age.filter(|_| state != "idle"), at("query")) {
+            statement(&mut found, number, took, text);
+        }
+    }
+    told(found)
+}
+
+/// `00:12:05.5` in seconds.
+fn clock(text: &str) -> Option<f64> {
+    let parts: Option<Vec<f64>> = text.split(':').map(|p| p.parse().ok()).collect();
+    let parts = parts.filter(|p| p.len() == 3)?;
+    Some(parts.iter().fold(0.0, |sum, part| sum * 60.0 + part))
+}
+
+/// `EXPLAIN ANALYZE`: the whole time, and of the steps the one that takes most by itself.
+fn plan(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("EXPLAIN ANALYZE", 0);
+    let mut steps: Vec<(usize, f64, String)> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((head, rest)) = line.split_once("(actual time=") else {
+            let total = line
+                .split_once("Execution Time:")
+                .or_else(|| line.split_once("Total runtime:"));
+            if let Some(ms) =
+                total.and_then(|(_, t)| t.split_whitespace().next()?.parse::<f64>().ok())
+            {
+                if found.line == 0 {
+                    found.line = number;
+                }
+                found.largest("database.longest_s", ms / 1e3);
+            }
+            if let Some((_, n)) = line.split_once("Rows Removed by Filter:")
+                && let Some(n) = value(n.trim())
+            {
+                found.largest("database.rows_filtered", n);
+            }
+            continue;
+        };
+        let Some((_, end)) = rest.split_once("..") else {
+            continue;
+        };
+        let Some(each) = end
+            .split_whitespace()
+            .next()
+            .and_then(|w| w.parse::<f64>().ok())
+        else {
+            continue;
+        };
+        let loops = rest
+            .split_once("loops=")
+            .and_then(|(_, l)| l.split(')').next()?.parse::<f64>().ok());
+        if found.line == 0 {
+            found.line = number;
+        }
+        let depth = head.len() - head.trim_start().len();
+        let name = head
+            .split("(cost")
+            .next()
+            .unwrap_or("")
+            .trim()
+            .trim_start_matches("-> ");
+        if name.contains("Seq Scan") || name.contains("Table scan") {
+            found.add("database.scans", 1.0);
+        }
+        steps.push((depth, each * loops.unwrap_or(1.0), name.to_owned()));
+    }
+    for (i, (depth, ms, name)) in steps.iter().enumerate() {
+        // A step's time counts those below it: its own is what is left.
+        let below = steps[i + 1..].iter().take_while(|(d, ..)| d > depth);
+        let nearest = below.clone().map(|(d, ..)| *d).min();
+        let inner: f64 = below
+            .filter(|(d, ..)| Some(*d) == nearest)
+            .map(|s| s.1)
+            .sum();
+        found.largest("database.longest_s", ms / 1e3);
+        found.rows.push(Row {
+            label: short(name),
+            place: String::new(),
+            share: (ms - inner).max(0.0) / 1e3,
+        });
+    }
+    told(found)
+}
+
+/// `STAT get_hits 12`, of memcached's `stats`.
+fn memcached(lines: &[&str]) -> Option<Artefact> {
+    const NAMES: [(&str, &str); 7] = [
+        ("get_hits", "cache.hits"),
+        ("get_misses", "cache.misses"),
+        ("evictions", "memcached.evicted"),
+        ("curr_connections", "memcached.connections"),
+        ("listen_disabled_num", "memcached.refused"),
+        ("limit_maxbytes", "memcached.limit_bytes"),
+        ("bytes", "memcached.bytes"),
+    ];
+    let mut found = artefact("memcached stats", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["STAT", name, n] = words.as_slice() else {
+            continue;
+        };
+        let ours = NAMES.iter().find(|(theirs, _)| theirs == name);
+        if let (Some((_, ours)), Some(n)) = (ours, value(n).or_else(|| seconds(n))) {
+            if found.line == 0 {
+                found.line = number;
+            }
+            found.figures.insert((*ours).to_owned(), n);
+        }
+    }
+    told(found)
+}

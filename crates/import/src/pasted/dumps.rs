@@ -1,0 +1,442 @@
+//! Dumps of threads: jstack, Go's goroutines, py-spy, gdb, dotnet-stack, Vert.x' blocked threads, and Node's `--prof`
+//! summary.
+//!
+//! All become threads with a state, frames and perhaps a lock. The surprise is what most threads do: nothing. Those
+//! that wait for work are counted and not named, and of the others the row is the first frame that is no machinery of
+//! waiting.
+
+use super::events::artefact;
+use record::pasted::{Artefact, Row};
+
+/// All of them in a text.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = threads(lines);
+    done.extend(node(lines));
+    done
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum State {
+    #[default]
+    Unknown,
+    Runs,
+    Waits,
+    Blocked,
+}
+
+#[derive(Default)]
+struct Thread<'a> {
+    state: State,
+    frames: Vec<&'a str>,
+    lock: Option<String>,
+    /// Threads that this one stands for.
+    count: f64,
+}
+
+/// Frames that only wait, sleep, or lead to what does.
+const MACHINERY: [&str; 34] = [
+    "net.",
+    "net/http.",
+    "bufio.",
+    "io.",
+    "crypto/tls.",
+    "java.net.",
+    "sun.nio.",
+    "java.lang.Object.wait",
+    "java.lang.Thread.",
+    "jdk.internal.misc.",
+    "sun.misc.Unsafe",
+    "java.util.concurrent",
+    "jdk.internal.reflect",
+    "runtime.",
+    "sync.",
+    "internal/",
+    "syscall.",
+    "__lll_lock",
+    "pthread_",
+    "__pthread",
+    "___pthread",
+    "__GI_",
+    "__futex",
+    "futex_",
+    "syscall",
+    "poll",
+    "epoll_wait",
+    "__poll",
+    "clone",
+    "start_thread",
+    "wait (",
+    "acquire (",
+    "System.Threading.",
+    "[Native Frames]",
+];
+/// Parts of frames that wait for a lock.
+const LOCKS: [&str; 6] = [
+    "lll_lock_wait",
+    "Monitor.Enter",
+    "SemacquireMutex",
+    "SemacquireRWMutex",
+    "(*Mutex).Lock",
+    "(*RWMutex).",
+];
+/// Parts of frames of what comes with an interpreter, and of clients for HTTP.
+const LIBRARIES: [&str; 8] = [
+    "(ssl.py",
+    "(socket.py",
+    "(http/client.py",
+    "(selectors.py",
+    "(threading.py",
+    "(queue.py",
+    "(urllib3/",
+    "(requests/",
+];
+/// Frames of threads that wait for work.
+const IDLE: [&str; 13] = [
+    "getTask",
+    "EPoll",
+    "epoll",
+    "KQueue",
+    "awaitWork",
+    "accept",
+    "Selector",
+    "DelayedWorkQueue",
+    "select (selectors",
+    "ReferenceHandler",
+    "Finalizer",
+    "get (queue.py",
+    "_worker (concurrent/futures",
+];
+
+impl Thread<'_> {
+    fn idle(&self) -> bool {
+        self.state != State::Blocked
+            && self
+                .frames
+                .iter()
+                .any(|f| IDLE.iter().any(|i| f.contains(i)))
+    }
+
+    /// Where it stands, and the first frame behind that which is the program's own.
+    fn row(&self) -> Option<String> {
+        let own = |frame: &str| {
+            let bare = frame.strip_prefix("java.base/").unwrap_or(frame);
+            let library = MACHINERY.iter().any(|m| bare.starts_with(m));
+            !library && !LIBRARIES.iter().any(|l| bare.contains(l))
+        };
+        let (first, rest) = self.frames.split_first()?;
+        Some(match rest.iter().find(|f| own(f)) {
+            Some(next) => format!("{first} < {next}"),
+            None => (*first).to_owned(),
+        })
+    }
+}
+
+/// What a line of a dump is.
+enum Line<'a> {
+    Head(State, f64),
+    State(State),
+    Frame(&'a str),
+    Lock(String),
+}
+
+fn threads(lines: &[&str]) -> Vec<Artefact> {
+    let mut all: Vec<Thread<'_>> = Vec::new();
+    let mut open: Option<Thread<'_>> = None;
+    let (mut first, mut stacks) = (0, false);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some(found) = line_of(line) else {
+            if line.trim().is_empty() {
+                all.extend(open.take());
+            }
+            continue;
+        };
+        // Without a head a state begins a thread, and so does a frame behind a gap.
+        let begins = match &found {
+            Line::Head(..) => true,
+            Line::State(_) => open.as_ref().is_none_or(|t| !t.frames.is_empty()),
+            Line::Frame(_) if line.trim().starts_with("#0 ") => {
+                stacks = true;
+                open.as_ref().is_none_or(|t| !t.frames.is_empty())
+            }
+            _ => open.is_none(),
+        };
+        if begins {
+            all.extend(open.replace(Thread {
+                count: 1.0,
+                ..Thread::default()
+            }));
+        }
+        if first == 0 {
+            first = number;
+        }
+        let Some(thread) = open.as_mut() else {
+            continue;
+        };
+        match found {
+            Line::Head(state, count) => (thread.state, thread.count) = (state, count),
+            Line::State(state) => thread.state = state,
+            Line::Frame(frame) => {
+                if LOCKS.iter().any(|l| frame.contains(l)) {
+                    thread.state = State::Blocked;
+                } else if frame.contains("(*WaitGroup).Wait") {
+                    // Go calls this `semacquire` too.
+                    thread.state = State::Waits;
+                }
+                thread.frames.push(frame);
+            }
+            Line::Lock(lock) => thread.lock = Some(lock),
+        }
+    }
+    all.extend(open);
+    // A stack of an exception has frames alone.
+    all.retain(|t| !t.frames.is_empty() || t.lock.is_some());
+    let told = stacks || all.iter().any(|t| t.state != State::Unknown);
+    if !told {
+        return Vec::new();
+    }
+    summary(&all, first)
+}
+
+fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
+    let mut found = artefact("thread dump", first);
+    let mut locks = artefact("locks of the thread dump", first);
+    for thread in all {
+        found.add("threads.all", thread.count);
+        let state = match thread.state {
+            State::Blocked => "threads.blocked",
+            State::Waits => "threads.waiting",
+            State::Runs | State::Unknown => "threads.running",
+        };
+        found.add(state, thread.count);
+        if let Some(lock) = &thread.lock {
+            locks.rows.push(row(lock.clone(), thread.count));
+        }
+        if thread.idle() {
+            found.add("threads.idle", thread.count);
+        } else if let Some(name) = thread.row() {
+            found.rows.push(row(name, thread.count));
+        }
+    }
+    for name in [
+        "threads.blocked",
+        "threads.waiting",
+        "threads.running",
+        "threads.idle",
+    ] {
+        found.figures.entry(name.to_owned()).or_insert(0.0);
+    }
+    found.settle();
+    locks.settle();
+    if let Some(most) = found.rows.first() {
+        found.figures.insert("threads.alike".into(), most.share);
+    }
+    if let Some(most) = locks.rows.first() {
+        locks
+            .figures
+            .insert("threads.at_one_lock".into(), most.share);
+    }
+    vec![found, locks]
+}
+
+fn row(label: String, share: f64) -> Row {
+    Row {
+        label,
+        place: String::new(),
+        share,
+    }
+}
+
+fn line_of(line: &str) -> Option<Line<'_>> {
+    let text = line.trim();
+    java(text)
+        .or_else(|| go(line))
+        .or_else(|| python(line))
+        .or_else(|| gdb(text))
+        .or_else(|| dotnet(text))
+}
+
+fn java(text: &str) -> Option<Line<'_>> {
+    if let Some(state) = text.strip_prefix("java.lang.Thread.State:") {
+        return Some(Line::State(match state.split_whitespace().next()? {
+            "RUNNABLE" => State::Runs,
+            "BLOCKED" => State::Blocked,
+            _ => State::Waits,
+        }));
+    }
+    if text.contains(" tid=") && (text.contains(" nid=") || text.contains(" prio=")) {
+        let state = match () {
+            () if text.contains("waiting for monitor entry") => State::Blocked,
+            () if text.contains("waiting on condition") || text.contains("in Object.wait") => {
+                State::Waits
+            }
+            () => State::Runs,
+        };
+        return Some(Line::Head(state, 1.0));
+    }
+    if text.contains("has been blocked for") && text.contains(" ms") {
+        return Some(Line::Head(State::Blocked, 1.0));
+    }
+    // `jstack -F` says blocked of everything that does not run.
+    if let Some(state) = text
+        .strip_prefix("Thread ")
+        .and_then(|t| t.split_once("(state = "))
+        .map(|t| t.1)
+    {
+        let runs = state.starts_with("IN_JAVA") || state.starts_with("IN_NATIVE");
+        return Some(Line::Head(
+            if runs { State::Runs } else { State::Waits },
+            1.0,
+        ));
+    }
+    if let Some((frame, _)) = text.strip_prefix("- ").and_then(|t| t.split_once(" @bci=")) {
+        return Some(Line::Frame(frame));
+    }
+    for mark in ["- waiting to lock ", "- parking to wait for "] {
+        if let Some(lock) = text.strip_prefix(mark) {
+            return Some(Line::Lock(
+                lock.trim_matches(['<', ' ']).replace("> (a ", " ("),
+            ));
+        }
+    }
+    // A page may double the word.
+    let frame = text.strip_prefix("at ")?.trim_start_matches("at ");
+    let dotted = frame.contains('(') && frame.split('(').next()?.contains('.');
+    dotted.then_some(Line::Frame(frame))
+}
+
+/// `goroutine 12 [semacquire, 5 minutes]:` and `1200 @ 0x43 0x44` above its functions.
+fn go(line: &str) -> Option<Line<'_>> {
+    if let Some((_, rest)) = line
+        .trim()
+        .strip_prefix("goroutine ")
+        .and_then(|r| r.split_once('['))
+    {
+        let state = rest.split([',', ']']).next()?;
+        return Some(Line::Head(
+            match state {
+                "running" | "runnable" | "syscall" => State::Runs,
+                s if s.contains("semacquire") || s.contains("Mutex") => State::Blocked,
+                _ => State::Waits,
+            },
+            1.0,
+        ));
+    }
+    if let Some((n, rest)) = line.trim().split_once(" @ 0x")
+        && let Ok(n) = n.parse::<f64>()
+    {
+        let hex = rest.split_whitespace().all(|w| {
+            w.trim_start_matches("0x")
+                .bytes()
+                .all(|b| b.is_ascii_hexdigit())
+        });
+        return hex.then_some(Line::Head(State::Waits, n));
+    }
+    // `#	0x43c5d8	sync.runtime_SemacquireMutex+0x44	/usr/lib/go/...`.
+    if let Some(rest) = line.strip_prefix('#') {
+        let mut words = rest.split_whitespace();
+        let address = words.next()?.starts_with("0x");
+        let name = words.next().and_then(|w| w.split('+').next());
+        return name.filter(|_| address).map(Line::Frame);
+    }
+    // `net/http.(*conn).serve(0xc000, {0x1, 0x2})`, at the start of its line.
+    let (name, _) = line.rsplit_once('(')?;
+    let called = line.ends_with(')') && !line.starts_with([' ', '\t']);
+    let path = name.contains('.')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"./_-*%()@[]~".contains(&b));
+    (called && path).then_some(Line::Frame(name))
+}
+
+/// `Thread 123 (idle): "MainThread"`, then `    wait (threading.py:302)`.
+fn python(line: &str) -> Option<Line<'_>> {
+    if let Some(rest) = line.trim().strip_prefix("Thread ") {
+        let state = match () {
+            () if rest.contains("(active") => State::Runs,
+            () if rest.contains("(idle") => State::Waits,
+            () => return None,
+        };
+        return Some(Line::Head(state, 1.0));
+    }
+    let (_, place) = line.trim().split_once(" (")?;
+    let (file, number) = place.strip_suffix(')')?.rsplit_once(':')?;
+    let source = file.ends_with(".py") || file.ends_with(".pyx") || file.ends_with(".so");
+    let indented = line.starts_with([' ', '\t']);
+    (source && indented && number.parse::<u32>().is_ok()).then(|| Line::Frame(line.trim()))
+}
+
+/// `Thread 12 (Thread 0x7f0000 (LWP 123)):`, then `#1  0x00007f in read () from /lib/...`.
+fn gdb(text: &str) -> Option<Line<'_>> {
+    if text.starts_with("Thread ") && text.contains("(LWP ") {
+        return Some(Line::Head(State::Waits, 1.0));
+    }
+    let rest = text.strip_prefix('#')?;
+    let (n, rest) = rest.split_once(' ')?;
+    n.parse::<u32>().ok()?;
+    let rest = rest.trim_start();
+    let frame = match rest.split_once(" in ") {
+        Some((address, frame)) if address.starts_with("0x") => frame,
+        _ => rest,
+    };
+    // PHP numbers its frames too, without this space.
+    frame.find(" (").map(|end| Line::Frame(&frame[..end]))
+}
+
+/// `Thread (0x1A2B):`, then `  System.Private.CoreLib!System.Threading.Monitor.Enter(class System.Object)`.
+fn dotnet(text: &str) -> Option<Line<'_>> {
+    if text.starts_with("Thread (0x") || text.starts_with("OS Thread Id:") {
+        return Some(Line::Head(State::Waits, 1.0));
+    }
+    let (module, frame) = text.split_once('!')?;
+    let named = !module.is_empty()
+        && module
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    (named && frame.contains('.') && frame.contains('(')).then_some(Line::Frame(frame))
+}
+
+/// `   345   12.3%   14.0%  LazyCompile: *render /app/view.js:10:5` below ` ticks  total  nonlib   name`; other parts
+/// of the same output have other columns.
+fn node(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("node --prof", 0);
+    let mut of_all = true;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["ticks", columns @ ..] = words.as_slice() {
+            of_all = columns == ["total", "nonlib", "name"];
+        }
+        let [ticks, total, name @ ..] = words.as_slice() else {
+            continue;
+        };
+        let share = |text: &str| text.strip_suffix('%')?.parse::<f64>().ok();
+        let (true, Ok(_), Some(total)) = (of_all, ticks.parse::<u64>(), share(total)) else {
+            continue;
+        };
+        // Libraries have no share of what is outside of them.
+        let name = match name {
+            [nonlib, rest @ ..] if share(nonlib).is_some() => rest.join(" "),
+            ["Shared", "libraries"] => name.join(" "),
+            _ => continue,
+        };
+        let part = match name.as_str() {
+            "JavaScript" => "node.javascript_share",
+            "C++" => "node.native_share",
+            "GC" => "node.collector_share",
+            "Shared libraries" => "node.libraries_share",
+            "" => continue,
+            _ => "",
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        match part {
+            "" => found.rows.push(row(name, total / 100.0)),
+            part => found.largest(part, total / 100.0),
+        }
+    }
+    found.settle();
+    if let Some(first) = found.rows.first() {
+        found.figures.insert("node.top_share".into(), first.share);
+    }
+    (found.rows.len() >= 2 || found.figures.len() >= 2).then_some(found)
+}

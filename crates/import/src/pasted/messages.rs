@@ -1,0 +1,197 @@
+//! Messages that no reader knows: what a log says plainly, for a text in which nothing else was found.
+//!
+//! A line is a message by its form (a level, a stamp, a name of an error before a colon) and tells something by its
+//! words. Prose has the words and not the form, and so it is left alone.
+
+use super::events::artefact;
+use super::pieces::{pieces, seconds, value};
+use record::pasted::{Artefact, Row};
+
+/// Characters of a message that are kept.
+const LONGEST: usize = 160;
+/// A longer line is data.
+const LINE: usize = 2_000;
+
+/// Kinds of messages that are told apart.
+const KINDS: usize = 200;
+
+const LEVELS: [&str; 15] = [
+    "WARN", "WARNING", "WRN", "ERROR", "ERR", "FATAL", "CRITICAL", "CRIT", "SEVERE", "ALERT",
+    "EMERG", "PANIC", "warning", "error", "crit",
+];
+
+/// Words that tell something, the figure that counts them, and how much they tell.
+#[rustfmt::skip]
+const TELLING: [(&str, &str, f64); 32] = [
+    ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
+    ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0),
+    ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
+    ("exceeded", "messages.full", 4.0), ("exhausted", "messages.full", 4.0), ("too many", "messages.full", 4.0), ("too large", "messages.full", 4.0), ("full", "messages.full", 2.0),
+    ("limit", "messages.full", 2.0), ("overflow", "messages.full", 3.0), ("dropped", "messages.full", 2.0), ("backpressure", "messages.full", 3.0), ("throttl", "messages.full", 3.0),
+    ("blocked", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
+    ("hung", "messages.slow", 3.0), ("stuck", "messages.slow", 4.0), ("has been running", "messages.slow", 3.0), ("delayed", "messages.slow", 2.0), ("not respond", "messages.timeouts", 3.0),
+];
+
+/// The messages of a text.
+pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("messages", 0);
+    // A message without its numbers, as it was, how much it tells, how often.
+    let mut kinds: Vec<(String, String, f64, f64)> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((level, text)) = message(line) else {
+            continue;
+        };
+        let lower = text.to_ascii_lowercase();
+        let telling: Vec<_> = TELLING
+            .iter()
+            .filter(|(word, ..)| has(&lower, word))
+            .collect();
+        let much = telling.iter().map(|t| t.2).fold(0.0, f64::max);
+        if much + level < 2.0 {
+            continue;
+        }
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("messages.count", 1.0);
+        let mut counted: Vec<&str> = telling.iter().map(|t| t.1).collect();
+        counted.dedup();
+        for name in counted {
+            found.add(name, 1.0);
+        }
+        if let Some(took) = longest(text) {
+            found.largest("messages.longest_s", took);
+        }
+        let kind: String = lower.chars().filter(|c| !c.is_ascii_digit()).collect();
+        match kinds.iter().position(|(k, ..)| *k == kind) {
+            Some(at) => kinds[at].3 += 1.0,
+            None if kinds.len() < KINDS => kinds.push((kind, short(text), much + level, 1.0)),
+            None => {}
+        }
+    }
+    for (_, name, _) in TELLING {
+        found.figures.entry(name.to_owned()).or_insert(0.0);
+    }
+    // The most telling first, and of those the most frequent.
+    kinds.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.3.total_cmp(&a.3)));
+    found.rows = kinds
+        .into_iter()
+        .map(|(_, label, _, share)| Row {
+            label,
+            place: String::new(),
+            share,
+        })
+        .collect();
+    (found.line > 0).then_some(found)
+}
+
+/// Whether a text has a word, or one that begins with it.
+fn has(lower: &str, word: &str) -> bool {
+    lower.match_indices(word).any(|(at, _)| {
+        let before = lower[..at].chars().next_back();
+        before.is_none_or(|c| !c.is_ascii_alphabetic())
+    })
+}
+
+fn short(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(LONGEST).collect()
+}
+
+/// How grave a message is by its level, and its text without the stamp; `None` for a line that is none.
+fn message(line: &str) -> Option<(f64, &str)> {
+    let line = line.trim();
+    let odd = |c: char| c == '\u{fffd}' || c.is_control() && c != '\t';
+    if line.is_empty() || line.len() > LINE || line.contains(odd) {
+        return None;
+    }
+    let apart = |c: char| c.is_whitespace() || "[]()|:,=\"/".contains(c);
+    let head: String = line.chars().take(120).collect();
+    let level = head
+        .split(apart)
+        .find_map(|w| LEVELS.iter().find(|l| **l == w));
+    let grave = match level.copied() {
+        Some("WARN" | "WARNING" | "WRN" | "warning") => 1.0,
+        Some(_) => 2.0,
+        None => 0.0,
+    };
+    // A small `error` is a level in brackets or behind an equals sign, and else a word of a sentence.
+    let small = level.filter(|l| l.starts_with(|c: char| c.is_ascii_lowercase()));
+    let marked = small.is_none_or(|l| {
+        ["[{}]", "={}", "\"{}\"", "{}:"]
+            .iter()
+            .any(|form| head.contains(&form.replace("{}", l)))
+    });
+    let formed = level.is_some() && marked || stamped(line) || thrown(line);
+    formed.then(|| (if marked { grave } else { 0.0 }, unstamped(line)))
+}
+
+/// Whether a line begins with a day or a time: `2024-01-16 22:02:39`, `[13-May-2019 12:48:55]`, `Jan 16 22:02:39 host`.
+fn stamped(line: &str) -> bool {
+    let mut words = line
+        .split_whitespace()
+        .take(3)
+        .map(|w| w.trim_matches(['[', ']', ',']));
+    words.any(is_time)
+}
+
+fn is_time(word: &str) -> bool {
+    let word = word.rsplit('T').next().unwrap_or(word);
+    let parts: Vec<&str> = word.split(':').collect();
+    parts.len() >= 3
+        && parts[..2]
+            .iter()
+            .all(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `java.util.concurrent.TimeoutException: ...`, `Error: ...`, `panic: ...`.
+fn thrown(line: &str) -> bool {
+    let Some((name, _)) = line.split_once(':') else {
+        return false;
+    };
+    let name = name.rsplit(' ').next().unwrap_or("");
+    name.ends_with("Exception")
+        || name.ends_with("Error") && name.len() > 5
+        || line.starts_with("Error:")
+        || line.starts_with("panic:")
+        || line.starts_with("Caused by:")
+}
+
+/// A line from behind its stamp on.
+fn unstamped(line: &str) -> &str {
+    let mut rest = line;
+    for _ in 0..4 {
+        let Some((word, behind)) = rest.split_once(' ') else {
+            break;
+        };
+        let word = word.trim_matches(['[', ']', ',']);
+        let day = word.starts_with(|c: char| c.is_ascii_digit())
+            && word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ":-/.,+TZ".contains(c));
+        if !day {
+            break;
+        }
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+/// The longest time of a line, in seconds: `3402 ms`, `took 3.4s`, `after 30 seconds`.
+fn longest(text: &str) -> Option<f64> {
+    let pieces = pieces(text);
+    let times = pieces.iter().enumerate().filter_map(|(i, piece)| {
+        if let Some(s) = seconds(piece.text) {
+            return Some(s);
+        }
+        let n = value(piece.text)?;
+        let factor = match pieces.get(i + 1)?.text {
+            "ms" | "milliseconds" | "msec" => 1e-3,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "minutes" | "min" => 60.0,
+            _ => return None,
+        };
+        Some(n * factor)
+    });
+    times.reduce(f64::max)
+}

@@ -1,0 +1,186 @@
+//! Statuses of responses: as generators count them, as a loop of curl prints them, and heads of responses with their
+//! lines.
+//!
+//! All become counts by status. The surprise is curl's `-v`: it shows the request's lines in the same form, which say
+//! nothing of the server, so that a head begins with its status and ends at a blank line or at the next request.
+
+use super::events::artefact;
+use super::pieces::{pieces, value};
+use record::pasted::{Artefact, Row};
+
+/// All of them in a text. Where only errors are listed, nothing is said of all.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    done.extend(counted(lines));
+    done.extend(heads(lines));
+    done
+}
+
+fn put(found: &mut Artefact, status: u16, n: f64, all: bool) {
+    found.add(&format!("status.{status}"), n);
+    found.add(&format!("status.{}xx", status / 100), n);
+    if all {
+        found.add("status.all", n);
+    }
+    found.rows.push(Row {
+        label: status.to_string(),
+        place: String::new(),
+        share: n,
+    });
+}
+
+fn status(text: &str) -> Option<u16> {
+    let three = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
+    let n: u16 = text.parse().ok().filter(|_| three)?;
+    (100..600).contains(&n).then_some(n)
+}
+
+/// Statuses with their counts, in the words of whoever counts.
+fn counted(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("counts of statuses", 0);
+    let bare = lines
+        .iter()
+        .any(|l| l.contains("http_code") || l.contains("response_code"));
+    let mut listed = false;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = pieces(line).iter().map(|p| p.text).collect();
+        let pairs = match () {
+            () if line.contains("code:count") => coded(line),
+            () => one(line, &words, listed, bare).into_iter().collect(),
+        };
+        listed = words.as_slice() == ["Codes"] || listed && !pairs.is_empty();
+        for (status, n) in pairs {
+            if found.line == 0 {
+                found.line = number;
+            }
+            // Gatling and locust list errors alone.
+            put(
+                &mut found,
+                status,
+                n,
+                !line.contains("found ") && !line.contains(" Error"),
+            );
+        }
+    }
+    found.settle();
+    (found.line > 0).then_some(found)
+}
+
+/// vegeta: `Status Codes [code:count] 200:160 429:441`.
+fn coded(line: &str) -> Vec<(u16, f64)> {
+    let pairs = line.split_whitespace().filter_map(|w| {
+        let (code, n) = w.split_once(':')?;
+        Some((status(code)?, n.parse().ok()?))
+    });
+    pairs.collect()
+}
+
+/// A line that counts one status.
+fn one(line: &str, words: &[&str], listed: bool, bare: bool) -> Option<(u16, f64)> {
+    let n = |text: &str| value(text).filter(|n| *n >= 1.0);
+    match words {
+        // hey and oha.
+        [code, count, "responses"] if line.trim_start().starts_with('[') => {
+            Some((status(code)?, n(count)?))
+        }
+        // artillery, with its dots before the number, and its older list.
+        [name, .., count] if name.starts_with("http.codes.") => {
+            Some((status(name.trim_start_matches("http.codes."))?, n(count)?))
+        }
+        [code, count] if listed => Some((status(code)?, n(count)?)),
+        // `-w '%{http_code}'` in a loop, as it is and counted by uniq.
+        [code] if bare => Some((status(code)?, 1.0)),
+        [count, code] if bare => Some((status(code)?, n(count)?)),
+        _ => {
+            // Gatling: `status.find.is(200), but actually found 503   100 (100.0%)`.
+            if let Some(at) = words.iter().position(|w| *w == "found") {
+                return Some((status(words.get(at + 1)?)?, n(words.get(at + 2)?)?));
+            }
+            // locust: `441 GET /: HTTPError('429 Client Error: ...')`.
+            let at = words
+                .windows(2)
+                .position(|w| w[1] == "Error" && ["Client", "Server"].contains(&w[0]))?;
+            let code = status(words.get(at.checked_sub(1)?)?)?;
+            Some((code, words.first().and_then(|w| n(w)).unwrap_or(1.0)))
+        }
+    }
+}
+
+/// Heads of responses, the lines of which count each.
+fn heads(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("heads of responses", 0);
+    let mut open = false;
+    for (number, line) in (1_u32..).zip(lines) {
+        let line = line.trim_start_matches(['<', '*', ' ']).trim();
+        if let Some((code, rest)) = status_line(line) {
+            // A proxy's own response to CONNECT, and what only says that the body may come.
+            open = code >= 200 && !rest.contains("onnection established");
+            if open {
+                if found.line == 0 {
+                    found.line = number;
+                }
+                put(&mut found, code, 1.0, true);
+                let http10 = line.starts_with("HTTP/1.0");
+                found.add("heads.old", f64::from(u8::from(http10)));
+            }
+            continue;
+        }
+        open &= !line.is_empty() && !line.contains(" HTTP/");
+        if let Some((name, content)) = line.split_once(':').filter(|_| open) {
+            head(
+                &mut found,
+                &name.trim().to_ascii_lowercase(),
+                content.trim(),
+            );
+        }
+    }
+    found.settle();
+    (found.line > 0).then_some(found)
+}
+
+/// `HTTP/1.1 429 Too Many Requests`, `HTTP/2 200`.
+fn status_line(line: &str) -> Option<(u16, &str)> {
+    let rest = line.strip_prefix("HTTP/")?;
+    let (version, rest) = rest.split_once(' ')?;
+    let version = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let rest = rest.trim_start();
+    let (code, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some((status(code)?, rest)).filter(|_| version)
+}
+
+fn head(found: &mut Artefact, name: &str, content: &str) {
+    let lower = content.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|w| lower.contains(w));
+    match name {
+        "connection" if has(&["close"]) => found.add("heads.close", 1.0),
+        "set-cookie" => found.add("heads.cookies", 1.0),
+        "cache-control" if has(&["no-store", "private", "no-cache", "max-age=0"]) => {
+            found.add("heads.uncached", 1.0);
+        }
+        "cache-control" => found.add("heads.cached", 1.0),
+        "vary" if has(&["*", "cookie", "user-agent"]) => found.add("heads.varied", 1.0),
+        "x-cache" | "x-cache-status" | "cf-cache-status" | "x-varnish-cache" | "x-proxy-cache" => {
+            let kind = match has(&["hit"]) {
+                true => "heads.hits",
+                false => "heads.misses",
+            };
+            found.add(kind, 1.0);
+        }
+        "age" => {
+            if let Some(age) = value(content) {
+                found.largest("heads.age_s", age);
+            }
+        }
+        "retry-after" => {
+            if let Some(after) = value(content) {
+                found.largest("heads.retry_after_s", after);
+            }
+        }
+        "x-ratelimit-remaining" | "ratelimit-remaining" | "x-rate-limit-remaining" => {
+            if let Some(left) = value(content) {
+                found.smallest("heads.limit_left", left);
+            }
+        }
+        _ => {}
+    }
+}
