@@ -5,10 +5,11 @@ use crate::exit::{Exit, Failure};
 use crate::terminal;
 
 /// What is looked for in a file.
-const KNOWN: &str = "give the output of a load generator (wrk, wrk2, ab, hey, h2load, oha, k6, vegeta, ...), strace -c or \
-     -T, vmstat, top, iotop, iostat, mpstat, sar, pidstat, ss, netstat, nstat, conntrack -S, sysctl, perf, pprof, folded \
-     stacks, tcpdump, curl -w, HAProxy's show info or show profiling, stub_status, an access, error or GC log, or a \
-     bpftrace histogram";
+const KNOWN: &str = "give the output of a load generator (wrk, wrk2, ab, hey, h2load, oha, k6, vegeta, siege, JMeter, \
+     locust, Gatling, ...), strace -c or -T, vmstat, top, iotop, iostat, mpstat, sar, pidstat, ss, netstat, nstat, \
+     conntrack -S, sysctl, /proc/interrupts, perf, pprof, folded stacks, a dump of threads, tcpdump, curl -w or -I, a \
+     database's slow log or list of processes, redis' SLOWLOG or INFO, HAProxy's show info or show profiling, \
+     stub_status, an access, error or GC log, or a bpftrace histogram";
 
 /// Runs the verb on files.
 ///
