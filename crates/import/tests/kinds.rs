@@ -298,6 +298,12 @@ fn dumps_of_threads() {
             &["pool of workers"],
         ),
         (
+            "WARNING: Thread Thread[vert.x-worker-thread-3,5,main] has been blocked for 61000 ms, time limit is 60000 ms\n",
+            "unknown",
+            &["at one request for 61"],
+            &["jstack"],
+        ),
+        (
             " [JavaScript]:\n   ticks  total  nonlib   name\n    500   50.0%   60.0%  LazyCompile: *render /app/view.js:10:5\n    100   10.0%   12.0%  Function: parse /app/in.js:1:1\n",
             "unknown",
             &["*render /app/view.js:10:5 (50 %)"],
@@ -458,6 +464,12 @@ fn messages_that_nobody_knows_are_quoted() {
             "unknown",
             &["beyond its limit: `ERROR: quota for tenant exceeded`"],
             &["limits"],
+        ),
+        (
+            "[2024-01-16 22:03:20] ALERT CPU usage above 90% on web-1, limit 80%\n",
+            "unknown",
+            &["CPU usage above 90%"],
+            &["strace"],
         ),
         (
             "Jan 16 22:02:39 host app[1]: lookup of shard 7 timed out after 30 seconds\n",

@@ -276,6 +276,12 @@ fn worded(line: &[Piece<'_>], number: u32, found: &mut Found) {
     }
     for ((_, count, names), words) in MESSAGES.iter().zip(messages) {
         if let Some(numbers) = matched(line, words) {
+            let (count, names): (&str, &'static [&'static str]) = match *count {
+                "log.loop_blocked" if !of_a_loop(line) => {
+                    ("log.stuck_thread", &["log.stuck_thread_ms"])
+                }
+                count => (count, names),
+            };
             let tool = if count.starts_with("load.") {
                 LOAD
             } else {
@@ -288,6 +294,14 @@ fn worded(line: &[Piece<'_>], number: u32, found: &mut Found) {
             return;
         }
     }
+}
+
+/// Whether a line is about an event loop, and not about a worker.
+fn of_a_loop(line: &[Piece<'_>]) -> bool {
+    line.iter().any(|p| {
+        let lower = p.text.to_ascii_lowercase();
+        lower.contains("eventloop") || lower == "loop"
+    })
 }
 
 /// Numbers with their names, without those that are not kept.

@@ -120,8 +120,6 @@ fn heads(lines: &[&str]) -> Option<Artefact> {
                     found.line = number;
                 }
                 put(&mut found, code, 1.0, true);
-                let http10 = line.starts_with("HTTP/1.0");
-                found.add("heads.old", f64::from(u8::from(http10)));
             }
             continue;
         }
@@ -138,11 +136,11 @@ fn heads(lines: &[&str]) -> Option<Artefact> {
     (found.line > 0).then_some(found)
 }
 
-/// `HTTP/1.1 429 Too Many Requests`, `HTTP/2 200`.
+/// `HTTP/1.1 429 Too Many Requests`, `HTTP/2 200`: a line of a text, which is no message of HTTP/1.
 fn status_line(line: &str) -> Option<(u16, &str)> {
-    let rest = line.strip_prefix("HTTP/")?;
+    let (name, rest) = line.split_once('/')?;
     let (version, rest) = rest.split_once(' ')?;
-    let version = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let version = name == "HTTP" && version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let rest = rest.trim_start();
     let (code, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     Some((status(code)?, rest)).filter(|_| version)
