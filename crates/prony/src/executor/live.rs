@@ -437,7 +437,8 @@ fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
     (one_in, Nanos((wanted.min(affordable) * 1e9) as u64))
 }
 
-/// How long all connections are followed at least, whatever it takes: `may_ns` or the shortest time that tells something.
+/// How long all connections are followed at least, whatever it takes: `may_ns` or the shortest time that tells
+/// something.
 fn all_of_them(rate_per_s: Option<f64>, may_ns: u64) -> Nanos {
     let affordable = rate_per_s.map(|rate| may_ns as f64 / (rate * FOLLOWED_NS).max(1.0));
     let affordable = affordable.map_or(TURNS_SHORTEST, |seconds| Nanos((seconds * 1e9) as u64));
