@@ -277,6 +277,9 @@ impl<'a> Accountant<'a> {
         let turns = (0_u32..).zip(&scene.sockets.turns);
         let turns = turns.filter(|(_, turn)| turn.target == target && turn.answered);
         let turns = turns.filter(|(_, turn)| turn.end >= traced.begin_ns);
+        // Connections that were all opened at once before wait for each other as they never do later.
+        let at_once = |turn: &Turn| turn.unaccepted && turn.arrived < traced.begin_ns;
+        let turns = turns.filter(|(_, turn)| !at_once(turn));
         let turns: Vec<u32> = turns.map(|(index, _)| index).collect();
         let shares = Shares::of(traced, scene, (target, helpers), &turns);
         Self {

@@ -306,6 +306,11 @@ fn what_ended_before_the_part_that_is_asked_for_is_left_out() {
         tape.write(at + 500, SERVER, sk);
         tape.off(at + 600, SERVER, "epoll_wait", INTERRUPTIBLE, Class::None);
     }
+    // It waited to be accepted since before, as all do that are opened at once.
+    tape.socket(1_800, Kind::Arrived, Class::Client, 3, 0, UNACCEPTED);
+    tape.on(3_800, SERVER, 0);
+    tape.read(3_900, SERVER, 3);
+    tape.write(3_950, SERVER, 3);
     let to = tape.to;
     let (mut traced, stacks) = tape.traced();
     traced.only(2_000, u64::MAX);
