@@ -413,15 +413,48 @@ fn messages_of_servers() {
         ),
         (
             "WARNING: [pool www] server reached pm.max_children setting (7), consider raising it\n",
-            "unknown",
-            &["all of its 7 workers"],
+            "thread_pool_too_small",
+            &[
+                "all of its 7 workers",
+                "what the busy ones wait for is not seen",
+            ],
             &["slowlog", "strace"],
+        ),
+        (
+            "[03-Mar 10:00:00] WARNING: [pool www] server reached pm.max_children\n",
+            "thread_pool_too_small",
+            &["all of its workers"],
+            &["slowlog"],
+        ),
+        (
+            "[mpm_prefork:error] [pid 3] AH00161: server reached MaxRequestWorkers setting\n",
+            "unknown",
+            &["all its workers are busy"],
+            &["strace"],
         ),
         (
             "[2024-01-01 00:00:00 +0000] [1] [CRITICAL] WORKER TIMEOUT (pid:9)\n",
             "unknown",
+            &["`WORKER TIMEOUT`", "killed workers"],
+            &["py-spy", "--threads", "gthread"],
+        ),
+        (
+            "Fri Jan 1 10:00:00 2024 - *** HARAKIRI ON WORKER 1 (pid: 7) ***\n",
+            "unknown",
             &["killed workers"],
             &["py-spy"],
+        ),
+        (
+            "FATAL:  sorry, too many clients already\n",
+            "upstream_refuses",
+            &["all are taken"],
+            &["pg_stat_activity"],
+        ),
+        (
+            "SQLSTATE[HY000] [1040] Too many connections\n",
+            "upstream_refuses",
+            &["all are taken"],
+            &["pooler"],
         ),
         (
             "Get \"http://a\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)\n",
@@ -494,4 +527,213 @@ fn prose_and_data_are_refused() {
         let pasted = read(text);
         assert!(pasted.is_empty(), "{text}: {:?}", pasted.contents());
     }
+}
+
+#[test]
+fn sockets_that_a_command_counted() {
+    check(&[
+        (
+            "# netstat -ant | grep CLOSE_WAIT | wc -l\n412\n",
+            "unknown",
+            &["412 sockets are in CLOSE-WAIT"],
+            &["close-wait"],
+        ),
+        (
+            "$ ss -tan state time-wait | wc -l\n31000\n$ netstat -an | grep -c ESTABLISHED\n12\n",
+            "unknown",
+            &["31,000 sockets are in TIME-WAIT", "12 established"],
+            &["keep-alive"],
+        ),
+        (
+            "$ sudo ss -Htn state syn-recv | wc -l\n256\n",
+            "unknown",
+            &["256 connections are in SYN-RECV"],
+            &["ss -ltn"],
+        ),
+    ]);
+    for text in [
+        "$ netstat -an | grep -vc TIME_WAIT\n9000\n",
+        "$ ls TIME_WAIT | wc -l\n9000\n",
+    ] {
+        assert!(read(text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn disks_by_program_and_by_a_servers_own_metrics() {
+    check(&[
+        (
+            "  TID  PRIO  USER  DISK READ>  DISK WRITE  COMMAND\n 812 be/4 www   512.00 B/s  4.00 M/s nginx: worker process\n 813 be/4 www  0.00 B/s  4.00 M/s nginx: worker process\n 900 be/4 pg  2.00 M/s 0.00 B/s postgres: writer\n",
+            "unknown",
+            &["a second", "nginx (80 %)"],
+            &["lsof", "strace"],
+        ),
+        (
+            " 812 be/4 www 0.00 B/s 900.00 K/s ?unavailable? mysqld --x\n",
+            "unknown",
+            &["mysqld (100 %)"],
+            &["lsof"],
+        ),
+        (
+            "a_wal_fsync_duration_seconds_bucket{le=\"0.01\"} 40\na_wal_fsync_duration_seconds_bucket{le=\"0.5\"} 95\na_wal_fsync_duration_seconds_bucket{le=\"1\"} 100\na_wal_fsync_duration_seconds_bucket{le=\"+Inf\"} 100\n",
+            "unknown",
+            &[
+                "`a_wal_fsync_duration_seconds`",
+                "of 100 half",
+                "0.5",
+                "near 1 ",
+            ],
+            &["iostat -x 1 5"],
+        ),
+        (
+            "http_duration_seconds_bucket{code=\"200\",le=\"0.1\",} 99 1700000000\nhttp_duration_seconds_bucket{code=\"200\",le=\"0.2\",} 100 1700000000\nhttp_duration_seconds_bucket{code=\"200\",le=\"+Inf\",} 100 1700000000\n",
+            "unknown",
+            &["`http_duration_seconds`", "99 % at most 0.1"],
+            &["twice"],
+        ),
+        (
+            "x_ms_bucket{le=\"100\"} 60\nx_ms_bucket{le=\"+Inf\"} 100\n",
+            "unknown",
+            &["40 % are above its last bucket", "ends at 100"],
+            &["twice"],
+        ),
+    ]);
+}
+
+#[test]
+fn commands_that_were_timed() {
+    check(&[
+        (
+            "$ time curl -so /dev/null http://a.example/\n\nreal\t0m2.500s\nuser\t0m0.010s\nsys\t0m0.010s\n",
+            "unknown",
+            &["this request took 2.5 s", "0.02 s"],
+            &["curl -w", "time_starttransfer"],
+        ),
+        (
+            "curl -s http://a.example/  0.01s user 0.01s system 0% cpu 3.250 total\n",
+            "unknown",
+            &["this request took 3.25 s"],
+            &["curl -w"],
+        ),
+        (
+            "$ time php artisan queue\nreal 0m1.5s\nuser 0m0.1s\nsys 0m0.1s\n",
+            "unknown",
+            &["the command took 1.5 s"],
+            &["strace"],
+        ),
+    ]);
+}
+
+#[test]
+fn statements_that_wait_and_scan() {
+    check(&[
+        (
+            " query_start | waiting | state | substr\n-----+-----+-----+-----\n 2020-01-01 10:00:05 | t | active | SELECT b\n 2020-01-01 10:00:01 | f | idle in transaction | UPDATE a\n 2020-01-01 10:00:03 | t | active | ALTER TABLE a\n",
+            "unknown",
+            &[
+                "2 statements are waiting",
+                "first of them `ALTER TABLE a` (older than it, and not waiting: `UPDATE a`)",
+            ],
+            &["pg_locks", "pg_blocking_pids"],
+        ),
+        (
+            " state | wait_event_type | count\n active | Lock | 7\n idle | Client | 30\n",
+            "unknown",
+            &["7 connections of the database are waiting"],
+            &["pg_blocking_pids"],
+        ),
+        (
+            " waiting | procpid | current_query\n t | 7 | DELETE FROM a\n f | 8 | <IDLE>\n",
+            "unknown",
+            &["1 statements are waiting", "`DELETE FROM a`"],
+            &["pg_locks"],
+        ),
+        (
+            "2023-01-01T00:00:00 I COMMAND [conn1] command a.b command: find { find: \"b\" } planSummary: COLLSCAN docsExamined:900000 nreturned:2 protocol:op_msg 42437ms\n",
+            "unknown",
+            &[
+                "COLLSCAN: command a.b",
+                "42.4 s",
+                "900,000 rows to return 2",
+            ],
+            &["EXPLAIN"],
+        ),
+        (
+            "Seq Scan on big  (cost=0..1 rows=1) (actual time=0.1..12500.0 rows=1 loops=1)\nExecution Time: 12500.5 ms\n",
+            "unknown",
+            &["Seq Scan on big", "12.5 s"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}
+
+#[test]
+fn loops_and_locks_of_programs() {
+    let woken = "epoll_wait(4, {{EPOLLIN, {u32=3}}}, 1, -1) = 1\n";
+    let lost =
+        "accept4(3, NULL, NULL, SOCK_CLOEXEC) = -1 EAGAIN (Resource temporarily unavailable)\n";
+    let taken = "accept4(3, NULL, NULL, SOCK_CLOEXEC) = 9\n";
+    let first = |text: &str| diagnose_pasted(&read(text)).findings.remove(0);
+    let herd = first(&format!("{woken}{lost}").repeat(5));
+    assert_eq!(herd.cause, "thundering_herd", "{}", herd.why);
+    assert!(herd.why.contains("5 of 5 accepts"), "{}", herd.why);
+    // With the time of each call, and a loop that accepts until nothing is left.
+    let timed = format!("{woken}{lost}").replace('\n', " <0.000010>\n");
+    assert_eq!(first(&timed.repeat(5)).cause, "thundering_herd");
+    let whole = first(&format!("{woken}{taken}{lost}").repeat(5));
+    assert_eq!(whole.cause, "unknown", "{}", whole.why);
+    check(&[
+        (
+            "\"exec-5@33\" daemon prio=5 tid=0x2d nid=NA waiting for monitor entry\n  java.lang.Thread.State: BLOCKED\n\t waiting for exec-6@34 to release lock on <0xd2>(a a.b.Settings)\n\t  at a.b.Settings.get(Settings.java:4)\n",
+            "unknown",
+            &[
+                "1 of 1 threads are blocked",
+                "a.b.Settings, held by exec-6@34",
+            ],
+            &["jstack"],
+        ),
+        (
+            " [C++]:\n   ticks  total  nonlib   name\n   800   80.0%   80.0%  T node::zlib::Inflate(v8::FunctionCallbackInfo<v8::Value> const&)\n   20   2.0%   2.0%  T _write\n",
+            "event_loop_blocked",
+            &["node::zlib::Inflate (80 %)"],
+            &["asynchronous form"],
+        ),
+        (
+            " [C++]:\n   ticks  total  nonlib   name\n   300   30.0%   30.0%  T node::fs::Open(v8::FunctionCallbackInfo<v8::Value> const&)\n   20   2.0%   2.0%  T _write\n",
+            "unknown",
+            &["node::fs::Open (30 %)"],
+            &["Bottom up"],
+        ),
+        (
+            "  40.00%  [kernel]  [k] __inet_check_established\n  10.00%  [kernel]  [k] __inet_hash_connect\n  5.00%  [kernel]  [k] _raw_spin_lock\n",
+            "unknown",
+            &["50 % of the CPU time is the search for a free local port"],
+            &["ss -s", "keep-alive"],
+        ),
+    ]);
+    let go = first(
+        "17238135420 18.17% 18.17% 22875766599 24.12%  main.(*Point).MarshalJSON\n12051538220 12.70% 30.88% 26679608822 28.13%  fmt.Sprintf\n",
+    );
+    assert!(!go.why.contains("Node"), "{}", go.why);
+}
+
+#[test]
+fn loads_that_show_nothing_else_say_their_times() {
+    check(&[
+        (
+            " Name  # reqs  # fails |  Avg  Min  Max  Median | req/s failures/s\n Aggregated 4000   0(0.00%) |  300   14  17600  66 | 145.00  0.00\n",
+            "unknown",
+            &[
+                "locust shows 145 responses a second, typically in 66 ms and at most in 17,600 ms",
+                "longest 17.6 s",
+            ],
+            &["access log", "py-spy"],
+        ),
+        (
+            "Requests per second:    0.76 [#/sec] (mean)\nConcurrency Level: 80\nComplete requests: 100\nConnection Times (ms)\n              min  mean[+/-sd] median   max\nConnect:        0 10123 4009.8  11487   19334\nProcessing:     0 2586 1574.8   2583    5405\n",
+            "unknown",
+            &["a connect took up to 19.3 s"],
+            &["ss -ltn", "nstat -az TcpExtListenOverflows"],
+        ),
+    ]);
 }

@@ -128,8 +128,27 @@ fn throttling(facts: &mut FactSet) {
     }
 }
 
+/// Kernel functions that look for a local port for a new connection, and whether it is in use.
+const PORT_SEARCH: [&str; 4] = [
+    "__inet_check_established",
+    "__inet6_check_established",
+    "__inet_hash_connect",
+    "inet_hash_connect",
+];
+
 fn rows(artefact: &Artefact, facts: &mut FactSet) {
     let tool = artefact.tool.as_str();
+    if artefact.profile.is_some()
+        && facts
+            .view("")
+            .value("seen.profile.port_search_share")
+            .is_none()
+    {
+        let searching = artefact.rows.iter();
+        let searching = searching.filter(|r| PORT_SEARCH.contains(&r.label.as_str()));
+        let share = searching.map(|r| r.share).sum();
+        facts.known("", "seen.profile.port_search_share", share, tool);
+    }
     match tool {
         "top" => {
             let generator = artefact.rows.iter().find(|r| {
@@ -212,6 +231,10 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     known("errors_share", requests.map(|n| (failed / n).min(1.0)));
     known("failed", load.failures());
     known("timeouts", load.value("failed.timeout"));
+    known(
+        "longest_ms",
+        load.value("latency_ns.max").map(|ns| ns / 1e6),
+    );
     known(
         "connect_max_ms",
         load.value("connect_ns.max").map(|ns| ns / 1e6),
@@ -355,13 +378,33 @@ type Mark = (
     fn(&Row) -> String,
 );
 
-const MARKS: [Mark; 5] = [
+const MARKS: [Mark; 7] = [
+    (
+        "@waits_first",
+        |a| a.value("database.waits_first").is_some(),
+        1,
+        |r| match r.place.as_str() {
+            "" => format!("`{}`", r.label),
+            older => format!("`{}` (older than it, and not waiting: `{older}`)", r.label),
+        },
+    ),
+    (
+        "@series",
+        |a| a.value("prometheus.count").is_some(),
+        1,
+        |r| format!("`{}`", r.label),
+    ),
     (
         "@statement",
         |a| a.value("database.longest_s").is_some() && !a.rows.is_empty(),
         1,
         |r| match r.share {
-            s if s >= 10.0 => format!("`{}` ({} s)", r.label, count(s as u64)),
+            s if s >= 100.0 => format!("`{}` ({} s)", r.label, count(s as u64)),
+            s if s >= 10.0 => {
+                let seconds = format!("{s:.1}");
+                let seconds = seconds.trim_end_matches(".0");
+                format!("`{}` ({seconds} s)", r.label)
+            }
             s => format!("`{}` ({s:.3} s)", r.label),
         },
     ),
@@ -409,7 +452,53 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
         let rows: Vec<String> = rows.iter().take(most).map(words).collect();
         text = text.replace(mark, &rows.join(", "));
     }
+    if text.contains("@states") {
+        text = text.replace("@states", &states(pasted));
+    }
+    if text.contains("@scans") {
+        text = text.replace("@scans", &scans(pasted));
+    }
     of_tools(&text, pasted)
+}
+
+/// States of sockets, and how ss prints them.
+const STATES: [(&str, &str); 9] = [
+    ("sockets.established", "established"),
+    ("sockets.syn_sent", "SYN-SENT"),
+    ("sockets.syn_recv", "SYN-RECV"),
+    ("sockets.fin_wait_1", "FIN-WAIT-1"),
+    ("sockets.fin_wait_2", "FIN-WAIT-2"),
+    ("sockets.time_wait", "TIME-WAIT"),
+    ("sockets.close_wait", "CLOSE-WAIT"),
+    ("sockets.last_ack", "LAST-ACK"),
+    ("sockets.closing", "CLOSING"),
+];
+
+/// How many sockets are in each state, of those that were counted.
+fn states(pasted: &Pasted) -> String {
+    let of = |name: &str| pasted.artefacts.iter().find_map(|a| a.value(name));
+    let known = STATES.iter().filter_map(|(name, state)| {
+        let n = of(name).filter(|n| *n >= 1.0)?;
+        Some(format!("{} {state}", count(n as u64)))
+    });
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// Ways to read all of a table, as databases print them.
+const SCANS: [&str; 3] = ["COLLSCAN", "Seq Scan", "Table scan"];
+
+/// The steps or statements that read all of a table, in the database's own words.
+fn scans(pasted: &Pasted) -> String {
+    let rows = pasted.artefacts.iter().flat_map(|a| &a.rows);
+    let named = rows.filter(|r| SCANS.iter().any(|s| r.label.contains(s)));
+    let named: Vec<String> = named
+        .take(NAMED)
+        .map(|r| {
+            let short: String = r.label.chars().take(LONGEST).collect();
+            format!("`{short}`")
+        })
+        .collect();
+    named.join(", ")
 }
 
 /// A sentence with `@TOOL` replaced by the largest row of that tool, `@profile` by that of the first profile,

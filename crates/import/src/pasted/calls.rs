@@ -24,13 +24,20 @@ struct Call<'a> {
 
 /// All lines of calls, and where they have stamps, the time by call.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
-    if lines.iter().any(|l| timed_call(l).is_some()) {
-        return Vec::new();
-    }
     let calls: Vec<Call<'_>> = (1_u32..)
         .zip(lines)
         .filter_map(|(number, line)| call(line, number))
         .collect();
+    if lines.iter().any(|l| timed_call(l).is_some()) {
+        // Calls with their times are read elsewhere; what follows what is not.
+        let (lost, won) = accepts(&calls);
+        let mut found = artefact("strace", calls.first().map_or(0, |c| c.line));
+        if lost > 0.0 {
+            found.add("strace.accepts_lost", lost);
+            found.add("strace.accepts_won", won);
+        }
+        return Vec::from_iter((lost > 0.0).then_some(found));
+    }
     if calls.len() < FEWEST_LINES {
         return Vec::new();
     }
@@ -55,7 +62,10 @@ fn counted(calls: &[Call<'_>]) -> Artefact {
     }
     found.settle();
     let most = found.rows.first().map_or(0.0, |r| r.share);
+    let (lost, won) = accepts(calls);
     let known = [
+        ("accepts_lost", lost),
+        ("accepts_won", won),
         ("lines", all),
         ("most", most),
         ("idle_wakeups", idle_wakeups(calls)),
@@ -82,13 +92,31 @@ fn polls_for_nothing(call: &Call<'_>) -> bool {
     POLLS.contains(&call.name) && at_once && rest.contains(" = 0")
 }
 
+/// Whether a wait ended because something is ready.
+fn woken(call: &Call<'_>) -> bool {
+    let returned = call.rest.rsplit_once(" = ");
+    let ready = returned.and_then(|(_, n)| n.split_whitespace().next()?.parse::<u32>().ok());
+    POLLS.contains(&call.name) && ready.is_some_and(|n| n > 0)
+}
+
+/// Accepts right behind a wait that said ready: those that got no connection, because another process took it, and
+/// those that got one. A loop that accepts until nothing is left has its EAGAIN behind another accept.
+fn accepts(calls: &[Call<'_>]) -> (f64, f64) {
+    let mut last: BTreeMap<Option<&str>, bool> = BTreeMap::new();
+    let (mut lost, mut won) = (0.0, 0.0);
+    for call in calls {
+        let before = last.insert(call.process, woken(call));
+        if before == Some(true) && call.name.starts_with("accept") {
+            let nothing = call.rest.contains(" = -1 EAGAIN");
+            lost += f64::from(u8::from(nothing));
+            won += f64::from(u8::from(!call.rest.contains(" = -1 E")));
+        }
+    }
+    (lost, won)
+}
+
 /// How often a loop was told of ready descriptors and did nothing with any of them before it waited again.
 fn idle_wakeups(calls: &[Call<'_>]) -> f64 {
-    let woken = |call: &Call<'_>| {
-        let returned = call.rest.rsplit_once(" = ");
-        let ready = returned.and_then(|(_, n)| n.trim().parse::<u32>().ok());
-        POLLS.contains(&call.name) && ready.is_some_and(|n| n > 0)
-    };
     let clock = |name: &str| name.starts_with("clock_") || ["gettimeofday", "time"].contains(&name);
     let mut last: BTreeMap<Option<&str>, bool> = BTreeMap::new();
     let mut idle = 0.0;

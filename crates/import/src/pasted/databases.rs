@@ -345,6 +345,14 @@ fn durations(lines: &[&str]) -> Vec<Artefact> {
         }
         if let Some((ms, text, scanned)) = mongo_line(line) {
             statement(&mut mongo, number, ms / 1e3, &text);
+            for (name, ours) in [
+                ("docsExamined", "database.rows_read"),
+                ("nreturned", "database.rows_sent"),
+            ] {
+                if let Some(n) = behind(&pieces(line), name) {
+                    mongo.largest(ours, n);
+                }
+            }
             if scanned {
                 mongo.add("database.scans", 1.0);
             }
@@ -378,18 +386,84 @@ fn mongo_line(line: &str) -> Option<(f64, String, bool)> {
     let plan = line.contains("planSummary") || line.contains("protocol:op_");
     let kinds = ["command ", "query ", "update ", "remove ", "getmore "];
     let at = kinds.iter().filter_map(|k| before.find(k)).min()?;
-    plan.then(|| (ms, before[at..].to_owned(), scanned))
+    // The plan stands behind a statement that may be long.
+    let summary = line
+        .split_once("planSummary: ")
+        .and_then(|(_, s)| s.split_whitespace().next());
+    let text = match summary {
+        Some(summary) => format!("{summary}: {}", &before[at..]),
+        None => before[at..].to_owned(),
+    };
+    plan.then_some((ms, text, scanned))
+}
+
+/// Names of the column with the statement, as people select it.
+const QUERIES: [&str; 7] = [
+    "query",
+    "current_query",
+    "substr",
+    "substring",
+    "left",
+    "regexp_replace",
+    "replace",
+];
+/// Names of columns that pg_stat_activity has beside the state; one must be in the head.
+const COLUMNS: [&str; 10] = [
+    "pid",
+    "procpid",
+    "count",
+    "query",
+    "current_query",
+    "waiting",
+    "wait_event",
+    "wait_event_type",
+    "query_start",
+    "xact_start",
+];
+
+/// What waits for a lock first, and what is older than it and does not wait.
+#[derive(Default)]
+struct Waits {
+    first: Option<(String, String)>,
+    oldest: Option<(String, String)>,
+}
+
+impl Waits {
+    fn see(&mut self, waits: bool, since: &str, text: &str) {
+        let held = match waits {
+            true => &mut self.first,
+            false => &mut self.oldest,
+        };
+        // Stamps of one time zone are in the order of their text; without any the first row is.
+        if held.as_ref().is_none_or(|(at, _)| since < at.as_str()) {
+            *held = Some((since.to_owned(), short(text)));
+        }
+    }
+
+    fn told(self, line: u32) -> Option<Artefact> {
+        let (since, label) = self.first?;
+        let older = self.oldest.filter(|(at, _)| !at.is_empty() && *at < since);
+        let mut found = artefact("first that waits", line);
+        found.figures.insert("database.waits_first".into(), 1.0);
+        found.rows.push(Row {
+            label,
+            place: older.map(|(_, text)| text).unwrap_or_default(),
+            share: 1.0,
+        });
+        Some(found)
+    }
 }
 
 /// `pg_stat_activity`: states and what they wait for, as a table with bars.
-fn activity(lines: &[&str]) -> Option<Artefact> {
+fn activity(lines: &[&str]) -> Vec<Artefact> {
     let mut found = artefact("pg_stat_activity", 0);
+    let mut waits = Waits::default();
     let mut columns: Vec<&str> = Vec::new();
     for (number, line) in (1_u32..).zip(lines).filter(|(_, l)| l.contains('|')) {
         let row = cells(line);
-        if row.contains(&"state")
-            && (row.contains(&"pid") || row.contains(&"count") || row.contains(&"query"))
-        {
+        let has = |name: &&str| row.contains(name);
+        // Before PostgreSQL 9.2 the statement told the state too.
+        if has(&"state") && COLUMNS.iter().any(has) || has(&"waiting") && has(&"current_query") {
             columns = row;
             continue;
         }
@@ -397,7 +471,15 @@ fn activity(lines: &[&str]) -> Option<Artefact> {
             let at = columns.iter().position(|c| *c == name)?;
             row.get(at).copied().filter(|c| !c.is_empty())
         };
-        let Some(state) = at("state") else { continue };
+        let text = QUERIES.iter().find_map(|name| at(name));
+        let old = || match text? {
+            "<IDLE>" => Some("idle"),
+            "<IDLE> in transaction" => Some("idle in transaction"),
+            _ => at("waiting").map(|_| "active"),
+        };
+        let Some(state) = at("state").or_else(old) else {
+            continue;
+        };
         let n = at("count").and_then(|c| c.parse().ok()).unwrap_or(1.0);
         let name = match state {
             "active" => "database.active",
@@ -409,17 +491,23 @@ fn activity(lines: &[&str]) -> Option<Artefact> {
             found.line = number;
         }
         found.add(name, n);
-        if at("wait_event_type") == Some("Lock") || at("waiting") == Some("t") {
+        let locked = at("wait_event_type") == Some("Lock")
+            || at("waiting").is_some_and(|w| ["t", "true"].contains(&w));
+        if locked {
             found.add("database.locked", n);
         }
         let age = ["duration", "age", "runtime", "query_age", "xact_age"]
             .iter()
             .find_map(|c| clock(at(c)?));
-        if let (Some(took), Some(text)) = (age.filter(|_| state != "idle"), at("query")) {
+        if let (Some(took), Some(text)) = (age.filter(|_| state != "idle"), text) {
             statement(&mut found, number, took, text);
+        } else if let Some(text) = text.filter(|_| state != "idle") {
+            let since = at("xact_start").or_else(|| at("query_start"));
+            waits.see(locked, since.unwrap_or(""), text);
         }
     }
-    told(found)
+    let line = found.line;
+    told(found).into_iter().chain(waits.told(line)).collect()
 }
 
 /// `00:12:05.5` in seconds.

@@ -298,6 +298,15 @@ fn java(text: &str) -> Option<Line<'_>> {
             ));
         }
     }
+    // As IDEs print it: `waiting for exec-6@3371 to release lock on <0x1> (a a.b.C)`.
+    if let Some((holder, lock)) = text
+        .strip_prefix("waiting for ")
+        .and_then(|t| t.split_once(" to release lock on "))
+    {
+        let class = lock.split_once("(a ").map_or(lock, |(_, class)| class);
+        let class = class.trim_matches(['<', '>', ')', ' ']);
+        return Some(Line::Lock(format!("{class}, held by {holder}")));
+    }
     // A page may double the word.
     let frame = text.strip_prefix("at ")?.trim_start_matches("at ");
     let dotted = frame.contains('(') && frame.split('(').next()?.contains('.');
@@ -395,6 +404,29 @@ fn dotnet(text: &str) -> Option<Line<'_>> {
     (named && frame.contains('.') && frame.contains('(')).then_some(Line::Frame(frame))
 }
 
+/// Names of Node's own C++ functions whose ticks are calls that JavaScript waits for: what is asynchronous of them runs
+/// on other threads, which this profile does not see.
+const SYNCHRONOUS: [&str; 3] = ["crypto", "zlib", "fs"];
+
+fn synchronous(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("node::") else {
+        return false;
+    };
+    let part = rest.split("::").next().unwrap_or_default();
+    SYNCHRONOUS.contains(&part) || rest.starts_with("(anonymous namespace)::Zlib")
+}
+
+/// A C++ function without the letter of its kind before it and its arguments.
+fn bare(name: &str) -> String {
+    let named = name
+        .split_once(' ')
+        .filter(|(kind, rest)| kind.len() == 1 && rest.contains("::"));
+    let Some((_, rest)) = named else {
+        return name.to_owned();
+    };
+    rest.split("(v8::").next().unwrap_or(rest).to_owned()
+}
+
 /// `   345   12.3%   14.0%  LazyCompile: *render /app/view.js:10:5` below ` ticks  total  nonlib   name`; other parts
 /// of the same output have other columns.
 fn node(lines: &[&str]) -> Option<Artefact> {
@@ -414,7 +446,9 @@ fn node(lines: &[&str]) -> Option<Artefact> {
         };
         // Libraries have no share of what is outside of them.
         let name = match name {
-            [nonlib, rest @ ..] if share(nonlib).is_some() => rest.join(" "),
+            // Go's pprof has two further numbers there.
+            [_, _, cumulated, ..] if share(cumulated).is_some() => continue,
+            [nonlib, rest @ ..] if share(nonlib).is_some() => bare(&rest.join(" ")),
             ["Shared", "libraries"] => name.join(" "),
             _ => continue,
         };
@@ -430,7 +464,12 @@ fn node(lines: &[&str]) -> Option<Artefact> {
             found.line = number;
         }
         match part {
-            "" => found.rows.push(row(name, total / 100.0)),
+            "" => {
+                if synchronous(&name) {
+                    found.largest("node.synchronous_share", total / 100.0);
+                }
+                found.rows.push(row(name, total / 100.0));
+            }
             part => found.largest(part, total / 100.0),
         }
     }

@@ -66,7 +66,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("execution timed out # sec", "log.worker_timeout", &["log.worker_timeout_s"]),
     ("Maximum execution time of # second", "log.worker_timeout", &["log.worker_timeout_s"]),
     ("Maximum execution time of # seconds", "log.worker_timeout", &["log.worker_timeout_s"]),
-    ("WORKER TIMEOUT", "log.worker_timeout", &[]),
+    ("WORKER TIMEOUT", "log.gunicorn_timeout", &[]),
     ("HARAKIRI", "log.worker_timeout", &[]),
     ("Terminating timed out worker", "log.worker_timeout", &[]),
     ("Rack::Timeout::RequestTimeoutException", "log.worker_timeout", &[]),

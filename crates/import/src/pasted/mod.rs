@@ -21,6 +21,8 @@
 //! dumps       threads with their state and frames
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
+//! prometheus  histograms of a server's own metrics
+//! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
 //! ```
 
@@ -39,9 +41,11 @@ mod packets;
 mod pieces;
 mod pools;
 mod profiles;
+mod prometheus;
 mod sockets;
 mod statuses;
 mod tables;
+mod times;
 
 use crate::read::loads;
 use crate::text::{plain, words};
@@ -103,6 +107,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
+    found.extend(prometheus::read(lines));
+    found.extend(times::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found

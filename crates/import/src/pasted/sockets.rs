@@ -53,7 +53,21 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                 });
             }
         };
-        if let Some((state, n)) = counted(&words) {
+        if let Some((state, n)) = counted_by(line, &lines[number as usize..]) {
+            // The same command again is another moment.
+            let name = format!("sockets.{state}");
+            if !near || done.last().is_some_and(|a| a.value(&name).is_some()) {
+                done.push(Artefact {
+                    tool: "list of sockets".to_owned(),
+                    line: number,
+                    ..Artefact::default()
+                });
+            }
+            if let Some(open) = done.last_mut() {
+                open.add(&name, n);
+            }
+            last = number;
+        } else if let Some((state, n)) = counted(&words) {
             fresh(&mut done);
             if let Some(open) = done.last_mut() {
                 open.add(&format!("sockets.{state}"), n);
@@ -80,6 +94,31 @@ fn counted(words: &[&str]) -> Option<(&'static str, f64)> {
     let [a, b] = words else { return None };
     let number = |w: &str| w.trim_matches([',', ':']).parse::<f64>().ok();
     state(a).zip(number(b)).or_else(|| state(b).zip(number(a)))
+}
+
+/// `ss -ant state close-wait | wc -l`, `netstat -an | grep -c TIME_WAIT`, with the number alone on the next line. The
+/// head that ss prints is counted with them.
+fn counted_by(line: &str, below: &[&str]) -> Option<(&'static str, f64)> {
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || "|'\"`/()$".contains(c))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let lists = words.iter().any(|w| ["ss", "netstat", "lsof"].contains(w));
+    let pair = |first: &str, second: fn(&str) -> bool| {
+        let mut pairs = words.windows(2);
+        pairs.any(|p| p[0] == first && second(p[1]))
+    };
+    let counts = pair("wc", |w| w.starts_with("-l"))
+        || pair("grep", |w| w.starts_with('-') && w.contains('c'));
+    let inverse = pair("grep", |w| w.starts_with('-') && w.contains('v'));
+    if !lists || !counts || inverse {
+        return None;
+    }
+    let mut named = words.iter().filter_map(|w| state(&w.to_ascii_uppercase()));
+    let first = named.next()?;
+    let number = below.iter().take(2).find(|l| !l.trim().is_empty())?;
+    let n: u64 = number.trim().parse().ok()?;
+    named.all(|n| n == first).then_some((first, n as f64))
 }
 
 struct Socket<'a> {

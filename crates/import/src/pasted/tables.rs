@@ -428,7 +428,67 @@ pub(super) fn summaries(lines: &[&str]) -> Vec<Artefact> {
     for artefact in &mut done {
         artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
+    done.extend(iotop_rates(lines));
     done
+}
+
+/// What each program reads and writes a second by iotop, whatever columns stand behind: `103.13 K/s 10.34 M/s nginx`.
+fn iotop_rates(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("rates of iotop", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((read, written, command)) = rates_line(line) else {
+            continue;
+        };
+        if found.line == 0 {
+            found.line = number;
+        }
+        found.add("iotop.read_bytes", read);
+        found.add("iotop.written_bytes", written);
+        found.rows.push(Row {
+            label: command,
+            place: String::new(),
+            share: read + written,
+        });
+    }
+    let all: f64 = found.rows.iter().map(|r| r.share).sum();
+    if all > 0.0 {
+        found.rows.iter_mut().for_each(|r| r.share /= all);
+    }
+    found.settle();
+    (found.line > 0).then_some(found)
+}
+
+/// Bytes read and written a second, and the program.
+fn rates_line(line: &str) -> Option<(f64, f64, String)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    is_class(words.get(1)?).then_some(())?;
+    let rate = |at: usize| -> Option<f64> {
+        let factor = match *words.get(at + 1)? {
+            "B/s" => 1.0,
+            "K/s" => 1024.0,
+            "M/s" => 1_048_576.0,
+            "G/s" => 1_073_741_824.0,
+            _ => return None,
+        };
+        Some(words[at].parse::<f64>().ok()? * factor)
+    };
+    // The user, then the rates; shares of swapping and waiting may follow.
+    let (read, written) = (rate(3)?, rate(5)?);
+    let mut rest = words.get(7..)?;
+    while let [first, behind @ ..] = rest {
+        let filler = *first == "%" || *first == "?unavailable?" || first.parse::<f64>().is_ok();
+        if !filler {
+            break;
+        }
+        rest = behind;
+    }
+    let command = rest.first()?.trim_end_matches(':');
+    Some((read, written, command.to_owned()))
+}
+
+/// iotop's class of a process.
+fn is_class(word: &str) -> bool {
+    ["be/", "rt/", "id/"].iter().any(|c| word.starts_with(c))
 }
 
 fn artefact(tool: &str, line: u32) -> Artefact {
@@ -490,7 +550,7 @@ fn cpu_line(line: &str) -> Option<(bool, Vec<(&'static str, f64)>)> {
 fn iotop_line(line: &str) -> Option<(f64, String)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let class = words.get(1)?;
-    if !["be/", "rt/", "id/"].iter().any(|c| class.starts_with(c)) {
+    if !is_class(class) {
         return None;
     }
     let last = words.iter().rposition(|w| *w == "%")?;

@@ -1,0 +1,110 @@
+//! What `time` says of a command: `real 0m7.287s` with `user` and `sys` (bash, sh), or zsh's line with `total`.
+//!
+//! Where the command is a request, its time is that request's. Of several the longest is the case.
+
+use super::events::artefact;
+use record::pasted::Artefact;
+
+/// Lines between `real` and the other two.
+const LINES: usize = 4;
+/// Programs that make a request.
+const REQUESTS: [&str; 5] = ["curl", "wget", "http", "https", "xh"];
+
+/// The longest command of a text.
+pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+    let found = (0..lines.len()).filter_map(|at| {
+        let (real, cpu) = bash(&lines[at..]).or_else(|| zsh(lines[at]))?;
+        let mut found = artefact("time", u32::try_from(at + 1).ok()?);
+        let request = is_request(lines, at);
+        for (name, n) in [
+            ("time.real_s", real),
+            ("time.cpu_s", cpu),
+            ("time.request", f64::from(u8::from(request))),
+        ] {
+            found.figures.insert(name.to_owned(), n);
+        }
+        Some(found)
+    });
+    let real = |a: &Artefact| a.value("time.real_s").unwrap_or(0.0);
+    found.max_by(|a, b| real(a).total_cmp(&real(b)))
+}
+
+/// Whether the command that was timed is a request: the last one with `time` at or above a line.
+fn is_request(lines: &[&str], at: usize) -> bool {
+    let timed = lines[..=at].iter().rev().find_map(|line| {
+        let (before, timed) = line.split_once("time ")?;
+        // A prompt stands before it, or nothing.
+        let begins = before.is_empty() || before.ends_with([' ', '$', '#', '(', '/', '%']);
+        begins.then_some(timed)
+    });
+    // zsh repeats the command in its line.
+    let timed = timed.unwrap_or(lines[at]);
+    let mut words = timed.split(|c: char| c.is_whitespace() || c == '/');
+    words.any(|w| REQUESTS.contains(&w))
+}
+
+/// `real 0m7.287s`, then `user` and `sys`: all, and the CPU's.
+fn bash(lines: &[&str]) -> Option<(f64, f64)> {
+    let of = |line: &str, name: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [first, took] if *first == name => clock(took),
+            _ => None,
+        }
+    };
+    let real = of(lines.first()?, "real")?;
+    let near = &lines[..lines.len().min(LINES)];
+    let user = near.iter().find_map(|l| of(l, "user"))?;
+    let system = near.iter().find_map(|l| of(l, "sys"))?;
+    Some((real, user + system))
+}
+
+/// `curl -s URL  0.01s user 0.01s system 0% cpu 7.287 total`.
+fn zsh(line: &str) -> Option<(f64, f64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [.., user, "user", system, "system", _, "cpu", total, "total"] = words.as_slice() else {
+        return None;
+    };
+    Some((clock(total)?, clock(user)? + clock(system)?))
+}
+
+/// `0m7.287s`, `7.287s`, `7,287`, `1:02.5` in seconds.
+fn clock(text: &str) -> Option<f64> {
+    let text = text.trim_end_matches('s').replace(',', ".");
+    let mut seconds = 0.0;
+    for part in text.split(['m', 'h', ':']) {
+        let part: f64 = part.parse().ok()?;
+        seconds = seconds * 60.0 + part;
+    }
+    (text.contains('.') && seconds >= 0.0).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(f64, f64)>) {
+        let found = read(&text.lines().collect::<Vec<_>>());
+        let of = |name: &str| found.as_ref()?.value(name);
+        assert_eq!(
+            of("time.real_s").zip(of("time.request")),
+            expected,
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn each_shell_has_its_own_form() {
+        let bash = "$ time curl -s http://a/ -o /dev/null\n\nreal\t1m7.5s\nuser\t0m0.000s\nsys\t0m0.003s\n";
+        check(bash, Some((67.5, 1.0)));
+        check(
+            "% time curl -s http://a/\ncurl -s http://a/  0.01s user 0.01s system 0% cpu 7.287 total\n",
+            Some((7.287, 1.0)),
+        );
+        check(
+            "# time ls /mnt\nreal 0m0.5s\nuser 0m0.0s\nsys 0m0.1s\n",
+            Some((0.5, 0.0)),
+        );
+        check("the real 0.5s\nreal 3.0\n", None);
+    }
+}
