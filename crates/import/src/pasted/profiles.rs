@@ -181,6 +181,9 @@ fn empty() -> Profile {
     }
 }
 
+/// A stack of more samples or bytes is a broken number; so many of a million lines add up within 64 bits.
+const MOST: f64 = 1e13;
+
 fn push(profile: &mut Profile, frames: &[Frame], thread: &str, weight: f64) {
     if weight < 1.0 {
         return;
@@ -199,7 +202,7 @@ fn push(profile: &mut Profile, frames: &[Frame], thread: &str, weight: f64) {
         pid: 0,
         thread: thread.to_owned(),
         frames: indices,
-        weight: weight as u64,
+        weight: weight.min(MOST) as u64,
         state: None,
     });
 }
