@@ -135,7 +135,25 @@ pub struct Artefact {
     pub profile: Option<Profile>,
 }
 
+impl Row {
+    /// A row whose place is not said.
+    pub fn new(label: impl Into<String>, share: f64) -> Self {
+        Self {
+            label: label.into(),
+            place: String::new(),
+            share,
+        }
+    }
+}
+
 impl Artefact {
+    /// It stands where its first line does.
+    pub fn begin_at(&mut self, line: u32) {
+        if self.line == 0 {
+            self.line = line;
+        }
+    }
+
     /// Adds to a figure.
     pub fn add(&mut self, name: &str, value: f64) {
         *self.figures.entry(name.to_owned()).or_insert(0.0) += value;

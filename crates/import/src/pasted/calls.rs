@@ -54,11 +54,7 @@ fn counted(calls: &[Call<'_>]) -> Artefact {
         found.add("strace.failing", one(call.rest.contains(" = -1 E")));
         found.add("strace.missing", one(call.rest.contains(" = -1 ENOENT")));
         found.add("strace.empty_polls", one(polls_for_nothing(call)));
-        found.rows.push(Row {
-            label: call.name.to_owned(),
-            place: String::new(),
-            share: 1.0 / all,
-        });
+        found.rows.push(Row::new(call.name.to_owned(), 1.0 / all));
     }
     found.settle();
     let most = found.rows.first().map_or(0.0, |r| r.share);
@@ -142,11 +138,7 @@ fn stamped(calls: &[Call<'_>]) -> Option<Artefact> {
         };
         if seconds > 0.0 && !WAITS.contains(&call.name) {
             found.largest("strace.stamp_longest_s", seconds);
-            found.rows.push(Row {
-                label: call.name.to_owned(),
-                place: String::new(),
-                share: seconds,
-            });
+            found.rows.push(Row::new(call.name.to_owned(), seconds));
         }
     }
     let all: f64 = found.rows.iter().map(|r| r.share).sum();

@@ -3,8 +3,8 @@
 //! All become the same figures: how many statements, the longest, how many wait for a lock, with the statement as the
 //! row. The surprise is redis, which has one thread: a statement of 15 ms holds everybody else for 15 ms.
 
-use super::events::artefact;
-use super::pieces::{Piece, pieces, seconds, value};
+use super::events::{artefact, told};
+use super::pieces::{Piece, pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
@@ -24,36 +24,23 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done
 }
 
-/// Characters of a statement that are kept.
-const STATEMENT: usize = 160;
-
-fn short(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(STATEMENT).collect()
-}
-
 /// Counts a statement of so many seconds; of those that are alike the longest is the row.
 fn statement(found: &mut Artefact, line: u32, took: f64, text: &str) {
-    if found.line == 0 {
-        found.line = line;
-    }
+    found.begin_at(line);
     found.add("database.statements", 1.0);
     found.largest("database.longest_s", took);
     let label = short(text);
     match found.rows.iter_mut().find(|r| r.label == label) {
         Some(row) => row.share = row.share.max(took),
-        None => found.rows.push(Row {
-            label,
-            place: String::new(),
-            share: took,
-        }),
+        None => found.rows.push(Row::new(label, took)),
     }
 }
 
-fn told(mut found: Artefact) -> Option<Artefact> {
+/// The longest first.
+fn sorted(mut found: Artefact) -> Option<Artefact> {
     found.rows.retain(|r| !r.label.is_empty());
     found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// `SLOWLOG GET`: number, time, microseconds, then the words of the command.
@@ -96,7 +83,7 @@ fn slowlog(lines: &[&str]) -> Option<Artefact> {
     if let Some(n) = found.value("database.statements") {
         found.figures.insert("redis.slow_commands".into(), n);
     }
-    told(found)
+    sorted(found)
 }
 
 /// `min: 0, max: 959, avg: 0.79 (1377 samples)` of `redis-cli --latency`, in ms.
@@ -111,16 +98,14 @@ fn latency(lines: &[&str]) -> Option<Artefact> {
         let (Some(largest), Some(mean)) = (of("max"), of("avg")) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("latency.ranges", 1.0);
         found.largest("latency.max_ms", largest);
         found.largest("latency.mean_ms", mean);
         let above = largest > 100.0_f64.max(20.0 * mean);
         found.add("latency.stalls", f64::from(u8::from(above)));
     }
-    told(found)
+    sorted(found)
 }
 
 fn behind(line: &[Piece<'_>], name: &str) -> Option<f64> {
@@ -154,13 +139,11 @@ fn info(lines: &[&str]) -> Option<Artefact> {
         };
         let ours = COUNTERS.iter().find(|(theirs, _)| *theirs == name);
         if let (Some((_, ours)), Some(n)) = (ours, value(n.trim())) {
-            if found.line == 0 {
-                found.line = number;
-            }
+            found.begin_at(number);
             found.figures.insert((*ours).to_owned(), n);
         }
     }
-    told(found)
+    sorted(found)
 }
 
 /// `cmdstat_keys:calls=12,usec=44880,usec_per_call=3740.00` of `INFO commandstats`: a command's share of the time.
@@ -178,19 +161,13 @@ fn commands(lines: &[&str]) -> Option<Artefact> {
             .split(',')
             .find_map(|c| c.strip_prefix("usec=")?.parse::<f64>().ok());
         let Some(us) = us else { continue };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("redis.commands_us", us);
-        found.rows.push(Row {
-            label: name.to_owned(),
-            place: String::new(),
-            share: us,
-        });
+        found.rows.push(Row::new(name.to_owned(), us));
     }
     let all = found.value("redis.commands_us").filter(|us| *us > 0.0)?;
     found.rows.iter_mut().for_each(|r| r.share /= all);
-    told(found)
+    sorted(found)
 }
 
 /// The cells of a table that is drawn with bars, or whose columns tabs or commas separate.
@@ -243,7 +220,7 @@ fn processes(lines: &[&str]) -> Option<Artefact> {
         };
         process(&mut found, number, command, time, state, text);
     }
-    told(found)
+    sorted(found)
 }
 
 fn process(found: &mut Artefact, line: u32, command: &str, time: &str, state: &str, text: &str) {
@@ -252,9 +229,7 @@ fn process(found: &mut Artefact, line: u32, command: &str, time: &str, state: &s
     };
     let idle = ["Sleep", "Daemon", "Binlog Dump"].contains(&command) || command.is_empty();
     if idle {
-        if found.line == 0 {
-            found.line = line;
-        }
+        found.begin_at(line);
         found.add("database.idle", 1.0);
         return;
     }
@@ -289,7 +264,7 @@ fn vertical(lines: &[&str]) -> Option<Artefact> {
         }
     }
     // `Time:` alone stands in many texts.
-    told(found).filter(|a| a.value("database.statements").is_some())
+    sorted(found).filter(|a| a.value("database.statements").is_some())
 }
 
 /// `# Query_time: 12.5 Lock_time: 0.1 Rows_sent: 1 Rows_examined: 4000000`, then the statement.
@@ -323,7 +298,7 @@ fn slow_queries(lines: &[&str]) -> Option<Artefact> {
             }
         }
     }
-    told(found)
+    sorted(found)
 }
 
 /// PostgreSQL's `duration: 5012.123 ms  statement: SELECT ...`, and MongoDB's lines that end with `5012ms`.
@@ -358,7 +333,7 @@ fn durations(lines: &[&str]) -> Vec<Artefact> {
             }
         }
     }
-    [postgres, mongo].into_iter().filter_map(told).collect()
+    [postgres, mongo].into_iter().filter_map(sorted).collect()
 }
 
 /// `command db.things command: find {...} planSummary: COLLSCAN ... 5012ms`, or JSON with `durationMillis`.
@@ -440,7 +415,7 @@ impl Waits {
         }
     }
 
-    fn told(self, line: u32) -> Option<Artefact> {
+    fn sorted(self, line: u32) -> Option<Artefact> {
         let (since, label) = self.first?;
         let older = self.oldest.filter(|(at, _)| !at.is_empty() && *at < since);
         let mut found = artefact("first that waits", line);
@@ -462,7 +437,7 @@ fn activity(lines: &[&str]) -> Vec<Artefact> {
     for (number, line) in (1_u32..).zip(lines).filter(|(_, l)| l.contains('|')) {
         let row = cells(line);
         let has = |name: &&str| row.contains(name);
-        // Before PostgreSQL 9.2 the statement told the state too.
+        // Before PostgreSQL 9.2 the statement sorted the state too.
         if has(&"state") && COLUMNS.iter().any(has) || has(&"waiting") && has(&"current_query") {
             columns = row;
             continue;
@@ -487,9 +462,7 @@ fn activity(lines: &[&str]) -> Vec<Artefact> {
             "idle" => "database.idle",
             _ => continue,
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add(name, n);
         let locked = at("wait_event_type") == Some("Lock")
             || at("waiting").is_some_and(|w| ["t", "true"].contains(&w));
@@ -507,7 +480,10 @@ fn activity(lines: &[&str]) -> Vec<Artefact> {
         }
     }
     let line = found.line;
-    told(found).into_iter().chain(waits.told(line)).collect()
+    sorted(found)
+        .into_iter()
+        .chain(waits.sorted(line))
+        .collect()
 }
 
 /// `00:12:05.5` in seconds.
@@ -529,9 +505,7 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             if let Some(ms) =
                 total.and_then(|(_, t)| t.split_whitespace().next()?.parse::<f64>().ok())
             {
-                if found.line == 0 {
-                    found.line = number;
-                }
+                found.begin_at(number);
                 found.largest("database.longest_s", ms / 1e3);
             }
             if let Some((_, n)) = line.split_once("Rows Removed by Filter:")
@@ -554,9 +528,7 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
         let loops = rest
             .split_once("loops=")
             .and_then(|(_, l)| l.split(')').next()?.parse::<f64>().ok());
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         let depth = head.len() - head.trim_start().len();
         let name = head
             .split("(cost")
@@ -578,13 +550,11 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             .map(|s| s.1)
             .sum();
         found.largest("database.longest_s", ms / 1e3);
-        found.rows.push(Row {
-            label: short(name),
-            place: String::new(),
-            share: (ms - inner).max(0.0) / 1e3,
-        });
+        found
+            .rows
+            .push(Row::new(short(name), (ms - inner).max(0.0) / 1e3));
     }
-    told(found)
+    sorted(found)
 }
 
 /// `STAT get_hits 12`, of memcached's `stats`.
@@ -606,11 +576,9 @@ fn memcached(lines: &[&str]) -> Option<Artefact> {
         };
         let ours = NAMES.iter().find(|(theirs, _)| theirs == name);
         if let (Some((_, ours)), Some(n)) = (ours, value(n).or_else(|| seconds(n))) {
-            if found.line == 0 {
-                found.line = number;
-            }
+            found.begin_at(number);
             found.figures.insert((*ours).to_owned(), n);
         }
     }
-    told(found)
+    sorted(found)
 }

@@ -209,12 +209,12 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
         };
         found.add(state, thread.count);
         if let Some(lock) = &thread.lock {
-            locks.rows.push(row(lock.clone(), thread.count));
+            locks.rows.push(Row::new(lock.clone(), thread.count));
         }
         if thread.idle() {
             found.add("threads.idle", thread.count);
         } else if let Some(name) = thread.row() {
-            found.rows.push(row(name, thread.count));
+            found.rows.push(Row::new(name, thread.count));
         }
     }
     for name in [
@@ -236,14 +236,6 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
             .insert("threads.at_one_lock".into(), most.share);
     }
     vec![found, locks]
-}
-
-fn row(label: String, share: f64) -> Row {
-    Row {
-        label,
-        place: String::new(),
-        share,
-    }
 }
 
 fn line_of(line: &str) -> Option<Line<'_>> {
@@ -460,15 +452,13 @@ fn node(lines: &[&str]) -> Option<Artefact> {
             "" => continue,
             _ => "",
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         match part {
             "" => {
                 if synchronous(&name) {
                     found.largest("node.synchronous_share", total / 100.0);
                 }
-                found.rows.push(row(name, total / 100.0));
+                found.rows.push(Row::new(name, total / 100.0));
             }
             part => found.largest(part, total / 100.0),
         }

@@ -28,6 +28,11 @@ pub(super) fn artefact(tool: &str, line: u32) -> Artefact {
     }
 }
 
+/// What was found, if anything was.
+pub(super) fn told(found: Artefact) -> Option<Artefact> {
+    (found.line > 0).then_some(found)
+}
+
 /// The value that a share of the sorted ones stays below.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -51,9 +56,7 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
         let Some((path, status, rest)) = access_line(line) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("access.requests", 1.0);
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
         found.add(&format!("access.status_{status}"), 1.0);
@@ -61,11 +64,9 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
         let slow = times.first().copied();
         requests.extend(slow);
         upstreams.extend(times.get(1));
-        found.rows.push(Row {
-            label: path.to_owned(),
-            place: String::new(),
-            share: slow.unwrap_or(0.0),
-        });
+        found
+            .rows
+            .push(Row::new(path.to_owned(), slow.unwrap_or(0.0)));
     }
     let n = found.value("access.requests")?;
     if found.value("access.status_499").is_none() {
@@ -133,9 +134,7 @@ fn haproxy_log(lines: &[&str]) -> Option<Artefact> {
         let Some((timers, status, flags)) = haproxy_line(line) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("access.requests", 1.0);
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
         if let Some(first) = flags.chars().next().filter(|c| *c != '-') {
@@ -161,11 +160,7 @@ fn haproxy_log(lines: &[&str]) -> Option<Artefact> {
     for (name, values) in sums {
         let sum: f64 = values.iter().sum();
         if total > 0.0 {
-            found.rows.push(Row {
-                label: name.to_owned(),
-                place: String::new(),
-                share: sum / total,
-            });
+            found.rows.push(Row::new(name.to_owned(), sum / total));
             found
                 .figures
                 .insert(format!("haproxy.{name}_share"), sum / total);
@@ -207,9 +202,7 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
     let mut full = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
         if let Some((pause, is_full)) = jvm_pause(line) {
-            if jvm.line == 0 {
-                jvm.line = number;
-            }
+            jvm.begin_at(number);
             jvm.add("gc.collections", 1.0);
             jvm.add("gc.mode_failures", f64::from(u8::from(mode_failed(line))));
             if is_full {
@@ -224,9 +217,7 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
             }
             times.extend(uptime(line));
         } else if let Some((share, procs)) = go_trace(line) {
-            if go.line == 0 {
-                go.line = number;
-            }
+            go.begin_at(number);
             go.add("gc.collections", 1.0);
             go.largest("gc.cpu_share", share);
             if let Some(procs) = procs {
@@ -376,9 +367,7 @@ fn calls(lines: &[&str]) -> Option<Artefact> {
         let Some((call, took, rest)) = timed_call(line) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("strace.calls", 1.0);
         found.largest("strace.longest_s", took);
         found.add("strace.seconds", took);
@@ -457,11 +446,7 @@ fn histograms(lines: &[&str]) -> Vec<Artefact> {
             found
                 .figures
                 .insert("histogram.largest".into(), largest.fold(0.0, f64::max));
-            found.rows.push(Row {
-                label: title.clone(),
-                place: String::new(),
-                share: 1.0,
-            });
+            found.rows.push(Row::new(title.clone(), 1.0));
             done.push(found);
         }
         buckets.clear();

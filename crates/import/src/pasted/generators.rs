@@ -4,7 +4,7 @@
 //! A generator's last summary is its result: those before it are of parts of the run. The surprise is k6: the time of
 //! an iteration counts what its script and k6's own limits add, which no time of a request does.
 
-use super::events::artefact;
+use super::events::{artefact, told};
 use super::pieces::{Piece, pieces, seconds, value};
 use record::pasted::Artefact;
 
@@ -37,17 +37,6 @@ fn put(found: &mut Artefact, name: &str, n: Option<f64>) {
     }
 }
 
-/// Opens an artefact at its first line.
-fn opened(found: &mut Artefact, number: u32) {
-    if found.line == 0 {
-        found.line = number;
-    }
-}
-
-fn told(found: Artefact) -> Option<Artefact> {
-    (found.line > 0).then_some(found)
-}
-
 /// `summary = 509028 in 00:00:51 = 10019.4/s Avg: 153 Min: 10 Max: 991 Err: 0 (0.00%) Active: 2000`; a line with `+` is
 /// of an interval, and one with `=` of all so far.
 fn jmeter(lines: &Lines<'_>) -> Option<Artefact> {
@@ -60,7 +49,7 @@ fn jmeter(lines: &Lines<'_>) -> Option<Artefact> {
         else {
             continue;
         };
-        opened(&mut found, number);
+        found.begin_at(number);
         if let Some(users) = behind(line, "Active").filter(|n| *n > 0.0) {
             found.largest("load.connections", users);
             found.largest("jmeter.users", users);
@@ -99,7 +88,7 @@ fn locust(lines: &Lines<'_>) -> Option<Artefact> {
         if !percent {
             continue;
         }
-        opened(&mut found, number);
+        found.begin_at(number);
         // Before version 1 the last line had no times.
         if numbers.len() < 8 {
             put(&mut found, "load.requests", numbers.first().copied());
@@ -156,7 +145,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
                     && line.len() <= 3 =>
             {
                 times = true;
-                opened(&mut found, number);
+                found.begin_at(number);
                 continue;
             }
             "RPS" => "load.rate_per_s",
@@ -170,7 +159,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
             "median" if times => "load.p50_ms",
             "min" | "p95" | "p99" if times => continue,
             name if name.starts_with("errors.") => {
-                opened(&mut found, number);
+                found.begin_at(number);
                 found.add("load.not_answered", n.unwrap_or(0.0));
                 continue;
             }
@@ -180,7 +169,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
             }
         };
         let Some(n) = n else { continue };
-        opened(&mut found, number);
+        found.begin_at(number);
         // What was asked for in all, also where it did not come back.
         match name {
             "load.requests" if first == "Scenarios" => found.largest(name, n),
@@ -193,7 +182,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
 /// `iteration_duration...: avg=4.36s ... med=4.98s` beside `http_req_duration...: avg=6.73ms`.
 fn iterations(lines: &Lines<'_>) -> Option<Artefact> {
     let mut found = artefact("k6's iterations", 0);
-    let mut each = [None; 3];
+    let (mut requests, mut count) = (None, None);
     for (number, line) in (1_u32..).zip(lines) {
         let Some(name) = line.first().map(|p| p.text.trim_end_matches('.')) else {
             continue;
@@ -205,18 +194,16 @@ fn iterations(lines: &Lines<'_>) -> Option<Artefact> {
         match name {
             "iteration_duration" => put(&mut found, "k6.iteration_s", mean()),
             "http_req_duration" => put(&mut found, "k6.request_s", mean()),
-            "http_reqs" => each[0] = line.get(1).and_then(|p| value(p.text)),
-            "iterations" => each[1] = line.get(1).and_then(|p| value(p.text)),
+            "http_reqs" => requests = line.get(1).and_then(|p| value(p.text)),
+            "iterations" => count = line.get(1).and_then(|p| value(p.text)),
             _ => continue,
         }
-        opened(&mut found, number);
+        found.begin_at(number);
     }
-    each[2] = each[0]
-        .zip(each[1].filter(|n| *n > 0.0))
-        .map(|(r, i)| r / i);
+    let each = requests.zip(count.filter(|n| *n > 0.0)).map(|(r, i)| r / i);
     let iteration = found.value("k6.iteration_s")?;
     // Without its counts an iteration is taken for one request.
-    let requests = found.value("k6.request_s")? * each[2].unwrap_or(1.0);
+    let requests = found.value("k6.request_s")? * each.unwrap_or(1.0);
     put(
         &mut found,
         "k6.outside_s",

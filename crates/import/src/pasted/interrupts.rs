@@ -3,7 +3,7 @@
 //! All count from the start of the machine on, so that two outputs in one text are subtracted. The surprise is that a
 //! source without a head of columns is told by its numbers alone: as many as there are CPUs.
 
-use super::events::artefact;
+use super::events::{artefact, told};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -47,9 +47,7 @@ fn sources(lines: &[&str], tool: &str, wanted: &dyn Fn(&str, &str) -> bool) -> O
         if counts.len() < 2 || !wanted(id.trim(), &name) {
             continue;
         }
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         let held = seen.entry(id.trim());
         let (first, last) = held.or_insert_with(|| (Vec::new(), vec![0.0; counts.len()]));
         *first = std::mem::replace(last, counts);
@@ -61,44 +59,31 @@ fn sources(lines: &[&str], tool: &str, wanted: &dyn Fn(&str, &str) -> bool) -> O
             each[cpu] += (b - a).max(0.0);
         }
     }
-    shares(&mut found, &each);
+    shares(&mut found, tool, &each);
     found
         .figures
         .insert(format!("{tool}.queues"), seen.len() as f64);
-    rename(&mut found, tool);
     Some(found)
 }
 
 /// The share of the busiest CPU, and each CPU as a row.
-fn shares(found: &mut Artefact, each: &[f64]) {
+fn shares(found: &mut Artefact, tool: &str, each: &[f64]) {
     let all: f64 = each.iter().sum();
     if all <= 0.0 {
         return;
     }
     for (cpu, n) in each.iter().enumerate().filter(|(_, n)| **n > 0.0) {
-        found.rows.push(Row {
-            label: format!("CPU {cpu}"),
-            place: String::new(),
-            share: n / all,
-        });
+        found.rows.push(Row::new(format!("CPU {cpu}"), n / all));
     }
     found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     let first = found.rows.first().map_or(0.0, |r| r.share);
-    found.figures.insert("one_cpu_share".into(), first);
-    found.figures.insert("cpus".into(), each.len() as f64);
-    found.figures.insert("count".into(), all);
-}
-
-/// Figures get the name of what was read.
-fn rename(found: &mut Artefact, tool: &str) {
-    let figures = std::mem::take(&mut found.figures);
-    let named = figures
-        .into_iter()
-        .map(|(name, n)| match name.contains('.') {
-            true => (name, n),
-            false => (format!("{tool}.{name}"), n),
-        });
-    found.figures = named.collect();
+    for (name, n) in [
+        ("one_cpu_share", first),
+        ("cpus", each.len() as f64),
+        ("count", all),
+    ] {
+        found.figures.insert(format!("{tool}.{name}"), n);
+    }
 }
 
 /// A CPU a line in hexadecimal: handled, dropped, squeezed.
@@ -115,14 +100,11 @@ fn softnet(lines: &[&str]) -> Option<Artefact> {
         let Some([handled, dropped, squeezed, ..]) = numbers.as_deref().filter(|_| row) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         each.push(f64::from(*handled));
         found.add("softnet.dropped", f64::from(*dropped));
         found.add("softnet.squeezed", f64::from(*squeezed));
     }
-    shares(&mut found, &each);
-    rename(&mut found, "softnet");
-    (found.line > 0).then_some(found)
+    shares(&mut found, "softnet", &each);
+    told(found)
 }

@@ -3,12 +3,10 @@
 //! A line is a message by its form (a level, a stamp, a name of an error before a colon) and tells something by its
 //! words. Prose has the words and not the form, and so it is left alone.
 
-use super::events::artefact;
-use super::pieces::{pieces, seconds, value};
+use super::events::{artefact, told};
+use super::pieces::{pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
-/// Characters of a message that are kept.
-const LONGEST: usize = 160;
 /// A longer line is data.
 const LINE: usize = 2_000;
 
@@ -50,9 +48,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         if much + level < 2.0 {
             continue;
         }
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("messages.count", 1.0);
         let mut counted: Vec<&str> = telling.iter().map(|t| t.1).collect();
         counted.dedup();
@@ -82,7 +78,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             share,
         })
         .collect();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// Whether a text has a word, or one that begins with it.
@@ -91,11 +87,6 @@ fn has(lower: &str, word: &str) -> bool {
         let before = lower[..at].chars().next_back();
         before.is_none_or(|c| !c.is_ascii_alphabetic())
     })
-}
-
-fn short(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(LONGEST).collect()
 }
 
 /// How grave a message is by its level, and its text without the stamp; `None` for a line that is none.

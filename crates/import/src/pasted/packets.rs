@@ -40,9 +40,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let Some(packet) = dumped(line).or_else(|| sharked(line, before.as_ref())) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         wire.take(&packet, &mut found);
         before = Some(packet);
     }

@@ -49,3 +49,12 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     }
     duration(text).map(|n| n.value / 1e9)
 }
+
+/// Characters of a statement or a message that are kept.
+const KEPT: usize = 160;
+
+/// A statement or a message in one line, cut off where it is long.
+pub(super) fn short(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(KEPT).collect()
+}

@@ -58,11 +58,7 @@ fn histogram(name: &str, line: u32, mut buckets: Vec<(f64, f64)>) -> Option<Arte
         let holding = buckets.iter().find(|b| b.1 >= share * all);
         put(which, holding.map_or(last, |b| b.0.min(last)));
     }
-    found.rows.push(Row {
-        label: name.to_owned(),
-        place: String::new(),
-        share: all,
-    });
+    found.rows.push(Row::new(name.to_owned(), all));
     Some(found)
 }
 

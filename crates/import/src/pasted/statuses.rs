@@ -4,7 +4,7 @@
 //! All become counts by status. The surprise is curl's `-v`: it shows the request's lines in the same form, which say
 //! nothing of the server, so that a head begins with its status and ends at a blank line or at the next request.
 
-use super::events::artefact;
+use super::events::{artefact, told};
 use super::pieces::{pieces, value};
 use record::pasted::{Artefact, Row};
 
@@ -22,11 +22,7 @@ fn put(found: &mut Artefact, status: u16, n: f64, all: bool) {
     if all {
         found.add("status.all", n);
     }
-    found.rows.push(Row {
-        label: status.to_string(),
-        place: String::new(),
-        share: n,
-    });
+    found.rows.push(Row::new(status.to_string(), n));
 }
 
 fn status(text: &str) -> Option<u16> {
@@ -50,9 +46,7 @@ fn counted(lines: &[&str]) -> Option<Artefact> {
         };
         listed = words.as_slice() == ["Codes"] || listed && !pairs.is_empty();
         for (status, n) in pairs {
-            if found.line == 0 {
-                found.line = number;
-            }
+            found.begin_at(number);
             // Gatling and locust list errors alone.
             put(
                 &mut found,
@@ -63,7 +57,7 @@ fn counted(lines: &[&str]) -> Option<Artefact> {
         }
     }
     found.settle();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// vegeta: `Status Codes [code:count] 200:160 429:441`.
@@ -116,9 +110,7 @@ fn heads(lines: &[&str]) -> Option<Artefact> {
             // A proxy's own response to CONNECT, and what only says that the body may come.
             open = code >= 200 && !rest.contains("onnection established");
             if open {
-                if found.line == 0 {
-                    found.line = number;
-                }
+                found.begin_at(number);
                 put(&mut found, code, 1.0, true);
             }
             continue;
@@ -133,7 +125,7 @@ fn heads(lines: &[&str]) -> Option<Artefact> {
         }
     }
     found.settle();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// `HTTP/1.1 429 Too Many Requests`, `HTTP/2 200`: a line of a text, which is no message of HTTP/1.

@@ -417,11 +417,7 @@ pub(super) fn summaries(lines: &[&str]) -> Vec<Artefact> {
             if let Some(open) = done.last_mut() {
                 open.largest("iotop.waiting", io);
                 open.add("iotop.waiting_sum", io);
-                open.rows.push(Row {
-                    label: command,
-                    place: String::new(),
-                    share: io / 100.0,
-                });
+                open.rows.push(Row::new(command, io / 100.0));
             }
         }
     }
@@ -439,16 +435,10 @@ fn iotop_rates(lines: &[&str]) -> Option<Artefact> {
         let Some((read, written, command)) = rates_line(line) else {
             continue;
         };
-        if found.line == 0 {
-            found.line = number;
-        }
+        found.begin_at(number);
         found.add("iotop.read_bytes", read);
         found.add("iotop.written_bytes", written);
-        found.rows.push(Row {
-            label: command,
-            place: String::new(),
-            share: read + written,
-        });
+        found.rows.push(Row::new(command, read + written));
     }
     let all: f64 = found.rows.iter().map(|r| r.share).sum();
     if all > 0.0 {
