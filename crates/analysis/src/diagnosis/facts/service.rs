@@ -26,6 +26,7 @@ const FORKS: f64 = 0.3;
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answers(material, sheet);
     own_part(material, sheet);
+    asking_calls(sheet);
     whole_turns(material, sheet);
     peers(material, sheet);
 }
@@ -47,6 +48,27 @@ fn answers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         requests,
         "signature: turns of its clients",
         &reason,
+    );
+}
+
+/// The part of its CPU time that goes into asking upstreams, as if one system call took as long as another.
+fn asking_calls(sheet: &mut Sheet<'_>) {
+    let calls = [
+        "read.upstream.useful_per_request",
+        "read.upstream.eagain_per_request",
+        "write.upstream.per_request",
+    ];
+    let calls: Option<f64> = calls.iter().map(|name| sheet.value(name)).sum();
+    let of_system = calls.zip(sheet.value("cpu.system_share"));
+    let asking = of_system.map(|(calls, share)| calls * share);
+    let all = sheet.value("call.total_per_request");
+    let reason = "its system calls were not counted, or there were none";
+    sheet.divided(
+        "upstream.calls_cpu_share",
+        asking,
+        all,
+        "signature: system calls",
+        reason,
     );
 }
 
