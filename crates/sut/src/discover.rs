@@ -30,6 +30,7 @@ use linux::procfs::{self, PROC, Stat};
 use linux::sockets::{self, Socket};
 use program::Program;
 use record::{Server, ServerProcess, Unavailable};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -242,12 +243,17 @@ impl Look {
             })
             .unwrap_or_default();
         let program = Program::of(root, main);
-        let kind = program.kind(|| program::exe_bytes(root, main));
-        let allocator = program.allocator(kind, || program::exe_bytes(root, main));
+        let read = OnceCell::new();
+        let exe_bytes = || {
+            read.get_or_init(|| program::exe_bytes(root, main))
+                .as_deref()
+        };
+        let kind = program.kind(exe_bytes);
+        let allocator = program.allocator(kind, exe_bytes);
         let mut server = Server {
             target: name.to_owned(),
             kind: kind.to_owned(),
-            version: version::of(root, main, kind, &program),
+            version: version::of(root, main, kind, &program, exe_bytes),
             exe: program.exe.clone(),
             command: program.argv.clone(),
             main_pid: main,

@@ -8,11 +8,11 @@
 
 use super::error::{EbpfError, chain};
 use super::layout::{Call, NO_CALL, TABLE_ENTRIES, Thread};
-use super::{ProbeConfig, ProbeTarget, Probed, allocator, calls, collect, proc};
+use super::{ProbeConfig, ProbeTarget, Probed, allocator, calls, collect, kernel, proc};
 use aya::maps::{Array, HashMap, Map, MapError};
 use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
 use aya::sys::Stats;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf};
 use linux::Root;
 use record::{FdClass, ProbeCost, Tier, Unavailable};
 use std::collections::BTreeMap;
@@ -135,11 +135,8 @@ impl EbpfProbes {
             return Err(EbpfError::PidNamespace);
         }
         allocator::wait_until_detached();
-        let btf = Btf::from_sys_fs().map_err(|error| EbpfError::Btf(chain(&error)))?;
-        let mut bpf = EbpfLoader::new()
-            .btf(Some(&btf))
-            .load(OBJECT)
-            .map_err(|error| EbpfError::Load(chain(&error)))?;
+        let btf = kernel::types()?;
+        let mut bpf = kernel::load(OBJECT, 0)?;
         let root = &config.root;
         let mut unavailable = proc::missing(root, &config.targets);
         let members = proc::members(root, &config.targets).unwrap_or_default();
@@ -147,19 +144,17 @@ impl EbpfProbes {
         let stats = aya::sys::enable_stats(Stats::RunTime).ok();
 
         for attachment in &REQUIRED {
-            attach(&mut bpf, &btf, attachment)?;
+            attach(&mut bpf, btf, attachment)?;
         }
         let mut sees_sockets = true;
         for attachment in &SOCKETS {
-            if let Err(error) = attach(&mut bpf, &btf, attachment) {
+            if let Err(error) = attach(&mut bpf, btf, attachment) {
                 unavailable.push(error.unavailable(attachment.sees));
                 sees_sockets &= attachment.program != "tcp_state";
             }
         }
-        let sees_waits = attach_one(&mut bpf, &btf, &OFF_CPU, &mut unavailable);
-        let sees_arrivals = attach_one(&mut bpf, &btf, &ARRIVALS, &mut unavailable);
-        // Freeing its hundred thousand types would be counted, and trapped, in this process as well.
-        drop(btf);
+        let sees_waits = attach_one(&mut bpf, btf, &OFF_CPU, &mut unavailable);
+        let sees_arrivals = attach_one(&mut bpf, btf, &ARRIVALS, &mut unavailable);
         let allocators = if config.allocator {
             allocator::arm(&mut bpf, root, &members, &config.targets, &mut unavailable)
         } else {

@@ -12,6 +12,7 @@ mod collect;
 pub(crate) mod ebpf;
 pub(crate) mod error;
 mod heads;
+pub(crate) mod kernel;
 mod layout;
 mod perf;
 pub(crate) mod proc;

@@ -11,11 +11,11 @@ use crate::goroutines::pclntab::Pclntab;
 use crate::probe::ProbeTarget;
 use crate::probe::calls;
 use crate::probe::error::{EbpfError, chain};
-use crate::probe::{ebpf, proc};
+use crate::probe::{ebpf, kernel, proc};
 use aya::maps::{Array, HashMap as BpfMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::sys::Stats;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf};
 use linux::Root;
 use record::{ProbeCost, Unavailable};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -99,13 +99,9 @@ impl Tracer {
         if proc::in_own_pid_namespace() {
             return Err(EbpfError::PidNamespace);
         }
-        let btf = Btf::from_sys_fs().map_err(|error| EbpfError::Btf(chain(&error)))?;
-        let mask = config.one_in.max(1).next_power_of_two() - 1;
-        let mut bpf = EbpfLoader::new()
-            .btf(Some(&btf))
-            .override_global("MASK", &mask, true)
-            .load(OBJECT)
-            .map_err(|error| EbpfError::Load(chain(&error)))?;
+        let btf = kernel::types()?;
+        let one_in = config.one_in.max(1).next_power_of_two();
+        let mut bpf = kernel::load(OBJECT, one_in.trailing_zeros())?;
         let root = Root::default();
         let unavailable = proc::missing(&root, &config.targets);
         let members = proc::members(&root, &config.targets).unwrap_or_default();
@@ -114,7 +110,7 @@ impl Tracer {
         let ring = bpf.take_map("EVENTS").ok_or(EbpfError::Missing("EVENTS"))?;
         let ring = RingBuf::try_from(ring).map_err(ebpf::map_error("events"))?;
         for (program, tracepoint) in SOCKETS.into_iter().chain(THREADS) {
-            attach(&mut bpf, &btf, program, tracepoint)?;
+            attach(&mut bpf, btf, program, tracepoint)?;
         }
         let mut names = HashMap::new();
         let asleep = asleep(&members, &mut names);

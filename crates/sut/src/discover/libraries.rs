@@ -4,8 +4,9 @@
 //! the others in the text databases of dpkg and apk, as the process sees them (`/proc/PID/root`). The surprise: a
 //! library that was upgraded under a running program is still the old one there, and the database speaks of the new.
 
+use memchr::memmem::Finder;
 use record::{Server, VersionFact};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -268,9 +269,16 @@ fn merged(path: &str) -> String {
 /// Package and version of each path that dpkg lists.
 fn dpkg(root: &Path, paths: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
     let database = root.join("var/lib/dpkg");
-    let wanted: BTreeMap<String, &str> = paths
+    // Most lists name neither a library nor the program, and nothing in them is compared.
+    let telling = paths.iter().map(|path| match path.contains(".so") {
+        true => ".so",
+        false => path.rsplit('/').next().unwrap_or_default(),
+    });
+    let telling: BTreeSet<&str> = telling.collect();
+    let telling: Vec<Finder> = telling.iter().map(Finder::new).collect();
+    let wanted: HashMap<Vec<u8>, &str> = paths
         .iter()
-        .flat_map(|path| [((*path).to_owned(), *path), (merged(path), *path)])
+        .flat_map(|path| [((*path).into(), *path), (merged(path).into(), *path)])
         .collect();
     let lists = std::fs::read_dir(database.join("info"))
         .into_iter()
@@ -278,12 +286,16 @@ fn dpkg(root: &Path, paths: &BTreeSet<&str>) -> BTreeMap<String, (String, String
     let lists = lists.flatten().map(|entry| entry.path());
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for list in lists.filter(|path| path.extension().is_some_and(|e| e == "list")) {
-        let Ok(text) = std::fs::read_to_string(&list) else {
+        let Ok(text) = std::fs::read(&list) else {
             continue;
         };
+        if telling.iter().all(|word| word.find(&text).is_none()) {
+            continue;
+        }
         let stem = list.file_stem().unwrap_or_default().to_string_lossy();
         let owner = stem.split(':').next().unwrap_or_default();
-        for path in text.lines().filter_map(|line| wanted.get(line)) {
+        let listed = text.split(|byte| *byte == b'\n');
+        for path in listed.filter_map(|line| wanted.get(line)) {
             owners.insert((*path).to_owned(), owner.to_owned());
         }
     }

@@ -79,7 +79,7 @@ impl Program {
 
     /// The kind of server, as [`record::Server::kind`] lists them. `exe_bytes` reads the executable, and is
     /// asked only when nothing else tells.
-    pub fn kind(&self, exe_bytes: impl FnOnce() -> Option<Vec<u8>>) -> &'static str {
+    pub fn kind<'a>(&self, exe_bytes: impl FnOnce() -> Option<&'a [u8]>) -> &'static str {
         let base = self.base().to_ascii_lowercase();
         let is = |name: &str| is_versioned(&base, name);
         let argument = |word: &str| self.argv.iter().any(|a| a == word);
@@ -137,7 +137,7 @@ impl Program {
         if let Some((_, kind)) = LIBRARIES.iter().find(|(library, _)| self.maps(library)) {
             return kind;
         }
-        match exe_bytes().and_then(|bytes| super::elf::go_version(&bytes)) {
+        match exe_bytes().and_then(super::elf::go_version) {
             Some(_) => "go",
             None => "generic",
         }
@@ -194,7 +194,11 @@ impl Program {
 
     /// The allocator in use. A preloaded one is mapped beside the C library and wins, as it does when symbols are
     /// bound.
-    pub fn allocator(&self, kind: &str, exe_bytes: impl FnOnce() -> Option<Vec<u8>>) -> String {
+    pub fn allocator<'a>(
+        &self,
+        kind: &str,
+        exe_bytes: impl FnOnce() -> Option<&'a [u8]>,
+    ) -> String {
         const LIBRARIES: [(&str, &str); 4] = [
             ("libjemalloc", "jemalloc"),
             ("libtcmalloc", "tcmalloc"),
@@ -215,7 +219,7 @@ impl Program {
             ("MIMALLOC: ", "mimalloc"),
         ];
         let bytes = exe_bytes().unwrap_or_default();
-        let holds = |word: &str| memchr::memmem::find(&bytes, &swapped(word)).is_some();
+        let holds = |word: &str| memchr::memmem::find(bytes, &swapped(word)).is_some();
         if let Some((_, name)) = WORDS.iter().find(|(word, _)| holds(word)) {
             return (*name).to_owned();
         }
@@ -258,6 +262,9 @@ pub(crate) fn exe_bytes(root: &Path, pid: i32) -> Option<Vec<u8>> {
     let path: PathBuf = root.join(pid.to_string()).join("exe");
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).ok()?;
+    // Where it ends is known: a buffer that grows is copied over and over.
+    let size = file.metadata().map_or(0, |about| about.len().min(MOST));
+    bytes.reserve(size as usize + 1);
     file.take(MOST).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
@@ -351,7 +358,7 @@ mod tests {
         let libc = "/usr/lib/libc.so.6";
         let jemalloc = "/usr/lib/libjemalloc.so.2";
         let of = |mapped: &[&str], kind, bytes: &[u8]| {
-            program("/x", &[], mapped).allocator(kind, || Some(bytes.to_vec()))
+            program("/x", &[], mapped).allocator(kind, || Some(bytes))
         };
         assert_eq!(of(&[libc, jemalloc], "nginx", b""), "jemalloc");
         assert_eq!(of(&[libc], "nginx", b""), "glibc");

@@ -37,13 +37,17 @@ const FLAGS: [(&str, &[&str]); 12] = [
 ];
 
 /// The version; empty when it cannot be told.
-pub(crate) fn of(root: &Path, pid: i32, kind: &str, program: &Program) -> String {
+pub(crate) fn of<'a>(
+    root: &Path,
+    pid: i32,
+    kind: &str,
+    program: &Program,
+    exe_bytes: impl FnOnce() -> Option<&'a [u8]>,
+) -> String {
     let runtime = match kind {
         "tomcat" => return tomcat(root, pid, program),
         "java" => java(root, pid, program),
-        "go" | "traefik" => program::exe_bytes(root, pid)
-            .and_then(|bytes| elf::go_version(&bytes))
-            .unwrap_or_default(),
+        "go" | "traefik" => exe_bytes().and_then(elf::go_version).unwrap_or_default(),
         "prony" => concat!("prony/", env!("CARGO_PKG_VERSION")).to_owned(),
         _ => asked(root, pid, kind, &program.exe),
     };
