@@ -309,6 +309,8 @@ docker-registry                           docker-registry
 lua5.2                                    lua5.2
 /usr/share/java/httpcore.jar              libhttpcore-java
 /usr/share/java/caffeine.jar              libcaffeine-java
+/usr/share/gocode/src/github.com/gorilla/mux/* golang-github-gorilla-mux-dev
+/usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
 TABLE
 }
 

@@ -164,6 +164,8 @@ NEEDS = {
     "registry": ("docker-registry", "docker-registry"),
     "luahttp": ("lua5.2", "lua-http lua5.2 lua-socket"),
     "httpcore": (HTTPCORE[1], "libhttpcore-java libcaffeine-java default-jdk-headless"),
+    "gorilla": (f"{GOPATH}/src/github.com/gorilla/mux/mux.go",
+                "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
 }
 
 
@@ -1366,4 +1368,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
+    "gorilla": go_program("gorilla_app.go"),
 }
