@@ -311,6 +311,7 @@ lua5.2                                    lua5.2
 /usr/share/java/caffeine.jar              libcaffeine-java
 /usr/share/gocode/src/github.com/gorilla/mux/* golang-github-gorilla-mux-dev
 /usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
+/usr/lib/nginx/modules/ngx_http_perl_module.so libnginx-mod-http-perl
 TABLE
 }
 

@@ -166,6 +166,7 @@ NEEDS = {
     "httpcore": (HTTPCORE[1], "libhttpcore-java libcaffeine-java default-jdk-headless"),
     "gorilla": (f"{GOPATH}/src/github.com/gorilla/mux/mux.go",
                 "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
+    "nginxperl": (f"{NGINX_MODULES}/ngx_http_perl_module.so", "nginx libnginx-mod-http-perl"),
 }
 
 
@@ -1334,6 +1335,18 @@ def httpcore(lab, settings, own):
     return ["java", "-Xmx512m", "-cp", where, "HttpCore", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def nginxperl(lab, settings, own):
+    """One page of apps/nginxperl.pm within nginx, or what stands for it in `location`."""
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_perl_module.so;\n",
+        "http": lab.fill("perl_modules {{dir}}/apps; perl_require nginxperl.pm; {{upstream=}}", settings),
+        "server": lab.fill("set $service {{service=0}};", settings),
+    }
+    settings.setdefault("location", "perl nginxperl::{{page=plain}};")
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1368,5 +1381,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
-    "gorilla": go_program("gorilla_app.go"),
+    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl,
 }
