@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -311,6 +311,7 @@ lua5.2                                    lua5.2
 /usr/share/java/caffeine.jar              libcaffeine-java
 /usr/share/gocode/src/github.com/gorilla/mux/* golang-github-gorilla-mux-dev
 /usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
+etcd                                      etcd-server
 /usr/lib/nginx/modules/ngx_http_perl_module.so libnginx-mod-http-perl
 TABLE
 }

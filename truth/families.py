@@ -4,6 +4,7 @@ Squid, Traffic Server and h2o take the distribution's own configuration, read fr
 and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
 """
 
+import base64
 import contextlib
 import hashlib
 import http.client
@@ -167,6 +168,7 @@ NEEDS = {
     "gorilla": (f"{GOPATH}/src/github.com/gorilla/mux/mux.go",
                 "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
     "nginxperl": (f"{NGINX_MODULES}/ngx_http_perl_module.so", "nginx libnginx-mod-http-perl"),
+    "etcd": ("etcd", "etcd-server"),
 }
 
 
@@ -1347,6 +1349,51 @@ def nginxperl(lab, settings, own):
     return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
 
 
+KEYS, TOGETHER = 8000, 100
+
+
+def fill_etcd(port):
+    """States of valves below /halls/, and one below /latest; the server's gateway takes JSON, with texts in base64."""
+    end = time.monotonic() + 20
+    puts = [{"requestPut": {"key": code(f"/halls/{n % 12}/valves/{n}"), "value": code(f"open since {n} " + "x" * 1000)}}
+            for n in range(KEYS)] + [{"requestPut": {"key": code("/latest"), "value": code("open")}}]
+    for first in range(0, len(puts), TOGETHER):
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            with contextlib.closing(connection), contextlib.suppress(ConnectionError):
+                connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts[first:first + TOGETHER]}))
+                answer = connection.getresponse()
+                said = answer.read().decode()
+                if answer.status == 200:
+                    break
+                if time.monotonic() > end:
+                    raise OSError(f"etcd: {said}")
+            if time.monotonic() > end:
+                raise OSError("etcd does not answer")
+            time.sleep(0.05)
+
+
+def code(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def etcd(lab, settings, own):
+    """A cluster of one, which is filled, ended and started again; asked by its gateway for HTTP."""
+    where = f"http://127.0.0.1:{settings['port']}"
+    command = ["etcd", f"--data-dir={own}/data", "--name=one", f"--listen-client-urls={where}", f"--advertise-client-urls={where}",
+               "--listen-peer-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+               "--initial-cluster=one=http://127.0.0.1:2380", "--logger=zap", "--log-outputs=stderr", "--enable-v2=false"]
+    with open(own / "filling.log", "wb") as said:
+        filling = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+    try:
+        fill_etcd(settings["port"])
+    finally:
+        filling.terminate()
+        filling.wait()
+    owned(lab, own)
+    return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1381,5 +1428,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
-    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl,
+    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd,
 }
