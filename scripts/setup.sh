@@ -313,6 +313,7 @@ lua5.2                                    lua5.2
 /usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
 etcd                                      etcd-server
 /usr/lib/nginx/modules/ngx_http_perl_module.so libnginx-mod-http-perl
+/usr/share/java/groovy.jar                groovy
 TABLE
 }
 

@@ -34,6 +34,7 @@ RING = [f"/usr/share/java/{part}.jar" for part in (
     "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
     "spec.alpha", "core.specs.alpha")]
 SIMPLE = [f"/usr/share/java/{part}.jar" for part in ("simple", "h2", "commons-dbcp2", "commons-pool2", "commons-logging")]
+GROOVY = ["/usr/share/java/groovy-all.jar", *JETTY]
 HTTPCORE = [f"/usr/share/java/{part}.jar" for part in ("httpcore", "caffeine")]
 # Debian's names say 3; it is 4.3.
 SPRING = [f"/usr/share/java/{part}.jar" for part in (
@@ -169,6 +170,7 @@ NEEDS = {
                 "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
     "nginxperl": (f"{NGINX_MODULES}/ngx_http_perl_module.so", "nginx libnginx-mod-http-perl"),
     "etcd": ("etcd", "etcd-server"),
+    "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
 }
 
 
@@ -1394,6 +1396,15 @@ def etcd(lab, settings, own):
     return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def groovy(lab, settings, own):
+    """Compiled by Groovy's compiler to classes, as a build of a project does."""
+    classes = lab.common(settings)["build"] / "groovy"
+    if not classes.exists():
+        subprocess.run(["java", "-cp", ":".join(GROOVY), "org.codehaus.groovy.tools.FileSystemCompiler", "-cp", ":".join(GROOVY), "-d",
+                        str(classes), str(lab.dir / "apps/Groovy.groovy")], check=True, capture_output=True, text=True)
+    return ["java", "-Xmx256m", "-cp", ":".join([str(classes), *GROOVY]), "Groovy", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1428,5 +1439,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
-    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd,
+    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy,
 }
