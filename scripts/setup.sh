@@ -313,6 +313,9 @@ lua5.2                                    lua5.2
 /usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
 etcd                                      etcd-server
 /usr/lib/nginx/modules/ngx_http_perl_module.so libnginx-mod-http-perl
+/usr/share/cargo/registry/socket2-0*      librust-socket2-dev
+/usr/share/cargo/registry/rusqlite-0*     librust-rusqlite-dev
+/usr/share/cargo/registry/tiny_http-0*    librust-tiny-http-dev
 /usr/share/java/groovy.jar                groovy
 TABLE
 }

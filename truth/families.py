@@ -170,6 +170,7 @@ NEEDS = {
                 "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
     "nginxperl": (f"{NGINX_MODULES}/ngx_http_perl_module.so", "nginx libnginx-mod-http-perl"),
     "etcd": ("etcd", "etcd-server"),
+    "tinyhttp": ("/usr/share/doc/librust-tiny-http-dev", "librust-tiny-http-dev librust-rusqlite-dev librust-socket2-dev"),
     "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
 }
 
@@ -925,14 +926,24 @@ JkMount /* app"""
     return apache(lab, settings, own, "jk")
 
 
-def hyper(lab, settings, own):
-    """Compiled with the crates that Debian packages."""
-    made = lab.common(settings)["build"] / "hyper"
+def crates(lab, settings, name):
+    """A program compiled with the crates that Debian packages."""
+    made = lab.common(settings)["build"] / name
     if not made.exists():
         source = ["--config", 'source.crates-io.replace-with="debian"', "--config", 'source.debian.directory="/usr/share/cargo/registry"']
         subprocess.run(["cargo", "build", "--release", "--offline", "--quiet", *source, "--target-dir", str(made)],
-                       cwd=lab.dir / "apps/hyper", check=True, capture_output=True, text=True)
-    return [str(made / "release/hyper_app"), str(settings["port"]), *extra(lab, settings)], {}, False
+                       cwd=lab.dir / "apps" / name, check=True, capture_output=True, text=True)
+    return str(made / f"release/{name}_app")
+
+
+def hyper(lab, settings, own):
+    return [crates(lab, settings, "hyper"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def tinyhttp(lab, settings, own):
+    """With a store of its own in a file."""
+    habit, *service = extra(lab, settings)
+    return [crates(lab, settings, "tinyhttp"), str(settings["port"]), habit, str(own / "store.db"), *service], {}, False
 
 
 def plumber(lab, settings, own):
@@ -1439,5 +1450,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
-    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy,
+    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
 }
