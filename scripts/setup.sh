@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -309,6 +309,14 @@ docker-registry                           docker-registry
 lua5.2                                    lua5.2
 /usr/share/java/httpcore.jar              libhttpcore-java
 /usr/share/java/caffeine.jar              libcaffeine-java
+/usr/share/gocode/src/github.com/gorilla/mux/* golang-github-gorilla-mux-dev
+/usr/share/gocode/src/github.com/go-sql-driver/mysql/* golang-github-go-sql-driver-mysql-dev
+etcd                                      etcd-server
+/usr/lib/nginx/modules/ngx_http_perl_module.so libnginx-mod-http-perl
+/usr/share/cargo/registry/socket2-0*      librust-socket2-dev
+/usr/share/cargo/registry/rusqlite-0*     librust-rusqlite-dev
+/usr/share/cargo/registry/tiny_http-0*    librust-tiny-http-dev
+/usr/share/java/groovy.jar                groovy
 TABLE
 }
 

@@ -4,6 +4,7 @@ Squid, Traffic Server and h2o take the distribution's own configuration, read fr
 and the number of threads replaced as in defaults.py; `more` of a case is appended to it.
 """
 
+import base64
 import contextlib
 import hashlib
 import http.client
@@ -33,6 +34,7 @@ RING = [f"/usr/share/java/{part}.jar" for part in (
     "tools.analyzer.jvm", "tools.analyzer", "tools.reader", "core.memoize", "core.cache", "data.priority-map", "asm", "clojure",
     "spec.alpha", "core.specs.alpha")]
 SIMPLE = [f"/usr/share/java/{part}.jar" for part in ("simple", "h2", "commons-dbcp2", "commons-pool2", "commons-logging")]
+GROOVY = ["/usr/share/java/groovy-all.jar", *JETTY]
 HTTPCORE = [f"/usr/share/java/{part}.jar" for part in ("httpcore", "caffeine")]
 # Debian's names say 3; it is 4.3.
 SPRING = [f"/usr/share/java/{part}.jar" for part in (
@@ -164,6 +166,12 @@ NEEDS = {
     "registry": ("docker-registry", "docker-registry"),
     "luahttp": ("lua5.2", "lua-http lua5.2 lua-socket"),
     "httpcore": (HTTPCORE[1], "libhttpcore-java libcaffeine-java default-jdk-headless"),
+    "gorilla": (f"{GOPATH}/src/github.com/gorilla/mux/mux.go",
+                "golang-go golang-github-gorilla-mux-dev golang-github-go-sql-driver-mysql-dev"),
+    "nginxperl": (f"{NGINX_MODULES}/ngx_http_perl_module.so", "nginx libnginx-mod-http-perl"),
+    "etcd": ("etcd", "etcd-server"),
+    "tinyhttp": ("/usr/share/doc/librust-tiny-http-dev", "librust-tiny-http-dev librust-rusqlite-dev librust-socket2-dev"),
+    "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
 }
 
 
@@ -918,14 +926,24 @@ JkMount /* app"""
     return apache(lab, settings, own, "jk")
 
 
-def hyper(lab, settings, own):
-    """Compiled with the crates that Debian packages."""
-    made = lab.common(settings)["build"] / "hyper"
+def crates(lab, settings, name):
+    """A program compiled with the crates that Debian packages."""
+    made = lab.common(settings)["build"] / name
     if not made.exists():
         source = ["--config", 'source.crates-io.replace-with="debian"', "--config", 'source.debian.directory="/usr/share/cargo/registry"']
         subprocess.run(["cargo", "build", "--release", "--offline", "--quiet", *source, "--target-dir", str(made)],
-                       cwd=lab.dir / "apps/hyper", check=True, capture_output=True, text=True)
-    return [str(made / "release/hyper_app"), str(settings["port"]), *extra(lab, settings)], {}, False
+                       cwd=lab.dir / "apps" / name, check=True, capture_output=True, text=True)
+    return str(made / f"release/{name}_app")
+
+
+def hyper(lab, settings, own):
+    return [crates(lab, settings, "hyper"), str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def tinyhttp(lab, settings, own):
+    """With a store of its own in a file."""
+    habit, *service = extra(lab, settings)
+    return [crates(lab, settings, "tinyhttp"), str(settings["port"]), habit, str(own / "store.db"), *service], {}, False
 
 
 def plumber(lab, settings, own):
@@ -1332,6 +1350,72 @@ def httpcore(lab, settings, own):
     return ["java", "-Xmx512m", "-cp", where, "HttpCore", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def nginxperl(lab, settings, own):
+    """One page of apps/nginxperl.pm within nginx, or what stands for it in `location`."""
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_perl_module.so;\n",
+        "http": lab.fill("perl_modules {{dir}}/apps; perl_require nginxperl.pm; {{upstream=}}", settings),
+        "server": lab.fill("set $service {{service=0}};", settings),
+    }
+    settings.setdefault("location", "perl nginxperl::{{page=plain}};")
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
+KEYS, TOGETHER = 8000, 100
+
+
+def fill_etcd(port):
+    """States of valves below /halls/, and one below /latest; the server's gateway takes JSON, with texts in base64."""
+    end = time.monotonic() + 20
+    puts = [{"requestPut": {"key": code(f"/halls/{n % 12}/valves/{n}"), "value": code(f"open since {n} " + "x" * 1000)}}
+            for n in range(KEYS)] + [{"requestPut": {"key": code("/latest"), "value": code("open")}}]
+    for first in range(0, len(puts), TOGETHER):
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            with contextlib.closing(connection), contextlib.suppress(ConnectionError):
+                connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts[first:first + TOGETHER]}))
+                answer = connection.getresponse()
+                said = answer.read().decode()
+                if answer.status == 200:
+                    break
+                if time.monotonic() > end:
+                    raise OSError(f"etcd: {said}")
+            if time.monotonic() > end:
+                raise OSError("etcd does not answer")
+            time.sleep(0.05)
+
+
+def code(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def etcd(lab, settings, own):
+    """A cluster of one, which is filled, ended and started again; asked by its gateway for HTTP."""
+    where = f"http://127.0.0.1:{settings['port']}"
+    command = ["etcd", f"--data-dir={own}/data", "--name=one", f"--listen-client-urls={where}", f"--advertise-client-urls={where}",
+               "--listen-peer-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+               "--initial-cluster=one=http://127.0.0.1:2380", "--logger=zap", "--log-outputs=stderr", "--enable-v2=false"]
+    with open(own / "filling.log", "wb") as said:
+        filling = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+    try:
+        fill_etcd(settings["port"])
+    finally:
+        filling.terminate()
+        filling.wait()
+    owned(lab, own)
+    return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
+
+
+def groovy(lab, settings, own):
+    """Compiled by Groovy's compiler to classes, as a build of a project does."""
+    classes = lab.common(settings)["build"] / "groovy"
+    if not classes.exists():
+        subprocess.run(["java", "-cp", ":".join(GROOVY), "org.codehaus.groovy.tools.FileSystemCompiler", "-cp", ":".join(GROOVY), "-d",
+                        str(classes), str(lab.dir / "apps/Groovy.groovy")], check=True, capture_output=True, text=True)
+    return ["java", "-Xmx256m", "-cp", ":".join([str(classes), *GROOVY]), "Groovy", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1366,4 +1450,5 @@ COMMANDS = {
     "chi": go_program("chi_app.go"), "connect": connect, "pdns": pdns, "graphite": graphite, "svn": svn,
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
+    "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
 }
