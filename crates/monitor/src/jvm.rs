@@ -1,4 +1,4 @@
-//! The counters of a HotSpot JVM: collections, time in their pauses, and the heap.
+//! The counters of a HotSpot JVM: collections, time in their pauses, the heap, and the classes that it has loaded.
 //!
 //! Read at the slow passes from the file that the JVM keeps mapped for `jstat`, `/tmp/hsperfdata_USER/PID` as the
 //! process itself sees it, through `/proc/PID/root`. Reading it costs the JVM nothing and needs no agent.
@@ -17,13 +17,14 @@ use std::path::PathBuf;
 const FILE: &str = "/tmp/hsperfdata_USER/PID";
 
 /// Of one JVM, in the order of `Numbers::values`.
-pub const JVM: [Signal; 6] = [
+pub const JVM: [Signal; 7] = [
     Signal::counter("jvm.gc_s", "s", FILE),
     Signal::counter("jvm.gc_count", "calls", FILE),
     Signal::counter("jvm.full_gc_count", "calls", FILE),
     Signal::gauge("jvm.heap_used_bytes", "bytes", FILE),
     Signal::gauge("jvm.heap_capacity_bytes", "bytes", FILE),
     Signal::gauge("jvm.heap_max_bytes", "bytes", FILE),
+    Signal::counter("jvm.classes_loaded", "calls", FILE),
 ];
 
 /// Names of programs that are a JVM: its launcher, and Tomcat's for services.
@@ -41,7 +42,7 @@ pub struct Jvm {
     slow_interval: Nanos,
     targets: Vec<String>,
     files: BTreeMap<i32, PathBuf>,
-    rows: Rows<(usize, i32), 6>,
+    rows: Rows<(usize, i32), 7>,
 }
 
 impl Jvm {
@@ -222,6 +223,7 @@ struct Numbers {
     heap_used_bytes: f64,
     heap_capacity_bytes: f64,
     heap_max_bytes: f64,
+    classes_loaded: f64,
 }
 
 impl Numbers {
@@ -232,7 +234,12 @@ impl Numbers {
             _ => None,
         };
         let ticks_per_s = long("sun.os.hrt.frequency").filter(|ticks| *ticks > 0.0)?;
-        let mut numbers = Self::default();
+        // Those of the archive that the JDK brings are counted for themselves.
+        let classes = ["java.cls.loadedClasses", "java.cls.sharedLoadedClasses"];
+        let mut numbers = Self {
+            classes_loaded: classes.iter().filter_map(|name| long(name)).sum(),
+            ..Self::default()
+        };
         let mut one_heap = false;
         for index in 0..8 {
             let prefix = format!("sun.gc.collector.{index}");
@@ -273,7 +280,7 @@ impl Numbers {
     }
 
     /// In the order of [`JVM`].
-    fn values(&self) -> [f64; 6] {
+    fn values(&self) -> [f64; 7] {
         [
             self.gc_s,
             self.gc_count,
@@ -281,6 +288,7 @@ impl Numbers {
             self.heap_used_bytes,
             self.heap_capacity_bytes,
             self.heap_max_bytes,
+            self.classes_loaded,
         ]
     }
 }
@@ -334,7 +342,12 @@ mod tests {
     }
 
     fn counters(collectors: &[(&str, i64, i64)], maximum: [i64; 2]) -> Vec<(String, Value)> {
-        let mut all = vec![("sun.os.hrt.frequency".to_owned(), Value::Long(1_000))];
+        let long = |name: &str, value| (name.to_owned(), Value::Long(value));
+        let mut all = vec![
+            long("sun.os.hrt.frequency", 1_000),
+            long("java.cls.loadedClasses", 300),
+            long("java.cls.sharedLoadedClasses", 50),
+        ];
         for (i, (name, calls, time)) in collectors.iter().enumerate() {
             let prefix = format!("sun.gc.collector.{i}");
             all.push((format!("{prefix}.name"), Value::Text((*name).to_owned())));
@@ -372,7 +385,7 @@ mod tests {
             let numbers = |all| Numbers::of(&parse(&written(all, little)).unwrap()).unwrap();
             assert_eq!(
                 numbers(&serial).values(),
-                [2.5, 7.0, 2.0, 20.0, 40.0, 400.0]
+                [2.5, 7.0, 2.0, 20.0, 40.0, 400.0, 350.0]
             );
             assert_eq!(numbers(&regions).heap_max_bytes, 400.0);
             assert_eq!(numbers(&regions).full_gc_count, 2.0);

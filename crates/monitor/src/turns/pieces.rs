@@ -131,7 +131,13 @@ impl Builder<'_> {
                 .is_none_or(|turn| turn.reader == op.tid);
             let handed = !self.green && !read_here && self.is_over(self.owner);
             let parked = |piece: &Piece| is_futex(piece) && !(handed && self.ended_by_timer(piece));
-            if let Some(parked) = since.iter().rposition(parked) {
+            // Whoever read it woke this thread to it: a wait behind that is for a lock, in the turn.
+            let woken = |piece: &Piece| handed && self.is_woken_to(piece, op.turn);
+            let parked = since
+                .iter()
+                .rposition(woken)
+                .or_else(|| since.iter().rposition(parked));
+            if let Some(parked) = parked {
                 let parked = self.since_op + parked;
                 self.pieces[parked].idle = true;
                 self.pieces[parked].owner = NONE;
@@ -159,6 +165,16 @@ impl Builder<'_> {
         let turn = self.turns.get(turn as usize);
         let now = self.pieces.last().map_or(0, |piece| piece.to);
         turn.is_some_and(|turn| turn.answered && turn.end <= now)
+    }
+
+    /// Whether the thread that read a turn ended this wait, after it had read it.
+    fn is_woken_to(&self, piece: &Piece, turn: u32) -> bool {
+        let turn = self.turns.get(turn as usize);
+        let State::Waiting(wait) = piece.state else {
+            return false;
+        };
+        let by_reader = turn.is_some_and(|turn| wait.by == turn.reader && piece.to >= turn.read);
+        wait.kind == WaitKind::Futex && by_reader
     }
 
     fn ended_by_timer(&self, piece: &Piece) -> bool {

@@ -237,6 +237,8 @@ struct Walk<'a> {
     inner: HashSet<u64>,
     /// See [`own_clients`].
     own: HashSet<u64>,
+    /// See [`asked_by_itself`].
+    itself: HashSet<(u16, u16)>,
     sockets: Sockets,
     clients: HashMap<u64, Client>,
     upstreams: HashMap<u64, Upstream>,
@@ -262,6 +264,7 @@ impl Sockets {
             traced,
             inner: inner_sockets(traced, inner),
             own: own_clients(traced),
+            itself: asked_by_itself(traced),
             sockets: Self {
                 counts: vec![Counts::default(); traced.targets.len()],
                 ..Self::default()
@@ -300,6 +303,20 @@ fn inner_sockets(traced: &Traced, asked: &HashSet<u64>) -> HashSet<u64> {
         .map(|&(sk, ..)| sk)
         .chain(asked.iter().copied())
         .collect()
+}
+
+/// Ports of the TCP connections on which a process of many tasks asks itself (a gateway before gRPC in one program), as
+/// the accepted end sees them: what is asked there is a part of a turn, and many ask at once.
+fn asked_by_itself(traced: &Traced) -> HashSet<(u16, u16)> {
+    let asks = |event: &&Event| {
+        let listener = traced.ports.get(&event.peer_port);
+        event.kind() == Some(Kind::Named)
+            && event.class() == Class::Upstream
+            && traced.green.contains(&event.tgid)
+            && listener.is_some_and(|target| traced.members.get(&event.tgid) == Some(target))
+    };
+    let asking = traced.events.iter().filter(asks);
+    asking.map(|event| (event.peer_port, event.port)).collect()
 }
 
 /// The accepted ends of Unix sockets at which a server's processes that clients reach over TCP ask others of the same
@@ -346,6 +363,9 @@ impl Walk<'_> {
         }
         if class == Class::UnixClient && self.own.contains(&event.sk) {
             return self.at_work(event);
+        }
+        if class == Class::Client && self.itself.contains(&(event.port, event.peer_port)) {
+            return;
         }
         if class == Class::UnixClient && self.is_control(event) {
             return;

@@ -1391,6 +1391,33 @@ fn a_wait_until_a_timer_is_a_part_of_the_turn_that_was_handed_over() {
 }
 
 #[test]
+fn a_wait_behind_the_hand_over_is_for_a_lock_and_a_part_of_the_turn() {
+    let (reader, worker, other) = (SERVER, SERVER + 4, SERVER + 5);
+    let mut tape = asleep(10);
+    tape.off(700, worker, "futex", INTERRUPTIBLE, Class::None);
+    for turn in 0..3 {
+        let from = 1_000 + turn * 2_000;
+        tape.arrive(from, 1);
+        tape.wake(from, reader, FOREIGN, "sendto");
+        tape.on(from, reader, 0);
+        tape.read(from + 100, reader, 1);
+        // The queue is not empty any more.
+        tape.wake(from + 200, worker, reader, "futex");
+        tape.off(from + 200, reader, epoll(), INTERRUPTIBLE, Class::None);
+        tape.on(from + 200, worker, 0);
+        tape.off(from + 300, worker, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 1_000, worker, other, "futex");
+        tape.on(from + 1_000, worker, 0);
+        tape.write(from + 1_100, worker, 1);
+        tape.off(from + 1_200, worker, "futex", INTERRUPTIBLE, Class::None);
+    }
+    let target = tape.account();
+    let locked = (target.account.places.iter()).filter(|p| p.place == Place::Blocked);
+    let locked: u64 = locked.map(|p| p.total_ns).sum();
+    assert_eq!(locked, 3 * 700, "{:#?}", target.account);
+}
+
+#[test]
 fn between_two_parts_of_a_response_it_is_sending() {
     let mut tape = asleep(10);
     tape.arrive(900, 1);
@@ -1517,6 +1544,56 @@ fn an_upstream_that_no_request_can_be_told_for_is_shared_out() {
             (Place::Hidden, "", "", 50 + 50),
         ],
     );
+}
+
+#[test]
+fn what_a_gateway_asks_of_its_own_program_is_no_request_of_its_own() {
+    let mut tape = Tape {
+        green: true,
+        ..Tape::default()
+    };
+    let (one, two, three) = (SERVER + 1, SERVER + 2, SERVER + 3);
+    let (listener, own) = (2_379, 40_000);
+    tape.put(Event {
+        at_ns: 100,
+        sk: 502,
+        tid: two,
+        tgid: SERVER,
+        kind: Kind::Named as u8,
+        class: Class::Upstream as u8,
+        port: own,
+        peer_port: listener,
+        ..Event::default()
+    });
+    tape.arrive(900, 1);
+    tape.read(1_000, one, 1);
+    tape.ask(1_100, one, 502);
+    // The other end of that connection is the program's too.
+    for (at, kind) in [
+        (1_150, Kind::Arrived),
+        (1_200, Kind::Received),
+        (1_900, Kind::Sent),
+    ] {
+        tape.put(Event {
+            at_ns: at,
+            sk: 2,
+            tid: three,
+            tgid: SERVER,
+            value: 100,
+            kind: kind as u8,
+            class: Class::Client as u8,
+            port: listener,
+            peer_port: own,
+            ..Event::default()
+        });
+    }
+    tape.answer(2_000, 502);
+    tape.take(2_100, one, 502);
+    tape.write(2_200, one, 1);
+    let (mut traced, stacks) = tape.traced();
+    traced.ports = HashMap::from([(listener, 0)]);
+    let turns = traced.account(&stacks);
+    assert_eq!(turns.targets[0].account.turns, 1, "{:#?}", turns.targets[0]);
 }
 
 #[test]

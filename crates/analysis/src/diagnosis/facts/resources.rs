@@ -151,13 +151,14 @@ fn files(material: &Material<'_>, sheet: &mut Sheet<'_>) {
 
 fn jvm(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let target = sheet.target.clone();
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 7] = [
         "jvm.gc_share",
         "jvm.gc_per_s",
         "jvm.gc_pause_ms",
         "jvm.heap_used_share",
         "jvm.heap_max_bytes",
         "jvm.full_gc_per_s",
+        "jvm.classes_per_s",
     ];
     let kind = material.server(&target).map(|s| s.kind.as_str());
     if kind.is_some_and(|k| !matches!(k, "java" | "tomcat" | "generic")) {
@@ -189,4 +190,6 @@ fn jvm(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     sheet.maybe("jvm.heap_max_bytes", most, JVM, &reason);
     let full = material.per_s("jvm.full_gc_count", &target);
     sheet.maybe("jvm.full_gc_per_s", full, JVM, &reason);
+    let classes = material.per_s("jvm.classes_loaded", &target);
+    sheet.maybe("jvm.classes_per_s", classes, JVM, &reason);
 }

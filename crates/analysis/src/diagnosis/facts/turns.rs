@@ -4,7 +4,7 @@
 
 use super::{Material, Sheet};
 use crate::ledger::{is_in_pool, tries_a_lock};
-use record::{Place, TargetTurns, Told};
+use record::{Place, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
@@ -34,9 +34,10 @@ const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 7] = [
+const WAITS: [&str; 8] = [
     "pipe",
     "lock",
+    "told_lock",
     "sync",
     "sleep",
     "pool",
@@ -79,8 +80,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     let traced = material.examination().and_then(|e| e.turns.as_ref());
-    let told = traced.map_or(&[][..], |t| &t.told);
-    own_share(turns, told, sheet);
+    let all_told = traced.map_or(&[][..], |t| &t.told);
+    own_share(turns, all_told, sheet);
     let total = turns.account.total_ns as f64;
     let share = |test: &dyn Fn(&record::PlaceTime) -> bool| {
         let places = turns.account.places.iter().filter(|p| test(p));
@@ -114,6 +115,12 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     };
     let pool = share(&|p| p.place == Place::Blocked && in_pool(p));
     sheet.known("turn.pool_share", pool, SOURCE);
+    let told_lock = share(&|p| {
+        let told = p.told.and_then(|told| all_told.get(told as usize));
+        let locked = told.is_some_and(|told| told.state == ToldState::Lock);
+        p.place == Place::Blocked && locked && !in_pool(p)
+    });
+    sheet.known("turn.told_lock_share", told_lock, SOURCE);
     // A thread that waits, or a loop that goes on meanwhile.
     let datagram = share(&|p| {
         matches!(p.place, Place::Blocked | Place::Upstream) && p.detail.starts_with("udp")
