@@ -108,6 +108,10 @@ pub struct Cause {
     /// Kinds of rows of the time ledger that it explains: it gains no more than these.
     #[serde(default)]
     pub rows: Vec<String>,
+    /// Kinds that it explains as well where something holds at one of the servers: what waits elsewhere for it, what
+    /// comes of it.
+    #[serde(default)]
+    pub rows_where: Option<RowsWhere>,
     /// More general or look-alike causes that it goes before when both hold.
     #[serde(default)]
     pub beats: Vec<String>,
@@ -126,6 +130,14 @@ pub struct Cause {
 
 fn usual_confidence() -> f64 {
     0.9
+}
+
+/// Kinds of rows, and what must hold.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowsWhere {
+    pub rows: Vec<String>,
+    pub when: Condition,
 }
 
 /// What a cause is about.
@@ -163,6 +175,7 @@ impl Cause {
     /// Every condition, those inside others included.
     pub(crate) fn conditions(&self) -> Vec<&Condition> {
         let changes = self.change.iter().filter_map(|c| c.when.as_ref());
+        let rows = self.rows_where.iter().map(|more| &more.when);
         let judged = [
             &self.required,
             &self.supporting,
@@ -170,7 +183,7 @@ impl Cause {
             &self.worth_when,
         ];
         let mut all = Vec::new();
-        for condition in judged.into_iter().flatten().chain(changes) {
+        for condition in judged.into_iter().flatten().chain(changes).chain(rows) {
             condition.collect(&mut all);
         }
         all

@@ -142,8 +142,8 @@ pub fn facts_of(trial: &TrialRecord, environment: &[EnvironmentItem], error_limi
 }
 
 fn conclude(facts: &FactSet, verdict: Option<&Verdict>, seen: Seen, tier: &str) -> Diagnosis {
-    let catalogue = catalogue();
     let station = station::find(facts, verdict);
+    let catalogue = &*rank::fitted(catalogue(), facts, &station);
     let mut ranked = rank::rank(catalogue, facts, &station, verdict, seen);
     let errors = facts.view("").value("client.errors_share");
     let failed = verdict

@@ -4,7 +4,7 @@
 //! all that are worth a change. One whose bound is below what could be measured is true and not worth changing: it
 //! stands last, and before it `none`, where the facts show that the server is healthy, or `unknown`.
 
-use super::catalogue::{Cause, Explains, Scope};
+use super::catalogue::{Cause, Condition, Explains, Scope};
 use super::expression::{Expression, Format, Template, ungrouped};
 use super::fact::{FactSet, FactView, Reading};
 use super::rules::{Outcome, Scene, Truth, condition, judge};
@@ -13,6 +13,7 @@ use super::{Catalogue, Finding, RuledOut, Seen, Station, Status, Unseen, change,
 use crate::ledger::{self, Account, Basis, Ledger, Row};
 use crate::words::percent;
 use crate::{Evidence, Verdict};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The smallest share that a proof could see on a small shared machine.
@@ -60,6 +61,32 @@ pub(crate) struct Ranked {
     pub unseen: Vec<Unseen>,
     pub unexplained: Option<f64>,
     pub ledger: Option<Ledger>,
+}
+
+/// The catalogue with all the rows that causes explain of these servers.
+pub(crate) fn fitted<'a>(
+    catalogue: &'a Catalogue,
+    facts: &FactSet,
+    station: &Station,
+) -> Cow<'a, Catalogue> {
+    let front = facts.targets.first().map_or("", String::as_str);
+    let holds = |when: &Condition| {
+        facts.targets.iter().any(|target| {
+            let scene = Scene {
+                facts: facts.view(target),
+                station: seen_from(station, target, front),
+            };
+            condition(when, scene).truth == Truth::True
+        })
+    };
+    let mut fitted = Cow::Borrowed(catalogue);
+    for (index, cause) in catalogue.causes.iter().enumerate() {
+        if let Some(more) = cause.rows_where.as_ref().filter(|more| holds(&more.when)) {
+            let rows = more.rows.iter().cloned();
+            fitted.to_mut().causes[index].rows.extend(rows);
+        }
+    }
+    fitted
 }
 
 /// Judges every cause at every target that it is about, and orders what holds.

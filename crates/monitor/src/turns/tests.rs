@@ -1445,6 +1445,27 @@ fn between_two_parts_of_a_response_it_is_sending() {
 }
 
 #[test]
+fn a_timer_that_others_came_before_is_what_a_request_waits_for() {
+    let mut tape = asleep(10);
+    for (turn, at) in [(1, 1_000), (2, 2_000)] {
+        tape.arrive(at, turn);
+        tape.wake(at, SERVER, FOREIGN, "sendto");
+        tape.on(at, SERVER, 0);
+        tape.read(at + 10, SERVER, turn);
+        tape.off(at + 50, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    tape.wake(900_000, SERVER, FOREIGN, "");
+    tape.on(900_000, SERVER, 0);
+    tape.write(900_050, SERVER, 1);
+    tape.write(900_100, SERVER, 2);
+    tape.off(900_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    let target = tape.account();
+    // The first from 1,050 on, the other from 2,050.
+    let timed = at(&target, Place::Hidden, "", "timer");
+    assert_eq!(timed, 898_950 + 897_950, "{:#?}", target.account);
+}
+
+#[test]
 fn a_timer_of_an_event_loop_is_hidden_and_said() {
     let mut tape = asleep(10);
     tape.arrive(900, 1);

@@ -53,15 +53,22 @@ impl Row {
 /// What a turn waits for while no thread works for it.
 #[derive(Clone, Copy, Debug)]
 enum Meantime {
-    Upstream { detail: u32, arrived: u64 },
+    Upstream {
+        detail: u32,
+        arrived: u64,
+    },
     Sending,
-    Hidden { detail: u32 },
+    /// `waker`: what ended it, 0 where that is not known.
+    Hidden {
+        detail: u32,
+        waker: u32,
+    },
 }
 
 impl Meantime {
     /// Whether the turn is at nothing that its sockets tell of.
     fn is_out_of_sight(self) -> bool {
-        matches!(self, Meantime::Hidden { detail } if is_out_of_sight(detail))
+        matches!(self, Meantime::Hidden { detail, .. } if is_out_of_sight(detail))
     }
 }
 
@@ -448,9 +455,9 @@ impl<'a> Scene<'a> {
             let answers = answering.contains(&two.peer);
             let meantime = self.meantime(one, (two, answers), asked.last().copied(), begun);
             if one.tid == two.tid {
-                let queued = match meantime.is_out_of_sight() {
-                    true => self.queued_from(one.tid, at, to),
-                    false => to,
+                let (queued, meantime) = match meantime.is_out_of_sight() {
+                    true => self.queued_from(one.tid, (at, to), meantime),
+                    false => (to, meantime),
                 };
                 self.stretch(one.tid, index, at, queued, meantime, give);
                 for piece in self.pieces_of(one.tid, queued, to) {
@@ -478,6 +485,7 @@ impl<'a> Scene<'a> {
         asked: Option<u32>,
         begun: bool,
     ) -> Meantime {
+        let hidden = |detail| Meantime::Hidden { detail, waker: 0 };
         let upstream = |peer: u32, arrived| Meantime::Upstream {
             detail: self.words.peers[peer as usize],
             arrived,
@@ -485,33 +493,38 @@ impl<'a> Scene<'a> {
         match (one.act, two.act, asked) {
             (_, Act::Take { arrived }, _) => upstream(two.peer, arrived),
             (Act::Connect, Act::Ask, _) | (_, Act::GiveUp, _) => upstream(two.peer, u64::MAX),
-            (_, Act::Read, _) => Meantime::Hidden {
-                detail: self.words.rest_of_request,
-            },
+            (_, Act::Read, _) => hidden(self.words.rest_of_request),
             (_, Act::Write, None) if begun => Meantime::Sending,
             (_, _, Some(peer)) => upstream(peer, u64::MAX),
-            (_, Act::Connect | Act::Ask, None) if answers => Meantime::Hidden {
-                detail: BEFORE_ASKING,
-            },
-            _ => Meantime::Hidden { detail: 0 },
+            (_, Act::Connect | Act::Ask, None) if answers => hidden(BEFORE_ASKING),
+            _ => hidden(0),
         }
     }
 
     /// From when on a turn that is at no upstream waits only until its event loop comes to it: since the loop last had
-    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it.
-    fn queued_from(&self, tid: u32, from: u64, to: u64) -> u64 {
+    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it. Where a timer
+    /// ended that rest, it is what the turn was waiting for.
+    fn queued_from(&self, tid: u32, (from, to): (u64, u64), meantime: Meantime) -> (u64, Meantime) {
         if !self.loops.contains(&tid) || self.green.contains(&tid) {
-            return to;
+            return (to, meantime);
         }
         let pieces = self.pieces_of(tid, from, to);
         let whole = pieces.first().is_some_and(|piece| piece.from <= from)
             && pieces.last().is_some_and(|piece| piece.to >= to)
             && pieces.windows(2).all(|pair| pair[0].to == pair[1].from);
         if !whole {
-            return to;
+            return (to, meantime);
         }
         let asleep = pieces.iter().rev().find(|piece| polls(piece));
-        asleep.map_or(from, |piece| piece.to.clamp(from, to))
+        let queued = asleep.map_or(from, |piece| piece.to.clamp(from, to));
+        let waker = asleep.map_or(0, |piece| match piece.state {
+            State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
+            _ => 0,
+        });
+        match meantime {
+            Meantime::Hidden { detail, .. } => (queued, Meantime::Hidden { detail, waker }),
+            other => (queued, other),
+        }
     }
 
     /// The end of the time in which the thread goes on with the turn.
@@ -654,9 +667,12 @@ impl<'a> Scene<'a> {
                 give_some(give, Row::with(Place::UpstreamUnread, detail), answered, to);
             }
             Meantime::Sending => self.meanwhile(index, Row::at(Place::Sending), from, to, give),
-            Meantime::Hidden { detail } => {
+            Meantime::Hidden {
+                detail,
+                waker: ended_by,
+            } => {
                 let row = Row {
-                    waker,
+                    waker: if waker == 0 { ended_by } else { waker },
                     ..Row::with(Place::Hidden, detail)
                 };
                 self.meanwhile(index, row, from, to, give);

@@ -344,11 +344,19 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     let old = seen.mostly("request", |h| h.version == "HTTP/1.0");
     sheet.maybe("client.http10", old, HEADS, none);
     let kept = seen.mostly("request", |h| !closes(h));
-    let kept = kept.or_else(|| {
-        let per_connection = sheet.value("client.requests_per_connection")?;
-        Some(flag(per_connection >= 2.0))
-    });
-    sheet.maybe("client.asked_keepalive", kept, HEADS, none);
+    let per_connection = sheet.value("client.requests_per_connection");
+    let ended = sheet.value("client.closed_by_server_per_request");
+    let by_server = per_connection
+        .zip(ended)
+        .is_some_and(|(n, ended)| n < 2.0 && ended * n >= 0.5);
+    let kept = kept.or_else(|| Some(flag(per_connection? >= 2.0)).filter(|_| !by_server));
+    match kept {
+        None if by_server => {
+            let reason = "no head was seen, and the server ends what carried one request";
+            sheet.not_applicable("client.asked_keepalive", reason);
+        }
+        _ => sheet.maybe("client.asked_keepalive", kept, HEADS, none),
+    }
     // A head that could be read was not encrypted.
     let plain = seen.mostly("request", |_| true).map(|_| 0.0);
     let tls = if seen.https { Some(1.0) } else { plain };

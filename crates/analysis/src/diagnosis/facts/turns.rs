@@ -33,6 +33,7 @@ const GIVEN_UP: [&str; 3] = ["share", "ms", "time_share"];
 const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
+const THREADS_IDLE: &str = "turn.threads_idle_share";
 /// Waits that have a name of their own in facts.
 const WAITS: [&str; 8] = [
     "pipe",
@@ -70,6 +71,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         sheet.unknown(ASKING, &reason);
         sheet.unknown(CPU, &reason);
         sheet.unknown(THREADS, &reason);
+        sheet.unknown(THREADS_IDLE, &reason);
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -132,8 +134,18 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     });
     sheet.known("turn.unix_peer_share", unix, SOURCE);
     match &turns.threads {
-        Some(threads) => sheet.known(THREADS, threads.threads as f64, SOURCE),
-        None => sheet.unknown(THREADS, "no thread was seen that reads requests"),
+        Some(threads) => {
+            sheet.known(THREADS, threads.threads as f64, SOURCE);
+            let places = threads.account.places.iter();
+            let idle = places.filter(|p| p.place == Place::Idle);
+            let idle = idle.map(|p| p.total_ns as f64).sum();
+            let all = Some(threads.account.total_ns as f64);
+            sheet.divided(THREADS_IDLE, Some(idle), all, SOURCE, "no time of them");
+        }
+        None => {
+            sheet.unknown(THREADS, "no thread was seen that reads requests");
+            sheet.unknown(THREADS_IDLE, "no thread was seen that reads requests");
+        }
     }
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
     let (among, of) = asking.unzip();
