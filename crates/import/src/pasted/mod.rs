@@ -18,6 +18,8 @@
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
 //! statuses    statuses of responses as they are counted, and heads of responses
 //! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
+//! digests     statistics of statements, of any tool that makes them
+//! requests    requests a line in JSON and other forms, and what frameworks say of their parts
 //! dumps       threads with their state and frames
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
@@ -29,6 +31,7 @@
 mod calls;
 mod curl;
 mod databases;
+mod digests;
 mod dumps;
 mod events;
 mod generators;
@@ -42,6 +45,7 @@ mod pieces;
 mod pools;
 mod profiles;
 mod prometheus;
+mod requests;
 mod sockets;
 mod statuses;
 mod tables;
@@ -104,6 +108,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(generators::read(lines));
     found.extend(statuses::read(lines));
     found.extend(databases::read(lines));
+    found.extend(digests::read(lines));
+    found.extend(requests::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
