@@ -24,6 +24,7 @@
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
 //! prometheus  histograms of a server's own metrics
+//! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
 //! ```
@@ -40,6 +41,7 @@ mod interrupts;
 mod lines;
 mod logs;
 mod messages;
+mod metrics;
 mod packets;
 mod pieces;
 mod pools;
@@ -69,6 +71,9 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         all.sizes.extend(strace::sizes(name, &lines));
         let vmstats = host::vmstats(&words).into_iter();
         all.vmstats.extend(vmstats.map(|(table, _)| table));
+        if all.vmstats.is_empty() {
+            all.vmstats.extend(tables::vmstat(&lines));
+        }
         all.pidstats.extend(pidstat::pidstats(&lines));
         let loads = loads(&text);
         let whole = !loads.is_empty();
@@ -95,9 +100,11 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let lines = lines.as_slice();
     let named = named(lines);
     let split: Vec<_> = named.iter().map(|l| pieces::pieces(l)).collect();
-    let mut found = lines::read(&split);
+    let mut found = lines::read(&split, lines);
     found.extend(tables::read(lines));
+    found.extend(tables::headless(lines));
     found.extend(tables::summaries(lines));
+    found.extend(tables::containers(lines));
     found.extend(sockets::read(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));
@@ -114,6 +121,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
     found.extend(prometheus::read(lines));
+    found.extend(metrics::read(lines));
     found.extend(times::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
