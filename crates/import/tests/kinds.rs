@@ -737,3 +737,633 @@ fn loads_that_show_nothing_else_say_their_times() {
         ),
     ]);
 }
+
+#[test]
+fn generators_of_old_forms_and_cut_off() {
+    check(&[
+        (
+            "Stat         Avg    Stdev   Max\nLatency (ms) 2040.5 300.1   4011\nReq/Sec      24.4   5.2     40\nBytes/Sec    4.2 kB 900 B   6 kB\n\n244 requests in 10s, 42 kB read\n",
+            "unknown",
+            &["24.4 responses", "2,041 ms", "4,011 ms"],
+            &["perf record"],
+        ),
+        (
+            "GET      /api/items                                                                      1500     0(0.00%) |    345      12    9012    120 |   48.20        0.00\nGET      /api/user                                                                       1500     0(0.00%) |     45      12    2012     20 |   48.20        0.00\n",
+            "unknown",
+            &["locust shows 96.4", "9.01 s"],
+            &["access log"],
+        ),
+        (
+            "Response time percentiles (approximated)\nType     Name                                                                                  50%    66%    75%    80%    90%    95%    98%    99%  99.9% 99.99%   100% # reqs\n--------|--------------------------------------------------------------------------------|--------|------|------|------|------|------|------|------|------|------|------|------\nGET      /                                                                                      120    130    150    180    400   1200   3000   9000  12000  12000  12000   1500\n--------|--------------------------------------------------------------------------------|--------|------|------|------|------|------|------|------|------|------|------|------\n         Aggregated                                                                             120    130    150    180    400   1200   3000   9000  12000  12000  12000   1500\n",
+            "unknown",
+            &["locust", "120 ms", "12,000 ms"],
+            &["pidstat"],
+        ),
+        (
+            "Response time distribution:\n  10.00% in 0.0021 secs\n  50.00% in 0.0301 secs\n  95.00% in 0.1301 secs\n  99.00% in 2.0301 secs\n\nDetails (average, fastest, slowest):\n  DNS+dialup:\t0.0023 secs, 0.0001 secs, 1.0123 secs\n",
+            "unknown",
+            &["30.1 ms", "2,030 ms"],
+            &["access log"],
+        ),
+        (
+            "Statistics        Avg      Stdev        Max\n  Reqs/sec     12345.12    1234.12   20123.12\n  Latency       10.12ms     4.12ms      1.21s\n",
+            "unknown",
+            &["12,345 responses", "1.21 s"],
+            &["access log"],
+        ),
+        (
+            "  HTTP codes:\n    1xx - 0, 2xx - 12000, 3xx - 0, 4xx - 0, 5xx - 345\n    others - 12\n  Errors:\n    timeout - 12\n  Throughput:     4.12MB/s\n",
+            "unknown",
+            &["2.8 % of the requests failed"],
+            &["curl -si"],
+        ),
+        (
+            "     http_req_blocked...........: avg=1.2ms  min=1µs  med=3µs max=1.02s p(90)=5µs  p(95)=7µs\n     http_req_duration..........: avg=812ms  min=12ms  med=45ms max=60s p(90)=2.1s  p(95)=5.2s\n",
+            "unknown",
+            &["45 ms", "60,000 ms"],
+            &["access log"],
+        ),
+        (
+            "errors.ETIMEDOUT: .............................................................. 345\nvusers.failed: ................................................................. 345\n",
+            "unknown",
+            &["345 failed requests"],
+            &["curl -si"],
+        ),
+        (
+            "  Latency Distribution\n     50%  250.12ms\n     75%  491.12ms\n     90%  700.00ms\n     99%    5.80s\n",
+            "unknown",
+            &["250 ms", "5,800 ms"],
+            &["access log"],
+        ),
+    ]);
+}
+
+#[test]
+fn statistics_of_statements() {
+    check(&[
+        (
+            "# 1.2s user time, 20ms system time, 30.1M rss, 95.2M vsz\n# Overall: 1.19k total, 23 unique, 0.33 QPS, 0.12x concurrency ________\n# Profile\n# Rank Query ID                           Response time   Calls R/Call V/M\n# ==== ================================== =============== ===== ====== ===\n#    1 0x7D1B2F3C4D5E6F70                 410.2032 93.1%   1204 0.3407  0.12 SELECT orders\n#    2 0x1A2B3C4D5E6F7081                  12.1023  2.7%    300 0.0403  0.01 SELECT users\n# MISC 0xMISC                              18.3201  4.2%   9000 0.0020   0.0 <21 ITEMS>\n",
+            "unknown",
+            &["93 %", "SELECT orders", "1204 times, 341 ms each"],
+            &["EXPLAIN"],
+        ),
+        (
+            "# Query 1: 0.5 QPS, 0.31x concurrency, ID 0x7D1B2F3C4D5E6F70 at byte 88120\n# Attribute    pct   total     min     max     avg     95%  stddev  median\n# ============ === ======= ======= ======= ======= ======= ======= =======\n# Count         10    1204\n# Exec time     93    410s   120ms      3s   340ms   800ms   110ms   300ms\n# Lock time      2   110ms    20us   900us    90us   200us    30us    80us\n# Rows sent      5  11.76k      10      10      10      10       0      10\n# Rows examine  88  55.10M  46.8k   47.2k   46.9k  46.68k       0  46.68k\n# Query size    12 120.01k     102     104  102.07  102.22       0   97.36\n# Tables\n#    SHOW TABLE STATUS LIKE 'orders'\\G\n#    SHOW CREATE TABLE `orders`\\G\n# EXPLAIN /*!50100 PARTITIONS*/\nSELECT * FROM orders WHERE customer_email = 'a@example.com' ORDER BY created_at DESC LIMIT 10\\G\n",
+            "unknown",
+            &["customer_email", "reads 46900 rows to return 10"],
+            &["EXPLAIN", "index"],
+        ),
+        (
+            "# Exec time     93    410s   120ms      3s   340ms   800ms   110ms   300ms\n# Lock time      2   110ms    20us   900us    90us   200us    30us    80us\n# Rows sent      5  11.76k      10      10      10      10       0      10\n# Rows examine  88  55.10M  46.8k   47.2k   46.9k  46.68k       0  46.68k\n",
+            "unknown",
+            &["reads 46900 rows to return 10"],
+            &["EXPLAIN"],
+        ),
+        (
+            "Reading mysql slow query log from /var/log/mysql/slow.log\nCount: 240  Time=12.52s (3005s)  Lock=0.00s (0s)  Rows=1.0 (240), shop[shop]@[10.0.0.5]\n  SELECT COUNT(*) FROM orders WHERE status = 'S' AND created > 'S'\n\nCount: 2  Time=2.01s (4s)  Lock=0.00s (0s)  Rows=10.0 (20), shop[shop]@localhost\n  SELECT * FROM users LIMIT N\n",
+            "unknown",
+            &["SELECT COUNT(*)", "240 times, 12.5 s each"],
+            &["EXPLAIN"],
+        ),
+        (
+            " query                                  | calls | total_time | mean_time | rows\n----------------------------------------+-------+------------+-----------+------\n SELECT * FROM events WHERE payload = $1 | 3204  | 4324812.1  | 1349.8    | 3204\n SELECT 1                                | 99999 | 312.2      | 0.003     | 99999\n",
+            "unknown",
+            &["1.3 s each", "payload = $1"],
+            &["EXPLAIN"],
+        ),
+        (
+            "-[ RECORD 1 ]---+----------------------------------\nquery           | SELECT * FROM events WHERE payload = $1\ncalls           | 3204\ntotal_exec_time | 4324812.1\nmean_exec_time  | 1349.8\nrows            | 3204\n",
+            "unknown",
+            &["1,350 ms on average"],
+            &["EXPLAIN"],
+        ),
+        (
+            "  Order Load (3801.4ms)  SELECT \"orders\".* FROM \"orders\" WHERE \"orders\".\"email\" = $1\n  User Load (0.4ms)  SELECT \"users\".* FROM \"users\" WHERE \"users\".\"id\" = $1\n",
+            "unknown",
+            &["(3.801 s)"],
+            &["EXPLAIN"],
+        ),
+        (
+            "(4.201) SELECT \"shop_order\".\"id\" FROM \"shop_order\" WHERE \"shop_order\".\"email\" = 'a'; args=('a',)\n",
+            "unknown",
+            &["(4.201 s)"],
+            &["EXPLAIN"],
+        ),
+        (
+            "*************************** 1. row ***************************\n           id: 1\n  select_type: SIMPLE\n        table: orders\n         type: ALL\npossible_keys: NULL\n          key: NULL\n         rows: 4812345\n        Extra: Using where; Using filesort\n",
+            "unknown",
+            &["orders (type ALL, key NULL)", "about 4812345 rows"],
+            &["index"],
+        ),
+        (
+            " Seq Scan on orders  (cost=0.00..123456.00 rows=1 width=123)\n   Filter: (email = 'a'::text)\n",
+            "unknown",
+            &["Seq Scan on orders"],
+            &["EXPLAIN ANALYZE"],
+        ),
+        (
+            "-[ RECORD 1 ]----+------------------------------\ndatid            | 16384\npid              | 4012\nusename          | app\nstate            | idle in transaction\nwait_event_type  | Client\nwait_event       | ClientRead\nxact_start       | 2023-01-01 10:00:00.123+00\nquery            | UPDATE accounts SET balance = 1 WHERE id = 3\n-[ RECORD 2 ]----+------------------------------\npid              | 4013\nstate            | active\nwait_event_type  | Lock\nwait_event       | transactionid\nxact_start       | 2023-01-01 10:00:05.123+00\nquery            | UPDATE accounts SET balance = 2 WHERE id = 3\n",
+            "unknown",
+            &[
+                "1 statements are waiting",
+                "UPDATE accounts SET balance = 1",
+            ],
+            &["pg_blocking_pids"],
+        ),
+        (
+            " wait_event_type | wait_event | count\n-----------------+------------+-------\n LWLock          | BufferMapping | 45\n Client          | ClientRead | 12\n IO              | DataFileRead | 33\n",
+            "unknown",
+            &["LWLock BufferMapping (45)"],
+            &["pg_stat_activity"],
+        ),
+        (
+            "=====================================\n2023-01-01 10:00:00 0x7f INNODB MONITOR OUTPUT\n=====================================\n------------\nTRANSACTIONS\n------------\nTrx id counter 1234567\nHistory list length 1834012\n---TRANSACTION 1234560, ACTIVE 812 sec\n2 lock struct(s), heap size 1136, 1 row lock(s)\n---TRANSACTION 1234565, ACTIVE 31 sec starting index read\nmysql tables in use 1, locked 1\nLOCK WAIT 2 lock struct(s), heap size 1136, 1 row lock(s)\nMySQL thread id 77, OS thread handle 1, query id 12 10.0.0.2 app updating\nUPDATE accounts SET balance = 1 WHERE id = 3\n------- TRX HAS BEEN WAITING 31 SEC FOR THIS LOCK TO BE GRANTED:\n",
+            "unknown",
+            &["waited 31 s"],
+            &["innodb_lock_waits"],
+        ),
+        (
+            "BUFFER POOL AND MEMORY\nBuffer pool hit rate 812 / 1000, young-making rate 0 / 1000 not 0 / 1000\nPending normal aio reads: [120, 0, 0, 0]\n",
+            "unknown",
+            &["81 % of the pages"],
+            &["iostat"],
+        ),
+        (
+            "LATEST DETECTED DEADLOCK\n------------------------\n*** (1) TRANSACTION:\nTRANSACTION 111, ACTIVE 2 sec starting index read\nUPDATE a SET x=1 WHERE id=1\n*** WE ROLL BACK TRANSACTION (2)\n",
+            "unknown",
+            &["LATEST DETECTED DEADLOCK"],
+            &["SHOW ENGINE INNODB STATUS"],
+        ),
+        (
+            "1) 1) \"fork\"\n   2) (integer) 1700000000\n   3) (integer) 812\n   4) (integer) 1203\n2) 1) \"command\"\n   2) (integer) 1700000011\n   3) (integer) 112\n   4) (integer) 203\n",
+            "unknown",
+            &["fork (1,203 ms)"],
+            &["latest_fork_usec"],
+        ),
+        (
+            "{'id': 12, 'start_time': 1700000000, 'duration': 250015, 'command': b'KEYS session:*'}\n",
+            "unknown",
+            &["KEYS session:*", "0.250 s"],
+            &["SCAN"],
+        ),
+        (
+            "| Threads_running         | 145   |\n| Threads_connected       | 512   |\n| Innodb_row_lock_waits   | 12345 |\n| Slow_queries            | 3210  |\n",
+            "unknown",
+            &["145 threads running"],
+            &["PROCESSLIST"],
+        ),
+    ]);
+}
+
+#[test]
+fn dumps_cut_off_and_of_loops() {
+    check(&[
+        (
+            "goroutine profile: total 20544\n",
+            "unknown",
+            &["20,544 goroutines"],
+            &["goroutine?debug=1"],
+        ),
+        (
+            "goroutine 5123 [chan receive, 45 minutes]:\ngithub.com/acme/queue.(*Worker).wait(0xc000123400)\n\t/src/queue/worker.go:77 +0x85\ncreated by github.com/acme/queue.New\n\t/src/queue/worker.go:30 +0x111\n\ngoroutine 5124 [chan receive, 45 minutes]:\ngithub.com/acme/queue.(*Worker).wait(0xc000123500)\n\t/src/queue/worker.go:77 +0x85\ncreated by github.com/acme/queue.New\n\t/src/queue/worker.go:30 +0x111\n",
+            "unknown",
+            &["45 minutes", "(*Worker).wait"],
+            &["leak"],
+        ),
+        (
+            "goroutine 5123 [select, 12 minutes]:\n",
+            "unknown",
+            &["select, 12 minutes"],
+            &["goroutine"],
+        ),
+        (
+            " 1523 @ 0x43b176 0x44b1a5\n #\t0x7e1a2e\tnet/http.(*persistConn).writeLoop+0xee\t/usr/local/go/src/net/http/transport.go:2410\n",
+            "unknown",
+            &["1,523 of 1,523", "writeLoop"],
+            &["again"],
+        ),
+        (
+            "#22 \"ForkJoinPool.commonPool-worker-1\" \n      java.base/java.lang.Object.wait(Object.java:366)\n      java.base/java.net.SocketInputStream.read(SocketInputStream.java:12)\n      com.acme.Client.call(Client.java:33)\n",
+            "unknown",
+            &["com.acme.Client.call(Client.java:33)"],
+            &["jstack"],
+        ),
+        (
+            "[01-Jan-2023 10:00:00]  [pool www] pid 1234\nscript_filename = /var/www/html/index.php\n[0x00007f1234567890] curl_exec() /var/www/html/wp-includes/Requests/cURL.php:162\n[0x00007f1234567800] request() /var/www/html/wp-includes/class-requests.php:379\n",
+            "unknown",
+            &["curl_exec()"],
+            &["three dumps"],
+        ),
+        (
+            "jdk.JavaMonitorEnter {\n  startTime = 10:00:00.123\n  duration = 1.23 s\n  monitorClass = com.acme.Registry (classLoader = app)\n  previousOwner = \"exec-1\" (javaThreadId = 33)\n  eventThread = \"exec-2\" (javaThreadId = 34)\n  stackTrace = [\n    com.acme.Registry.get(String) line: 44\n    com.acme.Api.handle(Request) line: 12\n  ]\n}\n",
+            "unknown",
+            &["JavaMonitorEnter in com.acme.Registry.get", "1.230 s"],
+            &["jfr"],
+        ),
+        (
+            "[123:0x55]     1234 ms: Scavenge 45.1 (60.0) -> 44.1 (61.0) MB, 12.5 / 0.0 ms  (average mu = 0.98, current mu = 0.98) allocation failure\n[123:0x55]     2234 ms: Mark-sweep 145.1 (160.0) -> 144.1 (161.0) MB, 512.5 / 0.0 ms  (average mu = 0.98, current mu = 0.98) allocation failure\n",
+            "unknown",
+            &["2 collections"],
+            &["heap"],
+        ),
+        (
+            "(node:123) Warning: Event loop blocked for 1234ms\n",
+            "event_loop_blocked",
+            &["1,234 ms"],
+            &["--cpu-prof"],
+        ),
+        (
+            "event loop lag: 1532ms\nevent loop delay p99 1532 ms\n",
+            "unknown",
+            &["1,532 ms late"],
+            &["--cpu-prof"],
+        ),
+        (
+            "Thread 7 (idle): \"MainThread\"\n    recv_into (ssl.py:1)\n    get (requests/api.py:5)\n    handler (app/web.py:3)\n    _run_once (asyncio/base_events.py:9)\n",
+            "event_loop_blocked",
+            &["handler (app/web.py:3)"],
+            &["asyncio.to_thread"],
+        ),
+        (
+            "Thread 7 (idle): \"asyncio_0\"\n    recv_into (ssl.py:1)\n    handler (app/web.py:3)\n    run (concurrent/futures/thread.py:9)\n    _run_once (asyncio/base_events.py:9)\n",
+            "unknown",
+            &["recv_into (ssl.py:1)"],
+            &["py-spy"],
+        ),
+    ]);
+}
+
+#[test]
+fn proxies_say_how_requests_ended() {
+    check(&[
+        (
+            "Feb  6 12:12:56 localhost haproxy[14387]: 10.0.1.2:33313 [06/Feb/2009:12:12:51.443] fnt bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0\n",
+            "unknown",
+            &["all 1 sessions"],
+            &["show stat"],
+        ),
+        (
+            "haproxy[991]: 203.0.113.7:51234 [10/Mar/2022:14:00:56.123] fe fe/<NOSRV> -1/-1/-1/-1/0 400 187 - - PR-- 4/4/0/0/0 0/0 \"<BADREQ>\"\n",
+            "unknown",
+            &["PR (1 times: HAProxy ended it"],
+            &["log-format"],
+        ),
+        (
+            "haproxy[14387]: 10.0.1.2:33313 [06/Feb/2009:12:12:51.443] fnt bck/<NOSRV> -1/-1/5007 0 SC 0/0/0/0/3 0/0\n",
+            "upstream_errors",
+            &["SC"],
+            &["show servers state"],
+        ),
+        (
+            "{\"time\":\"2024-01-01T00:00:00Z\",\"status\":504,\"termination_state\":\"sH--\",\"Tq\":0,\"Tw\":0,\"Tc\":1,\"Tr\":-1,\"Tt\":30001,\"backend\":\"api\"}\n",
+            "upstream_slow",
+            &["sH"],
+            &["strace"],
+        ),
+        (
+            "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight,act,bck,chkfail,chkdown,lastchg,downtime,qlimit,pid,iid,sid,throttle,lbtot,tracked,type,rate,rate_lim,rate_max,check_status,check_code,check_duration,hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other,hanafail,req_rate,req_rate_max,req_tot,cli_abrt,srv_abrt,comp_in,comp_out,comp_byp,comp_rsp,lastsess,last_chk,last_agt,qtime,ctime,rtime,ttime,\nhttp-in,FRONTEND,,,2000,2000,2000,512345,1,2,0,0,12,,,,,OPEN,,,,,,,,,1,2,0,,,,0,120,0,400,,,,0,1,2,3,4,0,,120,400,512345,,,0,0,0,0,,,,,,,,\napp,web1,45,120,50,50,50,123456,1,2,,0,,12,34,5,6,UP,1,1,0,1,0,10000,0,,1,3,1,,123456,,2,30,,90,L7OK,200,3,0,1,2,3,512,0,0,,,,123,45,,,,,0,,,1203,1,810,2100,\napp,web2,0,3,0,4,50,56,1,2,,0,,912,34,5,6,DOWN,1,1,0,91,7,10000,0,,1,3,2,,56,,2,0,,9,L4TOUT,,2001,0,1,2,3,912,0,0,,,,3,45,,,,,0,,,0,0,0,0,\napp,BACKEND,45,120,50,54,200,123512,1,2,0,0,,924,68,10,12,UP,1,1,0,,0,10000,0,,1,3,0,,123512,,1,30,,90,,,,0,1,2,3,1424,0,,,,,126,90,0,0,0,0,0,,,1203,1,810,2100,\n",
+            "upstream_queue",
+            &[
+                "up to 45 requests wait",
+                "`app/web1` (UP, 50 of 50 sessions",
+            ],
+            &["maxconn"],
+        ),
+        (
+            "[2023-01-01T10:00:00.123Z] \"GET /api HTTP/1.1\" 503 UO 0 81 0 - \"10.0.0.1\" \"curl\" \"id\" \"app\" \"-\"\n[2023-01-01T10:00:01.123Z] \"GET /api HTTP/1.1\" 503 UO 0 81 0 - \"10.0.0.1\" \"curl\" \"id\" \"app\" \"-\"\n",
+            "unknown",
+            &["UO (2 times: the limit of a circuit breaker"],
+            &["rq_pending_overflow"],
+        ),
+        (
+            "[2023-01-01T10:00:00.123Z] \"POST /api HTTP/1.1\" 0 DC downstream_remote_disconnect - \"-\" 123 0 5012 - \"-\" \"okhttp\" \"id\" \"app\" \"10.0.0.5:8080\"\n",
+            "unknown",
+            &["DC (1 times: the client closed"],
+            &["upstream"],
+        ),
+        (
+            "{\"response_code\":503,\"response_flags\":\"UH\",\"duration\":0,\"upstream_host\":\"-\",\"path\":\"/api\"}\n",
+            "unknown",
+            &["UH (1 times: no healthy upstream"],
+            &["clusters"],
+        ),
+        (
+            "https 2023-01-01T10:00:00.123456Z app/my-alb/50dc6c495c0c9188 10.0.0.1:2817 10.0.0.5:80 0.001 12.048 0.000 200 200 34 366 \"GET https://a.example:443/ HTTP/1.1\" \"curl/7.46.0\" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:x \"Root=1-58337281\" \"-\" \"-\" 1 2023-01-01T10:00:00.000000Z \"forward\" \"-\" \"-\" \"10.0.0.5:80\" \"200\" \"-\" \"-\"\n",
+            "upstream_slow",
+            &["12 s"],
+            &["strace"],
+        ),
+        (
+            "http 2023-01-01T10:00:00.123456Z app/my-alb/50dc6c495c0c9188 10.0.0.1:2817 10.0.0.5:80 -1 -1 -1 502 - 34 366 \"GET http://a.example:80/ HTTP/1.1\" \"curl/7.46.0\" - - arn:aws:x \"Root=1-58337281\" \"-\" \"-\" 1 2023-01-01T10:00:00.000000Z \"forward\" \"-\" \"-\" \"10.0.0.5:80\" \"-\" \"-\" \"-\"\n",
+            "unknown",
+            &["100 % of the logged requests"],
+            &["error log"],
+        ),
+        (
+            "{\"time\":\"2023-01-01T10:00:00+00:00\",\"remote_addr\":\"10.0.0.1\",\"request_method\":\"GET\",\"request_uri\":\"/api/orders\",\"status\":\"504\",\"request_time\":\"60.001\",\"upstream_response_time\":\"60.000\",\"upstream_connect_time\":\"0.001\",\"upstream_addr\":\"10.0.0.5:8080\",\"upstream_status\":\"504\"}\n",
+            "upstream_slow",
+            &["60 s"],
+            &["strace"],
+        ),
+        (
+            "10.0.0.1 - - [01/Jan/2023:10:00:00 +0000] \"GET /api HTTP/1.1\" 504 15 \"-\" \"-\" 123 \"app@docker\" \"http://10.0.0.5:8080\" 30001ms\n",
+            "unknown",
+            &["30 s"],
+            &["error log"],
+        ),
+        (
+            "[pid: 123|app: 0|req: 12/34] 10.0.0.1 () {40 vars in 500 bytes} [Sun Jan 1 10:00:00 2023] GET /orders => generated 5123 bytes in 4312 msecs (HTTP/1.1 200) 5 headers in 200 bytes (1 switches on core 0)\n",
+            "unknown",
+            &["4.31 s"],
+            &["strace"],
+        ),
+        (
+            "[proxy:error] [pid 12] (111)Connection refused: AH00957: HTTP: attempt to connect to 127.0.0.1:8080 (localhost) failed\n[proxy_http:error] [pid 12] [client 1.2.3.4:5555] AH01114: HTTP: failed to make connection to backend: localhost\n",
+            "upstream_errors",
+            &["Connection refused: AH00957"],
+            &["ss -ltnp"],
+        ),
+        (
+            "AH01114: HTTP: failed to make connection to backend: 10.0.0.3\n",
+            "unknown",
+            &["AH01114"],
+            &["ss -ltnp"],
+        ),
+        (
+            "[proxy_http:error] [pid 12:tid 1] (70007)The timeout specified has expired: [client 1.2.3.4:5555] AH01102: error reading status line from remote server 10.0.0.2:8080\n",
+            "unknown",
+            &["ProxyTimeout"],
+            &["slowlog"],
+        ),
+        (
+            "AH01079: failed to make connection to backend: httpd-UDS\n(11)Resource temporarily unavailable: AH02454: FCGI: attempt to connect to Unix domain socket /run/php/php7.4-fpm.sock (*) failed\n",
+            "listen_backlog_overflow",
+            &["EAGAIN"],
+            &["pm.max_children"],
+        ),
+        (
+            "AH03490: scoreboard is full, not at MaxRequestWorkers.Increase ServerLimit.\n",
+            "unknown",
+            &["AH03490"],
+            &["gdb"],
+        ),
+        (
+            "AH01974: could not connect to OCSP responder\n",
+            "unknown",
+            &["AH01974"],
+            &["ss -ltnp"],
+        ),
+        (
+            "MAIN.sess_dropped          1234         0.00 Sessions dropped for thread\nMAIN.threads_limited       123         0.00 Threads hit max\nMAIN.backend_busy          12         0.00 Backend conn. too many\n",
+            "unknown",
+            &["1,234 sessions"],
+            &["varnishstat"],
+        ),
+    ]);
+}
+
+#[test]
+fn frameworks_say_where_their_time_goes() {
+    check(&[
+        (
+            "Started GET \"/orders\" for 10.0.0.1 at 2023-01-01 10:00:00 +0000\nCompleted 200 OK in 4312ms (Views: 312.1ms | ActiveRecord: 3801.4ms | Allocations: 1234567)\n",
+            "unknown",
+            &["88 % is the database's", "GET \"/orders\""],
+            &["includes"],
+        ),
+        (
+            "Completed 200 OK in 1234ms (Views: 1100.3ms | ActiveRecord: 12.1ms)\nCompleted 200 OK in 1534ms (Views: 1400.3ms | ActiveRecord: 14.1ms)\n",
+            "unknown",
+            &["90 % is in views"],
+            &["rbspy"],
+        ),
+        (
+            "I, [2023-01-01T10:00:00.123 #12]  INFO -- : Completed 200 OK in 9234ms (Views: 0.3ms | ActiveRecord: 2.1ms)\n",
+            "unknown",
+            &["9.234 s", "another service"],
+            &["rbspy dump"],
+        ),
+        (
+            "method=GET path=/orders format=html controller=OrdersController action=index status=200 duration=4312.10 view=312.10 db=3801.40\n",
+            "unknown",
+            &["88 %", "/orders"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}
+
+#[test]
+fn collectors_in_the_words_of_their_logs() {
+    check(&[
+        (
+            "[2020-01-01T10:00:00.123+0000][gc] GC(12) To-space exhausted\n",
+            "unknown",
+            &["To-space exhausted"],
+            &["jmap"],
+        ),
+        (
+            "[5.123s][info][gc] Allocation Stall (http-nio-8080-exec-7) 345.123ms\n[5.200s][info][gc] GC(44) Garbage Collection (Allocation Stall) 3900M(95%)->3800M(93%)\n",
+            "unknown",
+            &["0.345 s"],
+            &["-Xmx"],
+        ),
+        (
+            "[123.456s][info][gc] GC(12) Pause Degenerated GC (Mark) 3800M->3700M(4096M) 456.789ms\n",
+            "unknown",
+            &["Degenerated"],
+            &["-Xmx"],
+        ),
+        (
+            "[gc,start] GC(7) Pause Full (System.gc())\n",
+            "unknown",
+            &["1 full collections"],
+            &["-Xlog:gc*"],
+        ),
+        (
+            "GC(31) Eden regions: 0->0(44)\nGC(31) Survivor regions: 0->0(8)\nGC(31) Old regions: 7->7\nGC(31) Humongous regions: 400->400\n",
+            "unknown",
+            &["1 lines are of humongous regions"],
+            &["-Xlog:gc*"],
+        ),
+    ]);
+}
+
+#[test]
+fn machines_without_heads_of_tables() {
+    check(&[
+        (
+            " 2  0      0 123456  78900 456789    0    0     0     0 12345 54321 10  5 85  0  0\n 9  0      0 123456  78900 456789    0    0     0     0 12345 54321 70 25  5  0  0\n",
+            "unknown",
+            &["54,321 context switches"],
+            &["pidstat"],
+        ),
+        (
+            "sda               0.00    12.00    0.00  320.00     0.00  4096.00    25.60    12.10   38.10    0.00   38.10   3.12  99.90\n",
+            "unknown",
+            &["a disk was busy 100 %"],
+            &["pidstat -d"],
+        ),
+        (
+            "10:00:02     all   12.00    0.00    5.00    0.00    0.00   12.00    0.00    0.00    0.00   71.00\n10:00:02       0    2.00    0.00    3.00    0.00    0.00   95.00    0.00    0.00    0.00    0.00\n10:00:02       1   12.00    0.00    5.00    0.00    0.00    0.00    0.00    0.00    0.00   83.00\n",
+            "softirq_on_one_core",
+            &["95 %"],
+            &["/proc/interrupts"],
+        ),
+        (
+            "10:00:02     1000     12345   98.00    2.00    0.00    0.10  100.00     3  node\n10:00:03     1000     12345   97.00    3.00    0.00    0.10  100.00     3  node\n",
+            "unknown",
+            &["node (100 %)"],
+            &["perf top"],
+        ),
+        (
+            "12:00:01        IFACE   rxpck/s   txpck/s    rxkB/s    txkB/s   rxcmp/s   txcmp/s  rxmcst/s   %ifutil\n12:00:02         eth0  81234.00  91234.00 112345.00 119000.00      0.00      0.00      0.00     97.50\n",
+            "unknown",
+            &["98 % of its speed"],
+            &["ethtool"],
+        ),
+        (
+            "12:00:01     active/s passive/s    iseg/s    oseg/s\n12:00:02      5123.00      1.00  20000.00  30000.00\n12:00:01     atmptf/s  estres/s retrans/s isegerr/s   orsts/s\n12:00:02         2.00    120.00   1500.00      0.00     12.00\n",
+            "unknown",
+            &["1,500 segments a second"],
+            &["ss -ti"],
+        ),
+        (
+            "12:00:01        IFACE   rxerr/s   txerr/s    coll/s  rxdrop/s  txdrop/s  txcarr/s  rxfram/s  rxfifo/s  txfifo/s\n12:00:02         eth0      0.00      0.00      0.00    812.00      0.00      0.00      0.00      0.00      0.00\n",
+            "unknown",
+            &["drops 812"],
+            &["ethtool -S"],
+        ),
+        (
+            "12:00:01       proc/s   cswch/s\n12:00:02         1.00 152340.00\n",
+            "unknown",
+            &["152,340"],
+            &["pidstat -wt"],
+        ),
+        (
+            "TcpExtTCPAbortOnTimeout         512                0.0\nTcpExtTCPLostRetransmit         9000               0.0\n",
+            "unknown",
+            &["TcpExtTCPLostRetransmit 9,000"],
+            &["nstat"],
+        ),
+        (
+            "Total: 45123 (kernel 45200)\nTCP:   48230 (estab 1200, closed 46100, orphaned 12, synrecv 0, timewait 46000/0), ports 30000\n",
+            "unknown",
+            &["46,000 sockets are in TIME-WAIT"],
+            &["ss -tan"],
+        ),
+        (
+            "CONTAINER ID   NAME   CPU %     MEM USAGE / LIMIT     MEM %     NET I/O           BLOCK I/O         PIDS\nabc123         app    99.87%    510MiB / 512MiB       99.61%    1.2GB / 3.4GB     12MB / 0B         34\n",
+            "unknown",
+            &["100 % of the memory"],
+            &["memory.events"],
+        ),
+        (
+            "NAME          CPU(cores)   MEMORY(bytes)   \napp-5d9c-1    1998m        512Mi           \napp-5d9c-2    12m          500Mi\n",
+            "unknown",
+            &["app-5d9c-1 (200 %)"],
+            &["cpu.stat"],
+        ),
+        (
+            "[FIRING:1] CPUThrottlingHigh (container=app namespace=prod pod=app-5d9c) 67.3% throttling of CPU in namespace prod for container app in pod app-5d9c.\n",
+            "cgroup_cpu_quota",
+            &["67 %"],
+            &["cpu.stat"],
+        ),
+        (
+            "Events:\n  Type     Reason     Age                   From     Message\n  ----     ------     ----                  ----     -------\n  Warning  Unhealthy  2m (x45 over 30m)     kubelet  Readiness probe failed: Get \"http://10.0.0.5:8080/healthz\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)\n",
+            "unknown",
+            &["readiness probe failed", "context deadline exceeded"],
+            &["timeoutSeconds"],
+        ),
+        (
+            "Warning  FailedScheduling  10s  default-scheduler  0/12 nodes are available: 12 Insufficient cpu.\n",
+            "unknown",
+            &["Insufficient cpu"],
+            &["kubectl"],
+        ),
+        (
+            "[System.Runtime]\n    % Time in GC since last GC (%)                                 45\n    Allocation Rate (B / 1 sec)                        1,234,567,890\n    CPU Usage (%)                                                 12\n    ThreadPool Queue Length                                    3,456\n    ThreadPool Thread Count                                       33\n    Monitor Lock Contention Count (Count / 1 sec)                812\n",
+            "unknown",
+            &["3,456 work items"],
+            &["dotnet-stack"],
+        ),
+        (
+            "# HELP http_requests_total Total requests\n# TYPE http_requests_total counter\nhttp_requests_total{code=\"200\",method=\"get\"} 12345\nhttp_requests_total{code=\"503\",method=\"get\"} 2345\nprocess_open_fds 1020\nprocess_max_fds 1024\ngo_goroutines 45123\n",
+            "fd_limit",
+            &["1,020 of 1,024"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "http_request_duration_seconds{quantile=\"0.5\"} 0.012\nhttp_request_duration_seconds{quantile=\"0.99\"} 4.21\nhttp_request_duration_seconds_sum 1234\nhttp_request_duration_seconds_count 12345\n",
+            "unknown",
+            &["at 0.99"],
+            &["strace"],
+        ),
+        (
+            "hikaricp_connections_active{pool=\"HikariPool-1\",} 10.0\nhikaricp_connections_pending{pool=\"HikariPool-1\",} 45.0\nhikaricp_connections_max{pool=\"HikariPool-1\",} 10.0\nhikaricp_connections_idle{pool=\"HikariPool-1\",} 0.0\n",
+            "unknown",
+            &["45 wait"],
+            &["jstack"],
+        ),
+        (
+            "[12345.678901] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [haproxy:1234]\n",
+            "unknown",
+            &["soft lockup"],
+            &["dmesg"],
+        ),
+        (
+            "[12345.678901] ixgbe 0000:01:00.0 eth0: NIC Link is Down\n[12346.678901] ixgbe 0000:01:00.0 eth0: NIC Link is Up 1 Gbps, Flow Control: RX/TX\n",
+            "unknown",
+            &["NIC Link is Down"],
+            &["ethtool"],
+        ),
+        (
+            "12:00:00.000001 IP 10.0.0.1.443 > 10.0.0.2.5123: Flags [P.], seq 1:1449, ack 1, win 229, length 1448\n12:00:00.212001 IP 10.0.0.1.443 > 10.0.0.2.5123: Flags [P.], seq 1:1449, ack 1, win 229, length 1448\n12:00:00.640001 IP 10.0.0.1.443 > 10.0.0.2.5123: Flags [P.], seq 1:1449, ack 1, win 229, length 1448\n",
+            "unknown",
+            &["2 segments of data"],
+            &["ss -ti"],
+        ),
+        (
+            "   12 0.212001 10.0.0.1 \u{2192} 10.0.0.2 TCP 66 [TCP Dup ACK 10#1] 5123 \u{2192} 443 [ACK] Seq=1 Ack=1 Win=229 Len=0\n   13 0.213001 10.0.0.1 \u{2192} 10.0.0.2 TCP 66 [TCP Dup ACK 10#2] 5123 \u{2192} 443 [ACK] Seq=1 Ack=1 Win=229 Len=0\n",
+            "unknown",
+            &["2 acknowledgements are repeated"],
+            &["tcpdump"],
+        ),
+        (
+            "12:00:00.000001 IP 10.0.0.9 > 10.0.0.1: ICMP 10.0.0.2 unreachable - need to frag (mtu 1400), length 556\n",
+            "unknown",
+            &["too large for the path"],
+            &["tracepath"],
+        ),
+    ]);
+}
+
+#[test]
+fn sockets_counted_in_any_form() {
+    check(&[
+        (
+            "{\"ESTABLISHED\": 22, \"CLOSE_WAIT\": 1234, \"TIME_WAIT\": 3}\n",
+            "unknown",
+            &["1,234 sockets are in CLOSE-WAIT"],
+            &["close-wait"],
+        ),
+        (
+            "| CLOSE_WAIT | 1234 |\n| ESTABLISHED | 34 |\n",
+            "unknown",
+            &["1,234 sockets are in CLOSE-WAIT"],
+            &["close-wait"],
+        ),
+        (
+            "ESTABLISHED=120 TIME_WAIT=31000 CLOSE_WAIT=2\n",
+            "unknown",
+            &["31,000 sockets are in TIME-WAIT"],
+            &["keep-alive"],
+        ),
+        (
+            "   1204 tcp 10.0.0.5:8080 CLOSE_WAIT\n",
+            "unknown",
+            &["1,204 sockets are in CLOSE-WAIT"],
+            &["close-wait"],
+        ),
+    ]);
+}

@@ -27,6 +27,7 @@ pub(super) fn between(pasted: &Pasted) -> Vec<Held> {
     held.extend(profiles(pasted));
     held.extend(straces(pasted));
     held.extend(loads(pasted));
+    held.extend(runs(pasted));
     held.extend(requests(pasted));
     held.extend(timers(pasted));
     held
@@ -277,6 +278,50 @@ fn timers(pasted: &Pasted) -> Option<Held> {
             "the same requests in both (`grep ' /path ' LOG`), and what was changed between them, one at a time",
             0.75,
             evidence,
+        )
+    })
+}
+
+/// Runs that a sentence names.
+const RUNS: usize = 4;
+
+/// Several runs of a generator that are no pair: each with its rate and its time.
+fn runs(pasted: &Pasted) -> Option<Held> {
+    let whole = pasted.loads.iter().map(|load| {
+        let ns = load
+            .value("latency_ns.p50")
+            .or_else(|| load.value("latency_ns.mean"));
+        ("", load.value("rate_per_s"), ns.map(|ns| ns / 1e6))
+    });
+    let parts = pasted
+        .artefacts
+        .iter()
+        .filter(|a| a.tool == "autocannon")
+        .map(|run| {
+            let url = run.rows.first().map_or("", |r| r.label.as_str());
+            (url, run.value("load.rate_per_s"), run.value("load.mean_ms"))
+        });
+    let all: Vec<_> = match pasted.loads.len() {
+        0 => parts.collect(),
+        1 | 2 => return None,
+        _ => whole.collect(),
+    };
+    let named = all.iter().filter_map(|(url, rate, ms)| {
+        let rate = (*rate)?;
+        let took = ms.map(|ms| format!(" in {ms:.2} ms")).unwrap_or_default();
+        let of = match *url {
+            "" => String::new(),
+            url => format!(" of `{url}`"),
+        };
+        Some(format!("{rate:.1} responses a second{took}{of}"))
+    });
+    let named: Vec<String> = named.take(RUNS).collect();
+    (named.len() >= 2).then(|| {
+        changed(
+            format!("the runs differ: {}", named.join("; ")),
+            "the slower one under a profile (`perf record -g -p PID -- sleep 10`; Node: `node --prof`, `0x`, `clinic flame`) and what it does more than the other: a larger response (its size, its serialisation, compression), more queries, or other settings",
+            0.5,
+            Vec::new(),
         )
     })
 }

@@ -73,11 +73,13 @@ pub(super) fn hold(pasted: &Pasted, facts: &FactSet) -> Vec<Held> {
             let text = parsed.map_or_else(|_| template.to_owned(), |t| t.text(&scene(facts).facts));
             shown::with_rows(&text, pasted)
         };
+        let evidence = judged.iter().flat_map(|j| &j.evidence);
+        let signals: Vec<&str> = evidence.map(|e| e.signal.as_str()).collect();
         Some(Held {
             name: reading.name.clone(),
             cause: reading.cause.clone(),
             of_generator: reading.of == "generator",
-            says: text(&reading.says),
+            says: shown::with_quote(text(&reading.says), &signals, pasted),
             next: text(&reading.next),
             weight: reading.weight,
             evidence: judged

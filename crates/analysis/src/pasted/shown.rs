@@ -149,6 +149,14 @@ fn rows(artefact: &Artefact, facts: &mut FactSet) {
         let share = searching.map(|r| r.share).sum();
         facts.known("", "seen.profile.port_search_share", share, tool);
     }
+    let first_is_the_runtimes = artefact.rows.first().is_some_and(|r| !is_own(&r.label));
+    if tool == "pprof -top"
+        && first_is_the_runtimes
+        && facts.view("").value("seen.profile.own_share").is_none()
+        && let Some(own) = artefact.rows.iter().find(|r| is_own(&r.label))
+    {
+        facts.known("", "seen.profile.own_share", own.share, tool);
+    }
     match tool {
         "top" => {
             let generator = artefact.rows.iter().find(|r| {
@@ -296,7 +304,10 @@ fn part_of_a_load(facts: &mut FactSet) {
         ("errors_share", share),
         ("typical_ms", milliseconds("p50_ms", "p50_s").or(mean)),
         ("connect_max_ms", of("connect_max")),
-        ("longest_ms", milliseconds("max_ms", "max_s")),
+        (
+            "longest_ms",
+            milliseconds("max_ms", "max_s").or_else(|| milliseconds("p99_ms", "p99_s")),
+        ),
     ];
     for (name, value) in found {
         if let Some(value) = value {
@@ -370,6 +381,31 @@ pub(super) fn row_text(row: &Row) -> String {
     }
 }
 
+/// Characters of a quoted line that are shown.
+const QUOTED: usize = 140;
+
+/// A sentence about messages with the first line of them behind it.
+pub(super) fn with_quote(says: String, facts: &[&str], pasted: &Pasted) -> String {
+    let rows = pasted
+        .artefacts
+        .iter()
+        .filter(|a| a.tool == "log")
+        .flat_map(|a| &a.rows);
+    let line = rows.into_iter().find(|r| {
+        !r.place.is_empty()
+            && facts
+                .iter()
+                .any(|f| f.contains(&format!("seen.{}", r.place)))
+    });
+    match line {
+        Some(row) if !says.contains(&row.label) => {
+            let short: String = row.label.chars().take(QUOTED).collect();
+            format!("{says} (`{short}`)")
+        }
+        _ => says,
+    }
+}
+
 /// A list of what has a name of its own in sentences: the artefact's row, how many of them, in which words.
 type Mark = (
     &'static str,
@@ -378,7 +414,87 @@ type Mark = (
     fn(&Row) -> String,
 );
 
-const MARKS: [Mark; 7] = [
+/// A row with what is said of it behind.
+fn described(row: &Row) -> String {
+    match row.place.as_str() {
+        "" => format!("`{}`", row.label),
+        place => format!("`{}` ({place})", row.label),
+    }
+}
+
+/// A state or a flag with its meaning, and how often.
+fn meant(row: &Row) -> String {
+    let n = count(row.share as u64);
+    format!("{} ({n} times: {})", row.label, row.place)
+}
+
+const MARKS: [Mark; 20] = [
+    (
+        "@digest",
+        |a| a.value("digest.count").is_some(),
+        1,
+        described,
+    ),
+    ("@plan", |a| a.value("plan.steps").is_some(), 2, described),
+    (
+        "@ended",
+        |a| a.value("haproxy.sessions").is_some(),
+        3,
+        meant,
+    ),
+    ("@envoy", |a| a.value("envoy.flagged").is_some(), 3, meant),
+    ("@server", |a| a.tool == "show stat", 2, described),
+    (
+        "@pause",
+        |a| a.tool == "GC log",
+        1,
+        |r| match r.share {
+            s if s > 0.0 => format!("`{}` ({s:.3} s)", r.label),
+            _ => format!("`{}`", r.label),
+        },
+    ),
+    (
+        "@request",
+        |a| a.value("framework.longest_s").is_some(),
+        1,
+        |r| format!("`{}` ({:.3} s)", r.label, r.share),
+    ),
+    (
+        "@waits_for",
+        |a| a.value("database.waits").is_some(),
+        3,
+        |r| format!("{} ({})", r.label, count(r.share as u64)),
+    ),
+    (
+        "@event",
+        |a| a.value("redis.event_ms").is_some(),
+        2,
+        |r| format!("{} ({} ms)", r.label, count(r.share as u64)),
+    ),
+    (
+        "@recorded",
+        |a| a.value("jfr.events").is_some(),
+        2,
+        |r| format!("`{}` ({:.3} s)", r.label, r.share),
+    ),
+    (
+        "@trace_gc",
+        |a| a.value("node.collections").is_some(),
+        1,
+        |r| format!("`{}`", r.label),
+    ),
+    (
+        "@own_loop",
+        |a| a.tool == "event loops of the thread dump",
+        2,
+        |r| format!("`{}`", r.label),
+    ),
+    (
+        "@tail",
+        |a| a.value("metrics.tail").is_some(),
+        1,
+        |r| format!("`{}` is {:.3}", r.label, r.share),
+    ),
     (
         "@waits_first",
         |a| a.value("database.waits_first").is_some(),
@@ -452,6 +568,15 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
         let rows: Vec<String> = rows.iter().take(most).map(words).collect();
         text = text.replace(mark, &rows.join(", "));
     }
+    if text.contains("@metrics") {
+        text = text.replace("@metrics", &series(pasted));
+    }
+    if text.contains("@counters") {
+        text = text.replace("@counters", &counters(pasted));
+    }
+    if text.contains("@own") {
+        text = text.replace("@own", &own(pasted));
+    }
     if text.contains("@states") {
         text = text.replace("@states", &states(pasted));
     }
@@ -459,6 +584,61 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
         text = text.replace("@scans", &scans(pasted));
     }
     of_tools(&text, pasted)
+}
+
+/// The largest series of a server's metrics.
+fn series(pasted: &Pasted) -> String {
+    let all = pasted.artefacts.iter().filter(|a| a.tool == "metrics");
+    let rows = all.flat_map(|a| &a.rows).take(NAMED);
+    let named: Vec<String> = rows
+        .map(|r| format!("`{}` {:.0}", r.label, r.share))
+        .collect();
+    named.join(", ")
+}
+
+/// The largest counters of the kernel.
+fn counters(pasted: &Pasted) -> String {
+    let first = pasted.artefacts.iter().find(|a| a.tool == "netstat -s");
+    let mut all: Vec<(&str, f64)> = first
+        .into_iter()
+        .flat_map(|a| &a.figures)
+        .map(|(name, n)| {
+            let name = name
+                .trim_start_matches("netstat.")
+                .trim_start_matches("counter.");
+            (name, *n)
+        })
+        .filter(|(_, n)| *n >= 1.0)
+        .collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.truncate(NAMED);
+    let named: Vec<String> = all
+        .iter()
+        .map(|(name, n)| format!("{name} {}", count(*n as u64)))
+        .collect();
+    named.join(", ")
+}
+
+/// Of a list of functions the first that is none of the runtime's or the system's.
+fn own(pasted: &Pasted) -> String {
+    let profile = pasted.artefacts.iter().find(|a| a.profile.is_some());
+    let first = profile.and_then(|a| a.rows.iter().find(|r| is_own(&r.label)));
+    first.map(row_text).unwrap_or_default()
+}
+
+/// Prefixes of what is the runtime's in any Go program.
+const RUNTIME: [&str; 7] = [
+    "runtime.",
+    "runtime/",
+    "syscall.",
+    "internal/",
+    "sync.",
+    "sync/",
+    "gcWriteBarrier",
+];
+
+fn is_own(symbol: &str) -> bool {
+    !RUNTIME.iter().any(|r| symbol.starts_with(r))
 }
 
 /// States of sockets, and how ss prints them.

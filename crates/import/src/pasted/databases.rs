@@ -18,8 +18,15 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(vertical(lines));
     done.extend(slow_queries(lines));
     done.extend(durations(lines));
+    let wide = horizontal(lines);
+    let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     done.extend(activity(lines));
+    done.extend(activity(&wide));
+    done.extend(waits(lines));
     done.extend(plan(lines));
+    done.extend(plan_without_times(lines));
+    done.extend(plan_without_times(&wide));
+    done.extend(events(lines));
     done.extend(memcached(lines));
     done
 }
@@ -303,6 +310,8 @@ fn slow_queries(lines: &[&str]) -> Option<Artefact> {
 
 /// PostgreSQL's `duration: 5012.123 ms  statement: SELECT ...`, and MongoDB's lines that end with `5012ms`.
 fn durations(lines: &[&str]) -> Vec<Artefact> {
+    let mut orm = artefact("statements of the framework", 0);
+    let mut redis = artefact("redis SLOWLOG", 0);
     let mut postgres = artefact("PostgreSQL log", 0);
     let mut mongo = artefact("MongoDB log", 0);
     for (number, line) in (1_u32..).zip(lines) {
@@ -317,6 +326,15 @@ fn durations(lines: &[&str]) -> Vec<Artefact> {
                 statement(&mut postgres, number, ms / 1e3, text);
                 continue;
             }
+        }
+        if let Some((took, text)) = orm_line(line) {
+            statement(&mut orm, number, took, text);
+            continue;
+        }
+        if let Some((took, text)) = redis_entry(line) {
+            statement(&mut redis, number, took, text);
+            redis.add("redis.slow_commands", 1.0);
+            continue;
         }
         if let Some((ms, text, scanned)) = mongo_line(line) {
             statement(&mut mongo, number, ms / 1e3, &text);
@@ -333,7 +351,35 @@ fn durations(lines: &[&str]) -> Vec<Artefact> {
             }
         }
     }
-    [postgres, mongo].into_iter().filter_map(sorted).collect()
+    [postgres, mongo, orm, redis]
+        .into_iter()
+        .filter_map(sorted)
+        .collect()
+}
+
+/// `{'id': 12, 'duration': 250015, 'command': b'KEYS session:*'}`, as redis' client for Python prints an entry.
+fn redis_entry(line: &str) -> Option<(f64, &str)> {
+    let (_, rest) = line.split_once("'duration': ")?;
+    let us: f64 = rest.split([',', '}']).next()?.trim().parse().ok()?;
+    let (_, command) = line.split_once("'command': ")?;
+    Some((
+        us / 1e6,
+        command.trim_start_matches('b').split('\'').nth(1)?,
+    ))
+}
+
+/// `  Order Load (3801.4ms)  SELECT ...` of Rails and `(4.201) SELECT ...; args=()` of Django, in seconds.
+fn orm_line(line: &str) -> Option<(f64, &str)> {
+    const WORDS: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT"];
+    let (_, rest) = line.split_once('(')?;
+    let (took, rest) = rest.split_once(')')?;
+    let text = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{1b}');
+    WORDS.iter().any(|w| text.starts_with(w)).then_some(())?;
+    let took = match took.strip_suffix("ms") {
+        Some(ms) => ms.parse::<f64>().ok()? / 1e3,
+        None => took.parse::<f64>().ok().filter(|_| took.contains('.'))?,
+    };
+    Some((took, text))
 }
 
 /// `command db.things command: find {...} planSummary: COLLSCAN ... 5012ms`, or JSON with `durationMillis`.
@@ -491,6 +537,175 @@ fn clock(text: &str) -> Option<f64> {
     let parts: Option<Vec<f64>> = text.split(':').map(|p| p.parse().ok()).collect();
     let parts = parts.filter(|p| p.len() == 3)?;
     Some(parts.iter().fold(0.0, |sum, part| sum * 60.0 + part))
+}
+
+/// What connections wait for, counted: `wait_event_type | wait_event | count`.
+fn waits(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("waits of the database", 0);
+    let mut columns: Vec<&str> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines).filter(|(_, l)| l.contains('|')) {
+        let row = cells(line);
+        let has = |name: &str| row.contains(&name);
+        if has("wait_event") && has("count") && !has("state") {
+            columns = row;
+            continue;
+        }
+        let at = |name: &str| {
+            let at = columns.iter().position(|c| *c == name)?;
+            row.get(at).copied().filter(|c| !c.is_empty())
+        };
+        let Some(n) = at("count").and_then(|n| n.parse::<f64>().ok()) else {
+            continue;
+        };
+        let kind = at("wait_event_type").unwrap_or("");
+        // A client's silence is no wait of the database.
+        if kind == "Client" || kind == "Activity" {
+            continue;
+        }
+        let name = format!("{kind} {}", at("wait_event").unwrap_or("none"));
+        found.begin_at(number);
+        found.add("database.waits", n);
+        found.rows.push(Row::new(name.trim().to_owned(), n));
+    }
+    sorted(found)
+}
+
+/// Tables as `\x` of psql and `\G` of MySQL print them, a column a line, as tables with bars.
+pub(super) fn horizontal(lines: &[&str]) -> Vec<String> {
+    let begins =
+        |l: &str| l.starts_with("-[ RECORD") || l.starts_with("***") && l.contains(". row *");
+    let mut done = Vec::new();
+    let mut open: Vec<(&str, &str)> = Vec::new();
+    let mut close = |open: &mut Vec<(&str, &str)>| {
+        if open.len() >= 2 {
+            let (names, cells): (Vec<&str>, Vec<String>) =
+                open.iter().map(|(n, c)| (*n, c.replace('|', "/"))).unzip();
+            done.push(names.join(" | "));
+            done.push(cells.join(" | "));
+        }
+        open.clear();
+    };
+    let mut inside = false;
+    for line in lines.iter().map(|l| l.trim()) {
+        if begins(line) {
+            close(&mut open);
+            inside = true;
+        } else if let Some((name, content)) = line
+            .split_once('|')
+            .or_else(|| line.split_once(':'))
+            .filter(|_| inside)
+        {
+            open.push((name.trim(), content.trim()));
+        }
+    }
+    close(&mut open);
+    done
+}
+
+/// `EXPLAIN` without times: MySQL's table (`ALL` reads a whole one), PostgreSQL's `Seq Scan on orders (cost=...)`.
+fn plan_without_times(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("EXPLAIN", 0);
+    let mut columns: Vec<&str> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        if line.contains("(cost=") && !line.contains("actual time") {
+            let step = line.trim().trim_start_matches("-> ");
+            let (name, cost) = step.split_once("(cost=")?;
+            let after = |mark: &str| {
+                let (_, rest) = cost.split_once(mark)?;
+                rest.split([' ', ')']).next()?.parse::<f64>().ok()
+            };
+            found.begin_at(number);
+            found.add("plan.steps", 1.0);
+            if name.starts_with("Seq Scan") {
+                found.add("plan.scans", 1.0);
+            }
+            found.rows.push(Row {
+                label: short(name),
+                place: after("rows=")
+                    .map(|n| format!("about {n:.0} rows"))
+                    .unwrap_or_default(),
+                share: after("..").unwrap_or(0.0)
+                    + if name.starts_with("Seq Scan") {
+                        1e12
+                    } else {
+                        0.0
+                    },
+            });
+            continue;
+        }
+        if !line.contains('|') {
+            continue;
+        }
+        let row = cells(line);
+        let has = |name: &str| row.contains(&name);
+        if has("select_type") && has("table") {
+            columns = row;
+            continue;
+        }
+        let at = |name: &str| {
+            let at = columns.iter().position(|c| *c == name)?;
+            row.get(at).copied()
+        };
+        let (Some(table), Some(kind)) = (at("table"), at("type")) else {
+            continue;
+        };
+        let rows = at("rows")
+            .and_then(|n| n.parse::<f64>().ok())
+            .unwrap_or(0.0);
+        found.begin_at(number);
+        found.add("plan.steps", 1.0);
+        let whole = ["ALL", "index"].contains(&kind);
+        found.add("plan.scans", f64::from(u8::from(whole)));
+        let extra = at("Extra")
+            .filter(|e| !e.is_empty() && *e != "NULL")
+            .map(|e| format!(", {e}"));
+        found.rows.push(Row {
+            label: format!("{table} (type {kind}, key {})", at("key").unwrap_or("NULL")),
+            place: format!("about {rows:.0} rows{}", extra.unwrap_or_default()),
+            share: rows + if whole { 1e12 } else { 0.0 },
+        });
+    }
+    found.figures.entry("plan.scans".into()).or_insert(0.0);
+    sorted(found)
+}
+
+/// Names of what redis' latency monitor sees; a slow command looks alike and has another name.
+const EVENTS: [&str; 8] = [
+    "command",
+    "fast-command",
+    "fork",
+    "aof-",
+    "rdb-",
+    "expire-",
+    "eviction-",
+    "active-defrag",
+];
+
+/// `LATENCY LATEST` of redis: an event, when, its last time and the longest, in ms.
+fn events(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("redis LATENCY", 0);
+    let mut name = "";
+    let mut numbers: Vec<f64> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let text = line.trim();
+        let quoted = text.split('"').nth(1).filter(|_| text.ends_with('"'));
+        let is_event = |e: &&str| EVENTS.iter().any(|known| e.starts_with(known));
+        if let Some(event) = quoted
+            .filter(|_| text.matches(") ").count() >= 2)
+            .filter(is_event)
+        {
+            (name, numbers) = (event, Vec::new());
+        } else if let Some((_, n)) = text.split_once("(integer) ").filter(|_| !name.is_empty()) {
+            numbers.extend(n.trim().parse::<f64>().ok());
+            if let [_, _, most] = numbers.as_slice() {
+                found.begin_at(number);
+                found.largest("redis.event_ms", *most);
+                found.rows.push(Row::new(name.to_owned(), *most));
+                name = "";
+            }
+        }
+    }
+    sorted(found)
 }
 
 /// `EXPLAIN ANALYZE`: the whole time, and of the steps the one that takes most by itself.

@@ -11,8 +11,81 @@ use record::pasted::{Artefact, Row};
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = threads(lines);
+    done.extend(total(lines));
     done.extend(node(lines));
+    done.extend(collections_of_node(lines));
+    done.extend(recorded(lines));
     done
+}
+
+/// `[123:0x55] 2234 ms: Mark-sweep 145.1 (160.0) -> 144.1 (161.0) MB, 512.5 / 0.0 ms ...` of `node --trace-gc`.
+fn collections_of_node(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("node --trace-gc", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if !line.contains(" ms: ") {
+            continue;
+        }
+        let kind = ["Scavenge", "Mark-sweep", "Mark-Compact"]
+            .iter()
+            .find(|k| line.contains(&format!("ms: {k}")));
+        let took = line
+            .split_once(" MB, ")
+            .and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<f64>().ok());
+        let (Some(kind), Some(ms)) = (kind, took) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.add("node.collections", 1.0);
+        found.add(
+            "node.whole_collections",
+            f64::from(u8::from(*kind != "Scavenge")),
+        );
+        if found.rows.first().is_none_or(|r| ms > r.share) {
+            found.rows = vec![Row::new(super::pieces::short(line), ms)];
+        }
+        found.largest("node.collection_ms", ms);
+    }
+    (found.line > 0).then_some(found)
+}
+
+/// `jfr print`: `jdk.JavaMonitorEnter { duration = 1.23 s ... stackTrace = [`; of an event its time and first frame.
+fn recorded(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("jfr print", 0);
+    let mut open: Option<(String, f64)> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        let text = line.trim();
+        if let Some(name) = text.strip_prefix("jdk.").and_then(|n| n.strip_suffix(" {")) {
+            open = Some((name.to_owned(), 0.0));
+        } else if let Some((name, took)) = open.as_mut() {
+            if let Some(rest) = text.strip_prefix("duration = ") {
+                *took = super::pieces::seconds(&rest.replace(' ', "")).unwrap_or(0.0);
+            } else if let Some((frame, _)) = text
+                .split_once(" line: ")
+                .or_else(|| text.split_once(")   "))
+            {
+                found.begin_at(number);
+                found.add("jfr.events", 1.0);
+                found.largest("jfr.longest_s", *took);
+                found
+                    .rows
+                    .push(Row::new(format!("{name} in {frame}"), *took));
+                open = None;
+            }
+        }
+    }
+    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    (found.line > 0).then_some(found)
+}
+
+/// `goroutine profile: total 20544`.
+fn total(lines: &[&str]) -> Option<Artefact> {
+    let (number, n) = (1_u32..).zip(lines).find_map(|(number, line)| {
+        let (_, n) = line.split_once("goroutine profile: total ")?;
+        Some((number, n.trim().parse::<f64>().ok()?))
+    })?;
+    let mut found = artefact("goroutine profile", number);
+    found.figures.insert("go.goroutines".into(), n);
+    Some(found)
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -31,6 +104,10 @@ struct Thread<'a> {
     lock: Option<String>,
     /// Threads that this one stands for.
     count: f64,
+    /// How long it has waited.
+    minutes: f64,
+    /// The line that begins it.
+    head: &'a str,
 }
 
 /// Frames that only wait, sleep, or lead to what does.
@@ -90,6 +167,54 @@ const LIBRARIES: [&str; 8] = [
     "(urllib3/",
     "(requests/",
 ];
+/// Frames of Python's event loops, of pools beside them, and of calls that wait.
+const PYTHON_LOOPS: [&str; 7] = [
+    "(asyncio/base_events.py",
+    "(asyncio/events.py",
+    "(twisted/internet/",
+    "(tornado/ioloop.py",
+    "(tornado/gen.py",
+    "(tornado/platform/",
+    "(aiohttp/web_protocol.py",
+];
+const PYTHON_POOLS: [&str; 4] = [
+    "threadpool.py",
+    "_threadworker.py",
+    "(concurrent/futures/thread.py",
+    "_bootstrap_inner",
+];
+const PYTHON_WAITS: [&str; 12] = [
+    "create_connection (socket.py",
+    "getaddrinfo (socket.py",
+    "readinto (socket.py",
+    "connect (socket.py",
+    "recv_into (ssl.py",
+    "read (ssl.py",
+    "do_handshake (ssl.py",
+    "connect (ssl.py",
+    "communicate (subprocess.py",
+    "wait (subprocess.py",
+    "_try_wait (subprocess.py",
+    "select (subprocess.py",
+];
+/// Names of threads of Java's event loops, and what they must not call.
+const JAVA_LOOPS: [&str; 5] = [
+    "\"vert.x-eventloop-thread",
+    "\"nioEventLoopGroup-",
+    "\"reactor-http-",
+    "\"epollEventLoopGroup-",
+    "\"netty-",
+];
+const JAVA_WAITS: [&str; 8] = [
+    "SocketInputStream.socketRead0",
+    "Thread.sleep",
+    ".blockingGet",
+    ".blockingAwait",
+    "CompletableFuture.get(",
+    "CompletableFuture.join(",
+    "FutureTask.get(",
+    "CountDownLatch.await(",
+];
 /// Frames of threads that wait for work.
 const IDLE: [&str; 13] = [
     "getTask",
@@ -116,6 +241,23 @@ impl Thread<'_> {
                 .any(|f| IDLE.iter().any(|i| f.contains(i)))
     }
 
+    /// Whether it runs an event loop and stands in a call that waits for a peer or a program, so that all of the loop
+    /// wait.
+    fn in_a_loop(&self) -> bool {
+        let any = |parts: &[&str]| {
+            self.frames
+                .iter()
+                .any(|f| parts.iter().any(|p| f.contains(p)))
+        };
+        let stands = |parts: &[&str]| {
+            let top = self.frames.iter().take(2);
+            top.into_iter().any(|f| parts.iter().any(|p| f.contains(p)))
+        };
+        let python = any(&PYTHON_LOOPS) && !any(&PYTHON_POOLS) && stands(&PYTHON_WAITS);
+        let java = JAVA_LOOPS.iter().any(|l| self.head.contains(l)) && any(&JAVA_WAITS);
+        (python || java) && !self.idle()
+    }
+
     /// Where it stands, and the first frame behind that which is the program's own.
     fn row(&self) -> Option<String> {
         let own = |frame: &str| {
@@ -134,6 +276,8 @@ impl Thread<'_> {
 /// What a line of a dump is.
 enum Line<'a> {
     Head(State, f64),
+    /// A goroutine that has waited for so many minutes.
+    Waited(State, f64),
     State(State),
     Frame(&'a str),
     Lock(String),
@@ -152,7 +296,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
         };
         // Without a head a state begins a thread, and so does a frame behind a gap.
         let begins = match &found {
-            Line::Head(..) => true,
+            Line::Head(..) | Line::Waited(..) => true,
             Line::State(_) => open.as_ref().is_none_or(|t| !t.frames.is_empty()),
             Line::Frame(_) if line.trim().starts_with("#0 ") => {
                 stacks = true;
@@ -173,7 +317,14 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
             continue;
         };
         match found {
-            Line::Head(state, count) => (thread.state, thread.count) = (state, count),
+            Line::Head(state, count) => {
+                (thread.state, thread.count) = (state, count);
+                thread.head = line.trim();
+            }
+            Line::Waited(state, minutes) => {
+                (thread.state, thread.minutes) = (state, minutes);
+                thread.head = line.trim();
+            }
             Line::State(state) => thread.state = state,
             Line::Frame(frame) => {
                 if LOCKS.iter().any(|l| frame.contains(l)) {
@@ -188,6 +339,12 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
         }
     }
     all.extend(open);
+    // Heads alone say what goroutines wait for.
+    if all.iter().all(|t| t.frames.is_empty()) {
+        for thread in all.iter_mut().filter(|t| t.head.starts_with("goroutine ")) {
+            thread.frames.push(thread.head.trim_end_matches(':'));
+        }
+    }
     // A stack of an exception has frames alone.
     all.retain(|t| !t.frames.is_empty() || t.lock.is_some());
     let told = stacks || all.iter().any(|t| t.state != State::Unknown);
@@ -200,6 +357,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
 fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
     let mut found = artefact("thread dump", first);
     let mut locks = artefact("locks of the thread dump", first);
+    let mut loops = artefact("event loops of the thread dump", first);
     for thread in all {
         found.add("threads.all", thread.count);
         let state = match thread.state {
@@ -208,6 +366,13 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
             State::Runs | State::Unknown => "threads.running",
         };
         found.add(state, thread.count);
+        found.largest("threads.minutes", thread.minutes);
+        if thread.in_a_loop() {
+            found.add("threads.loop_waits", thread.count);
+            if let Some(row) = thread.row() {
+                loops.rows.push(Row::new(row, thread.count));
+            }
+        }
         if let Some(lock) = &thread.lock {
             locks.rows.push(Row::new(lock.clone(), thread.count));
         }
@@ -235,7 +400,8 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
             .figures
             .insert("threads.at_one_lock".into(), most.share);
     }
-    vec![found, locks]
+    loops.settle();
+    vec![found, locks, loops]
 }
 
 fn line_of(line: &str) -> Option<Line<'_>> {
@@ -245,6 +411,7 @@ fn line_of(line: &str) -> Option<Line<'_>> {
         .or_else(|| python(line))
         .or_else(|| gdb(text))
         .or_else(|| dotnet(text))
+        .or_else(|| php(text))
 }
 
 fn java(text: &str) -> Option<Line<'_>> {
@@ -299,10 +466,43 @@ fn java(text: &str) -> Option<Line<'_>> {
         let class = class.trim_matches(['<', '>', ')', ' ']);
         return Some(Line::Lock(format!("{class}, held by {holder}")));
     }
+    // `jcmd PID Thread.dump_to_file` has no word before a frame.
+    if let Some(frame) = bare_frame(text) {
+        return Some(Line::Frame(frame));
+    }
+    if text.starts_with('#') && text.contains(" \"") && text.ends_with(['"', 'l', 'E', 'G', 'D']) {
+        let number = text[1..].split(' ').next()?;
+        number.parse::<u32>().ok()?;
+        return Some(Line::Head(State::Waits, 1.0));
+    }
     // A page may double the word.
     let frame = text.strip_prefix("at ")?.trim_start_matches("at ");
     let dotted = frame.contains('(') && frame.split('(').next()?.contains('.');
     dotted.then_some(Line::Frame(frame))
+}
+
+/// `java.base/java.net.SocketInputStream.read(SocketInputStream.java:12)`, alone.
+fn bare_frame(text: &str) -> Option<&str> {
+    let (name, place) = text.strip_suffix(')')?.split_once('(')?;
+    let (file, number) = place.rsplit_once(':').unwrap_or((place, "0"));
+    let source = [".java", ".kt", ".scala", ".groovy", ".clj"]
+        .iter()
+        .any(|e| file.ends_with(e));
+    let path = name.contains('.')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"./_$<>".contains(&b));
+    (source && path && number.parse::<u32>().is_ok()).then_some(text)
+}
+
+/// php-fpm's slow log: `[01-Jan-2023 10:00:00]  [pool www] pid 1234`, then `[0x00007f12] curl_exec() /www/a.php:162`.
+fn php(text: &str) -> Option<Line<'_>> {
+    if text.contains("[pool ") && text.contains("] pid ") {
+        return Some(Line::Head(State::Waits, 1.0));
+    }
+    let (address, frame) = text.strip_prefix("[0x")?.split_once("] ")?;
+    let hex = address.bytes().all(|b| b.is_ascii_hexdigit());
+    (hex && frame.contains("() ")).then_some(Line::Frame(frame))
 }
 
 /// `goroutine 12 [semacquire, 5 minutes]:` and `1200 @ 0x43 0x44` above its functions.
@@ -313,14 +513,10 @@ fn go(line: &str) -> Option<Line<'_>> {
         .and_then(|r| r.split_once('['))
     {
         let state = rest.split([',', ']']).next()?;
-        return Some(Line::Head(
-            match state {
-                "running" | "runnable" | "syscall" => State::Runs,
-                s if s.contains("semacquire") || s.contains("Mutex") => State::Blocked,
-                _ => State::Waits,
-            },
-            1.0,
-        ));
+        if let Some(minutes) = waited(rest) {
+            return Some(Line::Waited(go_state(state), minutes));
+        }
+        return Some(Line::Head(go_state(state), 1.0));
     }
     if let Some((n, rest)) = line.trim().split_once(" @ 0x")
         && let Ok(n) = n.parse::<f64>()
@@ -333,7 +529,7 @@ fn go(line: &str) -> Option<Line<'_>> {
         return hex.then_some(Line::Head(State::Waits, n));
     }
     // `#	0x43c5d8	sync.runtime_SemacquireMutex+0x44	/usr/lib/go/...`.
-    if let Some(rest) = line.strip_prefix('#') {
+    if let Some(rest) = line.trim_start().strip_prefix('#') {
         let mut words = rest.split_whitespace();
         let address = words.next()?.starts_with("0x");
         let name = words.next().and_then(|w| w.split('+').next());
@@ -347,6 +543,20 @@ fn go(line: &str) -> Option<Line<'_>> {
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"./_-*%()@[]~".contains(&b));
     (called && path).then_some(Line::Frame(name))
+}
+
+fn go_state(state: &str) -> State {
+    match state {
+        "running" | "runnable" | "syscall" => State::Runs,
+        s if s.contains("semacquire") || s.contains("Mutex") => State::Blocked,
+        _ => State::Waits,
+    }
+}
+
+/// The minutes of `chan receive, 45 minutes]:`.
+fn waited(state: &str) -> Option<f64> {
+    let (_, rest) = state.split(']').next()?.split_once(", ")?;
+    rest.strip_suffix(" minutes")?.parse().ok()
 }
 
 /// `Thread 123 (idle): "MainThread"`, then `    wait (threading.py:302)`.

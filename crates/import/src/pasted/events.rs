@@ -6,6 +6,7 @@
 //! upstream's.
 
 use super::pieces::seconds;
+use super::requests::{self, Request};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -53,20 +54,18 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("access log", 0);
     let (mut requests, mut upstreams) = (Vec::new(), Vec::new());
     for (number, line) in (1_u32..).zip(lines) {
-        let Some((path, status, rest)) = access_line(line) else {
+        let Some(request) = request(line) else {
             continue;
         };
         found.begin_at(number);
         found.add("access.requests", 1.0);
+        let status = request.status;
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
         found.add(&format!("access.status_{status}"), 1.0);
-        let times = times_of(rest);
-        let slow = times.first().copied();
-        requests.extend(slow);
-        upstreams.extend(times.get(1));
-        found
-            .rows
-            .push(Row::new(path.to_owned(), slow.unwrap_or(0.0)));
+        requests.extend(request.took_s);
+        upstreams.extend(request.upstream_s);
+        let slow = request.took_s.unwrap_or(0.0);
+        found.rows.push(Row::new(request.path, slow));
     }
     let n = found.value("access.requests")?;
     if found.value("access.status_499").is_none() {
@@ -90,6 +89,32 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
     Some(found)
 }
 
+/// A request by its line in the combined form or its kin, or in another one.
+fn request(line: &str) -> Option<Request> {
+    let Some((path, status, rest)) = access_line(line) else {
+        return requests::read_line(line);
+    };
+    let (took_s, upstream_s) = match requests::flags(rest) {
+        Some((_, took, upstream)) => (took, upstream),
+        None => {
+            let times = times_of(rest);
+            // Traefik ends with its time in ms.
+            let last = rest.split_whitespace().last();
+            let traefik = || seconds(last.filter(|w| w.ends_with("ms"))?);
+            (
+                times.first().copied().or_else(traefik),
+                times.get(1).copied(),
+            )
+        }
+    };
+    Some(Request {
+        path: path.to_owned(),
+        status,
+        took_s,
+        upstream_s,
+    })
+}
+
 /// The path, the status, and what stands behind.
 fn access_line(line: &str) -> Option<(&str, u16, &str)> {
     let at = line.find(" HTTP/")?;
@@ -101,7 +126,9 @@ fn access_line(line: &str) -> Option<(&str, u16, &str)> {
     }
     let (_, rest) = line[at..].split_once('"')?;
     let status: u16 = rest.split_whitespace().next()?.parse().ok()?;
-    (100..600).contains(&status).then_some((path, status, rest))
+    // Envoy has 0 where the client went away before there was one.
+    let known = (100..600).contains(&status) || status == 0 && requests::flags(rest).is_some();
+    known.then_some((path, status, rest))
 }
 
 /// Times behind the request: plain numbers with a point, or named ones; quoted text is passed over.
@@ -200,7 +227,15 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
     let mut pauses = Vec::new();
     let mut times: Vec<f64> = Vec::new();
     let mut full = Vec::new();
+    let mut told: Vec<Row> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
+        if let Some((figure, n)) = collector_event(line) {
+            jvm.begin_at(number);
+            jvm.add(figure, 1.0);
+            if let Some(s) = n {
+                jvm.largest("gc.stall_max_s", s);
+            }
+        }
         if let Some((pause, is_full)) = jvm_pause(line) {
             jvm.begin_at(number);
             jvm.add("gc.collections", 1.0);
@@ -208,6 +243,11 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
             if is_full {
                 full.push(pause);
             }
+            // Full collections first, and of the same the longest.
+            told.push(Row::new(
+                described(line),
+                pause + f64::from(u8::from(is_full)) * 1e6,
+            ));
             pauses.push(pause);
             if let Some((after, whole)) = heap_after(line) {
                 jvm.largest("gc.heap_used_after", after / whole);
@@ -237,7 +277,18 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
             jvm.figures
                 .insert("gc.paused_share".into(), (within / window).min(1.0));
         }
-        jvm.figures.insert("gc.full".into(), full.len() as f64);
+        let begun = jvm.value("gc.full_begun").unwrap_or(0.0);
+        let all = begun.max(full.len() as f64);
+        jvm.figures.insert("gc.full".into(), all);
+        for name in ["humongous", "to_space", "stalls", "humongous_regions"] {
+            jvm.figures.entry(format!("gc.{name}")).or_insert(0.0);
+        }
+        told.sort_by(|a, b| b.share.total_cmp(&a.share));
+        told.truncate(3);
+        for row in &mut told {
+            row.share %= 1e6;
+        }
+        jvm.rows = told;
         jvm.figures
             .insert("gc.full_seconds".into(), full.iter().sum());
         spread(&mut jvm, "gc.pause", pauses);
@@ -251,6 +302,49 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
         done.push(go);
     }
     done
+}
+
+/// What a line of a GC log says beside pauses: its figure, and a time.
+fn collector_event(line: &str) -> Option<(&'static str, Option<f64>)> {
+    let of_gc = line.contains("GC(")
+        || line.contains("[gc")
+        || line.contains("[GC")
+        || line.contains("[Full GC");
+    if let Some((_, rest)) = line.split_once("Allocation Stall (").filter(|_| of_gc) {
+        let took = rest.split_whitespace().last().and_then(seconds);
+        // A cause in brackets of a collection is none of a thread.
+        return took.map(|s| ("gc.stalls", Some(s)));
+    }
+    let found = match () {
+        () if !of_gc => return None,
+        () if line.contains("o-space exhausted") || line.contains("to-space overflow") => {
+            "gc.to_space"
+        }
+        () if line.contains("Humongous regions:") => "gc.humongous_regions",
+        // The same collection is told at its start and at its end.
+        () if line.contains("Pause Full") && jvm_pause(line).is_none() => "gc.full_begun",
+        () if line.contains("Humongous Allocation") && !line.contains(",start") => "gc.humongous",
+        () if line.contains("Degenerated GC") => "gc.degenerated",
+        () if line.contains("Eden regions:") || line.contains("Old regions:") => "gc.region_lines",
+        () => return None,
+    };
+    Some((found, None))
+}
+
+/// A pause in the log's own words, from its kind to the heap: `Pause Full (G1 Humongous Allocation) 381M->381M(512M)`.
+fn described(line: &str) -> String {
+    let from = ["Pause ", "Full GC", "GC ("]
+        .iter()
+        .filter_map(|k| line.find(k))
+        .min();
+    let text = &line[from.unwrap_or(0)..];
+    let text = text.split(" [PS").next().unwrap_or(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let until = words
+        .iter()
+        .position(|w| w.contains("->"))
+        .map_or(words.len(), |at| at + 1);
+    super::pieces::short(&words[..until].join(" "))
 }
 
 /// A pause in s and whether it is a full collection.

@@ -6,14 +6,17 @@
 
 use super::events::{artefact, told};
 use super::pieces::{Piece, pieces, seconds, value};
-use record::pasted::Artefact;
+use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let split: Vec<_> = lines.iter().map(|l| pieces(l)).collect();
     let mut done = Vec::new();
+    done.extend(autocannon(lines));
+    done.extend(lists_of_locust(lines));
+    done.extend(cut_off(&split));
     done.extend(jmeter(&split));
-    done.extend(locust(&split));
+    done.extend(locust(&split, lines));
     done.extend(artillery(&split));
     done.extend(iterations(&split));
     done.extend(siege_command(lines));
@@ -75,7 +78,7 @@ fn jmeter(lines: &Lines<'_>) -> Option<Artefact> {
 }
 
 /// `Aggregated 1000 3(0.30%) | 12 3 300 10 | 50.0 0.1`: requests, failures, mean, shortest, longest, median, a second.
-fn locust(lines: &Lines<'_>) -> Option<Artefact> {
+fn locust(lines: &Lines<'_>, raw: &[&str]) -> Option<Artefact> {
     let mut found = artefact("locust", 0);
     for (number, line) in (1_u32..).zip(lines) {
         let Some(("Aggregated" | "Total", rest)) = line.split_first().map(|(p, r)| (p.text, r))
@@ -89,8 +92,11 @@ fn locust(lines: &Lines<'_>) -> Option<Artefact> {
             continue;
         }
         found.begin_at(number);
-        // Before version 1 the last line had no times.
+        // Before version 1 the last line had no times: those of its requests are above it.
         if numbers.len() < 8 {
+            if let Some(of_requests) = requests_of_locust(raw) {
+                found.figures.extend(of_requests.figures);
+            }
             put(&mut found, "load.requests", numbers.first().copied());
             put(&mut found, "load.not_answered", numbers.get(1).copied());
             put(&mut found, "load.rate_per_s", numbers.get(3).copied());
@@ -106,6 +112,237 @@ fn locust(lines: &Lines<'_>) -> Option<Artefact> {
         ];
         for (at, name) in names {
             put(&mut found, name, numbers.get(at).copied());
+        }
+    }
+    told(found)
+}
+
+/// autocannon before version 2: `Latency (ms) 171.68 540.17 3275` and `Req/Sec 473.2 17.48 497`, mean, deviation, most.
+/// Each run is an artefact.
+fn autocannon(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let (mut url, mut users) = (String::new(), None);
+    for (number, line) in (1_u32..).zip(lines) {
+        if !["(ms)", "Req/Sec", "Running", "connections"]
+            .iter()
+            .any(|w| line.contains(w))
+        {
+            continue;
+        }
+        let words: Vec<&str> = line
+            .split(|c: char| c.is_whitespace() || "|\u{2502}".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
+        match words.as_slice() {
+            ["Running", .., "@", at] => (url, users) = ((*at).to_owned(), None),
+            [n, "connections", ..] => users = n.parse::<f64>().ok(),
+            ["Latency", "(ms)", mean, _, most] => {
+                let mut run = artefact("autocannon", number);
+                put(&mut run, "load.mean_ms", value(mean));
+                put(&mut run, "load.max_ms", value(most));
+                put(&mut run, "load.connections", users);
+                run.rows.push(Row::new(std::mem::take(&mut url), 1.0));
+                done.push(run);
+            }
+            ["Req/Sec", mean, _, _] => {
+                if let Some(run) = done.last_mut() {
+                    put(run, "load.rate_per_s", value(mean));
+                }
+            }
+            _ => {}
+        }
+    }
+    done
+}
+
+/// locust's requests without the line of all, and its percentiles: `GET /a 500 5(1.00%) | 5 2 12 6 | 9.90 0.00`.
+fn lists_of_locust(lines: &[&str]) -> Option<Artefact> {
+    let whole = |l: &&&str| {
+        let line = l.trim_start();
+        (line.starts_with("Aggregated") || line.starts_with("Total")) && line.contains("%)")
+    };
+    if lines.iter().find(whole).is_some() {
+        return None;
+    }
+    requests_of_locust(lines).or_else(|| percentiles_of_locust(lines))
+}
+
+/// ` Aggregated 120 130 150 180 400 1200 3000 9000 12000 12000 12000 1500`: percentiles from the 50th to the 100th.
+fn percentiles_of_locust(lines: &[&str]) -> Option<Artefact> {
+    (1_u32..).zip(lines).find_map(|(number, line)| {
+        let mut words = line.split_whitespace();
+        ["Aggregated", "Total"]
+            .contains(&words.next()?)
+            .then_some(())?;
+        let numbers: Vec<f64> = words.map(|w| w.parse().ok()).collect::<Option<_>>()?;
+        let (most, requests) = (numbers.iter().rev().nth(1)?, numbers.last()?);
+        let mut found = artefact("locust", number);
+        put(&mut found, "load.p50_ms", numbers.first().copied());
+        put(&mut found, "load.max_ms", Some(*most));
+        put(&mut found, "load.requests", Some(*requests));
+        (numbers.len() >= 8).then_some(found)
+    })
+}
+
+fn requests_of_locust(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("locust", 0);
+    let mut slowest = 0.0;
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some(listed) = request_of_locust(line) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.add("load.requests", listed.requests);
+        found.add("load.not_answered", listed.failed);
+        found.add("load.rate_per_s", listed.rate.unwrap_or(0.0));
+        // Before version 1 the mean, the shortest and the longest stood before the median.
+        if let [mean, _, most, ..] = listed.times.as_slice() {
+            found.largest("load.max_ms", *most);
+            if *mean >= slowest {
+                slowest = *mean;
+                put(&mut found, "load.mean_ms", Some(*mean));
+                found.rows = vec![Row::new(listed.name, *mean)];
+            }
+        }
+    }
+    told(found).filter(|a| a.value("load.rate_per_s").is_some_and(|r| r > 0.0))
+}
+
+/// A line of locust's list.
+struct Listed {
+    name: String,
+    requests: f64,
+    failed: f64,
+    /// In ms, in the order of that version.
+    times: Vec<f64>,
+    rate: Option<f64>,
+}
+
+fn request_of_locust(line: &str) -> Option<Listed> {
+    const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];
+    let (head, rest) = line.split_once("%)")?;
+    let (head, _) = head.rsplit_once('(')?;
+    let words: Vec<&str> = head.split_whitespace().filter(|w| *w != "|").collect();
+    let [name @ .., requests, failed] = words.as_slice() else {
+        return None;
+    };
+    METHODS.contains(name.first()?).then_some(())?;
+    let behind: Vec<Vec<f64>> = rest
+        .split('|')
+        .map(|part| {
+            part.split_whitespace()
+                .map_while(|w| w.parse().ok())
+                .collect()
+        })
+        .filter(|part: &Vec<f64>| !part.is_empty())
+        .collect();
+    let times = behind.first()?.clone();
+    let last = behind.last().filter(|_| behind.len() > 1)?;
+    // Old: the median before the rate; new: the rate before failures a second.
+    let rate = match times.len() {
+        3 => last.get(1),
+        _ => last.first(),
+    };
+    Some(Listed {
+        name: name.join(" "),
+        requests: requests.parse().ok()?,
+        failed: failed.parse().ok()?,
+        times,
+        rate: rate.copied(),
+    })
+}
+
+/// Lines of generators whose beginning or end is cut off: percentiles of oha, hey and wrk, bombardier's table and
+/// statuses, k6's metrics.
+fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
+    let mut found = artefact("part of a load generator's output", 0);
+    let mut listed = false;
+    let first_is = |name: &str| {
+        let mut firsts = lines.iter().filter_map(|l| l.first());
+        firsts.any(|p| p.text == name)
+    };
+    let (of_ab, processing) = (
+        first_is("66%") && first_is("98%") || first_is("100%"),
+        first_is("Processing"),
+    );
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.iter().map(|p| p.text).collect();
+        let time = |w: &str| seconds(w);
+        let ms = |n: Option<f64>| n.map(|s| s * 1e3);
+        let (name, n) = match words.as_slice() {
+            ["Reqs/sec", mean, _, _] => ("load.rate_per_s", value(mean)),
+            ["Latency", "Distribution", ..] => {
+                listed = true;
+                continue;
+            }
+            ["Latency", mean, _, most, rest @ ..]
+                if time(mean).is_some() && time(most).is_some() && rest.len() <= 1 =>
+            {
+                found.begin_at(number);
+                put(&mut found, "load.max_ms", ms(time(most)));
+                ("load.mean_ms", ms(time(mean)))
+            }
+            // ab's list is of ms without a unit.
+            ["50%", n] if of_ab => ("load.p50_ms", value(n)),
+            ["100%", n, "longest", "request"] => ("load.max_ms", value(n)),
+            ["Total", _, mean, _, median, most] if processing => {
+                found.begin_at(number);
+                put(&mut found, "load.mean_ms", value(mean));
+                put(&mut found, "load.max_ms", value(most));
+                ("load.p50_ms", value(median))
+            }
+            ["50%" | "50.000%", took] if listed => ("load.p50_ms", ms(time(took))),
+            ["99%" | "99.000%", took] if listed => ("load.p99_ms", ms(time(took))),
+            ["Slowest", n, "secs" | "sec"] => ("load.max_ms", value(n).map(|s| s * 1e3)),
+            [name, rest @ ..]
+                if name.trim_end_matches('.') == "http_req_waiting"
+                    || name.trim_end_matches('.') == "http_req_duration" =>
+            {
+                let of = |wanted: &str| {
+                    let at = rest.iter().position(|w| *w == wanted)?;
+                    time(rest.get(at + 1)?)
+                };
+                found.begin_at(number);
+                put(&mut found, "load.max_ms", ms(of("max")));
+                put(&mut found, "load.mean_ms", ms(of("avg")));
+                ("load.p50_ms", ms(of("med")))
+            }
+            [name, share, ..] if name.trim_end_matches('.') == "http_req_failed" => {
+                let share = share.strip_suffix('%').and_then(value);
+                ("load.success_percent", share.map(|p| 100.0 - p))
+            }
+            [
+                "1xx",
+                _,
+                "2xx",
+                good,
+                "3xx",
+                other,
+                "4xx",
+                refused,
+                "5xx",
+                failed,
+            ] => {
+                let n: Option<Vec<f64>> = [good, other, refused, failed]
+                    .iter()
+                    .map(|w| value(w))
+                    .collect();
+                let Some([good, other, refused, failed]) = n.as_deref() else {
+                    continue;
+                };
+                found.begin_at(number);
+                put(
+                    &mut found,
+                    "load.requests",
+                    Some(good + other + refused + failed),
+                );
+                ("load.not_answered", Some(refused + failed))
+            }
+            _ => continue,
+        };
+        if n.is_some() {
+            found.begin_at(number);
+            put(&mut found, name, n);
         }
     }
     told(found)
@@ -157,7 +394,8 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
             }
             "max" if times => "load.max_ms",
             "median" if times => "load.p50_ms",
-            "min" | "p95" | "p99" if times => continue,
+            "p99" if times => "load.p99_ms",
+            "min" | "p95" if times => continue,
             name if name.starts_with("errors.") => {
                 found.begin_at(number);
                 found.add("load.not_answered", n.unwrap_or(0.0));

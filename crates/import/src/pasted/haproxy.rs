@@ -1,10 +1,11 @@
-//! HAProxy's `show activity`: a counter a line, its sum and its parts by thread, or one number.
+//! HAProxy's own words: `show activity` (a counter a line, its sum and its parts by thread), `show stat`, and the
+//! states in which its log says that sessions ended.
 //!
 //! The counters grow from the start on, but for the averages. The surprise is `avg_loop_us`: a turn of the event loop
 //! is what every other connection of that thread waits for.
 
 use super::events::artefact;
-use record::pasted::Artefact;
+use record::pasted::{Artefact, Row};
 
 /// Names of `show activity`, and ours.
 const COUNTERS: [(&str, &str); 7] = [
@@ -21,8 +22,15 @@ const MEANS: [&str; 2] = ["activity.cpu_percent", "activity.loop_us"];
 /// Fewer of them are another tool's words.
 const FEWEST: usize = 3;
 
-/// Each `show activity`, in order.
+/// All of a text: each `show activity`, in order, `show stat`, and states in which sessions ended.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = activities(lines);
+    done.extend(statistics(lines));
+    done.extend(ended(lines));
+    done
+}
+
+fn activities(lines: &[&str]) -> Vec<Artefact> {
     let mut done: Vec<Artefact> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
         let Some((name, all, parts)) = counter(line) else {
@@ -53,6 +61,217 @@ fn put(open: &mut Artefact, name: &str, all: f64, parts: &[f64]) {
     }
 }
 
+/// Who ended a session, by the first letter of its state.
+const WHO: [(char, &str); 12] = [
+    ('C', "the client aborted"),
+    ('c', "the client's timeout expired"),
+    ('S', "the server aborted or refused"),
+    ('s', "the server's timeout expired"),
+    ('P', "HAProxy ended it (a rule, a limit, a broken message)"),
+    ('R', "a resource of HAProxy was used up"),
+    ('I', "HAProxy found an error of its own"),
+    ('D', "the server was marked down"),
+    (
+        'U',
+        "a backup server's session was ended for one that came up",
+    ),
+    ('K', "an administrator ended it"),
+    ('L', "HAProxy responded itself"),
+    ('T', "a tarpit held it"),
+];
+/// In which phase, by the second.
+const WHERE: [(char, &str); 8] = [
+    ('R', "while the request was waited for"),
+    ('Q', "in the queue before a server"),
+    ('C', "before the connection to the server stood"),
+    (
+        'H',
+        "while the head of the server's response was waited for",
+    ),
+    ('D', "while data was transferred"),
+    ('L', "while the last data went to the client"),
+    ('T', "in a tarpit"),
+    ('-', "behind its end"),
+];
+
+/// Two letters, and in HTTP two more of cookies, wherever a format puts them; the first two.
+fn state(word: &str) -> Option<(char, char)> {
+    let mut letters = word.chars();
+    let (who, at) = (letters.next()?, letters.next()?);
+    let rest = letters.as_str();
+    let cookies =
+        rest.is_empty() || rest.len() == 2 && rest.chars().all(|c| "-NIDVEOUPR".contains(c));
+    let known = who == '-' && at == '-'
+        || WHO.iter().any(|(c, _)| *c == who) && WHERE.iter().any(|(c, _)| *c == at);
+    (cookies && known).then_some((who, at))
+}
+
+/// States of a text's sessions: those that ended by themselves are counted, of others it is said how.
+fn ended(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("HAProxy's states", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((who, at)) = ended_line(line) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.add("haproxy.sessions", 1.0);
+        if who == '-' {
+            continue;
+        }
+        found.add("haproxy.ended", 1.0);
+        found.add(&format!("haproxy.ended_{who}{at}"), 1.0);
+        let of = |table: &[(char, &'static str)], c: char| {
+            let known = table.iter().find(|(letter, _)| *letter == c);
+            known.map_or("", |(_, words)| words)
+        };
+        found.rows.push(Row {
+            label: format!("{who}{at}"),
+            place: format!("{} {}", of(&WHO, who), of(&WHERE, at)),
+            share: 1.0,
+        });
+    }
+    found.figures.entry("haproxy.ended".into()).or_insert(0.0);
+    found.settle();
+    (found.line > 0).then_some(found)
+}
+
+/// The state in a line: one that is named, one of four letters beside a status, or one of two behind timers.
+fn ended_line(line: &str) -> Option<(char, char)> {
+    let apart = |c: char| c.is_whitespace() || "\"',{}=[]".contains(c);
+    let words: Vec<&str> = line
+        .split(apart)
+        .filter(|w| !w.is_empty() && *w != ":")
+        .collect();
+    if !words.iter().any(|w| state(w).is_some()) {
+        return None;
+    }
+    let lower = line.to_ascii_lowercase();
+    if lower.contains("termination_state") || lower.contains("ts=") || lower.contains("\"ts\":") {
+        let names = ["termination_state", "termination_state:", "ts", "ts:"];
+        let named = words
+            .windows(2)
+            .find(|w| names.contains(&w[0].trim_end_matches(':').to_ascii_lowercase().as_str()));
+        if let Some(found) = named.and_then(|w| state(w[1])) {
+            return Some(found);
+        }
+    }
+    let timers = |w: &&str| {
+        let parts: Vec<&str> = w.split('/').collect();
+        parts.len() >= 3
+            && parts
+                .iter()
+                .all(|p| p.trim_start_matches('+').parse::<i64>().is_ok())
+    };
+    let status = words
+        .iter()
+        .any(|w| w.len() == 3 && w.parse::<u16>().is_ok_and(|s| (100..600).contains(&s)));
+    // A number follows: a status, or bytes.
+    let counted = |i: usize| {
+        words
+            .get(i + 1)
+            .is_some_and(|w| w.trim_start_matches('+').parse::<i64>().is_ok())
+    };
+    let first = (0..words.len()).find(|i| timers(&words[*i]) && counted(*i));
+    let haproxy = lower.contains("haproxy");
+    words.iter().enumerate().find_map(|(i, word)| {
+        let behind = first.is_some_and(|t| t < i);
+        let fits = match word.len() {
+            4 => behind || haproxy || status && word.ends_with("--") && !word.starts_with('-'),
+            2 => behind,
+            _ => false,
+        };
+        state(word).filter(|_| fits)
+    })
+}
+
+/// Columns of `show stat` that are kept, where a paste has no head.
+const STATISTICS: [(&str, usize); 14] = [
+    ("pxname", 0),
+    ("svname", 1),
+    ("qcur", 2),
+    ("qmax", 3),
+    ("scur", 4),
+    ("smax", 5),
+    ("slim", 6),
+    ("econ", 13),
+    ("eresp", 14),
+    ("status", 17),
+    ("chkdown", 22),
+    ("hrsp_5xx", 43),
+    ("rtime", 60),
+    ("qtime", 58),
+];
+
+/// `show stat`: a proxy or a server a line, its cells apart by commas.
+fn statistics(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("show stat", 0);
+    let mut columns: Vec<&str> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let line = line.trim();
+        let cells: Vec<&str> = line.trim_start_matches("# ").split(',').collect();
+        if cells.starts_with(&["pxname", "svname"]) {
+            columns = cells;
+            continue;
+        }
+        let at = |name: &str| {
+            let known = STATISTICS.iter().find(|(n, _)| *n == name).map(|(_, i)| *i);
+            let at = match columns.is_empty() {
+                true => known,
+                false => columns.iter().position(|c| *c == name),
+            };
+            cells.get(at?).copied()
+        };
+        let n = |name: &str| at(name).and_then(|c| c.parse::<f64>().ok());
+        let states = [
+            "UP", "DOWN", "OPEN", "NOLB", "MAINT", "DRAIN", "STOP", "FULL", "no check",
+        ];
+        let status = at("status").unwrap_or("");
+        if cells.len() < 30 || !states.iter().any(|s| status.starts_with(s)) {
+            continue;
+        }
+        let (proxy, server) = (at("pxname")?, at("svname")?);
+        found.begin_at(number);
+        let own = server != "FRONTEND" && server != "BACKEND";
+        if own {
+            found.add("stat.servers", 1.0);
+            found.add("stat.down", f64::from(u8::from(status.starts_with("DOWN"))));
+        }
+        if server != "FRONTEND" {
+            found.largest("stat.queued", n("qcur").unwrap_or(0.0));
+            found.largest("stat.queued_most", n("qmax").unwrap_or(0.0));
+            found.largest("stat.response_ms", n("rtime").unwrap_or(0.0));
+            found.largest("stat.queue_ms", n("qtime").unwrap_or(0.0));
+        }
+        if own {
+            found.add("stat.connect_errors", n("econ").unwrap_or(0.0));
+            found.add("stat.response_errors", n("eresp").unwrap_or(0.0));
+        }
+        let used = n("scur")
+            .zip(n("slim").filter(|l| *l > 0.0))
+            .map_or(0.0, |(s, l)| s / l);
+        let weight = n("qcur").unwrap_or(0.0)
+            + used
+            + f64::from(u8::from(status.starts_with("DOWN") && own)) * 10.0;
+        if server != "BACKEND" {
+            found.largest("stat.used_share", used);
+            found.rows.push(Row {
+                label: format!("{proxy}/{server}"),
+                place: format!(
+                    "{status}, {} of {} sessions, {} in its queue, {} connects and {} responses failed",
+                    at("scur").unwrap_or("some"),
+                    at("slim").filter(|c| !c.is_empty()).unwrap_or("any number of"),
+                    at("qcur").filter(|c| !c.is_empty()).unwrap_or("none"),
+                    at("econ").filter(|c| !c.is_empty()).unwrap_or("no"),
+                    at("eresp").filter(|c| !c.is_empty()).unwrap_or("no"),
+                ),
+                share: weight,
+            });
+        }
+    }
+    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    (found.line > 0).then_some(found)
+}
+
 /// `avg_loop_us: 19888 [ 19000 20776 ]`.
 fn counter(line: &str) -> Option<(&'static str, f64, Vec<f64>)> {
     let (name, rest) = line.trim().split_once(':')?;
@@ -68,6 +287,38 @@ fn counter(line: &str) -> Option<(&'static str, f64, Vec<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_is_found_wherever_a_format_puts_it() {
+        let of = |line: &str| ended_line(line);
+        assert_eq!(
+            of("fnt bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0"),
+            Some(('-', '-'))
+        );
+        assert_eq!(
+            of("fnt bck/<NOSRV> -1/-1/5007 0 SC 0/0/0/0/3 0/0"),
+            Some(('S', 'C'))
+        );
+        assert_eq!(
+            of("haproxy[1]: \"GET / HTTP/1.1\" 503 217 0 0 -1 -1 3 CC-- 4 1"),
+            Some(('C', 'C'))
+        );
+        assert_eq!(
+            of("{\"status\":504,\"termination_state\":\"sH--\"}"),
+            Some(('s', 'H'))
+        );
+        assert_eq!(
+            of("client=1.2.3.4 status=200 ts=SD-- Tr=30"),
+            Some(('S', 'D'))
+        );
+        for none in [
+            "a CC of the mail, 200 times",
+            "10/20/2020 it was a CD",
+            "LR 3 -- 4",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn two_calls_are_two_and_a_thread_that_does_all_is_seen() {

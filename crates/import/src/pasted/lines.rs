@@ -5,8 +5,8 @@
 //! ends an artefact: a number that comes a second time belongs to the next call of the tool.
 
 use super::logs::MESSAGES;
-use super::pieces::{Piece, value};
-use record::pasted::Artefact;
+use super::pieces::{Piece, short, value};
+use record::pasted::{Artefact, Row};
 use std::sync::OnceLock;
 
 /// How a number goes into an artefact.
@@ -32,6 +32,7 @@ const SIEGE: &str = "siege";
 const HTTPERF: &str = "httperf";
 const GATLING: &str = "Gatling";
 const SS: &str = "ss -s";
+const INNODB: &str = "InnoDB status";
 const FPM: &str = "php-fpm status";
 
 #[rustfmt::skip]
@@ -105,9 +106,13 @@ const WORDINGS: &[Wording] = &[
     ("stub_status", "Active connections #", &["nginx.active"], Once),
     ("stub_status", "Reading # Writing # Waiting #", &["nginx.reading", "nginx.writing", "nginx.waiting"], Once),
     ("stub_status", "server accepts handled requests # # #", &["nginx.accepts", "nginx.handled", "nginx.requests"], Once),
+    ("server-status", "# requests/sec # kB/second", &["apache.requests_per_s", "-"], Once),
+    ("server-status", "# requests/sec # B/second", &["apache.requests_per_s", "-"], Once),
+    ("server-status", "# requests/sec # MB/second", &["apache.requests_per_s", "-"], Once),
     ("server-status", "BusyWorkers #", &["apache.busy"], Once),
     ("server-status", "IdleWorkers #", &["apache.idle"], Once),
     ("server-status", "# requests currently being processed # idle workers", &["apache.busy", "apache.idle"], Once),
+    (FPM, "request duration #", &["fpm.request_us"], Largest),
     (FPM, "listen queue #", &["fpm.queue"], Once),
     (FPM, "max listen queue #", &["fpm.queue_max"], Once),
     (FPM, "active processes #", &["fpm.active"], Once),
@@ -132,6 +137,10 @@ const WORDINGS: &[Wording] = &[
     (LOAD, "Average # ms", &["load.mean_ms"], Once),
     (LOAD, "50% in # secs", &["load.p50_s"], Once),
     (LOAD, "50.00% in # sec", &["load.p50_s"], Once),
+    (LOAD, "50.00% in # secs", &["load.p50_s"], Once),
+    (LOAD, "99.00% in # secs", &["load.p99_s"], Once),
+    (LOAD, "99.00% in # sec", &["load.p99_s"], Once),
+    (LOAD, "99% in # secs", &["load.p99_s"], Once),
     (LOAD, "50.00% in # ms", &["load.p50_ms"], Once),
     (LOAD, "# 2xx responses # non 2xx responses", &["load.requests", "load.not_answered"], Once),
     (LOAD, "# errors # timeouts", &["load.not_answered", "load.timeouts"], Once),
@@ -166,6 +175,39 @@ const WORDINGS: &[Wording] = &[
     (GATLING, "response time 50th percentile #", &["load.p50_ms"], Once),
     (GATLING, "mean requests/sec #", &["load.rate_per_s"], Once),
     (GATLING, "mean throughput rps #", &["load.rate_per_s"], Once),
+    (".NET counters", "ThreadPool Queue Length #", &["dotnet.queue"], Largest),
+    (".NET counters", "thread_pool.queue.length work_item #", &["dotnet.queue"], Largest),
+    (".NET counters", "ThreadPool Thread Count #", &["dotnet.threads"], Largest),
+    (".NET counters", "thread_pool.thread.count thread #", &["dotnet.threads"], Largest),
+    (".NET counters", "Time in GC since last GC % #", &["dotnet.gc_percent"], Largest),
+    (".NET counters", "Monitor Lock Contention Count Count / # sec #", &["-", "dotnet.contentions"], Largest),
+    (".NET counters", "Exception Count Count / # sec #", &["-", "dotnet.exceptions"], Largest),
+    (".NET counters", "CPU Usage % #", &["dotnet.cpu_percent"], Largest),
+    ("MySQL status", "Threads_running #", &["mysql.running"], Largest),
+    ("MySQL status", "Threads_connected #", &["mysql.connected"], Largest),
+    ("MySQL status", "Max_used_connections #", &["mysql.connected_most"], Largest),
+    ("MySQL status", "max_connections #", &["mysql.connections_limit"], Largest),
+    ("MySQL status", "Innodb_row_lock_waits #", &["mysql.row_lock_waits"], Largest),
+    ("MySQL status", "Innodb_row_lock_time_avg #", &["mysql.row_lock_ms"], Largest),
+    ("MySQL status", "Slow_queries #", &["mysql.slow"], Largest),
+    (INNODB, "History list length #", &["innodb.history"], Largest),
+    (INNODB, "TRX HAS BEEN WAITING # SEC", &["innodb.lock_wait_s"], Largest),
+    (INNODB, "for # seconds the semaphore", &["innodb.semaphore_s"], Largest),
+    (INNODB, "ACTIVE # sec", &["innodb.active_s"], Largest),
+    (INNODB, "Buffer pool hit rate # / #", &["innodb.hits", "innodb.hits_of"], Once),
+    (INNODB, "Pending normal aio reads #", &["innodb.pending_reads"], Largest),
+    ("event loop", "event loop lag # ms", &["loop.lag_ms"], Largest),
+    ("event loop", "event loop lag #", &["loop.lag_s"], Largest),
+    ("event loop", "event loop delay # ms", &["loop.lag_ms"], Largest),
+    ("event loop", "event loop delay p99 # ms", &["loop.lag_ms"], Largest),
+    ("event loop", "event loop delay #", &["loop.lag_s"], Largest),
+    ("varnishstat", "sess_dropped #", &["varnish.dropped"], Once),
+    ("varnishstat", "sess_queued #", &["varnish.queued"], Once),
+    ("varnishstat", "threads_limited #", &["varnish.threads_limited"], Once),
+    ("varnishstat", "backend_busy #", &["varnish.backend_busy"], Once),
+    ("varnishstat", "backend_fail #", &["varnish.backend_fail"], Once),
+    ("varnishstat", "backend_unhealthy #", &["varnish.backend_unhealthy"], Once),
+    ("alert", "# throttling of CPU", &["throttle.percent"], Largest),
     (LOAD, "Concurrency Level #", &["load.connections"], Once),
     (LOAD, "Connect # # # # #", &["-", "-", "-", "-", "load.connect_max"], Once),
     (LOAD, "Non-2xx or 3xx responses #", &["load.not_answered"], Once),
@@ -200,10 +242,10 @@ const COUNTERS: [(&str, &str); 24] = [
 ];
 
 /// What the lines of a text say, an artefact for each call of a tool.
-pub(super) fn read(lines: &[Vec<Piece<'_>>]) -> Vec<Artefact> {
+pub(super) fn read(lines: &[Vec<Piece<'_>>], raw: &[&str]) -> Vec<Artefact> {
     let mut found = Found::default();
     let mut names: Option<&[Piece<'_>]> = None;
-    for (number, line) in (1_u32..).zip(lines) {
+    for ((number, line), raw) in (1_u32..).zip(lines).zip(raw) {
         if let Some(heads) = names.take().filter(|heads| pair(heads, line)) {
             for (name, value_piece) in heads.iter().zip(line) {
                 if let (Some(ours), Some(n)) = (counter(name.text), value(value_piece.text)) {
@@ -223,7 +265,15 @@ pub(super) fn read(lines: &[Vec<Piece<'_>>]) -> Vec<Artefact> {
             found.put(NETSTAT, ours, n, Once, number);
             continue;
         }
-        worded(line, number, &mut found);
+        // A counter of nstat that has no name of ours.
+        if let [name, n, last] = line.as_slice()
+            && last.text == "0.0"
+            && let Some(n) = value(n.text).filter(|n| *n > 0.0)
+        {
+            found.put(NETSTAT, &format!("counter.{}", name.text), n, Once, number);
+            continue;
+        }
+        worded(line, raw, number, &mut found);
     }
     found.done
 }
@@ -256,7 +306,7 @@ fn split() -> &'static [Vec<&'static str>] {
     })
 }
 
-fn worded(line: &[Piece<'_>], number: u32, found: &mut Found) {
+fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
     if line.len() > LONGEST {
         return;
     }
@@ -288,6 +338,7 @@ fn worded(line: &[Piece<'_>], number: u32, found: &mut Found) {
                 LOG
             };
             found.put(tool, count, 1.0, Sum, number);
+            found.quote(tool, count, raw);
             for (name, n) in kept(names, numbers) {
                 found.put(tool, name, n, Largest, number);
             }
@@ -323,7 +374,16 @@ fn matched(line: &[Piece<'_>], words: &[&str]) -> Option<Vec<f64>> {
             return None;
         }
         let numbers = pairs().filter(|(word, _)| **word == "#");
-        numbers.map(|(_, piece)| value(piece.text)).collect()
+        numbers.map(|(_, piece)| count(piece.text)).collect()
+    })
+}
+
+/// A number; of `46000/0`, as older ss prints it, the first.
+fn count(text: &str) -> Option<f64> {
+    value(text).or_else(|| {
+        let (n, rest) = text.split_once('/')?;
+        rest.parse::<u64>().ok()?;
+        n.parse().ok()
     })
 }
 
@@ -341,6 +401,18 @@ struct Found {
 }
 
 impl Found {
+    /// Keeps the first line of a kind of messages, so that an answer has its own words.
+    fn quote(&mut self, tool: &str, count: &str, raw: &str) {
+        let open = self.done.iter_mut().rev().find(|a| a.tool == tool);
+        if let Some(open) = open.filter(|a| a.rows.iter().all(|r| r.place != count)) {
+            open.rows.push(Row {
+                label: short(raw),
+                place: count.to_owned(),
+                share: 1.0,
+            });
+        }
+    }
+
     fn put(&mut self, tool: &str, name: &str, n: f64, how: How, line: u32) {
         let again = |a: &Artefact| how == Once && a.value(name).is_some();
         let open = self.done.iter_mut().rev().find(|a| a.tool == tool);

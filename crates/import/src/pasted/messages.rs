@@ -13,20 +13,21 @@ const LINE: usize = 2_000;
 /// Kinds of messages that are told apart.
 const KINDS: usize = 200;
 
-const LEVELS: [&str; 15] = [
-    "WARN", "WARNING", "WRN", "ERROR", "ERR", "FATAL", "CRITICAL", "CRIT", "SEVERE", "ALERT",
-    "EMERG", "PANIC", "warning", "error", "crit",
+const LEVELS: [&str; 16] = [
+    "Warning", "WARN", "WARNING", "WRN", "ERROR", "ERR", "FATAL", "CRITICAL", "CRIT", "SEVERE",
+    "ALERT", "EMERG", "PANIC", "warning", "error", "crit",
 ];
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 32] = [
+const TELLING: [(&str, &str, f64); 35] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
     ("exceeded", "messages.full", 4.0), ("exhausted", "messages.full", 4.0), ("too many", "messages.full", 4.0), ("too large", "messages.full", 4.0), ("full", "messages.full", 2.0),
     ("limit", "messages.full", 2.0), ("overflow", "messages.full", 3.0), ("dropped", "messages.full", 2.0), ("backpressure", "messages.full", 3.0), ("throttl", "messages.full", 3.0),
     ("blocked", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
+    ("could not connect", "messages.refused", 3.0), ("unhealthy", "messages.refused", 2.0), ("insufficient", "messages.full", 3.0),
     ("hung", "messages.slow", 3.0), ("stuck", "messages.slow", 4.0), ("has been running", "messages.slow", 3.0), ("delayed", "messages.slow", 2.0), ("not respond", "messages.timeouts", 3.0),
 ];
 
@@ -102,7 +103,7 @@ fn message(line: &str) -> Option<(f64, &str)> {
         .split(apart)
         .find_map(|w| LEVELS.iter().find(|l| **l == w));
     let grave = match level.copied() {
-        Some("WARN" | "WARNING" | "WRN" | "warning") => 1.0,
+        Some("Warning" | "WARN" | "WARNING" | "WRN" | "warning") => 1.0,
         Some(_) => 2.0,
         None => 0.0,
     };
@@ -119,11 +120,28 @@ fn message(line: &str) -> Option<(f64, &str)> {
 
 /// Whether a line begins with a day or a time: `2024-01-16 22:02:39`, `[13-May-2019 12:48:55]`, `Jan 16 22:02:39 host`.
 fn stamped(line: &str) -> bool {
+    if kernel(line) || apache(line) {
+        return true;
+    }
     let mut words = line
         .split_whitespace()
         .take(3)
         .map(|w| w.trim_matches(['[', ']', ',']));
     words.any(is_time)
+}
+
+/// `[12345.678901] ...` of dmesg.
+fn kernel(line: &str) -> bool {
+    let stamp = line.strip_prefix('[').and_then(|l| l.split_once(']'));
+    stamp.is_some_and(|(s, _)| s.contains('.') && s.trim().parse::<f64>().is_ok())
+}
+
+/// `AH01974: ...`, a number of Apache's own messages.
+fn apache(line: &str) -> bool {
+    line.match_indices("AH").any(|(at, _)| {
+        let rest = line.as_bytes().get(at + 2..at + 8);
+        rest.is_some_and(|r| r[..5].iter().all(u8::is_ascii_digit) && r[5] == b':')
+    })
 }
 
 fn is_time(word: &str) -> bool {

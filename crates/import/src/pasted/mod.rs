@@ -18,10 +18,13 @@
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
 //! statuses    statuses of responses as they are counted, and heads of responses
 //! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
+//! digests     statistics of statements, of any tool that makes them
+//! requests    requests a line in JSON and other forms, and what frameworks say of their parts
 //! dumps       threads with their state and frames
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
 //! prometheus  histograms of a server's own metrics
+//! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
 //! ```
@@ -29,6 +32,7 @@
 mod calls;
 mod curl;
 mod databases;
+mod digests;
 mod dumps;
 mod events;
 mod generators;
@@ -37,11 +41,13 @@ mod interrupts;
 mod lines;
 mod logs;
 mod messages;
+mod metrics;
 mod packets;
 mod pieces;
 mod pools;
 mod profiles;
 mod prometheus;
+mod requests;
 mod sockets;
 mod statuses;
 mod tables;
@@ -65,6 +71,9 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         all.sizes.extend(strace::sizes(name, &lines));
         let vmstats = host::vmstats(&words).into_iter();
         all.vmstats.extend(vmstats.map(|(table, _)| table));
+        if all.vmstats.is_empty() {
+            all.vmstats.extend(tables::vmstat(&lines));
+        }
         all.pidstats.extend(pidstat::pidstats(&lines));
         let loads = loads(&text);
         let whole = !loads.is_empty();
@@ -91,9 +100,11 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let lines = lines.as_slice();
     let named = named(lines);
     let split: Vec<_> = named.iter().map(|l| pieces::pieces(l)).collect();
-    let mut found = lines::read(&split);
+    let mut found = lines::read(&split, lines);
     found.extend(tables::read(lines));
+    found.extend(tables::headless(lines));
     found.extend(tables::summaries(lines));
+    found.extend(tables::containers(lines));
     found.extend(sockets::read(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));
@@ -104,10 +115,13 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(generators::read(lines));
     found.extend(statuses::read(lines));
     found.extend(databases::read(lines));
+    found.extend(digests::read(lines));
+    found.extend(requests::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
     found.extend(prometheus::read(lines));
+    found.extend(metrics::read(lines));
     found.extend(times::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);

@@ -19,6 +19,13 @@ struct Packet {
     flags: String,
     length: f64,
     zero_window: bool,
+    /// The first number of its data, where it is told.
+    sequence: Option<u64>,
+    /// What a bare acknowledgement confirms.
+    acknowledged: Option<u64>,
+    /// tshark says itself that it is data again, or an acknowledgement again.
+    said_again: bool,
+    said_duplicate: bool,
 }
 
 /// What the packets so far have left open.
@@ -27,6 +34,10 @@ struct Wire {
     syns: BTreeMap<Way, f64>,
     /// The last packet of a conversation: when, from whom, its length.
     last: BTreeMap<Way, (f64, String, f64)>,
+    /// The data that each way has sent, by its first number.
+    sent: BTreeMap<Way, BTreeMap<u64, f64>>,
+    /// The acknowledgement that each way repeats.
+    acked: BTreeMap<Way, u64>,
     /// Whose data was acknowledged late, and when: what it sends at once was held back for that.
     held_back: BTreeMap<Way, (f64, String)>,
 }
@@ -37,6 +48,14 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut wire = Wire::default();
     let mut before: Option<Packet> = None;
     for (number, line) in (1_u32..).zip(lines) {
+        // A router says that a packet is too large for what follows.
+        if line.contains("need to frag")
+            || line.contains("packet too big")
+            || line.contains("Fragmentation needed")
+        {
+            found.begin_at(number);
+            found.add("packets.too_large", 1.0);
+        }
         let Some(packet) = dumped(line).or_else(|| sharked(line, before.as_ref())) else {
             continue;
         };
@@ -48,7 +67,16 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         return None;
     }
     // What would have been seen in these packets and was not.
-    for name in ["syn_again", "dns_again", "zero_windows", "resets", "nagle"] {
+    for name in [
+        "syn_again",
+        "dns_again",
+        "zero_windows",
+        "resets",
+        "nagle",
+        "data_again",
+        "acks_again",
+        "too_large",
+    ] {
         let name = format!("packets.{name}");
         found.figures.entry(name).or_insert(0.0);
     }
@@ -72,11 +100,34 @@ impl Wire {
         if packet.zero_window && !packet.flags.contains(['S', 'R']) {
             found.add("packets.zero_windows", 1.0);
         }
+        if !packet.flags.contains('S') {
+            self.again(packet, found);
+        }
         if packet.flags.is_empty() {
             self.datagram(packet, found);
         } else {
             self.segment(packet, found);
         }
+    }
+
+    /// Data that was sent before, and acknowledgements that confirm nothing new.
+    fn again(&mut self, packet: &Packet, found: &mut Artefact) {
+        let mut again = packet.said_again;
+        if let Some(sequence) = packet.sequence.filter(|_| packet.length > 0.0) {
+            let sent = self.sent.entry(packet.way.clone()).or_default();
+            if let Some(before) = sent.insert(sequence, packet.at) {
+                again = true;
+                found.largest("packets.data_wait_s", packet.at - before);
+            }
+        }
+        found.add("packets.data_again", f64::from(u8::from(again)));
+        let bare =
+            packet.length == 0.0 && !packet.flags.contains(['F', 'R']) && !packet.zero_window;
+        let mut repeated = packet.said_duplicate;
+        if let Some(n) = packet.acknowledged.filter(|_| bare) {
+            repeated |= self.acked.insert(packet.way.clone(), n) == Some(n);
+        }
+        found.add("packets.acks_again", f64::from(u8::from(repeated)));
     }
 
     fn datagram(&mut self, packet: &Packet, found: &mut Artefact) {
@@ -153,6 +204,13 @@ fn dumped(line: &str) -> Option<Packet> {
         .to_owned(),
         length: length.unwrap_or(0.0),
         zero_window: line.contains(" win 0,"),
+        sequence: behind("seq").and_then(|w| w.split(':').next()?.parse().ok()),
+        // Behind a selective one it says what is missing.
+        acknowledged: behind("ack")
+            .filter(|_| line.contains("sack "))
+            .and_then(|w| w.trim_end_matches(',').parse().ok()),
+        said_again: false,
+        said_duplicate: false,
     })
 }
 
@@ -187,6 +245,10 @@ fn sharked(line: &str, before: Option<&Packet>) -> Option<Packet> {
             flags: flags_of(line),
             length: number("Len=").unwrap_or(0.0),
             zero_window: number("Win=") == Some(0.0),
+            sequence: None,
+            acknowledged: None,
+            said_again: line.contains("Retransmission]"),
+            said_duplicate: line.contains("[TCP Dup ACK"),
         });
     }
     let same = |packet: &&Packet| {

@@ -39,7 +39,13 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
     let (mut first, mut last) = (0, 0);
     let mut close = |open: &mut Vec<Function>, first: u32| {
         let functions = std::mem::take(open);
-        if functions.len() >= 2 {
+        // One row is a profile where its head stands above it.
+        let headed = || {
+            lines[(first as usize).saturating_sub(4)..first as usize]
+                .iter()
+                .any(|l| l.contains("flat%") || l.contains("Overhead"))
+        };
+        if functions.len() >= 2 || functions.len() == 1 && headed() {
             done.push(artefact(tool, first, functions));
         }
     };

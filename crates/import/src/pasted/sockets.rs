@@ -67,10 +67,14 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                 open.add(&name, n);
             }
             last = number;
-        } else if let Some((state, n)) = counted(&words) {
+        } else if let pairs = counted(line)
+            && !pairs.is_empty()
+        {
             fresh(&mut done);
             if let Some(open) = done.last_mut() {
-                open.add(&format!("sockets.{state}"), n);
+                for (state, n) in pairs {
+                    open.add(&format!("sockets.{state}"), n);
+                }
             }
             last = number;
         } else if let Some(socket) = socket(&words).or_else(|| listener(&words)) {
@@ -89,11 +93,60 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done
 }
 
-/// `710 CLOSE_WAIT`, `CLOSE_WAIT 710`.
-fn counted(words: &[&str]) -> Option<(&'static str, f64)> {
-    let [a, b] = words else { return None };
-    let number = |w: &str| w.trim_matches([',', ':']).parse::<f64>().ok();
-    state(a).zip(number(b)).or_else(|| state(b).zip(number(a)))
+/// `710 CLOSE_WAIT`, `CLOSE_WAIT 710`, cells of a table, several of them in a line (`TIME_WAIT=3 ESTABLISHED=12`,
+/// JSON), and `710 tcp 10.0.0.1:80 CLOSE_WAIT`, what uniq counted of a line's columns.
+fn counted(line: &str) -> Vec<(&'static str, f64)> {
+    // Each state has one of these.
+    if !["WAIT", "ESTAB", "SYN", "ACK", "CLOSING", "LISTEN"]
+        .iter()
+        .any(|part| line.contains(part))
+    {
+        return Vec::new();
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if let [n, rest @ .., last] = words.as_slice()
+        && (1..=3).contains(&rest.len())
+        && rest.iter().all(|w| w.parse::<f64>().is_err())
+        && let (Ok(n), Some(state)) = (n.parse::<f64>(), state(last))
+    {
+        return vec![(state, n)];
+    }
+    let apart = |c: char| !(c.is_ascii_alphanumeric() || "_-.%".contains(c));
+    let tokens: Vec<&str> = line
+        .split(apart)
+        .filter(|t| !t.is_empty() && !t.ends_with('%'))
+        .collect();
+    let (pairs, rest) = tokens.as_chunks::<2>();
+    let number = |w: &str| w.parse::<f64>().ok();
+    let forth: Option<Vec<_>> = pairs.iter().map(|[a, b]| state(a).zip(number(b))).collect();
+    let back = || {
+        pairs
+            .iter()
+            .map(|[a, b]| state(b).zip(number(a)))
+            .collect::<Option<Vec<_>>>()
+    };
+    let found = forth.or_else(back).filter(|_| rest.is_empty());
+    found.unwrap_or_default()
+}
+
+/// What of a state people give to grep.
+const PARTS: [(&str, &str); 6] = [
+    ("ESTAB", "established"),
+    ("ESTA", "established"),
+    ("CLOSE", "close_wait"),
+    ("CLOS", "close_wait"),
+    ("TIME", "time_wait"),
+    ("CLOSE_W", "close_wait"),
+];
+
+fn part_of_a_state(word: &str) -> Option<&'static str> {
+    let upper = word.to_ascii_uppercase();
+    state(&upper).or_else(|| {
+        PARTS
+            .iter()
+            .find(|(p, _)| *p == upper)
+            .map(|(_, ours)| *ours)
+    })
 }
 
 /// `ss -ant state close-wait | wc -l`, `netstat -an | grep -c TIME_WAIT`, with the number alone on the next line. The
@@ -114,7 +167,7 @@ fn counted_by(line: &str, below: &[&str]) -> Option<(&'static str, f64)> {
     if !lists || !counts || inverse {
         return None;
     }
-    let mut named = words.iter().filter_map(|w| state(&w.to_ascii_uppercase()));
+    let mut named = words.iter().filter_map(|w| part_of_a_state(w));
     let first = named.next()?;
     let number = below.iter().take(2).find(|l| !l.trim().is_empty())?;
     let n: u64 = number.trim().parse().ok()?;

@@ -118,6 +118,57 @@ const SPECS: &[Spec] = &[
         ],
     },
     Spec {
+        tool: "sar -n EDEV",
+        head: &["IFACE", "rxerr/s", "rxdrop/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("rxdrop/s", "net.dropped_per_s", Of::Largest),
+            ("rxfifo/s", "net.overrun_per_s", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "sar -n TCP",
+        head: &["active/s", "passive/s", "oseg/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("active/s", "net.opens_per_s", Of::Largest),
+            ("passive/s", "net.accepts_per_s", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "sar -n ETCP",
+        head: &["atmptf/s", "estres/s", "retrans/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("atmptf/s", "net.failed_opens_per_s", Of::Largest),
+            ("retrans/s", "net.retransmits_per_s", Of::Largest),
+        ],
+    },
+    Spec {
+        tool: "sar -w",
+        head: &["proc/s", "cswch/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[("cswch/s", "vmstat.cs", Of::Mean)],
+    },
+    Spec {
+        tool: "sar -r",
+        head: &["kbmemfree", "%memused"],
+        align: Align::Right,
+        label: None,
+        figures: &[("%memused", "memory.used_percent", Of::Mean)],
+    },
+    Spec {
+        tool: "pidstat -t",
+        head: &["TGID", "TID", "%CPU", "Command"],
+        align: Align::Left,
+        label: Some(("Command", "%CPU", 100.0)),
+        figures: &[("%CPU", "top.busiest_thread", Of::Largest)],
+    },
+    Spec {
         tool: "sar -q",
         head: &["runq-sz", "ldavg-1"],
         align: Align::Right,
@@ -374,6 +425,149 @@ fn finished(table: Open<'_>) -> Artefact {
     }
     artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     artefact
+}
+
+/// Heads of tables of which people paste the rows alone, by what a row must be.
+type Headless = (&'static str, fn(&[&str]) -> bool);
+
+const IOSTAT: &str =
+    "Device: rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util";
+const MPSTAT: &str = "CPU %usr %nice %sys %iowait %irq %soft %steal %guest %gnice %idle";
+const PIDSTAT: &str = "UID PID %usr %system %guest %wait %CPU CPU COMMAND";
+const HEADLESS: [Headless; 3] = [
+    (IOSTAT, |w| {
+        w.len() == 14 && is_disk(w[0]) && numbers(&w[1..])
+    }),
+    (MPSTAT, |w| {
+        let Some(at) = w.len().checked_sub(11) else {
+            return false;
+        };
+        let all: f64 = w[at + 1..]
+            .iter()
+            .filter_map(|n| n.parse::<f64>().ok())
+            .sum();
+        at <= 2
+            && (w[at] == "all" || w[at].parse::<u16>().is_ok())
+            && numbers(&w[at + 1..])
+            && (99.0..101.0).contains(&all)
+    }),
+    (PIDSTAT, |w| {
+        let Some(at) = w.len().checked_sub(9) else {
+            return false;
+        };
+        let shares = &w[at + 2..at + 7];
+        at <= 2
+            && numbers(&w[at..at + 8])
+            && shares.iter().all(|n| n.contains('.'))
+            && !w[at].contains('.')
+            && !w[at + 1].contains('.')
+    }),
+];
+
+fn numbers(words: &[&str]) -> bool {
+    words.iter().all(|w| w.parse::<f64>().is_ok())
+}
+
+fn is_disk(word: &str) -> bool {
+    ["sd", "nvme", "vd", "xvd", "dm-", "md", "hd"]
+        .iter()
+        .any(|d| word.starts_with(d))
+}
+
+/// Rows of iostat, mpstat and pidstat whose head is cut off.
+pub(super) fn headless(lines: &[&str]) -> Vec<Artefact> {
+    let mut done = Vec::new();
+    let headed = |l: &&str| {
+        ["%util", "%idle", "%CPU"]
+            .iter()
+            .any(|name| l.contains(name))
+    };
+    if lines.iter().any(headed) {
+        return done;
+    }
+    for (head, is_row) in HEADLESS {
+        let mut rows = vec![head.to_owned()];
+        let width = head.split_whitespace().count();
+        let mut first = 0;
+        for (number, line) in (1_u32..).zip(lines) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if is_row(&words) {
+                first = if first == 0 { number } else { first };
+                rows.push(words[words.len() - width..].join(" "));
+            }
+        }
+        if rows.len() > 1 {
+            let text: Vec<&str> = rows.iter().map(String::as_str).collect();
+            let mut found = read(&text);
+            found.iter_mut().for_each(|a| a.line = first);
+            done.extend(found);
+        }
+    }
+    done
+}
+
+/// Rows of vmstat without their head.
+pub(super) fn vmstat(lines: &[&str]) -> Option<record::pasted::Table> {
+    const COLUMNS: &str = "r b swpd free buff cache si so bi bo in cs us sy id wa st";
+    let rows = lines.iter().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Option<Vec<f64>> = words
+            .iter()
+            .map(|w| w.parse::<u64>().ok().map(|n| n as f64))
+            .collect();
+        let numbers = numbers.filter(|n| matches!(n.len(), 16 | 17))?;
+        let all: f64 = numbers[12..].iter().sum();
+        (99.0..=101.0).contains(&all).then_some(numbers)
+    });
+    let rows: Vec<Vec<f64>> = rows.collect();
+    let width = rows.first()?.len();
+    Some(record::pasted::Table {
+        columns: COLUMNS.split(' ').take(width).map(str::to_owned).collect(),
+        rows: rows.into_iter().filter(|r| r.len() == width).collect(),
+    })
+}
+
+/// What containers use: `docker stats` and `kubectl top`.
+pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("containers", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if !line.contains('%') && !line.trim_end().ends_with('i') {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let percent = |w: &&str| w.strip_suffix('%')?.parse::<f64>().ok();
+        let of_docker = || {
+            let slash = words.iter().position(|w| *w == "/")?;
+            let cpu = percent(words.get(slash.checked_sub(2)?)?)?;
+            let memory = percent(words.get(slash + 2)?)?;
+            Some((
+                words.get(slash.checked_sub(3)?)?.to_string(),
+                cpu / 100.0,
+                Some(memory / 100.0),
+            ))
+        };
+        let of_kubernetes = || {
+            let [.., name, cpu, memory] = words.as_slice() else {
+                return None;
+            };
+            let cores: f64 = cpu.strip_suffix('m')?.parse().ok()?;
+            ["Mi", "Gi", "Ki"]
+                .iter()
+                .any(|u| memory.ends_with(u))
+                .then_some(())?;
+            Some(((*name).to_owned(), cores / 1e3, None))
+        };
+        let Some((name, cores, memory)) = of_docker().or_else(of_kubernetes) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.largest("containers.busiest", cores);
+        found.add("containers.count", 1.0);
+        found.largest("containers.memory_share", memory.unwrap_or(0.0));
+        found.rows.push(Row::new(name, cores));
+    }
+    found.settle();
+    (found.line > 0).then_some(found)
 }
 
 /// The lines of top above its processes, per CPU or for all, and iotop's processes; both have no head of columns.
