@@ -674,9 +674,13 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
     None
 }
 
-/// Of two waits the more exact name is that of the same time, and not of another, smaller wait beside it.
+/// Of two waits the more exact name is that of the same time, and not of another, smaller wait beside it. What caps is
+/// known by a wait, too.
 fn names_the_same(specific: &Held<'_>, general: &Held<'_>) -> bool {
-    let wait = |h: &Held<'_>| h.cause.explains == Explains::Wait && !h.cause.rows.is_empty();
+    let wait = |h: &Held<'_>| {
+        let waits = matches!(h.cause.explains, Explains::Wait | Explains::Cap);
+        waits && !h.cause.rows.is_empty()
+    };
     let (s, g) = (specific.finding.gain_bound, general.finding.gain_bound);
     match (s, g) {
         (Some(s), Some(g)) if wait(specific) && wait(general) => s >= g / 2.0,
