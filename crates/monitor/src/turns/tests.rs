@@ -1454,7 +1454,8 @@ fn a_timer_that_others_came_before_is_what_a_request_waits_for() {
         tape.read(at + 10, SERVER, turn);
         tape.off(at + 50, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
-    tape.wake(900_000, SERVER, FOREIGN, "");
+    // On an idle CPU.
+    tape.wake(900_000, SERVER, 0, "");
     tape.on(900_000, SERVER, 0);
     tape.write(900_050, SERVER, 1);
     tape.write(900_100, SERVER, 2);

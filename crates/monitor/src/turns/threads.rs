@@ -479,11 +479,12 @@ impl Builder<'_> {
         target(event.tgid).is_some_and(|own| target(event.other_tgid) == Some(own))
     }
 
-    /// A poll ends in an interrupt by its time when no data came just before; only whole traces know that.
+    /// A poll ends in an interrupt by its time when no data came just before; only whole traces know that. The
+    /// interrupt of an idle CPU is in the thread that idles there, which is the kernel's.
     fn by_timer(&self, kind: WaitKind, event: &Event) -> bool {
         kind == WaitKind::Poll
             && self.traced.one_in == 1
-            && !event.has(KERNEL)
+            && !(event.has(KERNEL) && event.other_tid != 0)
             && event.at_ns.saturating_sub(self.last_arrival) > JUST_NOW_NS
     }
 
