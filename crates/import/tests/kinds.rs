@@ -1367,3 +1367,79 @@ fn sockets_counted_in_any_form() {
         ),
     ]);
 }
+
+#[test]
+fn numbers_with_decimal_commas() {
+    check(&[
+        (
+            "2015-01-15T11:09:15.839+0100: [Full GC [PSYoungGen: 0K->0K(1397760K)] [ParOldGen: 2600000K->2600000K(2796544K)] 2600000K->2600000K(4194304K) [PSPermGen: 60000K->60000K(83968K)], 0,7591600 secs] [Times: user=0,59 sys=0,00, real=0,76 secs]\n",
+            "unknown",
+            &["up to 0.759 s"],
+            &["-Xlog:gc*"],
+        ),
+        (
+            "[12,345s][info][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3,456ms\n",
+            "unknown",
+            &["longest pause of the collector is 0.00346 s"],
+            &["access log"],
+        ),
+        (
+            "$ time curl -s http://a.example/\n\nreal\t0m7,287s\nuser\t0m0,012s\nsys\t0m0,003s\n",
+            "unknown",
+            &["7.29 s"],
+            &["time_connect"],
+        ),
+        (
+            "time_namelookup: 0,004\ntime_connect: 0,005\ntime_starttransfer: 0,459\ntime_total: 0,460\n",
+            "unknown",
+            &["0.454 s after the request"],
+            &["strace"],
+        ),
+        (
+            "Device            r/s     w/s     rkB/s     wkB/s   await  aqu-sz  %util\nsda              0,00  320,00      0,00   4096,00   38,10   12,10  99,90\n",
+            "unknown",
+            &["a disk was busy 100 %"],
+            &["pidstat -d"],
+        ),
+        (
+            "%Cpu(s): 12,5 us,  3,1 sy,  0,0 ni,  4,4 id, 80,0 wa,  0,0 hi,  0,0 si,  0,0 st\n",
+            "unknown",
+            &["80 %"],
+            &["iostat"],
+        ),
+        (
+            "10:00:01     CPU     %user     %nice   %system   %iowait    %steal     %idle\n10:00:02     all      2,00      0,00      3,00     62,50      0,00     32,50\n",
+            "unknown",
+            &["62 %"],
+            &["iostat"],
+        ),
+        (
+            "10:00:02     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n10:00:02     all   12,00    0,00    5,00    0,00    0,00   12,00    0,00    0,00    0,00   71,00\n10:00:02       0    2,00    0,00    3,00    0,00    0,00   95,00    0,00    0,00    0,00    0,00\n10:00:02       1   12,00    0,00    5,00    0,00    0,00    0,00    0,00    0,00    0,00   83,00\n",
+            "softirq_on_one_core",
+            &["95 %"],
+            &["/proc/interrupts"],
+        ),
+    ]);
+    let pidstat = read(
+        "10:00:02      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n10:00:03     1000     12345   98,00    2,00    0,00    0,10  100,00     3  node\n",
+    );
+    assert_eq!(pidstat.pidstats[0].column("%usr"), Some(vec![98.0]));
+}
+
+#[test]
+fn collections_that_the_space_of_classes_starts() {
+    check(&[
+        (
+            "1,234: [Full GC 1,234: [CMS: 142185K->142185K(2796544K), 0,3110380 secs] 142185K->142185K(4194304K), [CMS Perm : 83967K->83967K(83968K)], 0,3111380 secs] [Times: user=0,53 sys=0,01, real=0,31 secs]\n",
+            "unknown",
+            &["PermGen", "3.4 % full", "0.311 s"],
+            &["MaxPermSize", "leak"],
+        ),
+        (
+            "[1.1s][info][gc] GC(7) Pause Full (Metadata GC Threshold) 100M->90M(1024M) 120.1ms\n[1.4s][info][gc] GC(8) Pause Full (Metadata GC Clear Soft References) 90M->90M(1024M) 130.1ms\n[1.6s][info][gc] GC(9) Pause Full (Metadata GC Threshold) 90M->90M(1024M) 110.1ms\n",
+            "unknown",
+            &["Metaspace", "3 in this log", "8.8 % full"],
+            &["MaxMetaspaceSize"],
+        ),
+    ]);
+}

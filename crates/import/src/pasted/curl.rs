@@ -5,7 +5,7 @@
 //! a name that comes again begins the next one.
 
 use super::events::artefact;
-use super::pieces::seconds;
+use super::pieces::{parts, seconds};
 use crate::text::number;
 use record::pasted::Artefact;
 
@@ -80,12 +80,13 @@ fn bare(lines: &[&str]) -> Vec<Artefact> {
         return Vec::new();
     }
     let run = |(line, text): (u32, &&str)| {
-        let numbers: Option<Vec<f64>> = text
-            .split(|c: char| c.is_whitespace() || ",;".contains(c))
-            .filter(|w| !w.is_empty())
-            .map(time)
-            .collect();
-        let numbers = numbers.filter(|n| n.len() == columns.len())?;
+        // A comma stands between two numbers or inside of one, whichever makes as many as there are names.
+        let split = |marks: &str| {
+            let words = text.split(|c: char| c.is_whitespace() || marks.contains(c));
+            let numbers: Option<Vec<f64>> = words.filter(|w| !w.is_empty()).map(time).collect();
+            numbers.filter(|n| n.len() == columns.len())
+        };
+        let numbers = split(";").or_else(|| split(",;"))?;
         let mut found = artefact("curl -w", line);
         for (name, n) in columns.iter().zip(numbers) {
             if let Some(name) = name {
@@ -119,7 +120,7 @@ impl Run {
 /// The phases of a line: which, whether the name is curl's own, and its seconds.
 fn phases(line: &str) -> Vec<(&'static str, bool, f64)> {
     let mut found = Vec::new();
-    for part in line.split(['|', ',']) {
+    for part in parts(line) {
         let words: Vec<&str> = part
             .split(|c: char| c.is_whitespace() || ":=".contains(c))
             .filter(|w| !w.is_empty())
@@ -142,7 +143,7 @@ fn own(name: &str, took: &str) -> Option<(&'static str, bool, f64)> {
 fn persons(words: &[&str]) -> Option<(&'static str, bool, f64)> {
     let (took, name) = words.split_last()?;
     let name = name.concat().to_ascii_lowercase().replace(['_', '-'], "");
-    let took = time(took).filter(|_| took.contains('.'))?;
+    let took = time(took).filter(|_| took.contains(['.', ',']))?;
     Some((phase(&name)?, false, took))
 }
 
