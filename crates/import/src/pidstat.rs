@@ -1,5 +1,6 @@
 //! pidstat: tables with a line of column names.
 
+use crate::text::number;
 use record::pasted::Table;
 
 /// All blocks of pidstat with CPU columns; words in front of the columns (time, UID, PID) are not kept.
@@ -18,7 +19,7 @@ pub(crate) fn pidstats(lines: &[&str]) -> Vec<Table> {
                 .iter()
                 .skip(from)
                 .take(table.columns.len())
-                .map(|w| w.parse().ok())
+                .map(|w| number(w).map(|n| n.value))
                 .collect();
             match row {
                 Some(row) if words.len() == length && row.len() == table.columns.len() => {

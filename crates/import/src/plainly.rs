@@ -300,11 +300,17 @@ fn errors(found: &mut Found, words: &[Word<'_>], at: usize) -> usize {
     next
 }
 
-/// Without an answer the times that are printed are zeros of nothing.
+/// Without an answer the times that are printed are zeros of nothing; an output that was cut off before its statuses
+/// has times of answers.
 fn no_times_of_nothing(found: &mut Found) {
     let figures = &mut found.reported.figures;
-    let answered = |f: &record::ReportedFigure| f.name.starts_with("status.") && f.value > 0.0;
-    if !figures.iter().any(answered) {
+    let any = |head: &str| {
+        figures
+            .iter()
+            .any(|f| f.name.starts_with(head) && f.value > 0.0)
+    };
+    let cut_off = !any("failed.") && any("latency_ns.max");
+    if !any("status.") && !cut_off {
         figures.retain(|f| !f.name.starts_with("latency_ns."));
     }
 }

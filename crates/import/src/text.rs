@@ -148,7 +148,7 @@ pub(crate) fn phrase(words: &[Word<'_>], at: usize, phrase: &str) -> Option<usiz
 }
 
 /// A number with its digits grouped in any of the usual ways. A comma before one, two or more than three last digits
-/// is a decimal comma.
+/// is a decimal comma, and so is one behind a zero.
 pub(crate) fn number(text: &str) -> Option<Number> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
@@ -176,7 +176,9 @@ fn ungrouped(text: &str) -> Option<String> {
     let grouped_by = |mark: char| {
         let mut parts = text.split(mark);
         let first = parts.next().unwrap_or_default();
+        // No number begins with an empty group: `0,459` has a decimal comma.
         (1..=3).contains(&first.len())
+            && !first.starts_with('0')
             && first.bytes().all(|b| b.is_ascii_digit())
             && parts.clone().count() > 0
             && parts.all(|p| p.len() == 3 && p.bytes().all(|b| b.is_ascii_digit()))

@@ -1367,3 +1367,327 @@ fn sockets_counted_in_any_form() {
         ),
     ]);
 }
+
+#[test]
+fn numbers_with_decimal_commas() {
+    check(&[
+        (
+            "2015-01-15T11:09:15.839+0100: [Full GC [PSYoungGen: 0K->0K(1397760K)] [ParOldGen: 2600000K->2600000K(2796544K)] 2600000K->2600000K(4194304K) [PSPermGen: 60000K->60000K(83968K)], 0,7591600 secs] [Times: user=0,59 sys=0,00, real=0,76 secs]\n",
+            "unknown",
+            &["up to 0.759 s"],
+            &["-Xlog:gc*"],
+        ),
+        (
+            "[12,345s][info][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3,456ms\n",
+            "unknown",
+            &["longest pause of the collector is 0.00346 s"],
+            &["access log"],
+        ),
+        (
+            "$ time curl -s http://a.example/\n\nreal\t0m7,287s\nuser\t0m0,012s\nsys\t0m0,003s\n",
+            "unknown",
+            &["7.29 s"],
+            &["time_connect"],
+        ),
+        (
+            "time_namelookup: 0,004\ntime_connect: 0,005\ntime_starttransfer: 0,459\ntime_total: 0,460\n",
+            "unknown",
+            &["0.454 s after the request"],
+            &["strace"],
+        ),
+        (
+            "Device            r/s     w/s     rkB/s     wkB/s   await  aqu-sz  %util\nsda              0,00  320,00      0,00   4096,00   38,10   12,10  99,90\n",
+            "unknown",
+            &["a disk was busy 100 %"],
+            &["pidstat -d"],
+        ),
+        (
+            "%Cpu(s): 12,5 us,  3,1 sy,  0,0 ni,  4,4 id, 80,0 wa,  0,0 hi,  0,0 si,  0,0 st\n",
+            "unknown",
+            &["80 %"],
+            &["iostat"],
+        ),
+        (
+            "10 packets transmitted, 10 received, 0% packet loss, time 9014ms\nrtt min/avg/max/mdev = 0,045/1,250/9,100/0,700 ms\n",
+            "unknown",
+            &["takes 1.25 ms"],
+            &["time_connect"],
+        ),
+        (
+            "10:00:01     CPU     %user     %nice   %system   %iowait    %steal     %idle\n10:00:02     all      2,00      0,00      3,00     62,50      0,00     32,50\n",
+            "unknown",
+            &["62 %"],
+            &["iostat"],
+        ),
+        (
+            "10:00:02     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n10:00:02     all   12,00    0,00    5,00    0,00    0,00   12,00    0,00    0,00    0,00   71,00\n10:00:02       0    2,00    0,00    3,00    0,00    0,00   95,00    0,00    0,00    0,00    0,00\n10:00:02       1   12,00    0,00    5,00    0,00    0,00    0,00    0,00    0,00    0,00   83,00\n",
+            "softirq_on_one_core",
+            &["95 %"],
+            &["/proc/interrupts"],
+        ),
+    ]);
+    let pidstat = read(
+        "10:00:02      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n10:00:03     1000     12345   98,00    2,00    0,00    0,10  100,00     3  node\n",
+    );
+    assert_eq!(pidstat.pidstats[0].column("%usr"), Some(vec![98.0]));
+}
+
+#[test]
+fn collections_that_the_space_of_classes_starts() {
+    check(&[
+        (
+            "1,234: [Full GC 1,234: [CMS: 142185K->142185K(2796544K), 0,3110380 secs] 142185K->142185K(4194304K), [CMS Perm : 83967K->83967K(83968K)], 0,3111380 secs] [Times: user=0,53 sys=0,01, real=0,31 secs]\n",
+            "unknown",
+            &["PermGen", "3.4 % full", "0.311 s"],
+            &["MaxPermSize", "leak"],
+        ),
+        (
+            "[1.1s][info][gc] GC(7) Pause Full (Metadata GC Threshold) 100M->90M(1024M) 120.1ms\n[1.4s][info][gc] GC(8) Pause Full (Metadata GC Clear Soft References) 90M->90M(1024M) 130.1ms\n[1.6s][info][gc] GC(9) Pause Full (Metadata GC Threshold) 90M->90M(1024M) 110.1ms\n",
+            "unknown",
+            &["Metaspace", "3 in this log", "8.8 % full"],
+            &["MaxMetaspaceSize"],
+        ),
+    ]);
+}
+
+#[test]
+fn errors_in_a_generators_own_words() {
+    check(&[
+        (
+            "  Scenarios launched:  200\n  Mean response/sec: 19.49\n  Response time (msec):\n    min: 3\n    max: 46\n    median: 7\n  Errors:\n    EADDRINUSE: 50\n    ECONNRESET: 3\n",
+            "ports_exhausted",
+            &["EADDRINUSE` 50 times", "53 errors"],
+            &["ip_local_port_range"],
+        ),
+        (
+            "http.requests: ......... 100\nhttp.request_rate: ..... 10/sec\nerrors.ESOCKETTIMEDOUT: .... 40\nerrors.ECONNRESET: .... 2\n",
+            "unknown",
+            &["42 errors", "ESOCKETTIMEDOUT` 40 times"],
+            &["curl -si"],
+        ),
+        (
+            "Summary:\n  Total:\t2.0 secs\n  Slowest:\t0.2 secs\n  Fastest:\t0.1 secs\n  Average:\t0.15 secs\n  Requests/sec:\t50.0\n\nStatus code distribution:\n  [200]\t90 responses\n\nError distribution:\n  [8]\tGet \"http://a.example/\": EOF\n  [2]\tGet \"http://a.example/\": read tcp 10.0.0.1:5->10.0.0.2:80: read: connection reset by peer\n",
+            "unknown",
+            &["10 errors", "10 connections that the other end closed"],
+            &["keep-alive"],
+        ),
+        (
+            "Success       [ratio]                           80.00%\nStatus Codes  [code:count]                      0:20  200:80\nError Set:\nGet \"http://a.example/\": dial tcp 0.0.0.0:0->10.0.0.2:80: bind: address already in use\n",
+            "ports_exhausted",
+            &["no local port"],
+            &["ip_local_port_range"],
+        ),
+        (
+            "# occurrences      Error\n------------------|---------------------\n 17                 GET /a: ConnectionResetError(104, 'Connection reset by peer')\n 3                  GET /b: ReadTimeout(ReadTimeoutError(\"HTTPConnectionPool\"))\n",
+            "unknown",
+            &["20 errors", "3 time limits", "17 connections"],
+            &["ss -ltn"],
+        ),
+        (
+            "WARN[0012] Request Failed  error=\"Get \\\"http://a.example/\\\": dial tcp 10.0.0.2:80: connect: cannot assign requested address\"\n",
+            "ports_exhausted",
+            &["no local port"],
+            &["ip_local_port_range"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_generators_output_that_is_cut_off_keeps_its_times() {
+    check(&[
+        (
+            "Summary:\n  Total:\t15.0028 secs\n  Slowest:\t3.6674 secs\n  Fastest:\t0.0024 secs\n  Average:\t0.0062 secs\n  Requests/sec:\t809.2475\n",
+            "unknown",
+            &["6.2 ms", "3.67 s", "809 responses"],
+            &["strace"],
+        ),
+        (
+            "  Slowest:\t3.6674 secs\n  Fastest:\t0.0024 secs\n  Average:\t0.0062 secs\n",
+            "unknown",
+            &["6.2 ms", "3.67 s"],
+            &["strace"],
+        ),
+    ]);
+}
+
+#[test]
+fn goroutines_that_read_from_peers() {
+    check(&[
+        (
+            "goroutine profile: total 412\n400 @ 0x43 0x44 0x45\n#\t0x43\tinternal/poll.runtime_pollWait+0x54\t/go/netpoll.go:184\n#\t0x44\tinternal/poll.(*pollDesc).waitRead+0x1ce\t/go/fd.go:92\n#\t0x45\tnet.(*conn).Read+0x68\t/go/net.go:184\n#\t0x46\tbufio.(*Reader).Peek+0x40\t/go/bufio.go:1\n#\t0x47\tnet/http.(*conn).serve+0x70\t/go/server.go:1\n",
+            "unknown",
+            &[
+                "400 of 400 goroutines",
+                "net/http.(*conn).serve",
+                "send nothing",
+            ],
+            &["ReadHeaderTimeout", "IdleTimeout"],
+        ),
+        (
+            "goroutine profile: total 30\n25 @ 0x43 0x44 0x45\n#\t0x43\tinternal/poll.runtime_pollWait+0x54\t/go/netpoll.go:184\n#\t0x44\tinternal/poll.(*pollDesc).waitRead+0x1ce\t/go/fd.go:92\n#\t0x45\tnet.(*conn).Read+0x68\t/go/net.go:184\n#\t0x46\texample.org/ndt.(*session).handle+0x40\t/go/a.go:1\n",
+            "unknown",
+            &["example.org/ndt.(*session).handle"],
+            &["SetReadDeadline"],
+        ),
+    ]);
+}
+
+#[test]
+fn pools_that_time_out_say_their_size() {
+    check(&[
+        (
+            "sqlalchemy.exc.TimeoutError: QueuePool limit of size 5 overflow 10 reached, connection timed out, timeout 30.00\n",
+            "unknown",
+            &["pool of 5", "10 beyond"],
+            &["pool_size", "max_overflow"],
+        ),
+        (
+            "QueuePool limit of size 1 overflow 0 reached, connection timed out, timeout 30\n",
+            "application_pool_too_small",
+            &["1 connection(s)"],
+            &["pool_size"],
+        ),
+        (
+            "Timed out fetching a new connection from the connection pool. (Current connection pool timeout: 10, connection limit: 5)\n",
+            "unknown",
+            &["pool of 5"],
+            &["connection_limit"],
+        ),
+        (
+            "java.sql.SQLException: Timed out waiting for a free available connection.\n",
+            "unknown",
+            &["1 times"],
+            &["maxConnectionsPerPartition"],
+        ),
+        (
+            "Error: timeout exceeded when trying to connect\n    at /app/node_modules/pg-pool/index.js:45:11\n",
+            "unknown",
+            &["its own pool"],
+            &["`max` (node-pg"],
+        ),
+        (
+            "An attempt by a client to checkout a Connection has timed out.\n",
+            "unknown",
+            &["its own pool"],
+            &["maxPoolSize"],
+        ),
+    ]);
+}
+
+#[test]
+fn processes_and_threads_that_were_refused() {
+    for text in [
+        " start[28101]: /usr/bin/start: 44: /usr/bin/start: Cannot fork\n",
+        "bash: fork: retry: Resource temporarily unavailable\n",
+        "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process/resource limits reached\n",
+        "RuntimeError: can't start new thread\n",
+        "OpenBLAS blas_thread_init: pthread_create failed for thread 3 of 8: Resource temporarily unavailable\n",
+        "runtime: failed to create new OS thread (have 5 already; errno=11)\n",
+        "LOG:  could not fork new process for connection: Cannot allocate memory\n",
+        "ThreadError: can't create Thread: Resource temporarily unavailable\n",
+        "Error: spawn EAGAIN\n",
+    ] {
+        let finding = diagnose_pasted(&read(text)).findings.remove(0);
+        assert_eq!(finding.cause, "unknown", "{text}");
+        assert!(finding.why.contains("was refused"), "{}", finding.why);
+        for step in ["ulimit -u", "TasksMax", "pids.max", "free -m"] {
+            assert!(finding.remedy.contains(step), "{}", finding.remedy);
+        }
+    }
+}
+
+#[test]
+fn process_lists_in_other_forms() {
+    check(&[
+        (
+            "  2504 web  localhost  shop  168  Query  Sending SELECT p.ID FROM posts p\n  2517 web  localhost  shop  166  Query  Sending SELECT p.ID FROM posts p\n  2600 web  localhost  shop  5  Sleep\n",
+            "unknown",
+            &["168 s", "SELECT p.ID"],
+            &["EXPLAIN"],
+        ),
+        (
+            "Query  2504  Sending data  web localhost  shop  02:48  SELECT p.ID FROM posts p\n",
+            "unknown",
+            &["168 s"],
+            &["EXPLAIN"],
+        ),
+        (
+            "12 web localhost:5123 shop Query 40 Waiting for table metadata lock ALTER TABLE a ADD b INT\n13 web localhost:5124 shop Query 39 Waiting for table metadata lock SELECT 1 FROM a\n",
+            "unknown",
+            &["metadata lock"],
+            &["INNODB STATUS"],
+        ),
+        (
+            "12\tweb\tlocalhost:5123\tshop\tQuery\t40\tSending data\tSELECT b FROM a\n",
+            "unknown",
+            &["SELECT b FROM a"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_curl_says_of_its_connection() {
+    check(&[
+        (
+            "< HTTP/1.1 201 Created\n< content-length: 0\n< \n* Connection #0 to host a.example left intact\n* Found bundle for host: 0x65 [serially]\n* Connection 0 seems to be dead\n* Closing connection\n",
+            "unknown",
+            &["seems to be dead"],
+            &["tcpdump", "keep-alive"],
+        ),
+        (
+            "< HTTP/1.1 200 OK\n< Connection: close\n< \n* Closing connection 0\n",
+            "unknown",
+            &["Connection: close"],
+            &["keepalive_timeout"],
+        ),
+        (
+            "< HTTP/1.1 200 OK\n< Content-Length: 2\n< \n* Connection #0 to host a.example left intact\n* Re-using existing connection with host a.example\n< HTTP/1.1 200 OK\n< Content-Length: 2\n< \n* Connection #0 to host a.example left intact\n",
+            "unknown",
+            &["left intact 2 times", "used again 1 times"],
+            &["time_starttransfer"],
+        ),
+        (
+            "> GET / HTTP/1.1\n* Empty reply from server\n* Closing connection 0\n",
+            "unknown",
+            &["without a response"],
+            &["error log"],
+        ),
+    ]);
+}
+
+#[test]
+fn probes_scalers_and_further_messages() {
+    check(&[
+        (
+            "50 packets transmitted, 48 received, 4% packet loss, time 9014ms\n",
+            "unknown",
+            &["lost 4 %"],
+            &["mtr"],
+        ),
+        (
+            "NAME  REFERENCE       TARGETS    MINPODS  MAXPODS  REPLICAS  AGE\nweb   Deployment/web  250%/80%   2        10       10        5d\n",
+            "unknown",
+            &["3.12 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "web   Deployment/web  cpu: 20%/80%   2        10       3        5d\n",
+            "unknown",
+            &["has room"],
+            &["kubectl describe hpa"],
+        ),
+        (
+            "(node:12) MaxListenersExceededWarning: Possible EventEmitter memory leak detected. 11 close listeners added to [Socket].\n",
+            "unknown",
+            &["ever more listeners"],
+            &["trace-warnings"],
+        ),
+        (
+            "curl: (52) Empty reply from server\n",
+            "unknown",
+            &["Empty reply"],
+            &["log"],
+        ),
+    ]);
+}

@@ -428,7 +428,28 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 20] = [
+const MARKS: [Mark; 23] = [
+    (
+        "@failures",
+        |a| a.value("failures.all").is_some(),
+        3,
+        |r| match r.share {
+            n if n > 1.0 => format!("`{}` {} times", r.label, count(n as u64)),
+            _ => format!("`{}`", r.label),
+        },
+    ),
+    (
+        "@goroutines",
+        |a| a.value("go.goroutines").is_some(),
+        1,
+        described,
+    ),
+    (
+        "@connection",
+        |a| a.value("connection.kept").is_some(),
+        2,
+        described,
+    ),
     (
         "@digest",
         |a| a.value("digest.count").is_some(),

@@ -4,10 +4,10 @@
 //! A person's words mean something only together, so that three of them are needed. Each run is an artefact of its own;
 //! a name that comes again begins the next one.
 
-use super::events::artefact;
-use super::pieces::seconds;
+use super::events::{artefact, told};
+use super::pieces::{parts, seconds, short};
 use crate::text::number;
-use record::pasted::Artefact;
+use record::pasted::{Artefact, Row};
 
 /// Lines that lie between two times of a run at most.
 const LINES: u32 = 9;
@@ -64,6 +64,54 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done
 }
 
+/// Lines of `curl -v` about its connection, and their figures.
+const CONNECTION: [(&str, &str); 10] = [
+    ("left intact", "connection.kept"),
+    ("Re-using existing", "connection.reused"),
+    ("Reusing existing", "connection.reused"),
+    ("seems to be dead", "connection.dead"),
+    ("Connection died", "connection.dead"),
+    ("Closing connection", "connection.closed"),
+    ("SSL reusing session ID", "connection.resumed"),
+    ("SSL session ID reuse", "connection.resumed"),
+    ("Empty reply from server", "connection.empty"),
+    ("Connection reset by peer", "connection.reset"),
+];
+
+/// What `curl -v` says of its connections: kept, used again, found dead, closed.
+pub(super) fn connections(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("curl -v", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some(text) = line.trim_start().strip_prefix("* ") else {
+            continue;
+        };
+        let Some((_, name)) = CONNECTION.iter().find(|(words, _)| text.contains(words)) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.add(name, 1.0);
+        found.rows.push(Row {
+            label: short(text),
+            place: (*name).to_owned(),
+            share: 1.0,
+        });
+    }
+    for (_, name) in CONNECTION {
+        found.figures.entry(name.to_owned()).or_insert(0.0);
+    }
+    // What was found dead or told to end before what was merely kept.
+    let rank = |row: &Row| match row.place.as_str() {
+        "connection.dead" | "connection.empty" | "connection.reset" => 0,
+        "connection.closed" => 1,
+        _ => 2,
+    };
+    found.rows.sort_by_key(rank);
+    for row in &mut found.rows {
+        row.place.clear();
+    }
+    told(found)
+}
+
 /// Flags with which curl sends a body.
 const POSTS: [&str; 6] = [" -d ", " -d@", " --data", " -F ", " -T ", " --upload-file"];
 
@@ -80,12 +128,13 @@ fn bare(lines: &[&str]) -> Vec<Artefact> {
         return Vec::new();
     }
     let run = |(line, text): (u32, &&str)| {
-        let numbers: Option<Vec<f64>> = text
-            .split(|c: char| c.is_whitespace() || ",;".contains(c))
-            .filter(|w| !w.is_empty())
-            .map(time)
-            .collect();
-        let numbers = numbers.filter(|n| n.len() == columns.len())?;
+        // A comma stands between two numbers or inside of one, whichever makes as many as there are names.
+        let split = |marks: &str| {
+            let words = text.split(|c: char| c.is_whitespace() || marks.contains(c));
+            let numbers: Option<Vec<f64>> = words.filter(|w| !w.is_empty()).map(time).collect();
+            numbers.filter(|n| n.len() == columns.len())
+        };
+        let numbers = split(";").or_else(|| split(",;"))?;
         let mut found = artefact("curl -w", line);
         for (name, n) in columns.iter().zip(numbers) {
             if let Some(name) = name {
@@ -119,7 +168,7 @@ impl Run {
 /// The phases of a line: which, whether the name is curl's own, and its seconds.
 fn phases(line: &str) -> Vec<(&'static str, bool, f64)> {
     let mut found = Vec::new();
-    for part in line.split(['|', ',']) {
+    for part in parts(line) {
         let words: Vec<&str> = part
             .split(|c: char| c.is_whitespace() || ":=".contains(c))
             .filter(|w| !w.is_empty())
@@ -142,7 +191,7 @@ fn own(name: &str, took: &str) -> Option<(&'static str, bool, f64)> {
 fn persons(words: &[&str]) -> Option<(&'static str, bool, f64)> {
     let (took, name) = words.split_last()?;
     let name = name.concat().to_ascii_lowercase().replace(['_', '-'], "");
-    let took = time(took).filter(|_| took.contains('.'))?;
+    let took = time(took).filter(|_| took.contains(['.', ',']))?;
     Some((phase(&name)?, false, took))
 }
 

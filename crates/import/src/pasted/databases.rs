@@ -15,6 +15,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(info(lines));
     done.extend(commands(lines));
     done.extend(processes(lines));
+    done.extend(process_words(lines));
     done.extend(vertical(lines));
     done.extend(slow_queries(lines));
     done.extend(durations(lines));
@@ -213,7 +214,7 @@ fn processes(lines: &[&str]) -> Option<Artefact> {
         };
         // Without a head: number, user, host, schema, command, time, state, statement.
         let bare = columns.is_empty()
-            && line.contains('|')
+            && line.contains(['|', '\t'])
             && row.len() >= 8
             && row[0].parse::<u64>().is_ok();
         let (command, time, state, text) = match bare {
@@ -230,8 +231,15 @@ fn processes(lines: &[&str]) -> Option<Artefact> {
     sorted(found)
 }
 
+/// innotop's `02:48` in seconds.
+fn minutes(text: &str) -> Option<f64> {
+    let parts = text.split(':').map(|p| p.parse::<f64>().ok());
+    let parts: Vec<f64> = parts.collect::<Option<_>>()?;
+    (parts.len() >= 2).then(|| parts.iter().fold(0.0, |all, p| all * 60.0 + p))
+}
+
 fn process(found: &mut Artefact, line: u32, command: &str, time: &str, state: &str, text: &str) {
-    let Ok(took) = time.parse::<f64>() else {
+    let Some(took) = time.parse().ok().or_else(|| minutes(time)) else {
         return;
     };
     let idle = ["Sleep", "Daemon", "Binlog Dump"].contains(&command) || command.is_empty();
@@ -249,6 +257,70 @@ fn process(found: &mut Artefact, line: u32, command: &str, time: &str, state: &s
     if locked(state) {
         found.add("database.locked", 1.0);
     }
+}
+
+/// Commands of MySQL's process list.
+const COMMANDS: [&str; 8] = [
+    "Query", "Execute", "Sleep", "Connect", "Killed", "Prepare", "Fetch", "Daemon",
+];
+/// Words with which a statement begins.
+const VERBS: [&str; 14] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "CALL", "ALTER", "CREATE", "COMMIT", "SHOW",
+    "TRUNCATE", "OPTIMIZE", "WITH", "/*",
+];
+
+/// A process list without bars: mytop (`2504 web localhost shop 168 Query Sending SELECT ...`), innotop
+/// (`Query 2504 Sending data web localhost shop 02:48 SELECT ...`), and one that lost its bars.
+fn process_words(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("MySQL processlist", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let barred = line.contains(['|', '\t']);
+        if barred {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((command, took, rest)) = process_of_words(&words) else {
+            continue;
+        };
+        let upper = |w: &&str| VERBS.iter().any(|v| w.to_ascii_uppercase() == *v);
+        let at = rest.iter().position(upper).unwrap_or(rest.len());
+        let (state, text) = (rest[..at].join(" "), rest[at..].join(" "));
+        process(&mut found, number, command, took, &state, &text);
+    }
+    sorted(found)
+}
+
+/// The command, its seconds, and the words of its state and statement.
+fn process_of_words<'a>(words: &[&'a str]) -> Option<(&'a str, &'a str, Vec<&'a str>)> {
+    let whole = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit());
+    let command = |w: &&str| COMMANDS.contains(w);
+    if whole(words.first()?) {
+        let at = words
+            .iter()
+            .position(command)
+            .filter(|at| (3..=5).contains(at))?;
+        let before = words[at - 1];
+        // mytop has the time before the command, the server's own list behind it.
+        return match words.get(at + 1) {
+            Some(took) if whole(took) => Some((words[at], took, words[at + 2..].to_vec())),
+            rest if whole(before) && at >= 4 => {
+                let rest = rest.map_or(Vec::new(), |_| words[at + 1..].to_vec());
+                Some((words[at], before, rest))
+            }
+            _ => None,
+        };
+    }
+    let [first, id, ..] = words else { return None };
+    if !command(first) || !whole(id) {
+        return None;
+    }
+    let at = words.iter().position(|w| {
+        w.split_once(':')
+            .is_some_and(|(m, s)| whole(m) && s.split(':').all(|p| p.len() == 2 && whole(p)))
+    })?;
+    let state = words.get(2..at.checked_sub(3)?)?;
+    let rest = state.iter().chain(&words[at + 1..]).copied().collect();
+    Some((*first, words[at], rest))
 }
 
 /// `SHOW PROCESSLIST\G`: a name a line.

@@ -84,6 +84,8 @@ fn total(lines: &[&str]) -> Option<Artefact> {
         Some((number, n.trim().parse::<f64>().ok()?))
     })?;
     let mut found = artefact("goroutine profile", number);
+    let label = super::pieces::short(lines[number as usize - 1]);
+    found.rows.push(Row::new(label, n));
     found.figures.insert("go.goroutines".into(), n);
     Some(found)
 }
@@ -258,6 +260,13 @@ impl Thread<'_> {
         (python || java) && !self.idle()
     }
 
+    /// Whether it is a goroutine in a read of a connection.
+    fn reads(&self) -> bool {
+        let has = |part: &str| self.frames.iter().any(|f| f.contains(part));
+        has("runtime_pollWait") && (has("waitRead") || has("(*conn).Read") || has("(*netFD).Read"))
+            || self.head.starts_with("goroutine ") && self.head.contains("[IO wait") && has(".Read")
+    }
+
     /// Where it stands, and the first frame behind that which is the program's own.
     fn row(&self) -> Option<String> {
         let own = |frame: &str| {
@@ -268,6 +277,10 @@ impl Thread<'_> {
         let (first, rest) = self.frames.split_first()?;
         Some(match rest.iter().find(|f| own(f)) {
             Some(next) => format!("{first} < {next}"),
+            // A poll says nothing of who reads: the last frame that is shown does.
+            None if first.contains("runtime_pollWait") && !rest.is_empty() => {
+                format!("{first} < {}", rest[rest.len() - 1])
+            }
             None => (*first).to_owned(),
         })
     }
@@ -367,6 +380,10 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
         };
         found.add(state, thread.count);
         found.largest("threads.minutes", thread.minutes);
+        found.add(
+            "threads.network_reads",
+            if thread.reads() { thread.count } else { 0.0 },
+        );
         if thread.in_a_loop() {
             found.add("threads.loop_waits", thread.count);
             if let Some(row) = thread.row() {

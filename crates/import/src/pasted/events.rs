@@ -8,6 +8,7 @@
 use super::pieces::seconds;
 use super::requests::{self, Request};
 use record::pasted::{Artefact, Row};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// All of them in a text.
@@ -229,6 +230,7 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
     let mut full = Vec::new();
     let mut told: Vec<Row> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
+        let line = &*with_points(line);
         if let Some((figure, n)) = collector_event(line) {
             jvm.begin_at(number);
             jvm.add(figure, 1.0);
@@ -249,11 +251,18 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
                 pause + f64::from(u8::from(is_full)) * 1e6,
             ));
             pauses.push(pause);
-            if let Some((after, whole)) = heap_after(line) {
+            if let Some((after, whole)) = heap_after(&without_classes(line)) {
                 jvm.largest("gc.heap_used_after", after / whole);
                 if is_full {
                     jvm.largest("gc.heap_used_after_full", after / whole);
                 }
+            }
+            if is_full {
+                if let Some((after, whole)) = generation_after(line) {
+                    jvm.largest("gc.classes_used_share", after / whole);
+                }
+                let started = CLASSES_STARTED.iter().any(|c| line.contains(c));
+                jvm.add("gc.full_for_classes", f64::from(u8::from(started)));
             }
             times.extend(uptime(line));
         } else if let Some((share, procs)) = go_trace(line) {
@@ -302,6 +311,48 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
         done.push(go);
     }
     done
+}
+
+/// Words of a full collection that the space of classes started.
+const CLASSES_STARTED: [&str; 3] = [
+    "Metadata GC Threshold",
+    "Metadata GC Clear Soft References",
+    "Last ditch collection",
+];
+/// Names of the space of classes where it has a limit that is its own; Metaspace's size in brackets is address space.
+const CLASSES: [&str; 4] = ["[PSPermGen", "[CMS Perm", "[Perm", "[Metaspace"];
+
+/// A line of a GC log with decimal points: a locale may write `0,2459160 secs`, and no number of it is grouped.
+fn with_points(line: &str) -> Cow<'_, str> {
+    let of_gc = ["[GC", "[Full GC", "GC(", "[gc", "secs]"];
+    if !line.contains(',') || !of_gc.iter().any(|w| line.contains(w)) {
+        return Cow::Borrowed(line);
+    }
+    let bytes = line.as_bytes();
+    let digit = |at: Option<usize>| {
+        at.and_then(|i| bytes.get(i))
+            .is_some_and(u8::is_ascii_digit)
+    };
+    let pointed = line.char_indices().map(|(at, c)| {
+        let inside = c == ',' && digit(at.checked_sub(1)) && digit(Some(at + 1));
+        if inside { '.' } else { c }
+    });
+    Cow::Owned(pointed.collect())
+}
+
+/// The permanent generation behind a collection: used, and all.
+fn generation_after(line: &str) -> Option<(f64, f64)> {
+    let at = CLASSES[..3].iter().find_map(|c| line.find(c))?;
+    heap_after(line[at + 1..].split(']').next()?)
+}
+
+/// A line without the space of classes.
+fn without_classes(line: &str) -> Cow<'_, str> {
+    let Some(at) = CLASSES.iter().find_map(|c| line.find(c)) else {
+        return Cow::Borrowed(line);
+    };
+    let rest = line[at..].split_once(']').map_or("", |(_, rest)| rest);
+    Cow::Owned(format!("{}{rest}", &line[..at]))
 }
 
 /// What a line of a GC log says beside pauses: its figure, and a time.

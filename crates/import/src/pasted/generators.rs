@@ -349,13 +349,19 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
 }
 
 /// Errors of the system as artillery lists them.
-const SYSTEM: [&str; 6] = [
+const SYSTEM: [&str; 12] = [
     "ETIMEDOUT",
     "ESOCKETTIMEDOUT",
     "ECONNREFUSED",
     "ECONNRESET",
     "EPIPE",
     "EMFILE",
+    "EADDRINUSE",
+    "EADDRNOTAVAIL",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
 ];
 
 /// Dots lead from a name to its number, `http.request_rate: .... 10/sec`; before version 2 there were `RPS sent: 10`

@@ -16,6 +16,7 @@
 //!
 //! logs        wordings of messages, for `lines`
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
+//! failures    errors as load generators list them
 //! statuses    statuses of responses as they are counted, and heads of responses
 //! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
 //! digests     statistics of statements, of any tool that makes them
@@ -23,6 +24,7 @@
 //! dumps       threads with their state and frames
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
+//! probes      the end of ping, scalers
 //! prometheus  histograms of a server's own metrics
 //! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
@@ -35,6 +37,7 @@ mod databases;
 mod digests;
 mod dumps;
 mod events;
+mod failures;
 mod generators;
 mod haproxy;
 mod interrupts;
@@ -45,6 +48,7 @@ mod metrics;
 mod packets;
 mod pieces;
 mod pools;
+mod probes;
 mod profiles;
 mod prometheus;
 mod requests;
@@ -111,8 +115,10 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(packets::read(lines));
     found.extend(calls::read(lines));
     found.extend(curl::read(lines));
+    found.extend(curl::connections(lines));
     found.extend(haproxy::read(lines));
     found.extend(generators::read(lines));
+    found.extend(failures::read(lines));
     found.extend(statuses::read(lines));
     found.extend(databases::read(lines));
     found.extend(digests::read(lines));
@@ -120,6 +126,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
+    found.extend(probes::read(lines));
     found.extend(prometheus::read(lines));
     found.extend(metrics::read(lines));
     found.extend(times::read(lines));

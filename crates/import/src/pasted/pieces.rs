@@ -13,7 +13,8 @@ pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
     let apart = |c: char| c.is_whitespace() || "=:;()[]\"'|│{}<>`".contains(c);
     let trim = [',', '.', '*', '!', '>', '#', '$'];
     let words = line.split(apart).flat_map(|w| {
-        // `1,2` stays a number, `a,b` are two words.
+        // `1,2` stays a number, in a list of them too, and `a,b` are two words.
+        let w = w.strip_suffix(',').unwrap_or(w);
         let is_number = number(w).is_some();
         let parts: Vec<&str> = match is_number {
             true => vec![w],
@@ -31,6 +32,26 @@ pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
         .collect()
 }
 
+/// A line at its bars and commas, but for a decimal comma.
+pub(super) fn parts(line: &str) -> Vec<&str> {
+    let bytes = line.as_bytes();
+    let digit = |at: Option<usize>| {
+        at.and_then(|i| bytes.get(i))
+            .is_some_and(u8::is_ascii_digit)
+    };
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (at, mark) in line.match_indices(['|', ',']) {
+        let decimal = mark == "," && digit(at.checked_sub(1)) && digit(Some(at + 1));
+        if !decimal {
+            found.push(&line[from..at]);
+            from = at + 1;
+        }
+    }
+    found.push(&line[from..]);
+    found
+}
+
 /// A number with what tools put behind it: a percent sign, `s`, `ms` (then seconds), `k`, `MB`.
 pub(super) fn value(text: &str) -> Option<f64> {
     let text = text.trim_end_matches('%');
@@ -43,7 +64,7 @@ pub(super) fn value(text: &str) -> Option<f64> {
 
 /// Seconds, with a unit behind the number.
 pub(super) fn seconds(text: &str) -> Option<f64> {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ['.', ','].contains(&c));
     if ["m", "h"].contains(&unit) {
         return None;
     }

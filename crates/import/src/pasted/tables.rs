@@ -4,7 +4,7 @@
 //! figures are made of the others. The surprise is alignment: a head and its rows differ in length where the name is
 //! several words or the head begins with a word of its own (`avg-cpu:`), so cells are counted from one end.
 
-use super::pieces::{seconds, value};
+use super::pieces::{parts, seconds, value};
 use record::pasted::{Artefact, Row};
 
 /// What a figure is of its column.
@@ -442,10 +442,7 @@ const HEADLESS: [Headless; 3] = [
         let Some(at) = w.len().checked_sub(11) else {
             return false;
         };
-        let all: f64 = w[at + 1..]
-            .iter()
-            .filter_map(|n| n.parse::<f64>().ok())
-            .sum();
+        let all: f64 = w[at + 1..].iter().filter_map(|n| value(n)).sum();
         at <= 2
             && (w[at] == "all" || w[at].parse::<u16>().is_ok())
             && numbers(&w[at + 1..])
@@ -714,13 +711,13 @@ fn cpu_line(line: &str) -> Option<(bool, Vec<(&'static str, f64)>)> {
         return None;
     }
     let mut found = Vec::new();
-    for part in modes.split(',') {
+    for part in parts(modes) {
         let part = part.trim().trim_start_matches(':').trim();
         let split = part.find(|c: char| c.is_ascii_alphabetic())?;
         let mode = part[split..].split_whitespace().next()?;
         let n = part[..split].trim().trim_end_matches('%').trim();
         let ours = MODES_OF_TOP.iter().find(|(theirs, _)| *theirs == mode);
-        if let (Some((_, ours)), Ok(n)) = (ours, n.parse::<f64>()) {
+        if let (Some((_, ours)), Some(n)) = (ours, value(n)) {
             found.push((*ours, n));
         }
     }
@@ -738,6 +735,6 @@ fn iotop_line(line: &str) -> Option<(f64, String)> {
         return None;
     }
     let last = words.iter().rposition(|w| *w == "%")?;
-    let io: f64 = words.get(last.checked_sub(1)?)?.parse().ok()?;
+    let io: f64 = value(words.get(last.checked_sub(1)?)?)?;
     Some((io, words.get(last + 1)?.to_string()))
 }
