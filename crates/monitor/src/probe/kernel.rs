@@ -1,7 +1,7 @@
 //! The running kernel's types, for every program that is loaded.
 //!
-//! They are read once and kept: there are a hundred thousand of them, which takes longer than checking the programs. The
-//! surprise: aya's loader reads them for itself and shows them to nobody, so that they are here twice.
+//! They are read once and kept: there are a hundred thousand of them, which takes longer than checking the programs.
+//! The surprise: aya's loader reads them for itself and shows them to nobody, so that they are here twice.
 
 use super::error::{EbpfError, chain};
 use aya::{Btf, Ebpf, EbpfLoader};
