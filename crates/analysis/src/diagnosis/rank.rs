@@ -63,6 +63,14 @@ pub(crate) struct Ranked {
     pub ledger: Option<Ledger>,
 }
 
+/// What conditions are judged by at one server.
+fn scene<'a>(facts: &'a FactSet, station: &'a Station, target: &'a str, front: &str) -> Scene<'a> {
+    Scene {
+        facts: facts.view(target),
+        station: seen_from(station, target, front),
+    }
+}
+
 /// The catalogue with all the rows that causes explain of these servers.
 pub(crate) fn fitted<'a>(
     catalogue: &'a Catalogue,
@@ -71,13 +79,11 @@ pub(crate) fn fitted<'a>(
 ) -> Cow<'a, Catalogue> {
     let front = facts.targets.first().map_or("", String::as_str);
     let holds = |when: &Condition| {
-        facts.targets.iter().any(|target| {
-            let scene = Scene {
-                facts: facts.view(target),
-                station: seen_from(station, target, front),
-            };
-            condition(when, scene).truth == Truth::True
-        })
+        let mut scenes = facts
+            .targets
+            .iter()
+            .map(|t| scene(facts, station, t, front));
+        scenes.any(|scene| condition(when, scene).truth == Truth::True)
     };
     let mut fitted = Cow::Borrowed(catalogue);
     for (index, cause) in catalogue.causes.iter().enumerate() {
@@ -117,10 +123,7 @@ pub(crate) fn rank(
             _ => &once,
         };
         for target in targets {
-            let scene = Scene {
-                facts: facts.view(target),
-                station: seen_from(station, target, front),
-            };
+            let scene = scene(facts, station, target, front);
             let about = if cause.scope == Scope::Target {
                 target
             } else {

@@ -116,7 +116,8 @@ fn causes_name_rows_that_exist() {
     ];
     let of_rules: Vec<&str> = rules().iter().map(|r| r.key.as_str()).collect();
     for cause in &catalogue().causes {
-        for row in &cause.rows {
+        let further = cause.rows_where.iter().flat_map(|more| &more.rows);
+        for row in cause.rows.iter().chain(further) {
             let known = of_rules.contains(&row.as_str()) || of_places.contains(&row.as_str());
             assert!(known, "{}: `{row}`", cause.name);
         }

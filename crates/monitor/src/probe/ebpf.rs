@@ -136,7 +136,7 @@ impl EbpfProbes {
         }
         allocator::wait_until_detached();
         let btf = kernel::types()?;
-        let mut bpf = kernel::load(OBJECT, 0)?;
+        let mut bpf = kernel::load(OBJECT, None)?;
         let root = &config.root;
         let mut unavailable = proc::missing(root, &config.targets);
         let members = proc::members(root, &config.targets).unwrap_or_default();

@@ -30,14 +30,15 @@ pub(crate) fn types() -> Result<&'static Btf, EbpfError> {
     Ok(TYPES.get_or_init(|| types))
 }
 
-/// Loads an object's maps and fits its programs to this kernel; one of `2^bits` is its `MASK`, where it has one.
-pub(crate) fn load(object: &[u8], bits: u32) -> Result<Ebpf, EbpfError> {
+/// Loads an object's maps and fits its programs to this kernel. With `bits` it must have a `MASK`, which gets so many.
+pub(crate) fn load(object: &[u8], bits: Option<u32>) -> Result<Ebpf, EbpfError> {
     static LOADER: OnceLock<Mutex<EbpfLoader<'static>>> = OnceLock::new();
     let loader = LOADER.get_or_init(|| Mutex::new(EbpfLoader::new()));
     let mut loader = loader.lock().unwrap_or_else(PoisonError::into_inner);
-    let mask = &MASKS[bits.min(31) as usize];
+    // What was asked of the object before this one stays in the loader.
+    let mask = &MASKS[bits.unwrap_or(0).min(31) as usize];
     loader
-        .override_global("MASK", mask, false)
+        .override_global("MASK", mask, bits.is_some())
         .load(object)
         .map_err(|error| EbpfError::Load(chain(&error)))
 }

@@ -101,7 +101,7 @@ impl Tracer {
         }
         let btf = kernel::types()?;
         let one_in = config.one_in.max(1).next_power_of_two();
-        let mut bpf = kernel::load(OBJECT, one_in.trailing_zeros())?;
+        let mut bpf = kernel::load(OBJECT, Some(one_in.trailing_zeros()))?;
         let root = Root::default();
         let unavailable = proc::missing(&root, &config.targets);
         let members = proc::members(&root, &config.targets).unwrap_or_default();

@@ -517,13 +517,18 @@ impl<'a> Scene<'a> {
         }
         let asleep = pieces.iter().rev().find(|piece| polls(piece));
         let queued = asleep.map_or(from, |piece| piece.to.clamp(from, to));
-        let waker = asleep.map_or(0, |piece| match piece.state {
-            State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
-            _ => 0,
-        });
+        let waker = asleep.map_or(0, |piece| self.timer_of(piece));
         match meantime {
             Meantime::Hidden { detail, .. } => (queued, Meantime::Hidden { detail, waker }),
             other => (queued, other),
+        }
+    }
+
+    /// The name of a timer where one ended a wait, else 0.
+    fn timer_of(&self, piece: &Piece) -> u32 {
+        match piece.state {
+            State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
+            _ => 0,
         }
     }
 
@@ -561,11 +566,7 @@ impl<'a> Scene<'a> {
                 continue;
             }
             if piece.owner != index {
-                let waker = match piece.state {
-                    State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
-                    _ => 0,
-                };
-                self.wait(index, meantime, waker, begin, end, give);
+                self.wait(index, meantime, self.timer_of(piece), begin, end, give);
                 continue;
             }
             match piece.state {

@@ -70,8 +70,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         sheet.unknown(ASKING, &reason);
         sheet.unknown(CPU, &reason);
-        sheet.unknown(THREADS, &reason);
-        sheet.unknown(THREADS_IDLE, &reason);
+        for name in [THREADS, THREADS_IDLE] {
+            sheet.unknown(name, &reason);
+        }
         for name in STALLS {
             sheet.unknown(&format!("stall.{name}"), &reason);
         }
@@ -143,8 +144,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             sheet.divided(THREADS_IDLE, Some(idle), all, SOURCE, "no time of them");
         }
         None => {
-            sheet.unknown(THREADS, "no thread was seen that reads requests");
-            sheet.unknown(THREADS_IDLE, "no thread was seen that reads requests");
+            for name in [THREADS, THREADS_IDLE] {
+                sheet.unknown(name, "no thread was seen that reads requests");
+            }
         }
     }
     let asking = turns.asking.map(|a| (a.cpu_ns as f64, a.of_ns as f64));
