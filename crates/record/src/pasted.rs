@@ -193,6 +193,11 @@ impl Artefact {
             share,
         });
         self.rows = rows.collect();
+        self.largest_first();
+    }
+
+    /// The row with the largest share stands first.
+    pub fn largest_first(&mut self) {
         self.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
 }

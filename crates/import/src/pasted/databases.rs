@@ -7,8 +7,8 @@ use super::events::{artefact, told};
 use super::pieces::{Piece, pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
-/// All of them in a text.
-pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+/// All of them in a text; `wide` is what [`horizontal`] made of it.
+pub(super) fn read(lines: &[&str], wide: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     done.extend(slowlog(lines));
     done.extend(latency(lines));
@@ -19,14 +19,12 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(vertical(lines));
     done.extend(slow_queries(lines));
     done.extend(durations(lines));
-    let wide = horizontal(lines);
-    let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     done.extend(activity(lines));
-    done.extend(activity(&wide));
+    done.extend(activity(wide));
     done.extend(waits(lines));
     done.extend(plan(lines));
     done.extend(plan_without_times(lines));
-    done.extend(plan_without_times(&wide));
+    done.extend(plan_without_times(wide));
     done.extend(events(lines));
     done.extend(memcached(lines));
     done
@@ -47,7 +45,7 @@ fn statement(found: &mut Artefact, line: u32, took: f64, text: &str) {
 /// The longest first.
 fn sorted(mut found: Artefact) -> Option<Artefact> {
     found.rows.retain(|r| !r.label.is_empty());
-    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.largest_first();
     told(found)
 }
 

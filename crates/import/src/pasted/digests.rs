@@ -5,7 +5,6 @@
 //! time is the case. The surprise is pt-query-digest's own form, whose parts are comments with the statement below
 //! them, and which a paste often ends before.
 
-use super::databases::horizontal;
 use super::events::{artefact, told};
 use super::pieces::{short, value};
 use record::pasted::{Artefact, Row};
@@ -72,8 +71,8 @@ fn trimmed(n: f64) -> String {
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The statistics of a text.
-pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+/// The statistics of a text; `wide` is what the databases' reader made horizontal of it.
+pub(super) fn read(lines: &[&str], wide: &[&str]) -> Option<Artefact> {
     let mut all = profile(lines);
     let parts = queries(lines);
     // The profile has shortened texts, and a part has the rows.
@@ -102,8 +101,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     all.extend(dumped(lines));
     all.extend(listed(lines));
     all.extend(tables(lines));
-    let wide = horizontal(lines);
-    all.extend(tables(&wide.iter().map(String::as_str).collect::<Vec<_>>()));
+    all.extend(tables(wide));
     all.retain(Statement::is_known);
     told(summary(&mut all))
 }
@@ -445,7 +443,7 @@ mod tests {
     use super::*;
 
     fn first(text: &str) -> Artefact {
-        read(&text.lines().collect::<Vec<_>>()).expect("statistics")
+        read(&text.lines().collect::<Vec<_>>(), &[]).expect("statistics")
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! that wait for work are counted and not named, and of the others the row is the first frame that is no machinery of
 //! waiting.
 
-use super::events::artefact;
+use super::events::{artefact, told};
 use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
@@ -45,7 +45,7 @@ fn collections_of_node(lines: &[&str]) -> Option<Artefact> {
         }
         found.largest("node.collection_ms", ms);
     }
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// `jfr print`: `jdk.JavaMonitorEnter { duration = 1.23 s ... stackTrace = [`; of an event its time and first frame.
@@ -73,8 +73,8 @@ fn recorded(lines: &[&str]) -> Option<Artefact> {
             }
         }
     }
-    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
-    (found.line > 0).then_some(found)
+    found.largest_first();
+    told(found)
 }
 
 /// `goroutine profile: total 20544`.

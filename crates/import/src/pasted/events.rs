@@ -5,7 +5,7 @@
 //! number behind the quotes is a request's time only if it has a point and is no version, and the next one is the
 //! upstream's.
 
-use super::pieces::seconds;
+use super::pieces::{is_in_number, seconds};
 use super::requests::{self, Request};
 use record::pasted::{Artefact, Row};
 use std::borrow::Cow;
@@ -328,14 +328,9 @@ fn with_points(line: &str) -> Cow<'_, str> {
     if !line.contains(',') || !of_gc.iter().any(|w| line.contains(w)) {
         return Cow::Borrowed(line);
     }
-    let bytes = line.as_bytes();
-    let digit = |at: Option<usize>| {
-        at.and_then(|i| bytes.get(i))
-            .is_some_and(u8::is_ascii_digit)
-    };
-    let pointed = line.char_indices().map(|(at, c)| {
-        let inside = c == ',' && digit(at.checked_sub(1)) && digit(Some(at + 1));
-        if inside { '.' } else { c }
+    let pointed = line.char_indices().map(|(at, c)| match c {
+        ',' if is_in_number(line, at) => '.',
+        c => c,
     });
     Cow::Owned(pointed.collect())
 }

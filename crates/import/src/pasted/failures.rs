@@ -32,6 +32,16 @@ const KINDS: [(&str, &[&str]); 6] = [
     ("failures.timeouts", &["timedout", "timeout", "timed out", "deadline", "awaiting headers"]),
 ];
 
+const OTHERS: &str = "failures.others";
+
+/// The figure of an error, by its words.
+fn kind(error: &str) -> Option<&'static str> {
+    let lower = error.to_ascii_lowercase();
+    let is_so = |words: &[&str]| words.iter().any(|w| lower.contains(w));
+    let found = KINDS.iter().find(|(_, words)| is_so(words));
+    found.map(|(name, _)| *name)
+}
+
 /// The list of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("errors of the generator", 0);
@@ -54,15 +64,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         };
         found.begin_at(number);
         found.add("failures.all", n);
-        let lower = label.to_ascii_lowercase();
-        let kind = KINDS
-            .iter()
-            .find(|(_, words)| words.iter().any(|w| lower.contains(w)));
-        found.add(kind.map_or("failures.others", |(name, _)| *name), n);
+        found.add(kind(&label).unwrap_or(OTHERS), n);
         found.rows.push(Row::new(short(&label), n));
     }
     let known = KINDS.iter().map(|(name, _)| *name);
-    for name in known.chain(["failures.others"]) {
+    for name in known.chain([OTHERS]) {
         found.figures.entry(name.to_owned()).or_insert(0.0);
     }
     found.settle();
@@ -94,13 +100,7 @@ fn entry(list: List, line: &str) -> Option<(String, f64)> {
             (label, n(count)?)
         }
         // An error of a connection, not the prose behind the list.
-        List::Bare => {
-            let lower = text.to_ascii_lowercase();
-            let known = KINDS
-                .iter()
-                .any(|(_, words)| words.iter().any(|w| lower.contains(w)));
-            known.then_some((text, 1.0))?
-        }
+        List::Bare => kind(text).map(|_| (text, 1.0))?,
         List::Before => {
             let (count, label) = text.split_once(|c: char| c.is_whitespace() || c == '|')?;
             (label.trim_matches(['|', ' ']), n(count)?)

@@ -5,7 +5,7 @@
 //! an iteration counts what its script and k6's own limits add, which no time of a request does.
 
 use super::events::{artefact, told};
-use super::pieces::{Piece, pieces, seconds, value};
+use super::pieces::{METHODS, Piece, pieces, seconds, value};
 use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
@@ -219,7 +219,6 @@ struct Listed {
 }
 
 fn request_of_locust(line: &str) -> Option<Listed> {
-    const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];
     let (head, rest) = line.split_once("%)")?;
     let (head, _) = head.rsplit_once('(')?;
     let words: Vec<&str> = head.split_whitespace().filter(|w| *w != "|").collect();

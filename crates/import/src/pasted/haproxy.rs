@@ -4,7 +4,7 @@
 //! The counters grow from the start on, but for the averages. The surprise is `avg_loop_us`: a turn of the event loop
 //! is what every other connection of that thread waits for.
 
-use super::events::artefact;
+use super::events::{artefact, told};
 use record::pasted::{Artefact, Row};
 
 /// Names of `show activity`, and ours.
@@ -132,7 +132,7 @@ fn ended(lines: &[&str]) -> Option<Artefact> {
     }
     found.figures.entry("haproxy.ended".into()).or_insert(0.0);
     found.settle();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// The state in a line: one that is named, one of four letters beside a status, or one of two behind timers.
@@ -268,8 +268,8 @@ fn statistics(lines: &[&str]) -> Option<Artefact> {
             });
         }
     }
-    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
-    (found.line > 0).then_some(found)
+    found.largest_first();
+    told(found)
 }
 
 /// `avg_loop_us: 19888 [ 19000 20776 ]`.

@@ -75,7 +75,7 @@ fn shares(found: &mut Artefact, tool: &str, each: &[f64]) {
     for (cpu, n) in each.iter().enumerate().filter(|(_, n)| **n > 0.0) {
         found.rows.push(Row::new(format!("CPU {cpu}"), n / all));
     }
-    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.largest_first();
     let first = found.rows.first().map_or(0.0, |r| r.share);
     for (name, n) in [
         ("one_cpu_share", first),

@@ -120,8 +120,10 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(generators::read(lines));
     found.extend(failures::read(lines));
     found.extend(statuses::read(lines));
-    found.extend(databases::read(lines));
-    found.extend(digests::read(lines));
+    let wide = databases::horizontal(lines);
+    let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
+    found.extend(databases::read(lines, &wide));
+    found.extend(digests::read(lines, &wide));
     found.extend(requests::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));

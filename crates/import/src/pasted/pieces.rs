@@ -2,6 +2,9 @@
 
 use crate::text::{bytes, duration, number, thousands};
 
+/// Methods by which a line of a log or of a list is known.
+pub(super) const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];
+
 /// A word of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece<'a> {
@@ -32,18 +35,18 @@ pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
         .collect()
 }
 
+/// Whether a digit stands on either side of a byte of a line.
+pub(super) fn is_in_number(line: &str, at: usize) -> bool {
+    let digit = |at: usize| line.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    at.checked_sub(1).is_some_and(digit) && digit(at + 1)
+}
+
 /// A line at its bars and commas, but for a decimal comma.
 pub(super) fn parts(line: &str) -> Vec<&str> {
-    let bytes = line.as_bytes();
-    let digit = |at: Option<usize>| {
-        at.and_then(|i| bytes.get(i))
-            .is_some_and(u8::is_ascii_digit)
-    };
     let mut found = Vec::new();
     let mut from = 0;
     for (at, mark) in line.match_indices(['|', ',']) {
-        let decimal = mark == "," && digit(at.checked_sub(1)) && digit(Some(at + 1));
-        if !decimal {
+        if mark != "," || !is_in_number(line, at) {
             found.push(&line[from..at]);
             from = at + 1;
         }

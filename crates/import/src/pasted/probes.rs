@@ -81,6 +81,6 @@ fn scaler(lines: &[&str]) -> Option<Artefact> {
         found.largest("hpa.full", f64::from(u8::from(full)));
         found.rows.push(Row::new(short(line), used / wanted));
     }
-    found.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found.largest_first();
     told(found)
 }

@@ -6,7 +6,7 @@
 //! that says it, or one that always means the same, is taken for a time.
 
 use super::events::{artefact, told};
-use super::pieces::short;
+use super::pieces::{METHODS, short};
 use record::pasted::{Artefact, Row};
 
 /// One request, as far as its line tells.
@@ -186,7 +186,6 @@ fn uwsgi(line: &str) -> Option<Request> {
 /// `GET /orders 200 4312.123 ms - 51` of Express' morgan, `"GET /orders" 200 4312ms`, and Go's
 /// `| 200 | 4.3s | ... GET "/a"`.
 fn milliseconds(line: &str) -> Option<Request> {
-    const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];
     if !line.contains('/') || !METHODS.iter().any(|m| line.contains(m)) {
         return None;
     }

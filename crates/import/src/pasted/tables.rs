@@ -4,6 +4,7 @@
 //! figures are made of the others. The surprise is alignment: a head and its rows differ in length where the name is
 //! several words or the head begins with a word of its own (`avg-cpu:`), so cells are counted from one end.
 
+use super::events::{artefact, told};
 use super::pieces::{parts, seconds, value};
 use record::pasted::{Artefact, Row};
 
@@ -423,7 +424,7 @@ fn finished(table: Open<'_>) -> Artefact {
                 .insert("haproxy.calls_each_stream".into(), each);
         }
     }
-    artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    artefact.largest_first();
     artefact
 }
 
@@ -564,7 +565,7 @@ pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
         found.rows.push(Row::new(name, cores));
     }
     found.settle();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// The lines of top above its processes, per CPU or for all, and iotop's processes; both have no head of columns.
@@ -613,7 +614,7 @@ pub(super) fn summaries(lines: &[&str]) -> Vec<Artefact> {
         }
     }
     for artefact in &mut done {
-        artefact.rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+        artefact.largest_first();
     }
     done.extend(iotop_rates(lines));
     done
@@ -636,7 +637,7 @@ fn iotop_rates(lines: &[&str]) -> Option<Artefact> {
         found.rows.iter_mut().for_each(|r| r.share /= all);
     }
     found.settle();
-    (found.line > 0).then_some(found)
+    told(found)
 }
 
 /// Bytes read and written a second, and the program.
@@ -670,14 +671,6 @@ fn rates_line(line: &str) -> Option<(f64, f64, String)> {
 /// iotop's class of a process.
 fn is_class(word: &str) -> bool {
     ["be/", "rt/", "id/"].iter().any(|c| word.starts_with(c))
-}
-
-fn artefact(tool: &str, line: u32) -> Artefact {
-    Artefact {
-        tool: tool.to_owned(),
-        line,
-        ..Artefact::default()
-    }
 }
 
 /// The running mean over cores: `cpu.cores` counts those before this one.
