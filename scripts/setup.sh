@@ -317,6 +317,7 @@ etcd                                      etcd-server
 /usr/share/cargo/registry/rusqlite-0*     librust-rusqlite-dev
 /usr/share/cargo/registry/tiny_http-0*    librust-tiny-http-dev
 /usr/share/java/groovy.jar                groovy
+tinyproxy                                 tinyproxy-bin
 TABLE
 }
 

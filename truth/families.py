@@ -172,6 +172,7 @@ NEEDS = {
     "etcd": ("etcd", "etcd-server"),
     "tinyhttp": ("/usr/share/doc/librust-tiny-http-dev", "librust-tiny-http-dev librust-rusqlite-dev librust-socket2-dev"),
     "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
+    "tinyproxy": ("tinyproxy", "tinyproxy-bin"),
 }
 
 
@@ -1416,6 +1417,26 @@ def groovy(lab, settings, own):
     return ["java", "-Xmx256m", "-cp", ":".join([str(classes), *GROOVY]), "Groovy", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+FILTERED = 2000
+
+
+def tinyproxy(lab, settings, own):
+    """Before an HTTP server that was started before it; it closes each connection after its answer, without saying so."""
+    write(own / "filter", "".join(f"^https?://[^/]*/(ads|banner|track)[0-9]*/{n}/.*[.](gif|js)$\n" for n in range(FILTERED)))
+    config = write(own / "tinyproxy.conf", lab.fill("""Port {{port}}
+Listen 127.0.0.1
+Timeout 600
+MaxClients {{clients=100}}
+LogFile "{{own}}/tinyproxy.log"
+LogLevel {{level=Warning}}
+ReverseOnly Yes
+ReversePath "/" "http://127.0.0.1:{{origin.port}}/"
+{{more=}}
+""", settings))
+    owned(lab, own)
+    return ["tinyproxy", "-d", "-c", config], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1451,4 +1472,5 @@ COMMANDS = {
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
+    "tinyproxy": tinyproxy,
 }
