@@ -318,6 +318,9 @@ etcd                                      etcd-server
 /usr/share/cargo/registry/tiny_http-0*    librust-tiny-http-dev
 /usr/share/java/groovy.jar                groovy
 tinyproxy                                 tinyproxy-bin
+fpc                                       fp-compiler
+/usr/lib/*/fpc/*/units/*/fcl-db/pqconnection.ppu fp-units-db
+/usr/lib/*/fpc/*/units/*/fcl-web/fphttpserver.ppu fp-units-fcl
 TABLE
 }
 

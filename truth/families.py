@@ -173,6 +173,7 @@ NEEDS = {
     "tinyhttp": ("/usr/share/doc/librust-tiny-http-dev", "librust-tiny-http-dev librust-rusqlite-dev librust-socket2-dev"),
     "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
     "tinyproxy": ("tinyproxy", "tinyproxy-bin"),
+    "fphttp": ("fpc", "fp-compiler fp-units-fcl fp-units-db libpq5"),
 }
 
 
@@ -1437,6 +1438,17 @@ ReversePath "/" "http://127.0.0.1:{{origin.port}}/"
     return ["tinyproxy", "-d", "-c", config], {}, False
 
 
+def fphttp(lab, settings, own):
+    """A thread and a connection for each request, since the server of Free Pascal 3.2 keeps none."""
+    program = lab.common(settings)["build"] / "fphttp_app"
+    if not program.exists():
+        beside = program.with_suffix(".d")
+        beside.mkdir()
+        subprocess.run(["fpc", "-O2", "-gw", f"-FU{beside}", f"-o{program}", str(lab.dir / "apps/fphttp_app.pas")], check=True,
+                       capture_output=True, text=True)
+    return [str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own), "LC_ALL": "C.UTF-8"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1472,5 +1484,5 @@ COMMANDS = {
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
-    "tinyproxy": tinyproxy,
+    "tinyproxy": tinyproxy, "fphttp": fphttp,
 }
