@@ -319,6 +319,8 @@ etcd                                      etcd-server
 /usr/share/java/groovy.jar                groovy
 tinyproxy                                 tinyproxy-bin
 fpc                                       fp-compiler
+/usr/share/java/geronimo-annotation-1.3-spec.jar libgeronimo-annotation-1.3-spec-java
+/usr/share/java/resteasy-jaxrs.jar        libresteasy3.0-java
 /usr/lib/*/fpc/*/units/*/fcl-db/pqconnection.ppu fp-units-db
 /usr/lib/*/fpc/*/units/*/fcl-web/fphttpserver.ppu fp-units-fcl
 TABLE

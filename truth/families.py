@@ -42,6 +42,12 @@ SPRING = [f"/usr/share/java/{part}.jar" for part in (
     "spring3-jdbc", "spring3-transaction", "commons-logging", "jetty9-servlet", "jetty9-server", "jetty9-http", "jetty9-io",
     "jetty9-util", "jetty9-security", "servlet-api", "jackson-databind", "jackson-core", "jackson-annotations", "HikariCP",
     "slf4j-api", "slf4j-nop", "postgresql")]
+RESTEASY = [f"/usr/share/java/{part}.jar" for part in (
+    "resteasy-jaxrs", "resteasy-client", "resteasy-jackson2-provider", "jaxrs-api", "jboss-logging", "javax.activation",
+    "geronimo-annotation-1.3-spec", "httpclient", "httpcore", "commons-logging", "commons-codec", "commons-io",
+    "jackson-jaxrs-json-provider", "jackson-jaxrs-base", "jackson-module-jaxb-annotations", "jackson-databind", "jackson-core",
+    "jackson-annotations", "jetty9-servlet", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-security",
+    "servlet-api")]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -174,6 +180,8 @@ NEEDS = {
     "groovy": (GROOVY[0], "groovy libjetty9-java libservlet-api-java default-jdk-headless"),
     "tinyproxy": ("tinyproxy", "tinyproxy-bin"),
     "fphttp": ("fpc", "fp-compiler fp-units-fcl fp-units-db libpq5"),
+    "resteasy": (RESTEASY[0], "libresteasy3.0-java libgeronimo-annotation-1.3-spec-java libjetty9-java libservlet-api-java "
+                 "default-jdk-headless"),
 }
 
 
@@ -1449,6 +1457,16 @@ def fphttp(lab, settings, own):
     return [str(program), str(settings["port"]), *extra(lab, settings)], {"HOME": str(own), "LC_ALL": "C.UTF-8"}, False
 
 
+def resteasy(lab, settings, own):
+    """Resources of JAX-RS within Jetty, with 32 threads."""
+    classes = lab.common(settings)["build"] / "resteasy"
+    if not classes.exists():
+        subprocess.run(["javac", "-cp", ":".join(RESTEASY), "-d", str(classes), str(lab.dir / "apps/RestEasy.java")], check=True,
+                       capture_output=True, text=True)
+    where = ":".join([str(classes), *RESTEASY])
+    return ["java", "-Xmx512m", "-cp", where, "RestEasy", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1484,5 +1502,5 @@ COMMANDS = {
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
-    "tinyproxy": tinyproxy, "fphttp": fphttp,
+    "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy,
 }
