@@ -321,6 +321,9 @@ tinyproxy                                 tinyproxy-bin
 fpc                                       fp-compiler
 /usr/share/java/geronimo-annotation-1.3-spec.jar libgeronimo-annotation-1.3-spec-java
 /usr/share/java/resteasy-jaxrs.jar        libresteasy3.0-java
+tclsh                                     tcl
+/usr/lib/tcltk/sqlite3/libtclsqlite3.so   libsqlite3-tcl
+/usr/share/tcltk/tcllib*/httpd/httpd.tcl  tcllib
 /usr/lib/*/fpc/*/units/*/fcl-db/pqconnection.ppu fp-units-db
 /usr/lib/*/fpc/*/units/*/fcl-web/fphttpserver.ppu fp-units-fcl
 TABLE

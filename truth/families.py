@@ -182,6 +182,7 @@ NEEDS = {
     "fphttp": ("fpc", "fp-compiler fp-units-fcl fp-units-db libpq5"),
     "resteasy": (RESTEASY[0], "libresteasy3.0-java libgeronimo-annotation-1.3-spec-java libjetty9-java libservlet-api-java "
                  "default-jdk-headless"),
+    "tcl": ("/usr/lib/tcltk/sqlite3/libtclsqlite3.so", "tcl tcllib libsqlite3-tcl"),
 }
 
 
@@ -1467,6 +1468,12 @@ def resteasy(lab, settings, own):
     return ["java", "-Xmx512m", "-cp", where, "RestEasy", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def tcl(lab, settings, own):
+    """One event loop, which closes each connection after its answer."""
+    return ["tclsh", str(lab.dir / "apps/tcl_app.tcl"), str(settings["port"]), *extra(lab, settings), str(own)], {
+        "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1502,5 +1509,5 @@ COMMANDS = {
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
-    "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy,
+    "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl,
 }

@@ -1,4 +1,4 @@
-// A server of JAX-RS resources with RESTEasy on Jetty, each below a path of its own: RestEasy PORT CONNECTIONS [SERVICE_PORT].
+// Resources of JAX-RS with RESTEasy on Jetty, each habit at its own path: RestEasy PORT CONNECTIONS [SERVICE_PORT].
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;

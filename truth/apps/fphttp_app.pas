@@ -89,8 +89,8 @@ begin
   FGuard.Leave;
 end;
 
-{ A query that is prepared once for its connection. By default SQLdb asks for the primary key of its table each time that it
-  is opened, so as to be able to change rows. }
+{ A query that is prepared once for its connection. By default SQLdb asks for the primary key of its table each time
+  that it is opened, so as to be able to change rows. }
 constructor TLink.Create(Port: Integer; Text: string; WithKey: Boolean);
 begin
   Connection := TPQConnection.Create(nil);
