@@ -24,7 +24,7 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -321,6 +321,7 @@ tinyproxy                                 tinyproxy-bin
 fpc                                       fp-compiler
 /usr/share/java/geronimo-annotation-1.3-spec.jar libgeronimo-annotation-1.3-spec-java
 /usr/share/java/resteasy-jaxrs.jar        libresteasy3.0-java
+rabbitmqctl                               rabbitmq-server
 tclsh                                     tcl
 /usr/lib/tcltk/sqlite3/libtclsqlite3.so   libsqlite3-tcl
 /usr/share/tcltk/tcllib*/httpd/httpd.tcl  tcllib

@@ -11,6 +11,8 @@ import http.client
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -183,6 +185,7 @@ NEEDS = {
     "resteasy": (RESTEASY[0], "libresteasy3.0-java libgeronimo-annotation-1.3-spec-java libjetty9-java libservlet-api-java "
                  "default-jdk-headless"),
     "tcl": ("/usr/lib/tcltk/sqlite3/libtclsqlite3.so", "tcl tcllib libsqlite3-tcl"),
+    "rabbitmq": ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"),
 }
 
 
@@ -1474,6 +1477,77 @@ def tcl(lab, settings, own):
         "HOME": str(own)}, False
 
 
+QUEUES = 500
+BROKER = "truth@localhost"
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def node(own, port, more):
+    """How a node of RabbitMQ is started that listens to its API for HTTP only, with a register of nodes of its own."""
+    config = write(own / "rabbitmq.conf", f"""listeners.tcp = none
+management.tcp.ip = 127.0.0.1
+management.tcp.port = {port}
+log.console = false
+log.file = rabbit.log
+log.file.level = warning
+{more}
+""")
+    plugins = write(own / "plugins", "[rabbitmq_management, rabbitmq_auth_backend_http, rabbitmq_auth_backend_cache].\n")
+    return ["/usr/lib/rabbitmq/bin/rabbitmq-server"], {
+        "HOME": str(own), "RABBITMQ_CONF_ENV_FILE": "/dev/null", "RABBITMQ_NODENAME": BROKER, "RABBITMQ_CONFIG_FILE": config,
+        "RABBITMQ_MNESIA_BASE": str(own / "mnesia"), "RABBITMQ_LOG_BASE": str(own / "log"), "RABBITMQ_ENABLED_PLUGINS_FILE": plugins,
+        "RABBITMQ_DIST_PORT": str(free_port()), "ERL_EPMD_PORT": str(free_port()), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+
+
+def wait_for_queues(port):
+    """Until the last queue is there: the API answers before it has all that it is told to make."""
+    end = time.monotonic() + 40
+    name = base64.b64encode(b"guest:guest").decode()
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", f"/api/queues/%2F/valves{QUEUES - 1}", headers={"Authorization": f"Basic {name}"})
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.1)
+    raise OSError("rabbitmq does not have its queues")
+
+
+def fill_rabbitmq(made):
+    """A node with many queues, ended."""
+    queues = [{"name": f"valves{n}", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}} for n in range(QUEUES)]
+    definitions = write(made / "definitions.json", json.dumps({
+        "vhosts": [{"name": "/"}], "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+        "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}], "queues": queues}))
+    port = free_port()
+    command, env = node(made, port, f"load_definitions = {definitions}")
+    with open(made / "filling.log", "wb") as said:
+        filling = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=os.environ | env,
+                                   start_new_session=True)
+    try:
+        wait_for_queues(port)
+    finally:
+        os.killpg(filling.pid, signal.SIGTERM)
+        filling.wait()
+
+
+def rabbitmq(lab, settings, own):
+    """A node of its own with what was made once a run."""
+    made = lab.common(settings)["build"] / "rabbitmq"
+    if not made.exists():
+        made.mkdir()
+        fill_rabbitmq(made)
+    shutil.copytree(made / "mnesia", own / "mnesia")
+    command, env = node(own, settings["port"], more(lab, settings))
+    owned(lab, own)
+    return command, env, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1509,5 +1583,5 @@ COMMANDS = {
     "simple": simple, "influxdb": influxdb, "mapproxy": mapproxy, "async": fibers, "webpy": webpy,
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
-    "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl,
+    "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
 }
