@@ -92,7 +92,7 @@ def run_time_ns(pid):
 
 
 def programs(pid):
-    """Run time (ns) of each BPF program that a process holds, by the program's id."""
+    """Run time (ns) of each BPF program that a process holds, by the program's id; all of it only with `--account`."""
     held = {}
     for fd in Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -190,10 +190,10 @@ def stopped(child):
 
 
 @contextlib.contextmanager
-def program_times():
-    """The kernel keeps the account of programs; afterwards it does as it did before."""
+def program_times(asked):
+    """The kernel keeps the account of programs all the time, which costs as much as they do; afterwards as before."""
     before = STATS.read_text()
-    STATS.write_text("1")
+    STATS.write_text("1" if asked else "0")
     try:
         yield
     finally:
@@ -308,7 +308,7 @@ def per_cent(values):
     return f"{statistics.median(values) * 100:+.2f} % ({low * 100:+.2f} to {high * 100:+.2f})"
 
 
-def show(name, level, pairs):
+def show(name, level, pairs, accounted):
     """A row of the table; whether the core was full."""
     middle = statistics.median
     ratios = [pair.ratio - 1 for pair in pairs]
@@ -317,7 +317,7 @@ def show(name, level, pairs):
     busy = middle(pair.alone.server_ns / pair.alone.wall_ns for pair in pairs)
     alone = middle(pair.alone.us_per_request for pair in pairs)
     length = middle(pair.watched.wall_ns for pair in pairs) / 1e9
-    print(f"| {name} | {level} | {REACH[level] * 100:.1f} % | {per_cent(ratios)} | {per_cent(ran)} | {per_cent(own)} "
+    print(f"| {name} | {level} | {REACH[level] * 100:.1f} % | {per_cent(ratios)} | {per_cent(ran) if accounted else '-'} | {per_cent(own)} "
           f"| {alone:.2f} | {busy * 100:.0f} % | {len(pairs)} of {length:.2f} s |", flush=True)
     return busy >= FULL_CORE
 
@@ -335,6 +335,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0.4, help="a window at the watching level (%(default)s)")
     parser.add_argument("--time", type=int, default=60, help="seconds that prony watches for (%(default)s)")
     parser.add_argument("--overhead", default="1%", help="prony's budget (%(default)s)")
+    parser.add_argument("--account", action="store_true", help="account for the programs' run time, which slows them")
     parser.add_argument("--connections", type=int, default=64, help="connections (%(default)s)")
     parser.add_argument("--server-core", type=int, default=0, help="core of the server (%(default)s)")
     parser.add_argument("--core", type=int, default=1, help="core of wrk (%(default)s)")
@@ -357,8 +358,9 @@ def run(options):
     """Whether every row is a measurement."""
     print("| server | level | asked | server's CPU per request | programs' run time, of a core | prony's CPU, of the host "
           "| us a request alone | core busy | pairs |\n|---|---|---|---|---|---|---|---|---|")
-    with program_times():
-        rows = [show(name, level, measured(options, name, level)) for name in options.server for level in options.level]
+    with program_times(options.account):
+        rows = [show(name, level, measured(options, name, level), options.account)
+                for name in options.server for level in options.level]
     if not all(rows):
         print(f"\n**Not valid**: the server's core was not full ({FULL_CORE * 100:.0f} % asked).")
     return all(rows)

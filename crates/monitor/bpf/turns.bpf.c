@@ -5,7 +5,11 @@
 //
 // The surprise: no system call is traced, because that would slow every call of every process. What a thread waits
 // in is read from its saved registers at the moment it leaves the CPU. Each program asks first whose socket or
-// thread it is; what is nobody's costs one or two look-ups.
+// thread it is; what is nobody's, or not followed, costs a few loads from arrays and no call of a helper.
+//
+// **Some of many requests.** With a mask, the connections of clients are chosen by a hash. What a thread then asks for
+// one of them is followed at whom it asks, too, request by request: on this host the segment arrives there while
+// the thread that asks is the current one. So a chain of servers is followed from end to end and not by chance.
 
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -75,7 +79,7 @@ enum class {
 #define CAME 8       // the thread that came is a target's
 #define IDLE 16      // a thread that waits in a poll of no descriptor
 #define KERNEL 32    // the other one is a kernel thread
-#define UNFOLLOWED 64 // the thread turned to connections that are not followed
+#define UNFOLLOWED 64 // the thread turned to, or the connection goes on with, what is not followed
 
 struct event {
 	u64 at_ns;
@@ -105,16 +109,31 @@ struct named { struct event event; char path[PATH]; u32 unused; };
 		__type(value, v); \
 	} name SEC(".maps")
 
+// Processes of the targets: the index of its target, and whether its threads carry many tasks.
 MAP(TGIDS, BPF_MAP_TYPE_HASH, 65536, u32, u32, BPF_F_NO_PREALLOC);
-MAP(PORTS, BPF_MAP_TYPE_HASH, 4096, u32, u32, BPF_F_NO_PREALLOC);
+#define MANY_TASKS (1u << 31)
+// A bit for each number that a process or thread may have, 64 a word: the targets' processes, and threads that are
+// with a connection that is not followed.
+#define WORDS (1 << 16)
+MAP(OURS, BPF_MAP_TYPE_ARRAY, WORDS, u32, u64, 0);
+MAP(AWAY, BPF_MAP_TYPE_ARRAY, WORDS, u32, u64, 0);
+// What is known of each port.
+MAP(PORTS, BPF_MAP_TYPE_ARRAY, 65536, u32, u32, 0);
+#define LISTENS 1   // a target does
+#define ASKS 2      // a target asks an upstream from there
+#define CHOSEN 4    // and which of its questions are followed is decided one by one
+#define FOLLOWED 8  // the last one is
+#define ASKED 16    // it has no answer yet
+#define OPEN 32     // a question that is followed has arrived at who was asked, and none that is not
 // What a system call waits for: 0 nothing known, 1 + index of the argument that is a descriptor, or one of the below.
 MAP(CALLS, BPF_MAP_TYPE_ARRAY, 1024, u32, u8, 0);
 #define CALL_POLL 10
 #define CALL_SELECT 11
-// Sockets that a target's thread has used and no port tells: upstreams. The value is their class.
+// Sockets that a target's thread has used and no port tells: upstreams. The value is their class, and from bit 16 on
+// their own port, which a socket that is closed has no more.
 MAP(SOCKS, BPF_MAP_TYPE_LRU_HASH, 65536, u64, u32, 0);
-// Threads that were last seen with a connection that is not followed; only used when not all are.
-MAP(ELSEWHERE, BPF_MAP_TYPE_LRU_HASH, 65536, u32, u8, 0);
+#define CLASS 0xff
+#define UNSAID 0x100 // nobody was told of it
 MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -154,12 +173,64 @@ static __always_inline void end(struct event *e)
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline u32 *owner(u32 tgid)
+static __always_inline u64 *word_of(void *bits, u32 number)
 {
-	return tgid ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
+	u32 word = number / 64 % WORDS;
+	return bpf_map_lookup_elem(bits, &word);
 }
 
-static __always_inline int followed(u16 peer_port)
+static __always_inline int has(void *bits, u32 number)
+{
+	u64 *word = word_of(bits, number);
+	return word && *word >> number % 64 & 1;
+}
+
+static __always_inline void put(void *bits, u32 number)
+{
+	u64 *word = word_of(bits, number);
+	if (word)
+		__sync_fetch_and_or(word, 1ull << number % 64);
+}
+
+static __always_inline void take(void *bits, u32 number)
+{
+	u64 *word = word_of(bits, number);
+	if (word && *word >> number % 64 & 1)
+		__sync_fetch_and_and(word, ~(1ull << number % 64));
+}
+
+static __always_inline int is_ours(u32 tgid)
+{
+	return has(&OURS, tgid);
+}
+
+static __always_inline u32 *port_at(u32 port)
+{
+	return bpf_map_lookup_elem(&PORTS, &port);
+}
+
+static __always_inline u32 known_of(u32 port)
+{
+	u32 *at = port_at(port);
+	return at ? *(volatile u32 *)at : 0;
+}
+
+// Atomic: both ends of a connection have bits in the same word.
+static __always_inline void know(u32 port, u32 bits)
+{
+	u32 *at = port_at(port);
+	if (at)
+		__sync_fetch_and_or(at, bits);
+}
+
+static __always_inline void forget(u32 port, u32 bits)
+{
+	u32 *at = port_at(port);
+	if (at)
+		__sync_fetch_and_and(at, ~bits);
+}
+
+static __always_inline int is_drawn(u16 peer_port)
 {
 	return !(((u32)peer_port * 2654435761u >> 16) & MASK);
 }
@@ -180,7 +251,12 @@ static __always_inline u8 class_of_sock(struct sock *sk)
 	// The other end has reset the connection, on a loopback device while this one sent.
 	if (!port)
 		return CLASS_OTHER;
-	return bpf_map_lookup_elem(&PORTS, &port) ? CLASS_CLIENT : CLASS_UPSTREAM;
+	return known_of(port) & LISTENS ? CLASS_CLIENT : CLASS_UPSTREAM;
+}
+
+static __always_inline u16 peer_of(struct sock *sk)
+{
+	return __builtin_bswap16(sk->__sk_common.skc_dport);
 }
 
 static __always_inline void address(struct event *e, struct sock *sk)
@@ -198,11 +274,23 @@ static __always_inline void address(struct event *e, struct sock *sk)
 	}
 }
 
+// A target asks from a port; `bits` are FOLLOWED, ASKED, OPEN where its questions are chosen.
+static __always_inline void asks_from(u32 port, u32 tgid, u32 bits)
+{
+	u32 *target = MASK ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
+	// Who asks is not told by the thread where that carries many tasks.
+	know(port, ASKS | (target && !(*target & MANY_TASKS) ? CHOSEN | bits : 0));
+}
+
 // Says once who is at the other end of a socket.
 static __always_inline void introduce(struct sock *sk, u64 key, u8 class, u64 id)
 {
-	u32 value = class;
+	u32 port = class == CLASS_UPSTREAM ? sk->__sk_common.skc_num : 0;
+	u32 value = class | port << 16;
 	bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
+	// A question that has arrived before anybody knew of the connection was drawn, or not.
+	if (port)
+		asks_from(port, id >> 32, FOLLOWED | ASKED | (!(known_of(port) & CHOSEN) && is_drawn(port) ? OPEN : 0));
 	struct named *n = bpf_ringbuf_reserve(&EVENTS, sizeof(*n), 0);
 	if (!n) {
 		lose();
@@ -232,10 +320,9 @@ static __always_inline void introduce(struct sock *sk, u64 key, u8 class, u64 id
 static __always_inline void turned_away(u64 id)
 {
 	u32 tid = id;
-	u8 one = 1;
-	if (bpf_map_lookup_elem(&ELSEWHERE, &tid))
+	if (has(&AWAY, tid))
 		return;
-	bpf_map_update_elem(&ELSEWHERE, &tid, &one, BPF_ANY);
+	put(&AWAY, tid);
 	struct event *e = begin(RECEIVED);
 	if (!e)
 		return;
@@ -249,18 +336,47 @@ static __always_inline void turned_away(u64 id)
 static __always_inline void turned_back(u32 tid)
 {
 	if (MASK)
-		bpf_map_delete_elem(&ELSEWHERE, &tid);
+		take(&AWAY, tid);
 }
 
-// Is this a client's connection that is not followed? Its fields are loaded, not copied by a helper: with few followed
-// connections this is what nearly every call of a full server takes.
-static __always_inline int passed_over(struct sock *sk)
+// Is a client's connection not followed? Only with a mask.
+static __always_inline int is_left_out(u32 peer_port)
+{
+	u32 asker = known_of(peer_port);
+	return asker & CHOSEN ? !(asker & OPEN) : !is_drawn(peer_port);
+}
+
+// Is this question or answer of an upstream for a request that is not followed? More of the same question is as its
+// beginning was, but for what a request that is followed asks meanwhile on a connection that many share.
+static __always_inline int is_asked_for_others(u32 port, u8 kind, u64 id)
+{
+	u32 known = known_of(port);
+	if (!(known & CHOSEN))
+		return 0;
+	if (kind == RECEIVED) {
+		forget(port, ASKED);
+	} else if (!has(&AWAY, id)) {
+		know(port, FOLLOWED | ASKED);
+		return 0;
+	} else if (!(known & ASKED)) {
+		forget(port, FOLLOWED);
+		know(port, ASKED);
+		return 1;
+	}
+	return !(known & FOLLOWED);
+}
+
+// Fields are loaded, not copied by a helper: with few followed connections this is what nearly every call of a full
+// server takes.
+static __always_inline int passed_over(struct sock *sk, u8 kind, u64 id)
 {
 	u16 family = sk->__sk_common.skc_family;
-	if (!MASK || (family != 2 && family != 10) || followed(__builtin_bswap16(sk->__sk_common.skc_dport)))
+	if (!MASK || (family != 2 && family != 10) || sk->sk_type != 1)
 		return 0;
 	u32 port = sk->__sk_common.skc_num;
-	return bpf_map_lookup_elem(&PORTS, &port) != 0;
+	if (known_of(port) & LISTENS)
+		return is_left_out(peer_of(sk));
+	return is_asked_for_others(port, kind, id);
 }
 
 // A target's thread has taken from or put into a socket.
@@ -271,32 +387,34 @@ static __always_inline int moved(u64 *ctx, u8 kind)
 	if (bytes <= 0 || (kind == RECEIVED && flags & 2)) // MSG_PEEK
 		return 0;
 	u64 id = bpf_get_current_pid_tgid();
-	if (!owner(id >> 32))
+	if (!is_ours(id >> 32))
 		return 0;
 	struct sock *sk = (struct sock *)ctx[0];
 	u64 key = (u64)sk;
-	if (passed_over(sk)) {
+	if (passed_over(sk, kind, id)) {
 		turned_away(id);
 		return 0;
 	}
 	u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
-	u8 class = known ? *known : class_of_sock(sk);
+	u8 class = known ? *known & CLASS : class_of_sock(sk);
 	u16 port = 0, peer_port = 0;
 	// Nothing tells of the end of a Unix socket, and the next one at its address may be the other end.
 	if (class == CLASS_UNIX_CLIENT || class == CLASS_UNIX_UPSTREAM || class == CLASS_OTHER) {
 		class = class_of_sock(sk);
-		if (known && *known != class)
+		if (known && (*known & CLASS) != class)
 			known = 0;
 	}
 	if (class == CLASS_OTHER)
 		return 0;
 	if (class == CLASS_CLIENT) {
 		port = sk->__sk_common.skc_num;
-		peer_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-	} else if (!known) {
+		peer_port = peer_of(sk);
+	} else if (!known || *known & UNSAID) {
 		introduce(sk, key, class, id);
 	}
-	turned_back(id);
+	// A question says nothing of whose request its thread is at.
+	if (class == CLASS_CLIENT || class == CLASS_UNIX_CLIENT || kind == RECEIVED)
+		turned_back(id);
 	struct event *e = begin(kind);
 	if (!e)
 		return 0;
@@ -323,6 +441,16 @@ int sent(u64 *ctx)
 	return moved(ctx, SENT);
 }
 
+// Is what comes from a port that a target asks from for a request that is followed? The thread that asks is the
+// current one where the kernel brings it over at once.
+static __always_inline int is_for_followed(u32 asker)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	if (!is_ours(id >> 32) || (asker & ASKED && has(&AWAY, id)))
+		return asker & FOLLOWED;
+	return !has(&AWAY, id);
+}
+
 // Data came in, whoever the current task may be.
 SEC("tp_btf/sk_data_ready")
 int arrived(u64 *ctx)
@@ -331,18 +459,31 @@ int arrived(u64 *ctx)
 	u64 key = (u64)sk;
 	u16 family = sk->__sk_common.skc_family;
 	u16 peer_port = 0, own_port = 0;
-	u8 class = CLASS_CLIENT;
+	u8 class = CLASS_CLIENT, flags = 0;
 	if (family == 2 || family == 10) {
-		u32 port = sk->__sk_common.skc_num;
-		if (sk->__sk_common.skc_state == 10)
+		u32 port = sk->__sk_common.skc_num, at = known_of(port);
+		if (sk->__sk_common.skc_state == 10 || (!(at & (LISTENS | ASKS)) && sk->sk_type == 1))
 			return 0;
-		if (bpf_map_lookup_elem(&PORTS, &port)) {
+		if (at & LISTENS) {
 			own_port = port;
-			peer_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-			if (!followed(peer_port))
+			peer_port = peer_of(sk);
+			u32 asker = MASK ? known_of(peer_port) : 0;
+			if (!(asker & CHOSEN)) {
+				if (!is_drawn(peer_port))
+					return 0;
+			} else if (is_for_followed(asker)) {
+				know(peer_port, OPEN);
+			} else if (asker & OPEN) {
+				// Said once: the turn that is followed is over.
+				forget(peer_port, OPEN);
+				flags = UNFOLLOWED;
+			} else {
 				return 0;
+			}
 			goto tell;
 		}
+		if (MASK && at & CHOSEN && !(at & FOLLOWED) && sk->sk_type == 1)
+			return 0;
 	} else if (family != 1) {
 		return 0;
 	}
@@ -350,8 +491,8 @@ int arrived(u64 *ctx)
 	// As above: what was known of a Unix socket may be of the one before.
 	if (family == 1 && BPF_CORE_READ((struct unix_sock *)sk, addr))
 		class = CLASS_UNIX_CLIENT;
-	else if (known && (family != 1 || *known == CLASS_UNIX_UPSTREAM))
-		class = *known;
+	else if (known && (family != 1 || (*known & CLASS) == CLASS_UNIX_UPSTREAM))
+		class = *known & CLASS;
 	else
 		return 0;
 tell:;
@@ -362,9 +503,20 @@ tell:;
 	e->class = class;
 	e->port = own_port;
 	e->peer_port = peer_port;
-	e->flags = class == CLASS_CLIENT && !BPF_CORE_READ(sk, sk_socket) ? UNACCEPTED : 0;
+	e->flags = flags | (class == CLASS_CLIENT && !BPF_CORE_READ(sk, sk_socket) ? UNACCEPTED : 0);
 	end(e);
 	return 0;
+}
+
+// A connect of a request that is not followed: whoever asks on that connection later may say who is there.
+static __always_inline int connects_for_others(u64 key, u64 id)
+{
+	u32 tgid = id >> 32, value = CLASS_UPSTREAM | UNSAID;
+	u32 *target = MASK && has(&AWAY, id) ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
+	if (!target || *target & MANY_TASKS)
+		return 0;
+	bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
+	return 1;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -379,7 +531,7 @@ int state_changed(u64 *ctx)
 		// A connect begins: whatever lay at this address before is another connection.
 		id = bpf_get_current_pid_tgid();
 		bpf_map_delete_elem(&SOCKS, &key);
-		if (!owner(id >> 32))
+		if (!is_ours(id >> 32) || connects_for_others(key, id))
 			return 0;
 		class = CLASS_UPSTREAM;
 		introduce(sk, key, class, id);
@@ -388,11 +540,24 @@ int state_changed(u64 *ctx)
 		u32 *known = bpf_map_lookup_elem(&SOCKS, &key);
 		kind = new == 1 ? ESTABLISHED : CLOSED;
 		if (known) {
-			class = *known;
-			if (new == 7)
+			u32 value = *known;
+			class = value & CLASS;
+			if (new == 7) {
 				bpf_map_delete_elem(&SOCKS, &key);
-		} else if (old == 10 || !bpf_map_lookup_elem(&PORTS, &port) ||
-			   !followed(__builtin_bswap16(sk->__sk_common.skc_dport))) {
+				if (value >> 16)
+					forget(value >> 16, ASKS | CHOSEN | FOLLOWED | ASKED | OPEN);
+			} else if (class == CLASS_UPSTREAM && port) {
+				// While it connects it has no port that is known here.
+				u32 tgid = bpf_get_current_pid_tgid() >> 32;
+				value = (value & 0xffff) | port << 16;
+				bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
+				forget(port, FOLLOWED | ASKED | OPEN);
+				asks_from(port, tgid, ASKED | (value & UNSAID ? 0 : FOLLOWED));
+			}
+			if (value & UNSAID)
+				return 0;
+		} else if (old == 10 || !(known_of(port) & LISTENS) ||
+			   (MASK && is_left_out(peer_of(sk)) && !(known_of(peer_of(sk)) & FOLLOWED))) {
 			return 0;
 		}
 	} else {
@@ -406,7 +571,7 @@ int state_changed(u64 *ctx)
 	e->tid = id;
 	e->tgid = id >> 32;
 	e->port = port;
-	e->peer_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	e->peer_port = peer_of(sk);
 	end(e);
 	return 0;
 }
@@ -481,20 +646,22 @@ int switched(u64 *ctx)
 	struct task_struct *next = (struct task_struct *)ctx[2];
 	u32 state = ctx[3];
 	u32 left = 0, came = 0;
-	if (owner(prev->tgid))
+	if (is_ours(prev->tgid))
 		left = LEFT;
 	// The verifier lets nobody combine two pointers that may be none, which the compiler would.
 	asm volatile("" : "+r"(left));
-	if (owner(next->tgid))
+	if (is_ours(next->tgid))
 		came = CAME;
 	asm volatile("" : "+r"(came));
 	if (!left && !came)
 		return 0;
 	struct waited w = { .nr = -1 };
-	if (left)
-		turned_back(prev->pid);
-	if (left && !preempted && state && !(state & 0xf0))
+	if (left && !preempted && state && !(state & 0xf0)) {
 		look(prev, &w);
+		// Whoever waits for an upstream is at the same request still.
+		if (w.class != CLASS_UPSTREAM && w.class != CLASS_UNIX_UPSTREAM)
+			turned_back(prev->pid);
+	}
 	struct event *e = begin(SWITCHED);
 	if (!e)
 		return 0;
@@ -518,7 +685,7 @@ int waking(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	u32 tgid = task->tgid;
-	if (!owner(tgid))
+	if (!is_ours(tgid))
 		return 0;
 	struct event *e = begin(WAKING);
 	if (!e)
@@ -550,12 +717,15 @@ int forked(u64 *ctx)
 	struct task_struct *parent = (struct task_struct *)ctx[0];
 	struct task_struct *child = (struct task_struct *)ctx[1];
 	u32 tgid = parent->tgid, child_tgid = child->tgid;
-	u32 *target = owner(tgid);
-	if (!target)
+	if (!is_ours(tgid))
 		return 0;
-	u32 index = *target;
-	if (tgid != child_tgid && bpf_map_update_elem(&TGIDS, &child_tgid, &index, BPF_ANY))
-		lose();
+	u32 *target = bpf_map_lookup_elem(&TGIDS, &tgid);
+	u32 index = target ? *target : 0;
+	if (tgid != child_tgid) {
+		if (!target || bpf_map_update_elem(&TGIDS, &child_tgid, &index, BPF_ANY))
+			lose();
+		put(&OURS, child_tgid);
+	}
 	struct event *e = begin(FORKED);
 	if (!e)
 		return 0;
@@ -573,8 +743,9 @@ int ended(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	u32 tgid = task->tgid;
-	if (!owner(tgid))
+	if (!is_ours(tgid))
 		return 0;
+	turned_back(task->pid);
 	struct event *e = begin(ENDED);
 	if (!e)
 		return 0;

@@ -9,7 +9,7 @@
 
 use monitor::probe::ProbeTarget;
 use monitor::turns::{Stacks, TraceConfig, Tracer};
-use record::{Bytes, LoadOutcome, LoadSpec, Nanos, Place, Turns};
+use record::{Bytes, LoadOutcome, LoadSpec, Nanos, Place, TurnAccount, Turns};
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -92,16 +92,21 @@ impl Nginx {
         Load::prepare(spec).unwrap().start().unwrap().finish()
     }
 
-    /// A load while turns are traced; `None` where that is refused, and then the refusal says why.
+    fn target(&self, name: &str) -> ProbeTarget {
+        ProbeTarget {
+            target: name.to_owned(),
+            pids: vec![i32::try_from(self.child.id()).unwrap()],
+            listens: vec![self.port],
+        }
+    }
+
     fn traced(&self, one_in: u32) -> Option<(Turns, LoadOutcome)> {
-        let config = TraceConfig {
-            targets: vec![ProbeTarget {
-                target: "proxy".to_owned(),
-                pids: vec![i32::try_from(self.child.id()).unwrap()],
-                listens: vec![self.port],
-            }],
-            one_in,
-        };
+        self.traced_with(vec![self.target("proxy")], one_in)
+    }
+
+    /// A load while turns are traced; `None` where that is refused, and then the refusal says why.
+    fn traced_with(&self, targets: Vec<ProbeTarget>, one_in: u32) -> Option<(Turns, LoadOutcome)> {
+        let config = TraceConfig { targets, one_in };
         let tracer = match Tracer::start(&config) {
             Ok(tracer) => tracer,
             Err(refused) => {
@@ -218,6 +223,47 @@ fn some_connections_stand_for_all() {
     }
 }
 
+/// Behind a proxy the connections are others, and what is asked on one of them is now for a client that is followed and
+/// now for one that is not.
+#[test]
+fn what_a_followed_request_asks_is_followed_at_whom_it_asks() {
+    let origin = delayed_origin();
+    let Some(back) = Nginx::before(&origin.address().to_string()) else {
+        return;
+    };
+    let front = Nginx::before(&format!("127.0.0.1:{}", back.port)).unwrap();
+    let targets = || vec![front.target("proxy"), back.target("backend")];
+    // A hash picks them: sometimes none.
+    let some = (0..8).find_map(|_| {
+        let (turns, outcome) = front.traced_with(targets(), 2)?;
+        (turns.targets[0].connections > 0).then_some((turns, outcome))
+    });
+    let Some((turns, outcome)) = some else {
+        return;
+    };
+    let [proxy, backend] = &turns.targets[..] else {
+        panic!("{:?}", turns.targets.len());
+    };
+    let (asked, answered) = (proxy.account.turns as f64, backend.account.turns as f64);
+    assert!(asked < outcome.requests.completed as f64, "{asked}");
+    assert!((answered / asked - 1.0).abs() < 0.1, "{answered} {asked}");
+    let mean = |account: &TurnAccount| account.total_ns as f64 / account.turns as f64;
+    let (before, behind) = (mean(&proxy.account), mean(&backend.account));
+    assert!(
+        behind <= before * 1.02 && behind > 0.95 * DELAY.0 as f64,
+        "{before} {behind}"
+    );
+    let longest = backend.lengths.as_ref().and_then(record::Histogram::max);
+    assert!(
+        longest
+            < proxy
+                .lengths
+                .as_ref()
+                .and_then(record::Histogram::max)
+                .map(|ns| Nanos(2 * ns.0))
+    );
+}
+
 /// What is traced may end at any time.
 #[test]
 fn a_server_that_ends_is_survived() {
@@ -226,11 +272,7 @@ fn a_server_that_ends_is_survived() {
         return;
     };
     let config = TraceConfig {
-        targets: vec![ProbeTarget {
-            target: "proxy".to_owned(),
-            pids: vec![i32::try_from(nginx.child.id()).unwrap()],
-            listens: vec![nginx.port],
-        }],
+        targets: vec![nginx.target("proxy")],
         one_in: 1,
     };
     let Ok(tracer) = Tracer::start(&config) else {

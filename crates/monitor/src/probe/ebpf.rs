@@ -17,7 +17,7 @@ use linux::Root;
 use record::{FdClass, ProbeCost, Tier, Unavailable};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The compiled kernel's side; a test compares it with the hashes beside it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/prony.bpf.o");
@@ -399,9 +399,13 @@ fn costs(bpf: &Ebpf) -> (Vec<ProbeCost>, u64) {
 /// Run time (ns), runs and missed runs, which the kernel tells only in the descriptor's fdinfo.
 pub(crate) fn account(program: &Program) -> Option<[u64; 3]> {
     let info: ProgramInfo = program.info().ok()?;
-    let fd = info.fd().ok()?;
-    let text =
-        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd())).ok()?;
+    account_of(info.fd().ok()?.as_fd())
+}
+
+/// The same of a program's descriptor.
+pub(crate) fn account_of(program: BorrowedFd<'_>) -> Option<[u64; 3]> {
+    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
     Some(
         ["run_time_ns:", "run_cnt:", "recursion_misses:"].map(|key| {
             let value = text.lines().find_map(|line| line.strip_prefix(key));

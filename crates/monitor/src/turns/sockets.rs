@@ -371,6 +371,7 @@ impl Walk<'_> {
             return;
         }
         match event.kind() {
+            Some(Kind::Arrived) if event.has(UNFOLLOWED) => self.goes_on_unseen(event),
             Some(Kind::Arrived) if class.is_client() => self.request_arrived(event),
             Some(Kind::Arrived) => {
                 if let Some(upstream) = self.upstreams.get_mut(&event.sk) {
@@ -468,6 +469,26 @@ impl Walk<'_> {
         if client.pending.is_none() {
             client.pending = Some(event.at_ns);
             client.unaccepted = unaccepted;
+        }
+    }
+
+    /// A connection goes on with what is not followed: the turn before has its answer, whose stamp may be later.
+    fn goes_on_unseen(&mut self, event: &Event) {
+        let client = self.client(event.sk);
+        client.pending = None;
+        client.unaccepted = false;
+        client.begun = true;
+        let old = std::mem::replace(&mut client.turn, NONE);
+        let Some(turn) = self.sockets.turns.get_mut(old as usize) else {
+            return;
+        };
+        let reader = turn.reader;
+        if !turn.answered {
+            turn.answered = true;
+            turn.end = event.at_ns.max(turn.read);
+        }
+        if let Some(serving) = self.serving.get_mut(&reader) {
+            serving.unanswered.retain(|&open| open != old);
         }
     }
 

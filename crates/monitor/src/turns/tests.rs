@@ -1,6 +1,6 @@
 //! Traces that were made up, whose accounts are known to the nanosecond.
 
-use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED};
+use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED, UNFOLLOWED};
 use super::{Located, Stacks, Traced, When};
 use crate::probe::calls;
 use record::{Place, TargetTurns, Told, ToldState};
@@ -436,6 +436,24 @@ fn what_blocks_the_loop_after_an_answer_is_no_requests() {
     assert_eq!((of(Place::Idle), of(Place::Loop)), (990, 8_010));
     let sum: u64 = threads.account.places.iter().map(|p| p.total_ns).sum();
     assert_eq!(sum, threads.account.total_ns);
+}
+
+/// Of a connection on which one request is followed and the next is not: the stamp of the answer comes too late to be
+/// seen, and the turn ends no later than where the next request begins.
+#[test]
+fn a_turn_ends_where_its_connection_goes_on_with_what_is_not_followed() {
+    let mut tape = asleep(0);
+    tape.request(1_000);
+    tape.socket(1_400, Kind::Arrived, Class::Client, 1, 0, UNFOLLOWED);
+    tape.socket(1_500, Kind::Received, Class::Client, 0, SERVER, UNFOLLOWED);
+    tape.off(2_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.request(5_000);
+    tape.write(5_300, SERVER, 1);
+    tape.off(5_400, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    let target = tape.account();
+    assert_eq!(target.account.turns, 2);
+    assert_eq!(target.account.total_ns, 400 + 300);
+    assert_eq!(target.irregular, 0);
 }
 
 #[test]

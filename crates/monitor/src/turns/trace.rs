@@ -19,7 +19,7 @@ use aya::{Btf, Ebpf};
 use linux::Root;
 use record::{ProbeCost, Unavailable};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -34,6 +34,11 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A system call that waits in a poll of an array of descriptors, or in select(2): the kernel's side knows them.
 const CALL_POLL: u8 = 10;
 const CALL_SELECT: u8 = 11;
+/// What the kernel's side knows of a port and of a process, in its numbers.
+const PORT_LISTENS: u32 = 1;
+const MANY_TASKS: u32 = 1 << 31;
+/// So long the kernel keeps an account of what the programs take.
+const METERED_NS: u64 = 100_000_000;
 /// Program and tracepoint, for turns and for what threads do meanwhile.
 const SOCKETS: [(&str, &str); 4] = [
     ("arrived", "sk_data_ready"),
@@ -69,7 +74,6 @@ pub struct Tracer {
     names: HashMap<u32, String>,
     members: HashMap<u32, usize>,
     armed_ns: u64,
-    _stats: Option<OwnedFd>,
 }
 
 /// What the reader took out of the ring.
@@ -81,6 +85,22 @@ struct Collected {
     /// When the memory was full.
     full_at_ns: Option<u64>,
     cpu_ns: u64,
+    cost: Vec<ProbeCost>,
+    /// How often a program could not run because it ran already.
+    misses: u64,
+}
+
+/// What the kernel's side takes. The kernel's own account of it costs as much as a program that has nothing to do, so
+/// it is kept for a moment only, which stands for the whole trace.
+#[derive(Debug)]
+struct Meter {
+    /// Descriptors of the programs at sockets and at threads.
+    programs: [Vec<OwnedFd>; 2],
+    /// While it is open the kernel keeps the account.
+    stats: Option<OwnedFd>,
+    began_ns: u64,
+    /// How long the account was kept, ns, and what it was then.
+    read: Option<(u64, [[u64; 3]; 2])>,
 }
 
 impl Tracer {
@@ -105,13 +125,14 @@ impl Tracer {
         let root = Root::default();
         let unavailable = proc::missing(&root, &config.targets);
         let members = proc::members(&root, &config.targets).unwrap_or_default();
-        tell(&mut bpf, &config.targets, &members)?;
-        let stats = aya::sys::enable_stats(Stats::RunTime).ok();
+        let green = green(&by_tgid(&members));
+        tell(&mut bpf, &config.targets, &members, &green)?;
         let ring = bpf.take_map("EVENTS").ok_or(EbpfError::Missing("EVENTS"))?;
         let ring = RingBuf::try_from(ring).map_err(ebpf::map_error("events"))?;
         for (program, tracepoint) in SOCKETS.into_iter().chain(THREADS) {
             attach(&mut bpf, btf, program, tracepoint)?;
         }
+        let meter = Meter::begin(&bpf);
         let mut names = HashMap::new();
         let asleep = asleep(&members, &mut names);
         let mut tracer = Self {
@@ -124,11 +145,10 @@ impl Tracer {
             names,
             members: by_tgid(&members),
             armed_ns: linux::clock::monotonic_ns(),
-            _stats: stats,
         };
         let ended = Arc::clone(&tracer.ended);
         let reader = std::thread::Builder::new().name("turns".to_owned());
-        let spawned = reader.spawn(move || read_until(&ended, ring));
+        let spawned = reader.spawn(move || read_until(&ended, ring, meter));
         tracer.reader = Some(spawned.map_err(|cause| EbpfError::Load(cause.to_string()))?);
         Ok(tracer)
     }
@@ -139,7 +159,6 @@ impl Tracer {
         let members = proc::members(&Root::default(), &self.config.targets).unwrap_or_default();
         // Threads that began in the trace have their names now.
         let _ = asleep(&members, &mut self.names);
-        let (costs, misses) = costs(&self.bpf);
         let lost = self.lost();
         self.ended.store(true, Ordering::Release);
         let collected = match self.reader.take().map(JoinHandle::join) {
@@ -153,7 +172,7 @@ impl Tracer {
                 Collected::default()
             }
         };
-        let mut cost = costs;
+        let mut cost = collected.cost;
         cost.push(ProbeCost {
             probe: "reader of the turn trace".to_owned(),
             events: collected.events.len() as u64,
@@ -180,7 +199,7 @@ impl Tracer {
             begin_ns: self.armed_ns,
             to_ns: collected.full_at_ns.unwrap_or(stopped_ns).min(stopped_ns),
             one_in: self.config.one_in.max(1).next_power_of_two(),
-            lost: lost + misses,
+            lost: lost + collected.misses,
             events,
             unavailable: std::mem::take(&mut self.unavailable),
             cost,
@@ -227,6 +246,7 @@ fn tell(
     bpf: &mut Ebpf,
     targets: &[ProbeTarget],
     members: &BTreeMap<i32, usize>,
+    green: &HashSet<u32>,
 ) -> Result<(), EbpfError> {
     let mut table: Array<_, u8> =
         Array::try_from(ebpf::map(bpf, "CALLS")?).map_err(ebpf::map_error("calls"))?;
@@ -243,19 +263,28 @@ fn tell(
             .set(number, value, 0)
             .map_err(ebpf::map_error("calls"))?;
     }
-    let mut ports: BpfMap<_, u32, u32> =
-        BpfMap::try_from(ebpf::map(bpf, "PORTS")?).map_err(ebpf::map_error("ports"))?;
-    for (index, target) in (0_u32..).zip(targets) {
-        for &port in &target.listens {
-            let inserted = ports.insert(u32::from(port), index, 0);
-            inserted.map_err(ebpf::map_error("ports"))?;
-        }
+    let mut ports: Array<_, u32> =
+        Array::try_from(ebpf::map(bpf, "PORTS")?).map_err(ebpf::map_error("ports"))?;
+    for &port in targets.iter().flat_map(|target| &target.listens) {
+        let set = ports.set(u32::from(port), PORT_LISTENS, 0);
+        set.map_err(ebpf::map_error("ports"))?;
     }
     let mut tgids: BpfMap<_, u32, u32> =
         BpfMap::try_from(ebpf::map(bpf, "TGIDS")?).map_err(ebpf::map_error("processes"))?;
+    let mut words: BTreeMap<u32, u64> = BTreeMap::new();
     for (&pid, &target) in members {
-        let inserted = tgids.insert(pid.cast_unsigned(), target as u32, 0);
+        let pid = pid.cast_unsigned();
+        let many = if green.contains(&pid) { MANY_TASKS } else { 0 };
+        let inserted = tgids.insert(pid, target as u32 | many, 0);
         inserted.map_err(ebpf::map_error("processes"))?;
+        *words.entry(pid / 64).or_default() |= 1 << (pid % 64);
+    }
+    let mut ours: Array<_, u64> =
+        Array::try_from(ebpf::map(bpf, "OURS")?).map_err(ebpf::map_error("processes"))?;
+    let words_of_kernel = ours.len();
+    for (word, bits) in words {
+        let set = ours.set(word % words_of_kernel, bits, 0);
+        set.map_err(ebpf::map_error("processes"))?;
     }
     Ok(())
 }
@@ -332,14 +361,18 @@ fn asleep(members: &BTreeMap<i32, usize>, names: &mut HashMap<u32, String>) -> V
 }
 
 /// Empties the ring until `ended`, and once more after that.
-fn read_until(ended: &AtomicBool, mut ring: RingBuf<MapData>) -> Collected {
+fn read_until(ended: &AtomicBool, mut ring: RingBuf<MapData>, mut meter: Meter) -> Collected {
     let mut collected = Collected::default();
     loop {
         let last = ended.load(Ordering::Acquire);
         while let Some(item) = ring.next() {
             collected.take(&item);
         }
+        if last || linux::clock::monotonic_ns() >= meter.began_ns + METERED_NS {
+            meter.keep();
+        }
         if last {
+            (collected.cost, collected.misses) = meter.end();
             collected.cpu_ns = linux::clock::thread_cpu_ns();
             return collected;
         }
@@ -368,24 +401,60 @@ impl Collected {
     }
 }
 
-/// Run time and events of the programs, and how often one could not run because it ran already.
-fn costs(bpf: &Ebpf) -> (Vec<ProbeCost>, u64) {
-    let mut sums = [("turns: sockets", [0; 2]), ("turns: threads", [0; 2])];
-    let mut misses = 0;
-    for (name, program) in bpf.programs() {
-        if let Some([ns, events, missed]) = ebpf::account(program) {
-            let sockets = SOCKETS.iter().any(|&(program, _)| program == name);
-            let [sum_ns, sum_events] = &mut sums[usize::from(!sockets)].1;
-            *sum_ns += ns;
-            *sum_events += events;
-            misses += missed;
+impl Meter {
+    fn begin(bpf: &Ebpf) -> Self {
+        let mut programs = [Vec::new(), Vec::new()];
+        for (name, program) in bpf.programs() {
+            let at_socket = SOCKETS.iter().any(|&(program, _)| program == name);
+            let info = program.info().and_then(|info| info.fd());
+            let fd = info
+                .ok()
+                .and_then(|fd| fd.as_fd().try_clone_to_owned().ok());
+            programs[usize::from(!at_socket)].extend(fd);
+        }
+        Self {
+            programs,
+            stats: aya::sys::enable_stats(Stats::RunTime).ok(),
+            began_ns: linux::clock::monotonic_ns(),
+            read: None,
         }
     }
-    let cost = |(probe, [ns, events]): (&str, [u64; 2])| ProbeCost {
-        probe: probe.to_owned(),
-        events,
-        expected_share: None,
-        measured_ns: (ns > 0).then_some(ns),
-    };
-    (sums.into_iter().map(cost).collect(), misses)
+
+    /// Run time (ns), runs and missed runs until now.
+    fn now(&self) -> (u64, [[u64; 3]; 2]) {
+        let sums = self.programs.each_ref().map(|programs| {
+            let accounts = programs
+                .iter()
+                .filter_map(|fd| ebpf::account_of(fd.as_fd()));
+            accounts.fold([0; 3], |sum: [u64; 3], one| {
+                std::array::from_fn(|field| sum[field] + one[field])
+            })
+        });
+        (linux::clock::monotonic_ns() - self.began_ns, sums)
+    }
+
+    /// What was taken until now stands for the rest.
+    fn keep(&mut self) {
+        if self.read.is_none() {
+            self.read = Some(self.now());
+            self.stats = None;
+        }
+    }
+
+    /// Run time and events of the whole trace, and the runs that were missed.
+    fn end(mut self) -> (Vec<ProbeCost>, u64) {
+        self.keep();
+        let (whole_ns, last) = self.now();
+        let (kept_ns, kept) = self.read.unwrap_or((whole_ns, last));
+        let times = whole_ns as f64 / kept_ns.max(1) as f64;
+        let cost = |(probe, [ns, events, _]): (&str, [u64; 3])| ProbeCost {
+            probe: probe.to_owned(),
+            events: (events as f64 * times) as u64,
+            expected_share: None,
+            measured_ns: (ns > 0).then_some((ns as f64 * times) as u64),
+        };
+        let names = ["turns: sockets", "turns: threads"];
+        let costs = names.into_iter().zip(kept).map(cost).collect();
+        (costs, last.iter().map(|[_, _, missed]| missed).sum())
+    }
 }

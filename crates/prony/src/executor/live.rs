@@ -52,6 +52,14 @@ const TURNS_WITHIN: Nanos = Nanos::from_secs(5);
 const TURNS_WANTED: f64 = 500.0;
 /// CPU time of a request that is followed, ns: its events in the kernel and their way out, on current x86-64.
 const FOLLOWED_NS: f64 = 8_000.0;
+/// What its server loses of that, and what a request takes that is not followed while others are, ns.
+const FOLLOWED_SERVER_NS: f64 = 2_000.0;
+const PASSED_NS: f64 = 500.0;
+/// So much of a core a server may lose to what is followed of it.
+const TURNS_OF_SERVER: f64 = 0.02;
+/// One connection in so many for that, and to hold the budget: fewer still say little of the rest.
+const LEFT_OUT_FOR_SERVER: f64 = 16.0;
+const MOST_LEFT_OUT: u32 = 64;
 /// One connection in so many is followed where nobody knows how many requests there are.
 const FOLLOWED_ONE_IN: u32 = 4;
 /// Time between samples of a longer watch.
@@ -414,33 +422,47 @@ fn requests_per_s(probed: &Probed) -> Option<f64> {
     (probed.window_ns > 0).then(|| taken as f64 * 1e9 / probed.window_ns as f64)
 }
 
-/// Whether `may_ns` is enough to follow all connections for `time`.
+/// Whether `may_ns` is enough to follow all connections for `time`, and the server can bear it.
 fn can_follow_all(rate_per_s: Option<f64>, time: Nanos, may_ns: u64) -> bool {
-    rate_per_s.is_some_and(|rate| rate * FOLLOWED_NS * time.as_secs_f64() <= may_ns as f64)
+    rate_per_s.is_some_and(|rate| {
+        spared(rate) == 1 && cost_per_s(rate, 1) * time.as_secs_f64() <= may_ns as f64
+    })
 }
 
-/// One connection in how many is followed, and for how long, so that it takes no more than `may_ns`. All of them for a
-/// shorter time rather than some for a longer: who asks whom is known for sure only where nobody is left out.
+/// One connection in how many is followed so that a server is not slowed.
+fn spared(rate_per_s: f64) -> u32 {
+    let of_server = rate_per_s * FOLLOWED_SERVER_NS / 1e9 / TURNS_OF_SERVER;
+    (of_server.min(LEFT_OUT_FOR_SERVER).ceil().max(1.0) as u32).next_power_of_two()
+}
+
+/// CPU time (ns) of a second of turns.
+fn cost_per_s(rate_per_s: f64, one_in: u32) -> f64 {
+    let passed = if one_in > 1 { PASSED_NS } else { 0.0 };
+    (rate_per_s * (FOLLOWED_NS / f64::from(one_in) + passed)).max(1.0)
+}
+
+/// One connection in how many is followed, and for how long, so that its server is not slowed and it takes no more than
+/// `may_ns`: some of many rather than all for a moment, as what comes once a second is met only by a long look, and
+/// whom those ask is followed with them.
 fn followed(rate_per_s: Option<f64>, may_ns: u64) -> (u32, Nanos) {
     let Some(rate) = rate_per_s else {
         return (FOLLOWED_ONE_IN, TURNS_TIME);
     };
-    let cost_per_s = (rate * FOLLOWED_NS).max(1.0);
     let may = may_ns as f64;
-    let one_in = (cost_per_s * TURNS_LEAST.as_secs_f64() / may)
-        .ceil()
-        .max(1.0);
-    let one_in = (one_in.min(f64::from(1_u32 << 20)) as u32).next_power_of_two();
-    let affordable = may / (cost_per_s / f64::from(one_in));
+    let mut one_in = spared(rate);
+    while cost_per_s(rate, one_in) * TURNS_LEAST.as_secs_f64() > may && one_in < MOST_LEFT_OUT {
+        one_in *= 2;
+    }
     let wanted = TURNS_WANTED / rate.max(1.0) * f64::from(one_in);
     let wanted = wanted.clamp(TURNS_TIME.as_secs_f64(), TURNS_MOST.as_secs_f64());
+    let affordable = may / cost_per_s(rate, one_in);
     (one_in, Nanos((wanted.min(affordable) * 1e9) as u64))
 }
 
 /// How long all connections are followed at least, whatever it takes: `may_ns` or the shortest time that tells
 /// something.
 fn all_of_them(rate_per_s: Option<f64>, may_ns: u64) -> Nanos {
-    let affordable = rate_per_s.map(|rate| may_ns as f64 / (rate * FOLLOWED_NS).max(1.0));
+    let affordable = rate_per_s.map(|rate| may_ns as f64 / cost_per_s(rate, 1));
     let affordable = affordable.map_or(TURNS_SHORTEST, |seconds| Nanos((seconds * 1e9) as u64));
     affordable.clamp(TURNS_SHORTEST, TURNS_LEAST)
 }
@@ -696,10 +718,11 @@ mod tests {
         assert!(can_follow_all(Some(500.0), TURNS_WITHIN, 20_000_000));
         assert!(!can_follow_all(Some(501.0), TURNS_WITHIN, 20_000_000));
         assert!(!can_follow_all(None, TURNS_WITHIN, u64::MAX));
+        assert!(!can_follow_all(Some(20_000.0), TURNS_WITHIN, u64::MAX));
     }
 
     #[test]
-    fn all_connections_are_followed_for_a_shorter_time_before_some_are_left_out() {
+    fn all_connections_are_followed_where_the_server_can_bear_it_and_some_for_longer_elsewhere() {
         let may_ns = 20_000_000;
         // Few requests: all of them, for long enough to see the slowest.
         assert_eq!(
@@ -712,9 +735,15 @@ mod tests {
         let (one_in, time) = followed(Some(3_000.0), may_ns);
         assert_eq!(one_in, 1);
         assert!(time >= TURNS_LEAST && time < Nanos::SECOND, "{time}");
+        // 2 us of each request are 2 % of a core at 10,000/s.
+        let enough = 1_000_000_000;
+        assert_eq!(followed(Some(10_000.0), enough), (1, TURNS_TIME));
+        assert_eq!(followed(Some(11_000.0), enough), (2, TURNS_TIME));
+        assert_eq!(followed(Some(500_000.0), enough), (16, TURNS_TIME));
+        // What is passed over costs 50 ms/s, and the rest less than that.
         let (one_in, time) = followed(Some(100_000.0), may_ns);
-        assert_eq!(one_in, 32);
-        assert!(time >= TURNS_LEAST && time <= TURNS_TIME, "{time}");
+        assert_eq!(one_in, MOST_LEFT_OUT);
+        assert!(time > TURNS_SHORTEST && time < TURNS_LEAST, "{time}");
         assert_eq!(followed(None, may_ns), (FOLLOWED_ONE_IN, TURNS_TIME));
     }
 
