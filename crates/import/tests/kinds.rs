@@ -1691,3 +1691,235 @@ fn probes_scalers_and_further_messages() {
         ),
     ]);
 }
+
+#[test]
+fn metrics_that_k6_marks() {
+    check(&[
+        (
+            "   ✓ http_req_duration..............: avg=412.78ms min=124.41ms med=426.63ms max=666.4ms  p(90)=506.37ms p(95)=526.35ms\n",
+            "unknown",
+            &["427 ms", "666 ms"],
+            &["pidstat"],
+        ),
+        (
+            "     http_req_failed................: 3.20%  ✓ 90        ✗ 2704\n",
+            "unknown",
+            &["3.2 % of the requests"],
+            &["curl -si"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_load_that_was_begun_has_no_result() {
+    check(&[
+        (
+            "starting benchmark...\nspawning thread #0: 100 total client(s). 100000 total requests\nApplication protocol: h2\n",
+            "unknown",
+            &["h2load", "100000 total requests", "without a result"],
+            &["curl -so", "ss -tn"],
+        ),
+        (
+            "Benchmarking 127.0.0.1 (be patient)\nCompleted 1000 requests\n",
+            "unknown",
+            &["ab", "without a result"],
+            &["error log"],
+        ),
+        (
+            "** Preparing 50 concurrent users for battle.\nThe server is now under siege...\n",
+            "unknown",
+            &["siege", "without a result"],
+            &["a tenth"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_generator_counts_apart_is_no_failure() {
+    check(&[
+        (
+            "Transactions:  40 hits\nAvailability:  100.00 %\nResponse time:  0.30 secs\nTransaction rate: 3.29 trans/sec\nSuccessful transactions:  20\nFailed transactions:  0\n",
+            "unknown",
+            &[
+                "of 40 transactions siege counts 20 neither",
+                "siege shows 3.29 responses",
+            ],
+            &["siege -v"],
+        ),
+        (
+            "Running 10s test @ http://a.example/\n  2 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00    100.00%\n  20 requests in 10.02s, 2.77KB read\n  Socket errors: connect 0, read 0, write 0, timeout 20\nRequests/sec:      2.00\n",
+            "unknown",
+            &["20 of 20 responses came after wrk's time limit"],
+            &["--timeout 30s", "access log"],
+        ),
+        (
+            "Report @ 20:43:09(+0530) 2020-04-28\n  Requests completed:  15\n  Codes:\n    200: 15\n  Errors:\n    ECONNRESET: 1\n\nSummary report @ 20:43:09(+0530) 2020-04-28\n  Scenarios launched:  1\n  Requests completed:  2950\n  Mean response/sec: 1.7\n  Response time (msec):\n    max: 2780\n    median: 237.4\n  Codes:\n    200: 2950\n  Errors:\n    ECONNRESET: 1\n",
+            "unknown",
+            &["lists 1 errors", "1.7 responses a second"],
+            &["error log"],
+        ),
+        (
+            "Linux 5.4.0 (web1) \t11/20/2023 \t_x86_64_\t(4 CPU)\n\nDevice            r/s     w/s   r_await w_await  aqu-sz  %util\nsda             90.00   10.00     99.00   10.00    9.00  97.00\n\nDevice            r/s     w/s   r_await w_await  aqu-sz  %util\nsda              0.00   90.00      0.00   10.89    0.98  92.00\n",
+            "unknown",
+            &["92 % of the time", "10.9 ms"],
+            &["iotop"],
+        ),
+        (
+            "{\"haproxy\":{\"tR\":1,\"Tw\":0,\"Tc\":1,\"Tr\":4312,\"Ta\":4313},\"status_code\":200,\"path\":\"/orders\",\"bytes\":12}\n",
+            "upstream_slow",
+            &["100 %"],
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn silences_and_numbered_requests_of_a_persons_own() {
+    check(&[
+        (
+            "10:00:00.123 loading user\n10:00:00.130 user loaded\n10:00:05.140 prices loaded\n10:00:05.145 done\n",
+            "unknown",
+            &[
+                "5.01 s of 5.02 s",
+                "behind `10:00:00.130 user loaded`, before `10:00:05.140 prices",
+            ],
+            &["strace -f -tt", "curl -4"],
+        ),
+        (
+            "| req1, first on the connection | 0.4 ms | 1.0 ms |\n| req2 | 41.5 ms | 42.2 ms |\n| req3 | 44.6 ms | 48.8 ms |\n",
+            "unknown",
+            &["takes 0.4 ms", "41.5 to 44.6 ms", "delayed acknowledgement"],
+            &["TCP_NODELAY"],
+        ),
+        (
+            "request 1: 850 ms\nrequest 2: 12 ms\n",
+            "unknown",
+            &["first request takes 850 ms", "12 to 12 ms"],
+            &["re-using"],
+        ),
+    ]);
+}
+
+#[test]
+fn databases_and_their_caches_in_summaries() {
+    check(&[
+        (
+            "SLOWLOG LEN                128\nentries matching KEYS a:*  128\ninstantaneous_ops_per_sec  252\n",
+            "unknown",
+            &["128 entries", "KEYS a:*", "one thread"],
+            &["SLOWLOG GET", "SCAN"],
+        ),
+        (
+            "127.0.0.1:6379> SLOWLOG LEN\n(integer) 128\n",
+            "unknown",
+            &["128 entries", "not in what was shown"],
+            &["slowlog-log-slower-than"],
+        ),
+        (
+            "====== SET ======\n  1 requests completed in 102.98 seconds\n  1 parallel clients\n  170000000 bytes payload\n\n====== SET ======\n  1 requests completed in 2.91 seconds\n  1 parallel clients\n  170000000 bytes payload\n",
+            "unknown",
+            &["102.98 s and then 2.91 s"],
+            &["MTU", "ss -tinm"],
+        ),
+        (
+            "SET: 102040.82 requests per second, p50=0.255 msec\n",
+            "unknown",
+            &["102,041 requests a second", "0.255 ms"],
+            &["SLOWLOG"],
+        ),
+        (
+            "Index Scan using a on b  (actual time=603.2 rows=0)\n  Buffers: shared hit=32 read=9822\n  I/O Timings: read=585.374\nExecution Time: 603.671 ms\n",
+            "unknown",
+            &["97 % of the plan", "read=9822"],
+            &["shared_buffers"],
+        ),
+        (
+            "Seq Scan on orders  (actual time=0.020..1523.100 rows=3 loops=1)\n  Rows Removed by Filter: 1999997\n  Buffers: shared hit=120 read=15000\n",
+            "unknown",
+            &["1,999,997 rows", "read=15000"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}
+
+#[test]
+fn threads_of_consoles_and_files_that_are_read_again() {
+    check(&[
+        (
+            "Name: exec-62\nState: BLOCKED on java.lang.Class@2437c6dc owned by: exec-44\nTotal blocked: 4  Total waited: 11\n\nStack trace: \nco.example.Agent.ensureInstrumented(Agent.java:700)\nco.example.Web.handle(Web.java:20)\n",
+            "unknown",
+            &[
+                "1 of 1 threads are blocked",
+                "java.lang.Class@2437c6dc, held by exec-44",
+                "ensureInstrumented",
+            ],
+            &["jstack"],
+        ),
+        (
+            "\"exec-12\" Id=88 BLOCKED on org.apache.log4j.Logger@4c2f1a owned by \"exec-3\" Id=71\n\tat org.apache.log4j.Category.callAppenders(Category.java:205)\n",
+            "unknown",
+            &["held by exec-3"],
+            &["jstack"],
+        ),
+        (
+            "open(\"/a/b.css\", O_RDONLY) = 11\nread(11, \"a\", 8192) = 8192\nread(11, \"b\", 8192) = 8192\nread(11, \"c\", 8192) = 8192\n",
+            "unknown",
+            &["3 of these calls read one file, `/a/b.css`", "24.0 KiB"],
+            &["strace -c"],
+        ),
+        (
+            "open(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\nclose(5) = 0\nopen(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\nclose(5) = 0\nopen(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\n",
+            "unknown",
+            &["opened 3 times", "`/etc/passwd`"],
+            &["keep it"],
+        ),
+        (
+            "{\"message\":\"backend-endpoint-failed\",\"data\":{\"route-endpoint\":{\"ApplicationId\":\"1f3a6a52-3d9e-4b62-a0a5-0123456789ab\",\"Addr\":\"10.0.0.1:61004\"}},\"error\":\"EOF\",\"attempt\":1}\n",
+            "unknown",
+            &["closed by its server before the response", "EOF"],
+            &["keepalive_timeout"],
+        ),
+        (
+            "time=\"2023-05-24T09:26:55Z\" level=debug msg=\"'502 Bad Gateway' caused by: EOF\"\n",
+            "unknown",
+            &["closed by its server"],
+            &["keepalive_timeout"],
+        ),
+    ]);
+}
+
+#[test]
+fn swap_and_shares() {
+    check(&[
+        (
+            "15:43:02    kbswpfree kbswpused  %swpused  kbswpcad   %swpcad\n15:43:03     29548648   1701780      5.45     41552      2.44\n\n15:44:30     pswpin/s pswpout/s\n15:44:31         0.00      0.00\n",
+            "unknown",
+            &["1.6 GiB are in swap and none of it moves"],
+            &["VmSwap", "numastat"],
+        ),
+        (
+            "15:44:30     pswpin/s pswpout/s\n15:44:31       812.00   1200.00\n15:44:32       700.00      0.00\n",
+            "swapping",
+            &["1,356 pages a second"],
+            &["VmSwap"],
+        ),
+        (
+            "Swap:          29Gi       1.6Gi        28Gi\n",
+            "unknown",
+            &["5.5 % of the swap space"],
+            &["vmstat 1 5"],
+        ),
+        (
+            "| 39% | JSON.stringify |\n| 18% | bcrypt hashing |\n| 17% | (garbage collector) |\n",
+            "template_or_json_work",
+            &["39 % of the profile"],
+            &["encode once"],
+        ),
+        (
+            "| 60% | (idle) |\n| 35% | JSON.stringify |\n| 5% | (garbage collector) |\n",
+            "unknown",
+            &["JSON.stringify (35 %)"],
+            &["callers"],
+        ),
+    ]);
+}

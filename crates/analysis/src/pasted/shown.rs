@@ -235,10 +235,18 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     known("requests", requests);
     known("connections", connections);
     known("rate_per_s", load.value("rate_per_s"));
-    let failed = load.failures().unwrap_or(0.0);
-    known("errors_share", requests.map(|n| (failed / n).min(1.0)));
-    known("failed", load.failures());
-    known("timeouts", load.value("failed.timeout"));
+    let timeouts = load.value("failed.timeout");
+    // wrk counts a response that comes after its time limit as a request, and leaves only its time out.
+    let late = timeouts
+        .filter(|n| load.tool == "wrk" && requests.is_some_and(|all| *n > 0.0 && *n <= all));
+    let failed = load.failures().map(|n| (n - late.unwrap_or(0.0)).max(0.0));
+    known(
+        "errors_share",
+        requests.map(|n| (failed.unwrap_or(0.0) / n).min(1.0)),
+    );
+    known("failed", failed);
+    known("late", late);
+    known("timeouts", timeouts);
     known(
         "longest_ms",
         load.value("latency_ns.max").map(|ns| ns / 1e6),
@@ -278,11 +286,14 @@ fn generator(load: &Reported, facts: &mut FactSet) {
 fn part_of_a_load(facts: &mut FactSet) {
     let view = facts.view("");
     let of = |name: &str| view.value(&format!("seen.load.{name}"));
-    let requests = of("requests").filter(|n| *n > 0.0);
+    // siege counts a failed one outside of its transactions; of these its versions call different ones successful.
+    let apart = view.value("seen.siege.failed");
+    let requests = of("requests").map(|n| n + apart.unwrap_or(0.0));
+    let requests = requests.filter(|n| *n > 0.0);
     let unsuccessful = requests
         .zip(of("succeeded"))
         .map(|(all, good)| (all - good).max(0.0));
-    let failed = of("not_answered").or(unsuccessful);
+    let failed = of("not_answered").or(apart).or(unsuccessful);
     let counted = failed.zip(requests).map(|(n, all)| (n / all).min(1.0));
     let said = of("success_percent").map(|n| 1.0 - n / 100.0);
     let share = [counted, said].into_iter().flatten().reduce(f64::max);
@@ -428,7 +439,38 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 23] = [
+const MARKS: [Mark; 29] = [
+    (
+        "@begun",
+        |a| a.tool == "begun load",
+        1,
+        |r| format!("{}: `{}`", r.place, r.label),
+    ),
+    (
+        "@redis-benchmark",
+        |a| a.tool == "redis-benchmark",
+        1,
+        described,
+    ),
+    (
+        "@walks",
+        |a| a.tool == "lengths of redis",
+        1,
+        |r| r.label.clone(),
+    ),
+    (
+        "@blocks",
+        |a| a.tool == "blocks of the plan",
+        1,
+        |r| r.label.clone(),
+    ),
+    ("@file", |a| a.tool == "file that is read", 1, described),
+    (
+        "@silence",
+        |a| a.tool == "silence of a log",
+        2,
+        |r| format!("{} `{}`", r.place, r.label),
+    ),
     (
         "@failures",
         |a| a.value("failures.all").is_some(),

@@ -154,6 +154,8 @@ const WORDINGS: &[Wording] = &[
     (SIEGE, "Response time # ms", &["load.mean_ms"], Once),
     (SIEGE, "Transaction rate # trans/sec", &["load.rate_per_s"], Once),
     (SIEGE, "Successful transactions #", &["load.succeeded"], Once),
+    (SIEGE, "Failed transactions #", &["siege.failed"], Once),
+    (SIEGE, "failed_transactions #", &["siege.failed"], Once),
     (SIEGE, "Longest transaction #", &["load.max_s"], Once),
     (SIEGE, "transaction_rate #", &["load.rate_per_s"], Once),
     (SIEGE, "longest_transaction #", &["load.max_s"], Once),
@@ -338,13 +340,30 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
                 LOG
             };
             found.put(tool, count, 1.0, Sum, number);
-            found.quote(tool, count, raw);
+            found.quote(tool, count, around(raw, words));
             for (name, n) in kept(names, numbers) {
                 found.put(tool, name, n, Largest, number);
             }
             return;
         }
     }
+}
+
+/// A line that says something within this many bytes is quoted from its beginning.
+const NEAR: usize = 130;
+/// Bytes that are quoted before what a longer one says.
+const BEFORE: usize = 80;
+
+/// A line from some words before the wording on, where that stands far behind its beginning.
+fn around<'a>(raw: &'a str, words: &[&str]) -> &'a str {
+    let last = words.iter().rev().find(|w| **w != "#");
+    let at = last.and_then(|w| raw.to_ascii_lowercase().find(&w.to_ascii_lowercase()));
+    let Some(at) = at.filter(|at| *at > NEAR) else {
+        return raw;
+    };
+    let begins = |(i, c): &(usize, char)| *i >= at - BEFORE && (c.is_whitespace() || *c == ',');
+    let from = raw[..at].char_indices().find(begins);
+    from.map_or(raw, |(i, c)| &raw[i + c.len_utf8()..])
 }
 
 /// Whether a line is about an event loop, and not about a worker.

@@ -255,6 +255,11 @@ pub(super) const MESSAGES: &[Message] = &[
     ("curl 56", "log.reset", &[]),
     ("MaxListenersExceededWarning", "log.listeners", &[]),
     ("http server closed idle connection", "log.idle_closed", &[]),
+    // What Go's proxies say of an upstream that closed before its response.
+    ("proxy error EOF", "log.idle_closed", &[]),
+    ("caused by EOF", "log.idle_closed", &[]),
+    ("error EOF", "log.idle_closed", &[]),
+    ("err EOF", "log.idle_closed", &[]),
     ("NoHttpResponseException", "log.idle_closed", &[]),
     ("Remote end closed connection without response", "log.idle_closed", &[]),
     ("rate limit exceeded", "log.rate_limited", &[]),
