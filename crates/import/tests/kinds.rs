@@ -1693,8 +1693,266 @@ fn probes_scalers_and_further_messages() {
 }
 
 #[test]
-fn metrics_that_k6_marks() {
+fn curls_errors_are_told_apart_by_their_number_and_words() {
     check(&[
+        (
+            "curl: (18) transfer closed with 12345 bytes remaining to read\n",
+            "unknown",
+            &["before all that was announced"],
+            &["error log"],
+        ),
+        (
+            "* transfer closed with outstanding read data remaining\n* Closing connection 0\n",
+            "unknown",
+            &["before all that was announced"],
+            &["tcpdump"],
+        ),
+        (
+            "curl: (35) OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to a.example:443\n",
+            "unknown",
+            &["handshakes were ended"],
+            &["openssl s_client"],
+        ),
+        (
+            "cURL error 35: OpenSSL SSL_connect: Connection reset by peer in connection to a.example:443\n",
+            "unknown",
+            &["handshakes were ended"],
+            &["ss -ltn"],
+        ),
+        (
+            "curl: (35) error:14094410:SSL routines:ssl3_read_bytes:sslv3 alert handshake failure\n",
+            "unknown",
+            &["by an alert"],
+            &["-tls1_2"],
+        ),
+        (
+            "curl: (35) error:1408F10B:SSL routines:ssl3_get_record:wrong version number\n",
+            "unknown",
+            &["does not speak TLS"],
+            &["http://HOST"],
+        ),
+        (
+            "curl: (52) Empty reply from server\ncurl: (52) Empty reply from server\n",
+            "unknown",
+            &["without a byte of a response (2 times)"],
+            &["dmesg"],
+        ),
+        (
+            "curl: (56) OpenSSL SSL_read: Connection reset by peer, errno 104\n",
+            "unknown",
+            &["reset by their peers"],
+            &["tcpdump"],
+        ),
+        (
+            "curl: (56) Received HTTP code 503 from proxy after CONNECT\n",
+            "unknown",
+            &["status 503", "was not reached"],
+            &["--noproxy"],
+        ),
+        (
+            "curl: (60) SSL certificate problem: certificate has expired\n",
+            "unknown",
+            &["certificate was not accepted"],
+            &["-dates"],
+        ),
+        (
+            "curl: (92) HTTP/2 stream 1 was not closed cleanly: INTERNAL_ERROR (err 2)\n",
+            "unknown",
+            &["streams of HTTP/2"],
+            &["--http1.1"],
+        ),
+        (
+            "curl: (22) The requested URL returned error: 502\n",
+            "unknown",
+            &["status 502"],
+            &["curl -si"],
+        ),
+        (
+            "curl: (28) Connection timed out after 5001 milliseconds\n",
+            "unknown",
+            &["1 while connecting"],
+            &["ss -ltn"],
+        ),
+        (
+            "* TLSv1.3 (OUT), TLS handshake, Client hello (1):\n* OpenSSL SSL_connect: Connection reset by peer in connection to a.example:443\n* Closing connection 0\n",
+            "unknown",
+            &["handshakes were ended by the other end before they were done (1 times)"],
+            &["openssl s_client"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_path_its_names_and_its_rate_are_read() {
+    check(&[
+        (
+            "64 bytes from 10.0.0.5: icmp_seq=1 ttl=64 time=0.210 ms\n64 bytes from 10.0.0.5: icmp_seq=2 ttl=64 time=203 ms\n64 bytes from 10.0.0.5: icmp_seq=4 ttl=64 time=0.310 ms\n",
+            "unknown",
+            &["lost 25 %", "from 0.21 to 203 ms"],
+            &["mtr"],
+        ),
+        (
+            "    Packets: Sent = 100, Received = 91, Lost = 9 (9% loss),\n    Minimum = 1ms, Maximum = 251ms, Average = 31ms\n",
+            "unknown",
+            &["lost 9 %", "takes 31 ms"],
+            &["TcpRetransSegs"],
+        ),
+        (
+            "  1.|-- 10.0.0.1     0.0%   100    0.4   0.5   0.3   2.1   0.2\n  2.|-- 172.16.1.1  40.0%   100    1.4   1.5   1.3   3.1   0.2\n  3.|-- api.example  7.0%   100   21.4  22.5  20.3  92.1   9.2\n",
+            "unknown",
+            &["loses 7 %", "`api.example`, from `172.16.1.1` on"],
+            &["-T -P PORT"],
+        ),
+        (
+            "  1.|-- 10.0.0.1     0.0%   100    0.4   0.5   0.3   2.1   0.2\n  2.|-- 172.16.1.1  40.0%   100    1.4   1.5   1.3   3.1   0.2\n  3.|-- api.example  0.0%   100   21.4  22.5  20.3  92.1   9.2\n",
+            "unknown",
+            &["40 % at a hop in between and none at the last", "22.5 ms"],
+            &["time_connect"],
+        ),
+        (
+            "[  5]   0.00-10.00  sec   112 MBytes  94.1 Mbits/sec  1834             sender\n[  5]   0.00-10.04  sec   110 MBytes  92.2 Mbits/sec                  receiver\n",
+            "unknown",
+            &["92.2 Mbit/s", "a link of 100 Mbit/s", "1,834 segments"],
+            &["ethtool"],
+        ),
+        (
+            "[SUM]   0.00-10.00  sec   242 MBytes   203 Mbits/sec  250             sender\n[SUM]   0.00-10.00  sec   240 MBytes   201 Mbits/sec                  receiver\n[  7]   0.00-10.00  sec   120 MBytes   100 Mbits/sec                  receiver\n",
+            "unknown",
+            &["201 Mbit/s", "250 segments"],
+            &["ss -ti"],
+        ),
+        (
+            "[  5]   0.00-1.00   sec   129 KBytes  1.06 Mbits/sec  91\n[  5]   0.00-2.04  sec   257 KBytes  1.03 Mbits/sec  0.021 ms  9/181 (5%)  receiver\n",
+            "unknown",
+            &["5 % of the datagrams", "1.03 Mbit/s"],
+            &["UdpRcvbufErrors"],
+        ),
+        (
+            ";; Query time: 2412 msec\n;; SERVER: 10.96.0.10#53(10.96.0.10)\n",
+            "unknown",
+            &["2,412 ms", "10.96.0.10"],
+            &["ndots"],
+        ),
+        (
+            ";; ->>HEADER<<- opcode: QUERY, status: SERVFAIL, id: 1234\n;; Query time: 12 msec\n",
+            "unknown",
+            &["could not resolve", "SERVFAIL"],
+            &["dig +trace"],
+        ),
+        (
+            ";; connection timed out; no servers could be reached\n",
+            "unknown",
+            &["no response"],
+            &["conntrack -S"],
+        ),
+        (
+            "** server can't find api.example: NXDOMAIN\n",
+            "unknown",
+            &["does not exist"],
+            &["resolv.conf"],
+        ),
+        (
+            ";; ->>HEADER<<- opcode: QUERY, status: NOERROR, id: 1\n;; Query time: 3 msec\n",
+            "unknown",
+            &["3 ms", "no reason"],
+            &["time_namelookup"],
+        ),
+        (
+            ";; Query time: 1 msec\n;; Query time: 5012 msec\n;; Query time: 0 msec\n",
+            "unknown",
+            &["5,012 ms", "longest of 3 queries: `Query time: 5012 msec`"],
+            &["conntrack -S"],
+        ),
+    ]);
+}
+
+#[test]
+fn descriptors_are_counted_under_their_command() {
+    check(&[
+        (
+            "$ ls /proc/1234/fd | wc -l\n1021\n$ grep 'open files' /proc/1234/limits\nMax open files            1024                 524288               files\n",
+            "fd_limit",
+            &["1,021 of 1,024"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "$ ls /proc/1234/fd | wc -l\n1021\n",
+            "unknown",
+            &["1,021 descriptors"],
+            &["/proc/PID/limits"],
+        ),
+        (
+            "$ ls -l /proc/1234/fd | awk '{print $NF}' | sed 's/:.*//' | sort | uniq -c | sort -rn\n    980 socket\n     12 /dev/null\n",
+            "unknown",
+            &["of 992", "980 are sockets"],
+            &["CLOSE-WAIT"],
+        ),
+        (
+            "lrwx------ 1 root root 64 Nov 20 10:00 10 -> socket:[1234567]\nlrwx------ 1 root root 64 Nov 20 10:00 3 -> anon_inode:[eventpoll]\n",
+            "unknown",
+            &["of 2", "1 are sockets"],
+            &["ss -tanp"],
+        ),
+        (
+            "$ lsof -p 1234 | wc -l\n65012\n",
+            "unknown",
+            &["65,012 lines", "not only descriptors"],
+            &["/proc/PID/fd"],
+        ),
+        (
+            "$ cat /proc/sys/fs/file-nr\n98112\t0\t98304\n",
+            "unknown",
+            &["98,112 of 98,304"],
+            &["fs.file-max"],
+        ),
+        (
+            "$ ls /proc/1234/fd | wc -l\n210\nMax open files            65536                65536                files\n",
+            "unknown",
+            &["210 descriptors open and one may have 65,536"],
+            &["ss -tanp"],
+        ),
+    ]);
+}
+
+#[test]
+fn cut_rows_and_tails_keep_their_numbers() {
+    check(&[
+        (
+            " 95.12   12.035007        1203     10000      1023 futex\n",
+            "unknown",
+            &["futex (95 %)"],
+            &["strace -f -T"],
+        ),
+        (
+            " 53.49    4.035007          11    365710           writev\n  0.07    0.004944          14       337       337 connect\n",
+            "unknown",
+            &["writev (53 %)"],
+            &["strace -f -T"],
+        ),
+        (
+            "    61.20%  php-fpm  libpcre2-8.so.0.10.4  [.] pcre2_match_8\n",
+            "unknown",
+            &["pcre2_match_8", "61 %"],
+            &["callers"],
+        ),
+        (
+            "time for request:     1.23ms       3.21s     89.12ms     120.33ms    92.10%\ntime for connect:     5.12ms       1.04s     300.12ms     200.33ms    55.10%\n",
+            "unknown",
+            &["89.1 ms", "3.21 s", "1,040 ms"],
+            &["ss -ltn"],
+        ),
+        (
+            "time for request:      123us     32.10ms      4.12ms      12.01ms     22.00ms      5.10ms      3.20ms    71.20%\n",
+            "unknown",
+            &["4.12 ms", "32.1 ms"],
+            &["pidstat"],
+        ),
+        (
+            "status codes: 9000 2xx, 0 3xx, 1000 4xx, 0 5xx\n",
+            "unknown",
+            &["10 % of the requests"],
+            &["curl -si"],
+        ),
         (
             "   ✓ http_req_duration..............: avg=412.78ms min=124.41ms med=426.63ms max=666.4ms  p(90)=506.37ms p(95)=526.35ms\n",
             "unknown",
@@ -1828,6 +2086,23 @@ fn databases_and_their_caches_in_summaries() {
             &["SLOWLOG"],
         ),
         (
+            "    *0   120     *0     *0       0    12|0  0.1% 97.1%       0 1.50G 1.02G 45|3 128|1  50.1k   1.20m  412 Nov 20 10:00:01.123\n",
+            "unknown",
+            &[
+                "45 reads and 3 writes",
+                "129 are at work",
+                "412 connections",
+                "97.1 % used",
+            ],
+            &["currentOp"],
+        ),
+        (
+            "     0      5      2      0       0      11       0   160m   2.6g   220m      0 app:0.1%          0       0|0     1|1     1k    20k   210   10:00:01\n",
+            "unknown",
+            &["nothing queues", "210 connections"],
+            &["setProfilingLevel"],
+        ),
+        (
             "Index Scan using a on b  (actual time=603.2 rows=0)\n  Buffers: shared hit=32 read=9822\n  I/O Timings: read=585.374\nExecution Time: 603.671 ms\n",
             "unknown",
             &["97 % of the plan", "read=9822"],
@@ -1889,8 +2164,44 @@ fn threads_of_consoles_and_files_that_are_read_again() {
 }
 
 #[test]
-fn swap_and_shares() {
+fn nodes_scalers_swap_keys_and_shares() {
     check(&[
+        (
+            "NAME     CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%\nnode-1   3920m        98%    12000Mi         80%\nnode-2   300m         7%     3000Mi          20%\n",
+            "unknown",
+            &["98 % of its CPU", "by memory 80 %"],
+            &["kubectl top pod"],
+        ),
+        (
+            "POD    NAME    CPU(cores)   MEMORY(bytes)\nweb-5  nginx   2            480Mi\nweb-5  istio   12m          120Mi\n",
+            "unknown",
+            &["nginx (200 %)"],
+            &["top -H"],
+        ),
+        (
+            "web    Deployment/web   <unknown>/50%   1         10        1          2m\n",
+            "unknown",
+            &["does not know"],
+            &["resources.requests"],
+        ),
+        (
+            "web    Deployment/web   950m/500m   1         10        10          2m\n",
+            "unknown",
+            &["1.9 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "web    Deployment/web   cpu: 95%/80%, memory: 40%/70%   1   10   10   2m\n",
+            "unknown",
+            &["1.19 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "  resource cpu on pods  (as a percentage of request):  180% (180m) / 50%\nMin replicas:  1\nMax replicas:  10\nDeployment pods: 10 current / 10 desired\n",
+            "unknown",
+            &["3.6 times its target"],
+            &["maxReplicas"],
+        ),
         (
             "15:43:02    kbswpfree kbswpused  %swpused  kbswpcad   %swpcad\n15:43:03     29548648   1701780      5.45     41552      2.44\n\n15:44:30     pswpin/s pswpout/s\n15:44:31         0.00      0.00\n",
             "unknown",
@@ -1908,6 +2219,24 @@ fn swap_and_shares() {
             "unknown",
             &["5.5 % of the swap space"],
             &["vmstat 1 5"],
+        ),
+        (
+            "rsa 2048 bits 0.000660s 0.000019s   1515.2  52631.6\nrsa 4096 bits 0.004630s 0.000070s    216.0  14285.7\n",
+            "unknown",
+            &["216 operations a second", "rsa 4096 bits"],
+            &["ECDSA"],
+        ),
+        (
+            "Doing 2048 bits private rsa's for 10s: 15152 2048 bits private RSA's in 9.99s\n",
+            "unknown",
+            &["1,517 operations"],
+            &["SslFrontendKeyRate"],
+        ),
+        (
+            "aes-256-gcm     301234.12k   812345.00k  1523411.23k  2100123.00k  2400123.00k  2450123.00k\n",
+            "unknown",
+            &["2.3 GiB a second"],
+            &["sar -n DEV"],
         ),
         (
             "| 39% | JSON.stringify |\n| 18% | bcrypt hashing |\n| 17% | (garbage collector) |\n",

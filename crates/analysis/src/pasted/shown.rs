@@ -8,7 +8,7 @@ use crate::diagnosis::{Expression, FactSet};
 use crate::words::count;
 use crate::words::percent;
 use record::Reported;
-use record::pasted::{Artefact, Pasted, Row, Table};
+use record::pasted::{Artefact, CallCount, Pasted, Row, StraceSummary, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of rows that a sentence holds at most.
@@ -353,15 +353,8 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
     let Some(summary) = pasted.straces.first() else {
         return;
     };
-    let seconds: f64 = summary.rows.iter().map(|r| r.seconds).sum();
-    let longest = summary.rows.iter().map(|r| r.seconds).fold(0.0, f64::max);
-    if seconds > 0.0 {
-        facts.known(
-            "",
-            "seen.strace_c.top_share",
-            longest / seconds,
-            "strace -c",
-        );
+    if let Some(top) = top_call(summary) {
+        facts.known("", "seen.strace_c.top_share", top.share, "strace -c");
     }
     let all: u64 = summary.rows.iter().map(|r| r.calls).sum();
     let failed: u64 = summary.rows.iter().map(|r| r.errors).sum();
@@ -369,6 +362,13 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
         let share = failed as f64 / all as f64;
         facts.known("", "seen.strace_c.failing_share", share, "strace -c");
     }
+}
+
+/// The call that takes most time, by its printed part of the whole: rows may be cut off.
+fn top_call(summary: &StraceSummary) -> Option<&CallCount> {
+    let mut timed = summary.rows.iter().filter(|r| r.seconds > 0.0);
+    let first = timed.next()?;
+    Some(timed.fold(first, |a, b| if b.seconds > a.seconds { b } else { a }))
 }
 
 /// A row in words: `deflate_slow in libz.so (41 %)`.
@@ -439,7 +439,7 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 29] = [
+const MARKS: [Mark; 34] = [
     (
         "@begun",
         |a| a.tool == "begun load",
@@ -471,6 +471,21 @@ const MARKS: [Mark; 29] = [
         2,
         |r| format!("{} `{}`", r.place, r.label),
     ),
+    (
+        "@mtr",
+        |a| a.tool == "mtr",
+        1,
+        |r| format!("`{}`, from `{}` on", r.label, r.place),
+    ),
+    ("@names", |a| a.tool == "dig", 2, described),
+    ("@hpa", |a| a.tool == "kubectl get hpa", 1, described),
+    (
+        "@descriptors",
+        |a| a.tool == "descriptors",
+        3,
+        |r| format!("{} {}", r.label, count(r.share as u64)),
+    ),
+    ("@speed", |a| a.tool == "openssl speed", 1, described),
     (
         "@failures",
         |a| a.value("failures.all").is_some(),
@@ -762,17 +777,8 @@ fn of_tools(text: &str, pasted: &Pasted) -> String {
         .replace("@@profile", &several.join(", "))
         .replace("@profile", &largest(rows))
         .replace("@load", generator);
-    if let Some(call) = pasted.straces.first().and_then(|s| {
-        let mut rows = s.rows.iter();
-        let first = rows.next()?;
-        Some(rows.fold(first, |a, b| if b.seconds > a.seconds { b } else { a }))
-    }) {
-        let total: f64 = pasted.straces[0].rows.iter().map(|r| r.seconds).sum();
-        let row = Row {
-            label: call.call.clone(),
-            share: call.seconds / total.max(f64::MIN_POSITIVE),
-            ..Row::default()
-        };
+    if let Some(call) = pasted.straces.first().and_then(top_call) {
+        let row = Row::new(call.call.clone(), call.share);
         text = text.replace("@strace -c", &row_text(&row));
     }
     for artefact in &pasted.artefacts {

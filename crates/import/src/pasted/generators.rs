@@ -317,6 +317,39 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
                 put(&mut found, "load.max_ms", value(most));
                 ("load.p50_ms", value(median))
             }
+            ["time", "for", "request", times @ ..] => {
+                let of = |at: usize| ms(times.get(at).and_then(|w| time(w)));
+                // Later versions have the median and two percentiles behind the longest.
+                let later = times.len() > 6;
+                found.begin_at(number);
+                put(&mut found, "load.max_ms", of(1));
+                put(&mut found, "load.p50_ms", of(2).filter(|_| later));
+                ("load.mean_ms", of(if later { 5 } else { 2 }))
+            }
+            ["status", "codes", rest @ ..] => {
+                let counts = rest
+                    .chunks_exact(2)
+                    .filter_map(|two| Some((two[1], value(two[0])?)));
+                let counts: Vec<(&str, f64)> = counts.filter(|(c, _)| c.ends_with("xx")).collect();
+                let failed = counts
+                    .iter()
+                    .filter(|(class, _)| ["4xx", "5xx"].contains(class));
+                let failed = failed.map(|c| c.1).sum();
+                if counts.len() < 4 {
+                    continue;
+                }
+                found.begin_at(number);
+                put(
+                    &mut found,
+                    "load.requests",
+                    Some(counts.iter().map(|c| c.1).sum()),
+                );
+                ("load.not_answered", Some(failed))
+            }
+            ["time", "for", "connect", _, most, ..] => ("h2load.connect_max_ms", ms(time(most))),
+            ["time", "to", "1st", "byte", _, most, ..] => {
+                ("h2load.first_byte_max_ms", ms(time(most)))
+            }
             ["50%" | "50.000%", took] if listed => ("load.p50_ms", ms(time(took))),
             ["99%" | "99.000%", took] if listed => ("load.p99_ms", ms(time(took))),
             ["Slowest", n, "secs" | "sec"] => ("load.max_ms", value(n).map(|s| s * 1e3)),

@@ -65,6 +65,7 @@ const WORDINGS: &[Wording] = &[
     ("conntrack -S", "found # new # invalid # ignore # delete # delete_list # insert # insert_failed # drop # early_drop #", &["-", "-", "conntrack.invalid", "-", "-", "-", "-", "conntrack.insert_failed", "conntrack.drop", "conntrack.early_drop"], Sum),
     ("sysctl", "nf_conntrack_count #", &["conntrack.count"], Once),
     ("sysctl", "nf_conntrack_max #", &["conntrack.max"], Once),
+    ("sysctl", "file-nr # # #", &["fs.files", "-", "fs.files_limit"], Once),
     ("sysctl", "net.core.somaxconn #", &["sysctl.somaxconn"], Once),
     ("sysctl", "ip_local_port_range # #", &["sysctl.port_low", "sysctl.port_high"], Once),
     ("sysctl", "tcp_tw_recycle #", &["sysctl.tw_recycle"], Once),
@@ -210,6 +211,8 @@ const WORDINGS: &[Wording] = &[
     ("varnishstat", "backend_fail #", &["varnish.backend_fail"], Once),
     ("varnishstat", "backend_unhealthy #", &["varnish.backend_unhealthy"], Once),
     ("alert", "# throttling of CPU", &["throttle.percent"], Largest),
+    // Of h2load, whose rows of times are read by their units: ab's row has the same last word.
+    (LOAD, "time for connect # # # # #", &["-"], Once),
     (LOAD, "Concurrency Level #", &["load.connections"], Once),
     (LOAD, "Connect # # # # #", &["-", "-", "-", "-", "load.connect_max"], Once),
     (LOAD, "Non-2xx or 3xx responses #", &["load.not_answered"], Once),

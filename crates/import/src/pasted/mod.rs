@@ -23,10 +23,12 @@
 //! requests    requests a line in JSON and other forms, and what frameworks say of their parts
 //! dumps       threads with their state and frames
 //! begun       load generators without a result
-//! benchmarks  benchmarks of parts: redis
+//! benchmarks  benchmarks of parts: redis, `openssl speed`
+//! mongostat   MongoDB a second a line
+//! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
-//! probes      the end of ping, scalers
+//! probes      the path and its names: ping, mtr, iperf3, dig; scalers
 //! prometheus  histograms of a server's own metrics
 //! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
@@ -39,6 +41,7 @@ mod benchmarks;
 mod calls;
 mod curl;
 mod databases;
+mod descriptors;
 mod digests;
 mod dumps;
 mod events;
@@ -50,6 +53,7 @@ mod lines;
 mod logs;
 mod messages;
 mod metrics;
+mod mongostat;
 mod packets;
 mod pieces;
 mod pools;
@@ -136,6 +140,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(databases::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
     found.extend(requests::read(lines));
+    found.extend(mongostat::read(lines));
+    found.extend(descriptors::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 /// Stacks are stored with whole weights; a share is kept to a millionth.
 const PARTS: f64 = 1e6;
+const PERF: &str = "perf report";
 /// Functions with less than this are noise of the list's end.
 const LEAST: f64 = 1e-5;
 
@@ -24,7 +25,7 @@ struct Function {
 
 /// All profiles of a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
-    let mut done = flat(lines, "perf report", 12, perf_row);
+    let mut done = flat(lines, PERF, 12, perf_row);
     done.extend(flat(lines, "pprof -top", 2, pprof_row));
     if lines
         .iter()
@@ -57,7 +58,9 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
                 .iter()
                 .any(|l| l.contains("flat%") || l.contains("Overhead"))
         };
-        if functions.len() >= 2 || functions.len() == 1 && headed() {
+        // Nothing else prints a row like perf's.
+        let enough = functions.len() == 1 && (tool == PERF || headed());
+        if functions.len() >= 2 || enough {
             done.push(artefact(tool, first, functions));
         }
     };

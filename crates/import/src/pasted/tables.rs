@@ -603,15 +603,28 @@ pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
             ))
         };
         let of_kubernetes = || {
-            let [.., name, cpu, memory] = words.as_slice() else {
-                return None;
+            // A node has its shares of both behind the numbers.
+            let (name, cpu, memory) = match words.as_slice() {
+                [name, cpu, share, memory, _] if share.ends_with('%') => {
+                    found.largest("containers.node_share", percent(share)? / 100.0);
+                    found.largest(
+                        "containers.node_memory_share",
+                        percent(words.last()?)? / 100.0,
+                    );
+                    (name, cpu, memory)
+                }
+                [.., name, cpu, memory] if words.len() <= 4 => (name, cpu, memory),
+                _ => return None,
             };
-            let cores: f64 = cpu.strip_suffix('m')?.parse().ok()?;
+            let cores: f64 = match cpu.strip_suffix('m') {
+                Some(cores) => cores.parse::<f64>().ok()? / 1e3,
+                None => f64::from(cpu.parse::<u16>().ok()?),
+            };
             ["Mi", "Gi", "Ki"]
                 .iter()
                 .any(|u| memory.ends_with(u))
                 .then_some(())?;
-            Some(((*name).to_owned(), cores / 1e3, None))
+            Some(((*name).to_owned(), cores, None))
         };
         let Some((name, cores, memory)) = of_docker().or_else(of_kubernetes) else {
             continue;
