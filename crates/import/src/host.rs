@@ -41,7 +41,8 @@ pub(crate) fn straces(words: &[Word<'_>]) -> Vec<Placed<StraceSummary>> {
     found
 }
 
-/// Rows whose head was left out: three lines and more, the share of the time falling from one to the next.
+/// Rows whose head was left out: the share of the time falls from one to the next, and of fewer than three each one's
+/// time a call must be its time divided by its calls.
 fn headless(words: &[Word<'_>], start: usize) -> Option<(StraceSummary, usize)> {
     let mut summary = StraceSummary::default();
     let (mut at, mut share) = (start, 100.0);
@@ -62,7 +63,21 @@ fn headless(words: &[Word<'_>], start: usize) -> Option<(StraceSummary, usize)> 
         }
         summary.rows.push(row);
     }
-    (summary.rows.len() >= 3).then_some((summary, at))
+    let exact = || {
+        let mut rows = words[start..at].chunk_by(|a, b| a.line == b.line);
+        rows.all(divides)
+    };
+    let enough = summary.rows.len() >= 3 || !summary.rows.is_empty() && exact();
+    enough.then_some((summary, at))
+}
+
+/// Whether a row's time a call in whole microseconds is its time divided by its calls.
+fn divides(row: &[Word<'_>]) -> bool {
+    let n = |at: usize| row.get(at).and_then(|w| number(w.text)).map(|n| n.value);
+    let (Some(seconds), Some(us), Some(calls)) = (n(1), n(2), n(3)) else {
+        return row.last().is_some_and(|w| w.text == "total");
+    };
+    calls > 0.0 && (seconds * 1e6 / calls - us).abs() <= 1.0
 }
 
 /// Rows until the total, or until a word is none of a row.
@@ -108,6 +123,7 @@ fn strace_row(words: &[Word<'_>], at: usize) -> Option<(CallCount, usize)> {
     };
     let row = CallCount {
         call: call.to_owned(),
+        share: numbers[0] / 100.0,
         seconds: numbers[1],
         calls: calls as u64,
         errors: errors as u64,

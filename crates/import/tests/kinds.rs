@@ -1691,3 +1691,564 @@ fn probes_scalers_and_further_messages() {
         ),
     ]);
 }
+
+#[test]
+fn curls_errors_are_told_apart_by_their_number_and_words() {
+    check(&[
+        (
+            "curl: (18) transfer closed with 12345 bytes remaining to read\n",
+            "unknown",
+            &["before all that was announced"],
+            &["error log"],
+        ),
+        (
+            "* transfer closed with outstanding read data remaining\n* Closing connection 0\n",
+            "unknown",
+            &["before all that was announced"],
+            &["tcpdump"],
+        ),
+        (
+            "curl: (35) OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to a.example:443\n",
+            "unknown",
+            &["handshakes were ended"],
+            &["openssl s_client"],
+        ),
+        (
+            "cURL error 35: OpenSSL SSL_connect: Connection reset by peer in connection to a.example:443\n",
+            "unknown",
+            &["handshakes were ended"],
+            &["ss -ltn"],
+        ),
+        (
+            "curl: (35) error:14094410:SSL routines:ssl3_read_bytes:sslv3 alert handshake failure\n",
+            "unknown",
+            &["by an alert"],
+            &["-tls1_2"],
+        ),
+        (
+            "curl: (35) error:1408F10B:SSL routines:ssl3_get_record:wrong version number\n",
+            "unknown",
+            &["does not speak TLS"],
+            &["http://HOST"],
+        ),
+        (
+            "curl: (52) Empty reply from server\ncurl: (52) Empty reply from server\n",
+            "unknown",
+            &["without a byte of a response (2 times)"],
+            &["dmesg"],
+        ),
+        (
+            "curl: (56) OpenSSL SSL_read: Connection reset by peer, errno 104\n",
+            "unknown",
+            &["reset by their peers"],
+            &["tcpdump"],
+        ),
+        (
+            "curl: (56) Received HTTP code 503 from proxy after CONNECT\n",
+            "unknown",
+            &["status 503", "was not reached"],
+            &["--noproxy"],
+        ),
+        (
+            "curl: (60) SSL certificate problem: certificate has expired\n",
+            "unknown",
+            &["certificate was not accepted"],
+            &["-dates"],
+        ),
+        (
+            "curl: (92) HTTP/2 stream 1 was not closed cleanly: INTERNAL_ERROR (err 2)\n",
+            "unknown",
+            &["streams of HTTP/2"],
+            &["--http1.1"],
+        ),
+        (
+            "curl: (22) The requested URL returned error: 502\n",
+            "unknown",
+            &["status 502"],
+            &["curl -si"],
+        ),
+        (
+            "curl: (28) Connection timed out after 5001 milliseconds\n",
+            "unknown",
+            &["1 while connecting"],
+            &["ss -ltn"],
+        ),
+        (
+            "* TLSv1.3 (OUT), TLS handshake, Client hello (1):\n* OpenSSL SSL_connect: Connection reset by peer in connection to a.example:443\n* Closing connection 0\n",
+            "unknown",
+            &["handshakes were ended by the other end before they were done (1 times)"],
+            &["openssl s_client"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_path_its_names_and_its_rate_are_read() {
+    check(&[
+        (
+            "64 bytes from 10.0.0.5: icmp_seq=1 ttl=64 time=0.210 ms\n64 bytes from 10.0.0.5: icmp_seq=2 ttl=64 time=203 ms\n64 bytes from 10.0.0.5: icmp_seq=4 ttl=64 time=0.310 ms\n",
+            "unknown",
+            &["lost 25 %", "from 0.21 to 203 ms"],
+            &["mtr"],
+        ),
+        (
+            "    Packets: Sent = 100, Received = 91, Lost = 9 (9% loss),\n    Minimum = 1ms, Maximum = 251ms, Average = 31ms\n",
+            "unknown",
+            &["lost 9 %", "takes 31 ms"],
+            &["TcpRetransSegs"],
+        ),
+        (
+            "  1.|-- 10.0.0.1     0.0%   100    0.4   0.5   0.3   2.1   0.2\n  2.|-- 172.16.1.1  40.0%   100    1.4   1.5   1.3   3.1   0.2\n  3.|-- api.example  7.0%   100   21.4  22.5  20.3  92.1   9.2\n",
+            "unknown",
+            &["loses 7 %", "`api.example`, from `172.16.1.1` on"],
+            &["-T -P PORT"],
+        ),
+        (
+            "  1.|-- 10.0.0.1     0.0%   100    0.4   0.5   0.3   2.1   0.2\n  2.|-- 172.16.1.1  40.0%   100    1.4   1.5   1.3   3.1   0.2\n  3.|-- api.example  0.0%   100   21.4  22.5  20.3  92.1   9.2\n",
+            "unknown",
+            &["40 % at a hop in between and none at the last", "22.5 ms"],
+            &["time_connect"],
+        ),
+        (
+            "[  5]   0.00-10.00  sec   112 MBytes  94.1 Mbits/sec  1834             sender\n[  5]   0.00-10.04  sec   110 MBytes  92.2 Mbits/sec                  receiver\n",
+            "unknown",
+            &["92.2 Mbit/s", "a link of 100 Mbit/s", "1,834 segments"],
+            &["ethtool"],
+        ),
+        (
+            "[SUM]   0.00-10.00  sec   242 MBytes   203 Mbits/sec  250             sender\n[SUM]   0.00-10.00  sec   240 MBytes   201 Mbits/sec                  receiver\n[  7]   0.00-10.00  sec   120 MBytes   100 Mbits/sec                  receiver\n",
+            "unknown",
+            &["201 Mbit/s", "250 segments"],
+            &["ss -ti"],
+        ),
+        (
+            "[  5]   0.00-1.00   sec   129 KBytes  1.06 Mbits/sec  91\n[  5]   0.00-2.04  sec   257 KBytes  1.03 Mbits/sec  0.021 ms  9/181 (5%)  receiver\n",
+            "unknown",
+            &["5 % of the datagrams", "1.03 Mbit/s"],
+            &["UdpRcvbufErrors"],
+        ),
+        (
+            ";; Query time: 2412 msec\n;; SERVER: 10.96.0.10#53(10.96.0.10)\n",
+            "unknown",
+            &["2,412 ms", "10.96.0.10"],
+            &["ndots"],
+        ),
+        (
+            ";; ->>HEADER<<- opcode: QUERY, status: SERVFAIL, id: 1234\n;; Query time: 12 msec\n",
+            "unknown",
+            &["could not resolve", "SERVFAIL"],
+            &["dig +trace"],
+        ),
+        (
+            ";; connection timed out; no servers could be reached\n",
+            "unknown",
+            &["no response"],
+            &["conntrack -S"],
+        ),
+        (
+            "** server can't find api.example: NXDOMAIN\n",
+            "unknown",
+            &["does not exist"],
+            &["resolv.conf"],
+        ),
+        (
+            ";; ->>HEADER<<- opcode: QUERY, status: NOERROR, id: 1\n;; Query time: 3 msec\n",
+            "unknown",
+            &["3 ms", "no reason"],
+            &["time_namelookup"],
+        ),
+        (
+            ";; Query time: 1 msec\n;; Query time: 5012 msec\n;; Query time: 0 msec\n",
+            "unknown",
+            &["5,012 ms", "longest of 3 queries: `Query time: 5012 msec`"],
+            &["conntrack -S"],
+        ),
+    ]);
+}
+
+#[test]
+fn descriptors_are_counted_under_their_command() {
+    check(&[
+        (
+            "$ ls /proc/1234/fd | wc -l\n1021\n$ grep 'open files' /proc/1234/limits\nMax open files            1024                 524288               files\n",
+            "fd_limit",
+            &["1,021 of 1,024"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "$ ls /proc/1234/fd | wc -l\n1021\n",
+            "unknown",
+            &["1,021 descriptors"],
+            &["/proc/PID/limits"],
+        ),
+        (
+            "$ ls -l /proc/1234/fd | awk '{print $NF}' | sed 's/:.*//' | sort | uniq -c | sort -rn\n    980 socket\n     12 /dev/null\n",
+            "unknown",
+            &["of 992", "980 are sockets"],
+            &["CLOSE-WAIT"],
+        ),
+        (
+            "lrwx------ 1 root root 64 Nov 20 10:00 10 -> socket:[1234567]\nlrwx------ 1 root root 64 Nov 20 10:00 3 -> anon_inode:[eventpoll]\n",
+            "unknown",
+            &["of 2", "1 are sockets"],
+            &["ss -tanp"],
+        ),
+        (
+            "$ lsof -p 1234 | wc -l\n65012\n",
+            "unknown",
+            &["65,012 lines", "not only descriptors"],
+            &["/proc/PID/fd"],
+        ),
+        (
+            "$ cat /proc/sys/fs/file-nr\n98112\t0\t98304\n",
+            "unknown",
+            &["98,112 of 98,304"],
+            &["fs.file-max"],
+        ),
+        (
+            "$ ls /proc/1234/fd | wc -l\n210\nMax open files            65536                65536                files\n",
+            "unknown",
+            &["210 descriptors open and one may have 65,536"],
+            &["ss -tanp"],
+        ),
+    ]);
+}
+
+#[test]
+fn cut_rows_and_tails_keep_their_numbers() {
+    check(&[
+        (
+            " 95.12   12.035007        1203     10000      1023 futex\n",
+            "unknown",
+            &["futex (95 %)"],
+            &["strace -f -T"],
+        ),
+        (
+            " 53.49    4.035007          11    365710           writev\n  0.07    0.004944          14       337       337 connect\n",
+            "unknown",
+            &["writev (53 %)"],
+            &["strace -f -T"],
+        ),
+        (
+            "    61.20%  php-fpm  libpcre2-8.so.0.10.4  [.] pcre2_match_8\n",
+            "unknown",
+            &["pcre2_match_8", "61 %"],
+            &["callers"],
+        ),
+        (
+            "time for request:     1.23ms       3.21s     89.12ms     120.33ms    92.10%\ntime for connect:     5.12ms       1.04s     300.12ms     200.33ms    55.10%\n",
+            "unknown",
+            &["89.1 ms", "3.21 s", "1,040 ms"],
+            &["ss -ltn"],
+        ),
+        (
+            "time for request:      123us     32.10ms      4.12ms      12.01ms     22.00ms      5.10ms      3.20ms    71.20%\n",
+            "unknown",
+            &["4.12 ms", "32.1 ms"],
+            &["pidstat"],
+        ),
+        (
+            "status codes: 9000 2xx, 0 3xx, 1000 4xx, 0 5xx\n",
+            "unknown",
+            &["10 % of the requests"],
+            &["curl -si"],
+        ),
+        (
+            "   ✓ http_req_duration..............: avg=412.78ms min=124.41ms med=426.63ms max=666.4ms  p(90)=506.37ms p(95)=526.35ms\n",
+            "unknown",
+            &["427 ms", "666 ms"],
+            &["pidstat"],
+        ),
+        (
+            "     http_req_failed................: 3.20%  ✓ 90        ✗ 2704\n",
+            "unknown",
+            &["3.2 % of the requests"],
+            &["curl -si"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_load_that_was_begun_has_no_result() {
+    check(&[
+        (
+            "starting benchmark...\nspawning thread #0: 100 total client(s). 100000 total requests\nApplication protocol: h2\n",
+            "unknown",
+            &["h2load", "100000 total requests", "without a result"],
+            &["curl -so", "ss -tn"],
+        ),
+        (
+            "Benchmarking 127.0.0.1 (be patient)\nCompleted 1000 requests\n",
+            "unknown",
+            &["ab", "without a result"],
+            &["error log"],
+        ),
+        (
+            "** Preparing 50 concurrent users for battle.\nThe server is now under siege...\n",
+            "unknown",
+            &["siege", "without a result"],
+            &["a tenth"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_generator_counts_apart_is_no_failure() {
+    check(&[
+        (
+            "Transactions:  40 hits\nAvailability:  100.00 %\nResponse time:  0.30 secs\nTransaction rate: 3.29 trans/sec\nSuccessful transactions:  20\nFailed transactions:  0\n",
+            "unknown",
+            &[
+                "of 40 transactions siege counts 20 neither",
+                "siege shows 3.29 responses",
+            ],
+            &["siege -v"],
+        ),
+        (
+            "Running 10s test @ http://a.example/\n  2 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00    100.00%\n  20 requests in 10.02s, 2.77KB read\n  Socket errors: connect 0, read 0, write 0, timeout 20\nRequests/sec:      2.00\n",
+            "unknown",
+            &["20 of 20 responses came after wrk's time limit"],
+            &["--timeout 30s", "access log"],
+        ),
+        (
+            "Report @ 20:43:09(+0530) 2020-04-28\n  Requests completed:  15\n  Codes:\n    200: 15\n  Errors:\n    ECONNRESET: 1\n\nSummary report @ 20:43:09(+0530) 2020-04-28\n  Scenarios launched:  1\n  Requests completed:  2950\n  Mean response/sec: 1.7\n  Response time (msec):\n    max: 2780\n    median: 237.4\n  Codes:\n    200: 2950\n  Errors:\n    ECONNRESET: 1\n",
+            "unknown",
+            &["lists 1 errors", "1.7 responses a second"],
+            &["error log"],
+        ),
+        (
+            "Linux 5.4.0 (web1) \t11/20/2023 \t_x86_64_\t(4 CPU)\n\nDevice            r/s     w/s   r_await w_await  aqu-sz  %util\nsda             90.00   10.00     99.00   10.00    9.00  97.00\n\nDevice            r/s     w/s   r_await w_await  aqu-sz  %util\nsda              0.00   90.00      0.00   10.89    0.98  92.00\n",
+            "unknown",
+            &["92 % of the time", "10.9 ms"],
+            &["iotop"],
+        ),
+        (
+            "{\"haproxy\":{\"tR\":1,\"Tw\":0,\"Tc\":1,\"Tr\":4312,\"Ta\":4313},\"status_code\":200,\"path\":\"/orders\",\"bytes\":12}\n",
+            "upstream_slow",
+            &["100 %"],
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn silences_and_numbered_requests_of_a_persons_own() {
+    check(&[
+        (
+            "10:00:00.123 loading user\n10:00:00.130 user loaded\n10:00:05.140 prices loaded\n10:00:05.145 done\n",
+            "unknown",
+            &[
+                "5.01 s of 5.02 s",
+                "behind `10:00:00.130 user loaded`, before `10:00:05.140 prices",
+            ],
+            &["strace -f -tt", "curl -4"],
+        ),
+        (
+            "| req1, first on the connection | 0.4 ms | 1.0 ms |\n| req2 | 41.5 ms | 42.2 ms |\n| req3 | 44.6 ms | 48.8 ms |\n",
+            "unknown",
+            &["takes 0.4 ms", "41.5 to 44.6 ms", "delayed acknowledgement"],
+            &["TCP_NODELAY"],
+        ),
+        (
+            "request 1: 850 ms\nrequest 2: 12 ms\n",
+            "unknown",
+            &["first request takes 850 ms", "12 to 12 ms"],
+            &["re-using"],
+        ),
+    ]);
+}
+
+#[test]
+fn databases_and_their_caches_in_summaries() {
+    check(&[
+        (
+            "SLOWLOG LEN                128\nentries matching KEYS a:*  128\ninstantaneous_ops_per_sec  252\n",
+            "unknown",
+            &["128 entries", "KEYS a:*", "one thread"],
+            &["SLOWLOG GET", "SCAN"],
+        ),
+        (
+            "127.0.0.1:6379> SLOWLOG LEN\n(integer) 128\n",
+            "unknown",
+            &["128 entries", "not in what was shown"],
+            &["slowlog-log-slower-than"],
+        ),
+        (
+            "====== SET ======\n  1 requests completed in 102.98 seconds\n  1 parallel clients\n  170000000 bytes payload\n\n====== SET ======\n  1 requests completed in 2.91 seconds\n  1 parallel clients\n  170000000 bytes payload\n",
+            "unknown",
+            &["102.98 s and then 2.91 s"],
+            &["MTU", "ss -tinm"],
+        ),
+        (
+            "SET: 102040.82 requests per second, p50=0.255 msec\n",
+            "unknown",
+            &["102,041 requests a second", "0.255 ms"],
+            &["SLOWLOG"],
+        ),
+        (
+            "    *0   120     *0     *0       0    12|0  0.1% 97.1%       0 1.50G 1.02G 45|3 128|1  50.1k   1.20m  412 Nov 20 10:00:01.123\n",
+            "unknown",
+            &[
+                "45 reads and 3 writes",
+                "129 are at work",
+                "412 connections",
+                "97.1 % used",
+            ],
+            &["currentOp"],
+        ),
+        (
+            "     0      5      2      0       0      11       0   160m   2.6g   220m      0 app:0.1%          0       0|0     1|1     1k    20k   210   10:00:01\n",
+            "unknown",
+            &["nothing queues", "210 connections"],
+            &["setProfilingLevel"],
+        ),
+        (
+            "Index Scan using a on b  (actual time=603.2 rows=0)\n  Buffers: shared hit=32 read=9822\n  I/O Timings: read=585.374\nExecution Time: 603.671 ms\n",
+            "unknown",
+            &["97 % of the plan", "read=9822"],
+            &["shared_buffers"],
+        ),
+        (
+            "Seq Scan on orders  (actual time=0.020..1523.100 rows=3 loops=1)\n  Rows Removed by Filter: 1999997\n  Buffers: shared hit=120 read=15000\n",
+            "unknown",
+            &["1,999,997 rows", "read=15000"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}
+
+#[test]
+fn threads_of_consoles_and_files_that_are_read_again() {
+    check(&[
+        (
+            "Name: exec-62\nState: BLOCKED on java.lang.Class@2437c6dc owned by: exec-44\nTotal blocked: 4  Total waited: 11\n\nStack trace: \nco.example.Agent.ensureInstrumented(Agent.java:700)\nco.example.Web.handle(Web.java:20)\n",
+            "unknown",
+            &[
+                "1 of 1 threads are blocked",
+                "java.lang.Class@2437c6dc, held by exec-44",
+                "ensureInstrumented",
+            ],
+            &["jstack"],
+        ),
+        (
+            "\"exec-12\" Id=88 BLOCKED on org.apache.log4j.Logger@4c2f1a owned by \"exec-3\" Id=71\n\tat org.apache.log4j.Category.callAppenders(Category.java:205)\n",
+            "unknown",
+            &["held by exec-3"],
+            &["jstack"],
+        ),
+        (
+            "open(\"/a/b.css\", O_RDONLY) = 11\nread(11, \"a\", 8192) = 8192\nread(11, \"b\", 8192) = 8192\nread(11, \"c\", 8192) = 8192\n",
+            "unknown",
+            &["3 of these calls read one file, `/a/b.css`", "24.0 KiB"],
+            &["strace -c"],
+        ),
+        (
+            "open(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\nclose(5) = 0\nopen(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\nclose(5) = 0\nopen(\"/etc/passwd\", O_RDONLY) = 5\nread(5, \"a\", 4096) = 4096\n",
+            "unknown",
+            &["opened 3 times", "`/etc/passwd`"],
+            &["keep it"],
+        ),
+        (
+            "{\"message\":\"backend-endpoint-failed\",\"data\":{\"route-endpoint\":{\"ApplicationId\":\"1f3a6a52-3d9e-4b62-a0a5-0123456789ab\",\"Addr\":\"10.0.0.1:61004\"}},\"error\":\"EOF\",\"attempt\":1}\n",
+            "unknown",
+            &["closed by its server before the response", "EOF"],
+            &["keepalive_timeout"],
+        ),
+        (
+            "time=\"2023-05-24T09:26:55Z\" level=debug msg=\"'502 Bad Gateway' caused by: EOF\"\n",
+            "unknown",
+            &["closed by its server"],
+            &["keepalive_timeout"],
+        ),
+    ]);
+}
+
+#[test]
+fn nodes_scalers_swap_keys_and_shares() {
+    check(&[
+        (
+            "NAME     CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%\nnode-1   3920m        98%    12000Mi         80%\nnode-2   300m         7%     3000Mi          20%\n",
+            "unknown",
+            &["98 % of its CPU", "by memory 80 %"],
+            &["kubectl top pod"],
+        ),
+        (
+            "POD    NAME    CPU(cores)   MEMORY(bytes)\nweb-5  nginx   2            480Mi\nweb-5  istio   12m          120Mi\n",
+            "unknown",
+            &["nginx (200 %)"],
+            &["top -H"],
+        ),
+        (
+            "web    Deployment/web   <unknown>/50%   1         10        1          2m\n",
+            "unknown",
+            &["does not know"],
+            &["resources.requests"],
+        ),
+        (
+            "web    Deployment/web   950m/500m   1         10        10          2m\n",
+            "unknown",
+            &["1.9 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "web    Deployment/web   cpu: 95%/80%, memory: 40%/70%   1   10   10   2m\n",
+            "unknown",
+            &["1.19 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "  resource cpu on pods  (as a percentage of request):  180% (180m) / 50%\nMin replicas:  1\nMax replicas:  10\nDeployment pods: 10 current / 10 desired\n",
+            "unknown",
+            &["3.6 times its target"],
+            &["maxReplicas"],
+        ),
+        (
+            "15:43:02    kbswpfree kbswpused  %swpused  kbswpcad   %swpcad\n15:43:03     29548648   1701780      5.45     41552      2.44\n\n15:44:30     pswpin/s pswpout/s\n15:44:31         0.00      0.00\n",
+            "unknown",
+            &["1.6 GiB are in swap and none of it moves"],
+            &["VmSwap", "numastat"],
+        ),
+        (
+            "15:44:30     pswpin/s pswpout/s\n15:44:31       812.00   1200.00\n15:44:32       700.00      0.00\n",
+            "swapping",
+            &["1,356 pages a second"],
+            &["VmSwap"],
+        ),
+        (
+            "Swap:          29Gi       1.6Gi        28Gi\n",
+            "unknown",
+            &["5.5 % of the swap space"],
+            &["vmstat 1 5"],
+        ),
+        (
+            "rsa 2048 bits 0.000660s 0.000019s   1515.2  52631.6\nrsa 4096 bits 0.004630s 0.000070s    216.0  14285.7\n",
+            "unknown",
+            &["216 operations a second", "rsa 4096 bits"],
+            &["ECDSA"],
+        ),
+        (
+            "Doing 2048 bits private rsa's for 10s: 15152 2048 bits private RSA's in 9.99s\n",
+            "unknown",
+            &["1,517 operations"],
+            &["SslFrontendKeyRate"],
+        ),
+        (
+            "aes-256-gcm     301234.12k   812345.00k  1523411.23k  2100123.00k  2400123.00k  2450123.00k\n",
+            "unknown",
+            &["2.3 GiB a second"],
+            &["sar -n DEV"],
+        ),
+        (
+            "| 39% | JSON.stringify |\n| 18% | bcrypt hashing |\n| 17% | (garbage collector) |\n",
+            "template_or_json_work",
+            &["39 % of the profile"],
+            &["encode once"],
+        ),
+        (
+            "| 60% | (idle) |\n| 35% | JSON.stringify |\n| 5% | (garbage collector) |\n",
+            "unknown",
+            &["JSON.stringify (35 %)"],
+            &["callers"],
+        ),
+    ]);
+}

@@ -30,6 +30,8 @@ pub struct CallCount {
     pub calls: u64,
     /// Failed calls.
     pub errors: u64,
+    /// Its part of the time of all calls, those that were cut off included, 0 to 1.
+    pub share: f64,
     /// Time in the kernel, s, as strace accounts it.
     pub seconds: f64,
 }

@@ -30,6 +30,7 @@ pub(super) fn between(pasted: &Pasted) -> Vec<Held> {
     held.extend(runs(pasted));
     held.extend(requests(pasted));
     held.extend(timers(pasted));
+    held.extend(benchmarks(pasted));
     held
 }
 
@@ -278,6 +279,28 @@ fn timers(pasted: &Pasted) -> Option<Held> {
             "the same requests in both (`grep ' /path ' LOG`), and what was changed between them, one at a time",
             0.75,
             evidence,
+        )
+    })
+}
+
+/// The same test of redis-benchmark twice.
+fn benchmarks(pasted: &Pasted) -> Option<Held> {
+    let (before, after) = last_two(pasted, |a| a.tool == "redis-benchmark")?;
+    let name = &before.rows.first()?.label;
+    let same = after.rows.first().is_some_and(|r| r.label == *name)
+        && ["redis.payload_bytes", "load.requests", "load.connections"]
+            .iter()
+            .all(|f| before.value(f) == after.value(f));
+    let (a, b) = before
+        .value("redis.test_s")
+        .zip(after.value("redis.test_s"))?;
+    let differs = a > 0.0 && b > 0.0 && (b / a).max(a / b) >= SLOWER;
+    (same && differs).then(|| {
+        changed(
+            format!("the same test of redis-benchmark (`{name}`) took {a:.2} s and then {b:.2} s"),
+            "what differs between the two, one at a time: the value's size (`-d`), the address, the device and its MTU (`ip link`); in the slow one `ss -tinm` for the window, rwnd_limited and retrans, and `tcpdump -ttt` for silences between a segment and its acknowledgement",
+            0.76,
+            vec![Evidence::new("redis.test_s", b, "s", Some(a), "redis-benchmark")],
         )
     })
 }

@@ -8,7 +8,7 @@ use crate::diagnosis::{Expression, FactSet};
 use crate::words::count;
 use crate::words::percent;
 use record::Reported;
-use record::pasted::{Artefact, Pasted, Row, Table};
+use record::pasted::{Artefact, CallCount, Pasted, Row, StraceSummary, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of rows that a sentence holds at most.
@@ -235,10 +235,18 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     known("requests", requests);
     known("connections", connections);
     known("rate_per_s", load.value("rate_per_s"));
-    let failed = load.failures().unwrap_or(0.0);
-    known("errors_share", requests.map(|n| (failed / n).min(1.0)));
-    known("failed", load.failures());
-    known("timeouts", load.value("failed.timeout"));
+    let timeouts = load.value("failed.timeout");
+    // wrk counts a response that comes after its time limit as a request, and leaves only its time out.
+    let late = timeouts
+        .filter(|n| load.tool == "wrk" && requests.is_some_and(|all| *n > 0.0 && *n <= all));
+    let failed = load.failures().map(|n| (n - late.unwrap_or(0.0)).max(0.0));
+    known(
+        "errors_share",
+        requests.map(|n| (failed.unwrap_or(0.0) / n).min(1.0)),
+    );
+    known("failed", failed);
+    known("late", late);
+    known("timeouts", timeouts);
     known(
         "longest_ms",
         load.value("latency_ns.max").map(|ns| ns / 1e6),
@@ -278,11 +286,14 @@ fn generator(load: &Reported, facts: &mut FactSet) {
 fn part_of_a_load(facts: &mut FactSet) {
     let view = facts.view("");
     let of = |name: &str| view.value(&format!("seen.load.{name}"));
-    let requests = of("requests").filter(|n| *n > 0.0);
+    // siege counts a failed one outside of its transactions; of these its versions call different ones successful.
+    let apart = view.value("seen.siege.failed");
+    let requests = of("requests").map(|n| n + apart.unwrap_or(0.0));
+    let requests = requests.filter(|n| *n > 0.0);
     let unsuccessful = requests
         .zip(of("succeeded"))
         .map(|(all, good)| (all - good).max(0.0));
-    let failed = of("not_answered").or(unsuccessful);
+    let failed = of("not_answered").or(apart).or(unsuccessful);
     let counted = failed.zip(requests).map(|(n, all)| (n / all).min(1.0));
     let said = of("success_percent").map(|n| 1.0 - n / 100.0);
     let share = [counted, said].into_iter().flatten().reduce(f64::max);
@@ -342,15 +353,8 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
     let Some(summary) = pasted.straces.first() else {
         return;
     };
-    let seconds: f64 = summary.rows.iter().map(|r| r.seconds).sum();
-    let longest = summary.rows.iter().map(|r| r.seconds).fold(0.0, f64::max);
-    if seconds > 0.0 {
-        facts.known(
-            "",
-            "seen.strace_c.top_share",
-            longest / seconds,
-            "strace -c",
-        );
+    if let Some(top) = top_call(summary) {
+        facts.known("", "seen.strace_c.top_share", top.share, "strace -c");
     }
     let all: u64 = summary.rows.iter().map(|r| r.calls).sum();
     let failed: u64 = summary.rows.iter().map(|r| r.errors).sum();
@@ -358,6 +362,13 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
         let share = failed as f64 / all as f64;
         facts.known("", "seen.strace_c.failing_share", share, "strace -c");
     }
+}
+
+/// The call that takes most time, by its printed part of the whole: rows may be cut off.
+fn top_call(summary: &StraceSummary) -> Option<&CallCount> {
+    let mut timed = summary.rows.iter().filter(|r| r.seconds > 0.0);
+    let first = timed.next()?;
+    Some(timed.fold(first, |a, b| if b.seconds > a.seconds { b } else { a }))
 }
 
 /// A row in words: `deflate_slow in libz.so (41 %)`.
@@ -428,7 +439,53 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 23] = [
+const MARKS: [Mark; 34] = [
+    (
+        "@begun",
+        |a| a.tool == "begun load",
+        1,
+        |r| format!("{}: `{}`", r.place, r.label),
+    ),
+    (
+        "@redis-benchmark",
+        |a| a.tool == "redis-benchmark",
+        1,
+        described,
+    ),
+    (
+        "@walks",
+        |a| a.tool == "lengths of redis",
+        1,
+        |r| r.label.clone(),
+    ),
+    (
+        "@blocks",
+        |a| a.tool == "blocks of the plan",
+        1,
+        |r| r.label.clone(),
+    ),
+    ("@file", |a| a.tool == "file that is read", 1, described),
+    (
+        "@silence",
+        |a| a.tool == "silence of a log",
+        2,
+        |r| format!("{} `{}`", r.place, r.label),
+    ),
+    (
+        "@mtr",
+        |a| a.tool == "mtr",
+        1,
+        |r| format!("`{}`, from `{}` on", r.label, r.place),
+    ),
+    ("@names", |a| a.tool == "dig", 2, described),
+    ("@hpa", |a| a.tool == "kubectl get hpa", 1, described),
+    (
+        "@descriptors",
+        |a| a.tool == "descriptors",
+        3,
+        |r| format!("{} {}", r.label, count(r.share as u64)),
+    ),
+    ("@speed", |a| a.tool == "openssl speed", 1, described),
     (
         "@failures",
         |a| a.value("failures.all").is_some(),
@@ -720,17 +777,8 @@ fn of_tools(text: &str, pasted: &Pasted) -> String {
         .replace("@@profile", &several.join(", "))
         .replace("@profile", &largest(rows))
         .replace("@load", generator);
-    if let Some(call) = pasted.straces.first().and_then(|s| {
-        let mut rows = s.rows.iter();
-        let first = rows.next()?;
-        Some(rows.fold(first, |a, b| if b.seconds > a.seconds { b } else { a }))
-    }) {
-        let total: f64 = pasted.straces[0].rows.iter().map(|r| r.seconds).sum();
-        let row = Row {
-            label: call.call.clone(),
-            share: call.seconds / total.max(f64::MIN_POSITIVE),
-            ..Row::default()
-        };
+    if let Some(call) = pasted.straces.first().and_then(top_call) {
+        let row = Row::new(call.call.clone(), call.share);
         text = text.replace("@strace -c", &row_text(&row));
     }
     for artefact in &pasted.artefacts {

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 /// Fewer lines of strace than this say nothing about shares of its calls.
 const FEWEST_LINES: usize = 4;
+/// Fewer reads of one file are nothing to name.
+const FEWEST_READS: f64 = 3.0;
 /// Seconds since the line above are small; with `-ttt` they are those since 1970.
 const EPOCH_S: f64 = 1e8;
 
@@ -36,14 +38,61 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             found.add("strace.accepts_lost", lost);
             found.add("strace.accepts_won", won);
         }
-        return Vec::from_iter((lost > 0.0).then_some(found));
+        let lost = (lost > 0.0).then_some(found);
+        return lost.into_iter().chain(file_read(&calls)).collect();
     }
     if calls.len() < FEWEST_LINES {
         return Vec::new();
     }
     let mut done = vec![counted(&calls)];
     done.extend(stamped(&calls));
+    done.extend(file_read(&calls));
     done
+}
+
+/// The file that most reads are of, where its opening is among the lines.
+fn file_read(calls: &[Call<'_>]) -> Option<Artefact> {
+    let mut open: BTreeMap<(Option<&str>, &str), &str> = BTreeMap::new();
+    // Reads, bytes, how often it was opened.
+    let mut files: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
+    for call in calls {
+        let returned = call.rest.rsplit_once(" = ");
+        let returned = returned.and_then(|(_, n)| n.split_whitespace().next());
+        let of = |descriptor| (call.process, descriptor);
+        match call.name {
+            "open" | "openat" => {
+                let path = call.rest.split('"').nth(1);
+                if let Some((path, descriptor)) = path.zip(returned).filter(|(_, d)| *d != "-1") {
+                    open.insert(of(descriptor), path);
+                    files.entry(path).or_default().2 += 1.0;
+                }
+            }
+            "close" => {
+                open.remove(&of(call.rest.split(')').next().unwrap_or_default()));
+            }
+            "read" | "pread64" | "readv" => {
+                let descriptor = call.rest.split(',').next().unwrap_or_default();
+                let bytes = returned.and_then(|n| n.parse::<f64>().ok());
+                if let Some((path, bytes)) = open.get(&of(descriptor)).zip(bytes) {
+                    let file = files.entry(path).or_default();
+                    (file.0, file.1) = (file.0 + 1.0, file.1 + bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+    let (path, (reads, bytes, opened)) = files
+        .into_iter()
+        .max_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))?;
+    if reads < FEWEST_READS && opened < FEWEST_READS {
+        return None;
+    }
+    let mut found = artefact("file that is read", calls[0].line);
+    for (name, n) in [("reads", reads), ("bytes", bytes), ("opened", opened)] {
+        found.figures.insert(format!("file.{name}"), n);
+    }
+    found.rows.push(Row::new(path, reads));
+    Some(found)
 }
 
 fn counted(calls: &[Call<'_>]) -> Artefact {

@@ -85,7 +85,9 @@ pub(super) fn connections(lines: &[&str]) -> Option<Artefact> {
         let Some(text) = line.trim_start().strip_prefix("* ") else {
             continue;
         };
-        let Some((_, name)) = CONNECTION.iter().find(|(words, _)| text.contains(words)) else {
+        // What ends during the handshake had no request yet.
+        let known = CONNECTION.iter().find(|(words, _)| text.contains(words));
+        let Some((_, name)) = known.filter(|_| !text.contains("SSL_connect")) else {
             continue;
         };
         found.begin_at(number);

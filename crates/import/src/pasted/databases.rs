@@ -13,6 +13,7 @@ pub(super) fn read(lines: &[&str], wide: &[&str]) -> Vec<Artefact> {
     done.extend(slowlog(lines));
     done.extend(latency(lines));
     done.extend(info(lines));
+    done.extend(lengths(lines));
     done.extend(commands(lines));
     done.extend(processes(lines));
     done.extend(process_words(lines));
@@ -23,6 +24,7 @@ pub(super) fn read(lines: &[&str], wide: &[&str]) -> Vec<Artefact> {
     done.extend(activity(wide));
     done.extend(waits(lines));
     done.extend(plan(lines));
+    done.extend(blocks(lines));
     done.extend(plan_without_times(lines));
     done.extend(plan_without_times(wide));
     done.extend(events(lines));
@@ -140,15 +142,71 @@ const COUNTERS: [(&str, &str); 13] = [
 fn info(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("redis INFO", 0);
     for (number, line) in (1_u32..).zip(lines) {
-        let Some((name, n)) = line.trim().split_once(':') else {
+        let text = line.trim();
+        // A summary that somebody wrote has spaces or a sign there.
+        let of_a_person = || {
+            let split = text.split_once(|c: char| c.is_whitespace() || "=|".contains(c));
+            split.filter(|(name, _)| name.contains('_'))
+        };
+        let split = text.split_once(':').or_else(of_a_person);
+        let Some((name, n)) = split else {
             continue;
         };
+        let n = n.trim_matches([' ', '\t', '=', '|', ':']);
         let ours = COUNTERS.iter().find(|(theirs, _)| *theirs == name);
-        if let (Some((_, ours)), Some(n)) = (ours, value(n.trim())) {
+        if let (Some((_, ours)), Some(n)) = (ours, value(n)) {
             found.begin_at(number);
             found.figures.insert((*ours).to_owned(), n);
         }
     }
+    sorted(found)
+}
+
+/// Commands of redis that walk everything.
+const WALKS: [&str; 6] = [
+    "KEYS ",
+    "HGETALL ",
+    "SMEMBERS ",
+    "LRANGE ",
+    "SORT ",
+    "FLUSHALL",
+];
+
+/// `SLOWLOG LEN` and `DBSIZE` with what they returned, behind them or in the next line, and a command that walks
+/// everything where one is named.
+fn lengths(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("lengths of redis", 0);
+    for (at, line) in lines.iter().enumerate() {
+        let lower = line.to_ascii_lowercase();
+        let asked = [
+            ("slowlog len", "redis.slowlog_length"),
+            ("dbsize", "redis.keys"),
+        ];
+        for (command, name) in asked {
+            let Some(from) = lower.find(command) else {
+                continue;
+            };
+            let returned = |text: &str| {
+                let text = text.trim().trim_start_matches("(integer)");
+                value(text.trim_matches([' ', '\t', ':', '=', '|']))
+            };
+            let behind = returned(&line[from + command.len()..]);
+            let n = behind.or_else(|| returned(lines.get(at + 1)?));
+            if let Some(n) = n {
+                found.begin_at(u32::try_from(at + 1).unwrap_or(u32::MAX));
+                found.figures.insert(name.to_owned(), n);
+            }
+        }
+    }
+    found.value("redis.slowlog_length")?;
+    let walks = |l: &&&str| WALKS.iter().any(|w| l.contains(w));
+    found.rows = lines
+        .iter()
+        .filter(walks)
+        .map(|l| Row::new(short(l), 1.0))
+        .collect();
+    let walks = found.rows.len() as f64;
+    found.figures.insert("redis.walks".into(), walks);
     sorted(found)
 }
 
@@ -800,14 +858,10 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
             }
             continue;
         };
-        let Some((_, end)) = rest.split_once("..") else {
-            continue;
-        };
-        let Some(each) = end
-            .split_whitespace()
-            .next()
-            .and_then(|w| w.parse::<f64>().ok())
-        else {
+        // A person may have left the time to the first row out.
+        let words = rest.split_whitespace().next().unwrap_or_default();
+        let end = words.split_once("..").map_or(words, |(_, end)| end);
+        let Ok(each) = end.trim_end_matches(')').parse::<f64>() else {
             continue;
         };
         let loops = rest
@@ -838,6 +892,34 @@ fn plan(lines: &[&str]) -> Option<Artefact> {
         found
             .rows
             .push(Row::new(short(name), (ms - inner).max(0.0) / 1e3));
+    }
+    sorted(found)
+}
+
+/// `Buffers: shared hit=32 read=9822` and `I/O Timings: shared read=5854.374`, of the whole plan or of a step: a step's
+/// count those below it, so that the largest is the whole.
+fn blocks(lines: &[&str]) -> Option<Artefact> {
+    let of = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(name)?;
+        rest.split([' ', ',']).next()?.parse::<f64>().ok()
+    };
+    let mut found = artefact("blocks of the plan", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((_, rest)) = line.split_once("Buffers: shared")
+            && let Some(read) = of(rest, " read=")
+        {
+            found.begin_at(number);
+            if read > found.value("plan.blocks_read").unwrap_or(0.0) {
+                found.rows = vec![Row::new(short(line), read)];
+            }
+            found.largest("plan.blocks_read", read);
+        }
+        if let Some((_, rest)) = line.split_once("I/O Timings:")
+            && let Some(ms) = of(rest, " read=")
+        {
+            found.begin_at(number);
+            found.largest("plan.read_ms", ms);
+        }
     }
     sorted(found)
 }

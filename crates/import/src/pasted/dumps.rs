@@ -294,7 +294,12 @@ enum Line<'a> {
     State(State),
     Frame(&'a str),
     Lock(String),
+    /// The state and the lock in one line.
+    Locked(State, String),
 }
+
+/// How a thread begins in a management console, which leaves a blank line before its frames.
+const OF_A_CONSOLE: &str = "Name: ";
 
 fn threads(lines: &[&str]) -> Vec<Artefact> {
     let mut all: Vec<Thread<'_>> = Vec::new();
@@ -302,7 +307,8 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
     let (mut first, mut stacks) = (0, false);
     for (number, line) in (1_u32..).zip(lines) {
         let Some(found) = line_of(line) else {
-            if line.trim().is_empty() {
+            let heads_on = |t: &Thread<'_>| t.frames.is_empty() && t.head.starts_with(OF_A_CONSOLE);
+            if line.trim().is_empty() && !open.as_ref().is_some_and(heads_on) {
                 all.extend(open.take());
             }
             continue;
@@ -310,6 +316,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
         // Without a head a state begins a thread, and so does a frame behind a gap.
         let begins = match &found {
             Line::Head(..) | Line::Waited(..) => true,
+            Line::Locked(..) if line.trim().starts_with('"') => true,
             Line::State(_) => open.as_ref().is_none_or(|t| !t.frames.is_empty()),
             Line::Frame(_) if line.trim().starts_with("#0 ") => {
                 stacks = true;
@@ -349,6 +356,13 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
                 thread.frames.push(frame);
             }
             Line::Lock(lock) => thread.lock = Some(lock),
+            Line::Locked(state, lock) => {
+                thread.state = state;
+                thread.lock = Some(lock);
+                if thread.head.is_empty() {
+                    thread.head = line.trim();
+                }
+            }
         }
     }
     all.extend(open);
@@ -452,6 +466,9 @@ fn java(text: &str) -> Option<Line<'_>> {
     if text.contains("has been blocked for") && text.contains(" ms") {
         return Some(Line::Head(State::Blocked, 1.0));
     }
+    if let Some(found) = of_a_console(text) {
+        return Some(found);
+    }
     // `jstack -F` says blocked of everything that does not run.
     if let Some(state) = text
         .strip_prefix("Thread ")
@@ -496,6 +513,47 @@ fn java(text: &str) -> Option<Line<'_>> {
     let frame = text.strip_prefix("at ")?.trim_start_matches("at ");
     let dotted = frame.contains('(') && frame.split('(').next()?.contains('.');
     dotted.then_some(Line::Frame(frame))
+}
+
+/// A thread as Java's own beans show it: `Name: exec-62`, `State: BLOCKED on a.Class@24 owned by: exec-44`, and in one
+/// line `"exec-62" Id=88 BLOCKED on a.Class@24 owned by "exec-44" Id=71`.
+fn of_a_console(text: &str) -> Option<Line<'_>> {
+    if text.starts_with(OF_A_CONSOLE) {
+        return Some(Line::Head(State::Unknown, 1.0));
+    }
+    let (state, alone) = match text.strip_prefix("State: ") {
+        Some(state) => (state, true),
+        None => {
+            let (_, rest) = text.strip_prefix('"')?.split_once("\" Id=")?;
+            (rest.split_once(' ')?.1, false)
+        }
+    };
+    let (word, rest) = state.split_once(' ').unwrap_or((state, ""));
+    let state = match word {
+        "BLOCKED" => State::Blocked,
+        "RUNNABLE" => State::Runs,
+        "WAITING" | "TIMED_WAITING" => State::Waits,
+        _ => return None,
+    };
+    let lock = rest.strip_prefix("on ").filter(|_| state == State::Blocked);
+    Some(match lock {
+        Some(lock) => {
+            let (lock, holder) = lock
+                .split_once(" owned by")
+                .map_or((lock, ""), |(lock, by)| (lock, by));
+            let holder = holder.split(" Id=").next().unwrap_or_default();
+            let holder = holder.trim_matches([':', ' ', '"']);
+            Line::Locked(
+                state,
+                match holder {
+                    "" => lock.to_owned(),
+                    holder => format!("{lock}, held by {holder}"),
+                },
+            )
+        }
+        None if alone => Line::State(state),
+        None => Line::Head(state, 1.0),
+    })
 }
 
 /// `java.base/java.net.SocketInputStream.read(SocketInputStream.java:12)`, alone.

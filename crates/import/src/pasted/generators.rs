@@ -10,7 +10,7 @@ use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
-    let split: Vec<_> = lines.iter().map(|l| pieces(l)).collect();
+    let split: Vec<_> = lines.iter().map(|l| pieces(unmarked(l))).collect();
     let mut done = Vec::new();
     done.extend(autocannon(lines));
     done.extend(lists_of_locust(lines));
@@ -22,6 +22,33 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(siege_command(lines));
     done.extend(populations(lines));
     done
+}
+
+/// Lines without artillery's reports of intervals, where its summary says the same of the whole run.
+pub(super) fn without_intervals<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let is = |line: &str, heads: &[&str]| heads.iter().any(|h| line.trim_start().starts_with(h));
+    let summary = |line: &&str| is(line, &["Summary report @"]);
+    let mut kept = lines.to_vec();
+    let Some(end) = lines.iter().rposition(summary) else {
+        return kept;
+    };
+    let heads = [
+        "Report @",
+        "Metrics for period to:",
+        "http.",
+        "errors.",
+        "vusers.",
+    ];
+    let interval = |line: &&str| is(line, &heads);
+    if let Some(begin) = lines[..end].iter().position(interval) {
+        kept[begin..end].fill("");
+    }
+    kept
+}
+
+/// A line without the mark that k6 puts before a metric that has a threshold.
+fn unmarked(line: &str) -> &str {
+    line.trim_start().trim_start_matches(['✓', '✗', '✔', '✖'])
 }
 
 type Lines<'a> = [Vec<Piece<'a>>];
@@ -290,6 +317,39 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
                 put(&mut found, "load.max_ms", value(most));
                 ("load.p50_ms", value(median))
             }
+            ["time", "for", "request", times @ ..] => {
+                let of = |at: usize| ms(times.get(at).and_then(|w| time(w)));
+                // Later versions have the median and two percentiles behind the longest.
+                let later = times.len() > 6;
+                found.begin_at(number);
+                put(&mut found, "load.max_ms", of(1));
+                put(&mut found, "load.p50_ms", of(2).filter(|_| later));
+                ("load.mean_ms", of(if later { 5 } else { 2 }))
+            }
+            ["status", "codes", rest @ ..] => {
+                let counts = rest
+                    .chunks_exact(2)
+                    .filter_map(|two| Some((two[1], value(two[0])?)));
+                let counts: Vec<(&str, f64)> = counts.filter(|(c, _)| c.ends_with("xx")).collect();
+                let failed = counts
+                    .iter()
+                    .filter(|(class, _)| ["4xx", "5xx"].contains(class));
+                let failed = failed.map(|c| c.1).sum();
+                if counts.len() < 4 {
+                    continue;
+                }
+                found.begin_at(number);
+                put(
+                    &mut found,
+                    "load.requests",
+                    Some(counts.iter().map(|c| c.1).sum()),
+                );
+                ("load.not_answered", Some(failed))
+            }
+            ["time", "for", "connect", _, most, ..] => ("h2load.connect_max_ms", ms(time(most))),
+            ["time", "to", "1st", "byte", _, most, ..] => {
+                ("h2load.first_byte_max_ms", ms(time(most)))
+            }
             ["50%" | "50.000%", took] if listed => ("load.p50_ms", ms(time(took))),
             ["99%" | "99.000%", took] if listed => ("load.p99_ms", ms(time(took))),
             ["Slowest", n, "secs" | "sec"] => ("load.max_ms", value(n).map(|s| s * 1e3)),
@@ -306,8 +366,13 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
                 put(&mut found, "load.mean_ms", ms(of("avg")));
                 ("load.p50_ms", ms(of("med")))
             }
-            [name, share, ..] if name.trim_end_matches('.') == "http_req_failed" => {
+            [name, share, rest @ ..] if name.trim_end_matches('.') == "http_req_failed" => {
                 let share = share.strip_suffix('%').and_then(value);
+                if let Some((failed, all)) = counted_by_k6(rest) {
+                    found.begin_at(number);
+                    put(&mut found, "load.not_answered", Some(failed));
+                    put(&mut found, "load.requests", Some(all));
+                }
                 ("load.success_percent", share.map(|p| 100.0 - p))
             }
             [
@@ -345,6 +410,18 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
         }
     }
     told(found)
+}
+
+/// Failed requests and all of k6: `✓ 90 ✗ 2704`, where the second failed at failing, and `90 out of 2794`.
+fn counted_by_k6(words: &[&str]) -> Option<(f64, f64)> {
+    match words {
+        [failed, "out", "of", all] => value(failed).zip(value(all)),
+        [_, failed, _, good] => {
+            let (failed, good) = value(failed).zip(value(good))?;
+            Some((failed, failed + good))
+        }
+        _ => None,
+    }
 }
 
 /// Errors of the system as artillery lists them.
@@ -393,6 +470,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
             "RPS" => "load.rate_per_s",
             "Mean" if line.get(1).is_some_and(|p| p.text == "response/sec") => "load.rate_per_s",
             "Scenarios" if line.get(1).is_some_and(|p| p.text == "launched") => "load.requests",
+            "Requests" if line.get(1).is_some_and(|p| p.text == "completed") => "load.requests",
             name if name.starts_with('E') && line.len() == 2 && SYSTEM.contains(&name) => {
                 found.add("load.not_answered", n.unwrap_or(0.0));
                 continue;
@@ -413,9 +491,9 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
         };
         let Some(n) = n else { continue };
         found.begin_at(number);
-        // What was asked for in all, also where it did not come back.
+        // What was asked for in all, also where it did not come back: a scenario may be many requests.
         match name {
-            "load.requests" if first == "Scenarios" => found.largest(name, n),
+            "load.requests" if first != "http.requests" => found.largest(name, n),
             name => put(&mut found, name, Some(n)),
         }
     }

@@ -65,6 +65,7 @@ const WORDINGS: &[Wording] = &[
     ("conntrack -S", "found # new # invalid # ignore # delete # delete_list # insert # insert_failed # drop # early_drop #", &["-", "-", "conntrack.invalid", "-", "-", "-", "-", "conntrack.insert_failed", "conntrack.drop", "conntrack.early_drop"], Sum),
     ("sysctl", "nf_conntrack_count #", &["conntrack.count"], Once),
     ("sysctl", "nf_conntrack_max #", &["conntrack.max"], Once),
+    ("sysctl", "file-nr # # #", &["fs.files", "-", "fs.files_limit"], Once),
     ("sysctl", "net.core.somaxconn #", &["sysctl.somaxconn"], Once),
     ("sysctl", "ip_local_port_range # #", &["sysctl.port_low", "sysctl.port_high"], Once),
     ("sysctl", "tcp_tw_recycle #", &["sysctl.tw_recycle"], Once),
@@ -154,6 +155,8 @@ const WORDINGS: &[Wording] = &[
     (SIEGE, "Response time # ms", &["load.mean_ms"], Once),
     (SIEGE, "Transaction rate # trans/sec", &["load.rate_per_s"], Once),
     (SIEGE, "Successful transactions #", &["load.succeeded"], Once),
+    (SIEGE, "Failed transactions #", &["siege.failed"], Once),
+    (SIEGE, "failed_transactions #", &["siege.failed"], Once),
     (SIEGE, "Longest transaction #", &["load.max_s"], Once),
     (SIEGE, "transaction_rate #", &["load.rate_per_s"], Once),
     (SIEGE, "longest_transaction #", &["load.max_s"], Once),
@@ -208,6 +211,8 @@ const WORDINGS: &[Wording] = &[
     ("varnishstat", "backend_fail #", &["varnish.backend_fail"], Once),
     ("varnishstat", "backend_unhealthy #", &["varnish.backend_unhealthy"], Once),
     ("alert", "# throttling of CPU", &["throttle.percent"], Largest),
+    // Of h2load, whose rows of times are read by their units: ab's row has the same last word.
+    (LOAD, "time for connect # # # # #", &["-"], Once),
     (LOAD, "Concurrency Level #", &["load.connections"], Once),
     (LOAD, "Connect # # # # #", &["-", "-", "-", "-", "load.connect_max"], Once),
     (LOAD, "Non-2xx or 3xx responses #", &["load.not_answered"], Once),
@@ -338,13 +343,30 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
                 LOG
             };
             found.put(tool, count, 1.0, Sum, number);
-            found.quote(tool, count, raw);
+            found.quote(tool, count, around(raw, words));
             for (name, n) in kept(names, numbers) {
                 found.put(tool, name, n, Largest, number);
             }
             return;
         }
     }
+}
+
+/// A line that says something within this many bytes is quoted from its beginning.
+const NEAR: usize = 130;
+/// Bytes that are quoted before what a longer one says.
+const BEFORE: usize = 80;
+
+/// A line from some words before the wording on, where that stands far behind its beginning.
+fn around<'a>(raw: &'a str, words: &[&str]) -> &'a str {
+    let last = words.iter().rev().find(|w| **w != "#");
+    let at = last.and_then(|w| raw.to_ascii_lowercase().find(&w.to_ascii_lowercase()));
+    let Some(at) = at.filter(|at| *at > NEAR) else {
+        return raw;
+    };
+    let begins = |(i, c): &(usize, char)| *i >= at - BEFORE && (c.is_whitespace() || *c == ',');
+    let from = raw[..at].char_indices().find(begins);
+    from.map_or(raw, |(i, c)| &raw[i + c.len_utf8()..])
 }
 
 /// Whether a line is about an event loop, and not about a worker.

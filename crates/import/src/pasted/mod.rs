@@ -22,18 +22,26 @@
 //! digests     statistics of statements, of any tool that makes them
 //! requests    requests a line in JSON and other forms, and what frameworks say of their parts
 //! dumps       threads with their state and frames
+//! begun       load generators without a result
+//! benchmarks  benchmarks of parts: redis, `openssl speed`
+//! mongostat   MongoDB a second a line
+//! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
 //! pools       what is in use of a pool, in any library's words
-//! probes      the end of ping, scalers
+//! probes      the path and its names: ping, mtr, iperf3, dig; scalers
 //! prometheus  histograms of a server's own metrics
 //! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
+//! silences    where a log is silent, where nothing else was found
 //! ```
 
+mod begun;
+mod benchmarks;
 mod calls;
 mod curl;
 mod databases;
+mod descriptors;
 mod digests;
 mod dumps;
 mod events;
@@ -45,6 +53,7 @@ mod lines;
 mod logs;
 mod messages;
 mod metrics;
+mod mongostat;
 mod packets;
 mod pieces;
 mod pools;
@@ -52,6 +61,7 @@ mod probes;
 mod profiles;
 mod prometheus;
 mod requests;
+mod silences;
 mod sockets;
 mod statuses;
 mod tables;
@@ -90,7 +100,8 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     if all.is_empty() {
         let said = texts.iter().filter_map(|(_, text)| {
             let text = plain(text);
-            messages::read(&text.lines().collect::<Vec<_>>())
+            let lines: Vec<&str> = text.lines().collect();
+            messages::read(&lines).or_else(|| silences::read(&lines))
         });
         all.artefacts.extend(said);
     }
@@ -117,14 +128,20 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(curl::read(lines));
     found.extend(curl::connections(lines));
     found.extend(haproxy::read(lines));
-    found.extend(generators::read(lines));
-    found.extend(failures::read(lines));
-    found.extend(statuses::read(lines));
+    let results = generators::without_intervals(lines);
+    let results = results.as_slice();
+    found.extend(generators::read(results));
+    found.extend(begun::read(results));
+    found.extend(benchmarks::read(lines));
+    found.extend(failures::read(results));
+    found.extend(statuses::read(results));
     let wide = databases::horizontal(lines);
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
     found.extend(requests::read(lines));
+    found.extend(mongostat::read(lines));
+    found.extend(descriptors::read(lines));
     found.extend(dumps::read(lines));
     found.extend(interrupts::read(lines));
     found.extend(pools::read(lines));
@@ -132,6 +149,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(prometheus::read(lines));
     found.extend(metrics::read(lines));
     found.extend(times::read(lines));
+    found.extend(times::numbered(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found

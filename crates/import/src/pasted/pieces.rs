@@ -63,6 +63,11 @@ pub(super) fn value(text: &str) -> Option<f64> {
         .or_else(|| seconds(text))
         .or_else(|| thousands(text).map(|n| n.value))
         .or_else(|| bytes(text).map(|n| n.value))
+        // free and Kubernetes leave the B out.
+        .or_else(|| {
+            text.ends_with('i').then_some(())?;
+            bytes(&format!("{text}B")).map(|n| n.value)
+        })
 }
 
 /// Seconds, with a unit behind the number.

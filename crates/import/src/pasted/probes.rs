@@ -1,29 +1,40 @@
-//! Probes of a path and of a scaler: the end of `ping`, `kubectl get hpa`.
+//! Probes of a path, of names and of a scaler: ping, mtr, iperf3, dig, `kubectl get hpa`.
 //!
-//! Both say one thing in one line. The surprise is ping's locale: its times have a decimal comma there.
+//! Each says one thing in a line or two. The surprise of ping is its locale: its times have a decimal comma there. That
+//! of mtr is a router that answers few probes and forwards all: only what is lost up to the last hop is lost.
 
 use super::events::{artefact, told};
-use super::pieces::{short, value};
+use super::pieces::{pieces, short, value};
 use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
-    done.extend(ping(lines));
+    done.extend(ping(lines).or_else(|| echoes(lines)));
+    done.extend(mtr(lines));
+    done.extend(iperf(lines));
+    done.extend(names(lines));
     done.extend(scaler(lines));
     done
 }
 
-/// `... 10 received, 20% packet loss, time 9ms` and `rtt min/avg/max/mdev = 0.045/1.050/9.1/0.7 ms`.
+/// `... 10 received, 20% packet loss, time 9ms` and `rtt min/avg/max/mdev = 0.045/1.050/9.1/0.7 ms`; of Windows
+/// `Lost = 9 (9% loss)` and `Minimum = 1ms, Maximum = 251ms, Average = 31ms`.
 fn ping(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("ping", 0);
+    let mut put = |number: u32, figures: &[(&str, f64)]| {
+        found.begin_at(number);
+        for (name, n) in figures {
+            found.largest(&format!("ping.{name}"), *n);
+        }
+    };
     for (number, line) in (1_u32..).zip(lines) {
-        if let Some((before, _)) = line.split_once("% packet loss") {
-            let lost = before.rsplit([' ', '(']).next().and_then(value);
-            if let Some(lost) = lost {
-                found.begin_at(number);
-                found.largest("ping.lost_percent", lost);
-            }
+        let lost = line
+            .split_once("% packet loss")
+            .or_else(|| line.split_once("% loss)"));
+        let lost = lost.and_then(|(before, _)| before.rsplit([' ', '(']).next().and_then(value));
+        if let Some(lost) = lost {
+            put(number, &[("lost_percent", lost)]);
         }
         let times = [
             "min/avg/max/mdev = ",
@@ -31,16 +42,66 @@ fn ping(lines: &[&str]) -> Option<Artefact> {
             "min/avg/max = ",
         ];
         let rest = times.iter().find_map(|t| line.split_once(t)).map(|t| t.1);
-        let Some(words) = rest.and_then(|r| r.split_whitespace().next()) else {
+        let times: Option<Vec<f64>> = match rest.and_then(|r| r.split_whitespace().next()) {
+            Some(words) => words.split('/').map(milliseconds).collect(),
+            None => windows(line),
+        };
+        if let Some([least, mean, most, ..]) = times.as_deref() {
+            put(
+                number,
+                &[("min_ms", *least), ("mean_ms", *mean), ("max_ms", *most)],
+            );
+        }
+    }
+    told(found)
+}
+
+/// The shortest, the mean and the longest time as Windows prints them.
+fn windows(line: &str) -> Option<Vec<f64>> {
+    let of = |name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.split("ms").next()?.trim().parse::<f64>().ok()
+    };
+    Some(vec![
+        of("Minimum = ")?,
+        of("Average = ")?,
+        of("Maximum = ")?,
+    ])
+}
+
+/// `64 bytes from 10.0.0.5: icmp_seq=2 ttl=64 time=203 ms`, where the end of ping is cut off; a gap in the numbers is
+/// what was lost.
+fn echoes(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("ping", 0);
+    let mut all = Vec::new();
+    let mut numbers: Vec<f64> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let behind = |name: &str| {
+            let (_, rest) = line.split_once(name)?;
+            let end = rest.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)));
+            milliseconds(&rest[..end.unwrap_or(rest.len())])
+        };
+        let echo = line.contains("bytes from ") || line.starts_with("Reply from ");
+        let took = behind("time=").or_else(|| behind("time<"));
+        let Some(took) = took.filter(|_| echo) else {
             continue;
         };
-        let times: Option<Vec<f64>> = words.split('/').map(milliseconds).collect();
-        if let Some([least, mean, most, ..]) = times.as_deref() {
-            found.begin_at(number);
-            found.largest("ping.min_ms", *least);
-            found.largest("ping.mean_ms", *mean);
-            found.largest("ping.max_ms", *most);
-        }
+        found.begin_at(number);
+        all.push(took);
+        numbers.extend(behind("icmp_seq=").or_else(|| behind("seq=")));
+    }
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    for took in &all {
+        found.smallest("ping.min_ms", *took);
+        found.largest("ping.max_ms", *took);
+        found.largest("ping.mean_ms", mean);
+    }
+    if let (true, Some([first, .., last])) = (numbers.is_sorted(), Some(numbers.as_slice())) {
+        let sent = last - first + 1.0;
+        let lost = (sent - numbers.len() as f64).max(0.0) / sent;
+        found
+            .figures
+            .insert("ping.lost_percent".into(), lost * 100.0);
     }
     told(found)
 }
@@ -50,25 +111,215 @@ fn milliseconds(text: &str) -> Option<f64> {
     text.replace(',', ".").parse().ok()
 }
 
-/// `web  Deployment/web  250%/80%  2  10  10  5d` and `cpu: 250%/80%`: used of what is wanted, least, most, now.
+/// `  3.|-- api.example  7.0%  100  21.4  22.5  20.3  92.1  9.2`: hop, loss, sent, last, mean, best, worst, deviation.
+fn mtr(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("mtr", 0);
+    let mut hops: Vec<(String, f64, Vec<f64>)> = Vec::new();
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let hop = |w: &str| {
+            let n = w.trim_end_matches("|--").strip_suffix('.')?;
+            n.parse::<u8>().ok()
+        };
+        let Some(at) = words.iter().position(|w| w.ends_with('%')) else {
+            continue;
+        };
+        let (Some(true), Some(lost)) = (
+            words.first().map(|w| hop(w).is_some()),
+            words[at].strip_suffix('%').and_then(milliseconds),
+        ) else {
+            continue;
+        };
+        let numbers: Option<Vec<f64>> = words[at + 1..].iter().map(|w| milliseconds(w)).collect();
+        let Some(numbers) = numbers.filter(|n| n.len() >= 6 && at >= 2) else {
+            continue;
+        };
+        // A report that begins again is the next one's.
+        if hop(words[0]) == Some(1) {
+            hops.clear();
+        }
+        found.begin_at(number);
+        hops.push((words[1..at].join(" "), lost, numbers));
+    }
+    let (name, lost, times) = hops.last()?;
+    let between = &hops[..hops.len() - 1];
+    let between = between.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max);
+    // From where on all hops lose.
+    let from = hops.iter().rposition(|(_, lost, _)| *lost < 1.0);
+    let from = hops.get(from.map_or(0, |at| at + 1));
+    let figures = [
+        ("hops", hops.len() as f64),
+        ("lost_percent", *lost),
+        ("between_percent", between),
+        ("mean_ms", times[2]),
+        ("worst_ms", times[4]),
+    ];
+    for (figure, n) in figures {
+        found.figures.insert(format!("mtr.{figure}"), n);
+    }
+    found.rows.push(Row {
+        label: name.clone(),
+        place: from.map(|(name, ..)| name.clone()).unwrap_or_default(),
+        share: *lost,
+    });
+    told(found)
+}
+
+/// `[  5] 0.00-10.00 sec 112 MBytes 94.1 Mbits/sec 1834 sender`, and for datagrams `0.012 ms 43210/864200 (5%)`.
+/// The receiver's line over the longest time is the result, the sender's has what was sent again.
+fn iperf(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("iperf3", 0);
+    // How much a line counts, and its rate.
+    let mut best: Option<(f64, f64)> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line
+            .split(|c: char| c.is_whitespace() || "[]".contains(c))
+            .filter(|w| !w.is_empty())
+            .collect();
+        let rate = words.windows(2).enumerate().find_map(|(at, pair)| {
+            let factor = match pair[1] {
+                "bits/sec" => 1.0,
+                "Kbits/sec" => 1e3,
+                "Mbits/sec" => 1e6,
+                "Gbits/sec" => 1e9,
+                _ => return None,
+            };
+            Some((at, pair[0].parse::<f64>().ok()? * factor))
+        });
+        let range = words.iter().find_map(|w| {
+            let (from, to) = w.split_once('-')?;
+            Some(to.parse::<f64>().ok()? - from.parse::<f64>().ok()?)
+        });
+        let (Some((at, rate)), Some(range)) = (rate, range) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.smallest("iperf.slowest_bits_per_s", rate);
+        let sum = f64::from(u8::from(words.contains(&"SUM")));
+        let received = f64::from(u8::from(words.contains(&"receiver")));
+        let weight = sum * 1e6 + range + received;
+        let rest = &words[at + 2..];
+        // Behind the rate of TCP stands what was sent again; an interval's is a part of the sender's.
+        // A bare number is that of datagrams.
+        let of_tcp = match rest {
+            [_, "sender", ..] => true,
+            [_, _, unit, ..] => unit.ends_with("Bytes"),
+            _ => false,
+        };
+        let again = rest.first().and_then(|w| w.parse::<f64>().ok());
+        if let Some(n) = again.filter(|_| of_tcp) {
+            found.largest("iperf.sent_again", n);
+        }
+        let lost = rest
+            .iter()
+            .find_map(|w| w.strip_prefix('(')?.strip_suffix("%)")?.parse::<f64>().ok());
+        if best.is_none_or(|(held, _)| weight >= held) {
+            best = Some((weight, rate));
+            found.figures.insert("iperf.seconds".into(), range);
+            if let Some(percent) = lost {
+                found.figures.insert("iperf.lost_percent".into(), percent);
+            }
+        }
+    }
+    let (_, rate) = best?;
+    found.figures.insert("iperf.bits_per_s".into(), rate);
+    // What TCP reaches on a link of so many bits a second, Ethernet's and its own heads taken off.
+    let links = [1e8, 1e9, 2.5e9, 1e10, 2.5e10, 4e10, 1e11];
+    let link = links
+        .iter()
+        .find(|link| (0.9..=0.975).contains(&(rate / **link)));
+    if let Some(link) = link {
+        found.figures.insert("iperf.link_bits_per_s".into(), *link);
+    }
+    told(found)
+}
+
+/// Statuses of a name server's response, and our figures.
+const STATUSES: [(&str, &str); 4] = [
+    ("SERVFAIL", "names.servfail"),
+    ("NXDOMAIN", "names.missing"),
+    ("REFUSED", "names.refused"),
+    ("NOERROR", "names.fine"),
+];
+/// Rows of dig: what failed, then the slowest query, then whom it asked.
+const FAILED: f64 = 1.0;
+const SLOWEST: f64 = 0.7;
+const ASKED: f64 = 0.5;
+/// What resolvers' tools say when no response came.
+const NO_RESPONSE: [&str; 3] = [
+    "no servers could be reached",
+    "communications error to",
+    "no response from ",
+];
+
+/// `;; Query time: 2412 msec` and `status: SERVFAIL` of dig and drill, and what nslookup and host say.
+fn names(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("dig", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((_, rest)) = line.split_once("Query time:") {
+            let n = pieces(rest).first().and_then(|p| value(p.text));
+            let unit = if rest.contains("usec") { 1e-3 } else { 1.0 };
+            if let Some(ms) = n {
+                found.begin_at(number);
+                found.add("names.asked", 1.0);
+                let slower = found
+                    .value("names.query_ms")
+                    .is_none_or(|held| ms * unit > held);
+                if slower {
+                    found.rows.retain(|r| r.share != SLOWEST);
+                    let label = short(line.trim_start_matches([';', ' ']));
+                    found.rows.push(Row::new(label, SLOWEST));
+                }
+                found.largest("names.query_ms", ms * unit);
+            }
+        }
+        let answered = line.contains("->>HEADER<<-")
+            || line.contains("** server can't find")
+            || line.starts_with("Host ") && line.contains(" not found: ")
+            || line.contains("Got SERVFAIL reply");
+        let status = STATUSES
+            .iter()
+            .find(|(word, _)| answered && line.contains(word));
+        let silent = line.starts_with(";;") && NO_RESPONSE.iter().any(|w| line.contains(w));
+        let name = status
+            .map(|(_, name)| *name)
+            .or(silent.then_some("names.silent"));
+        if let Some(name) = name {
+            found.begin_at(number);
+            found.add(name, 1.0);
+            if name != "names.fine" {
+                found
+                    .rows
+                    .push(Row::new(short(line.trim_start_matches([';', ' '])), FAILED));
+            }
+        } else if let Some(server) = line.split_once(";; SERVER: ").map(|(_, s)| s) {
+            let server = server.split(['#', '(', ' ']).next().unwrap_or_default();
+            found.begin_at(number);
+            found.figures.entry("names.asked".into()).or_insert(1.0);
+            found
+                .rows
+                .push(Row::new(format!("SERVER: {server}"), ASKED));
+        }
+    }
+    found.largest_first();
+    told(found)
+}
+
+/// `web  Deployment/web  250%/80%  2  10  10  5d` and `cpu: 250%/80%, memory: 950m/500m`: used of what is wanted, the
+/// least, the most, now. `kubectl describe hpa` says the same a line each.
 fn scaler(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("kubectl get hpa", 0);
     for (number, line) in (1_u32..).zip(lines) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let shares = |w: &str| {
-            let (used, wanted) = w.trim_end_matches(',').split_once("%/")?;
-            Some((
-                used.parse::<f64>().ok()?,
-                wanted.strip_suffix('%')?.parse::<f64>().ok()?,
-            ))
-        };
-        let Some(at) = words.iter().position(|w| shares(w).is_some()) else {
+        let targets: Vec<(usize, Option<f64>)> = words
+            .iter()
+            .enumerate()
+            .filter_map(|(at, w)| Some((at, target(w.trim_end_matches(','))?)))
+            .collect();
+        let Some((last, _)) = targets.last() else {
             continue;
         };
-        let Some((used, wanted)) = shares(words[at]).filter(|(_, wanted)| *wanted > 0.0) else {
-            continue;
-        };
-        let numbers: Vec<f64> = words[at + 1..]
+        let numbers: Vec<f64> = words[last + 1..]
             .iter()
             .map_while(|w| w.parse().ok())
             .collect();
@@ -76,11 +327,65 @@ fn scaler(lines: &[&str]) -> Option<Artefact> {
             continue;
         };
         found.begin_at(number);
-        let full = used > wanted && now >= most;
-        found.largest("hpa.used_of_target", used / wanted);
-        found.largest("hpa.full", f64::from(u8::from(full)));
-        found.rows.push(Row::new(short(line), used / wanted));
+        scaled(&mut found, &targets, *most, *now, line);
     }
     found.largest_first();
+    told(found).or_else(|| described(lines))
+}
+
+fn scaled(found: &mut Artefact, targets: &[(usize, Option<f64>)], most: f64, now: f64, line: &str) {
+    let used = targets.iter().filter_map(|t| t.1).reduce(f64::max);
+    match used {
+        Some(used) => {
+            let full = used > 1.0 && now >= most;
+            found.largest("hpa.used_of_target", used);
+            found.largest("hpa.full", f64::from(u8::from(full)));
+        }
+        None => found.add("hpa.unknown", 1.0),
+    }
+    found.rows.push(Row::new(short(line), used.unwrap_or(0.0)));
+}
+
+/// Used of what is wanted: `95%/80%`, `950m/500m`, `1500/1k`; nothing where it is `<unknown>/50%`.
+fn target(word: &str) -> Option<Option<f64>> {
+    let (used, wanted) = word.split_once('/')?;
+    let wanted = quantity(wanted).filter(|n| *n > 0.0)?;
+    match used {
+        "<unknown>" => Some(None),
+        used => Some(Some(quantity(used)? / wanted)),
+    }
+}
+
+/// A quantity of Kubernetes: `95%`, `950m`, `1k`, `12Mi`, `3`.
+fn quantity(text: &str) -> Option<f64> {
+    match text.strip_suffix('m') {
+        Some(thousandths) => thousandths.parse::<f64>().ok().map(|n| n / 1e3),
+        None => value(text),
+    }
+}
+
+/// `resource cpu on pods (as a percentage of request): 180% (180m) / 50%`, `Max replicas: 10`, `pods: 10 current`.
+fn described(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("kubectl get hpa", 0);
+    let (mut targets, mut most, mut now) = (Vec::new(), None, None);
+    for (number, line) in (1_u32..).zip(lines) {
+        let text = line.trim();
+        let first = |rest: &str| rest.split_whitespace().next().and_then(quantity);
+        if let Some((name, rest)) = text.rsplit_once(": ")
+            && let Some((used, wanted)) = rest.split_once(" / ")
+            && name.starts_with("resource ")
+            && let Some(wanted) = first(wanted).filter(|n| *n > 0.0)
+        {
+            found.begin_at(number);
+            targets.push((0, first(used).map(|used| used / wanted)));
+        } else if let Some(rest) = text.strip_prefix("Max replicas:") {
+            most = first(rest);
+        } else if let Some((_, rest)) = text.split_once(" pods:")
+            && rest.contains(" current")
+        {
+            now = first(rest);
+        }
+    }
+    scaled(&mut found, &targets, most?, now?, "kubectl describe hpa");
     told(found)
 }

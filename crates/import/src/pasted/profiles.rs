@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 /// Stacks are stored with whole weights; a share is kept to a millionth.
 const PARTS: f64 = 1e6;
+const PERF: &str = "perf report";
 /// Functions with less than this are noise of the list's end.
 const LEAST: f64 = 1e-5;
 
@@ -24,8 +25,20 @@ struct Function {
 
 /// All profiles of a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
-    let mut done = flat(lines, "perf report", 12, perf_row);
+    let mut done = flat(lines, PERF, 12, perf_row);
     done.extend(flat(lines, "pprof -top", 2, pprof_row));
+    if lines
+        .iter()
+        .any(|l| COLLECTORS.iter().any(|c| l.contains(c)))
+    {
+        let mut shares = flat(lines, "shares of a profile", 3, share_row);
+        for profile in &mut shares {
+            let idle = profile.rows.iter().filter(|r| r.label == "(idle)");
+            let idle = idle.map(|r| r.share).sum();
+            profile.figures.insert("shares.idle".into(), idle);
+        }
+        done.extend(shares);
+    }
     done.extend(folded(lines));
     done.extend(scripted(lines));
     done.sort_by_key(|a| a.line);
@@ -45,7 +58,9 @@ fn flat(lines: &[&str], tool: &str, gap: u32, row: fn(&str) -> Option<Function>)
                 .iter()
                 .any(|l| l.contains("flat%") || l.contains("Overhead"))
         };
-        if functions.len() >= 2 || functions.len() == 1 && headed() {
+        // Nothing else prints a row like perf's.
+        let enough = functions.len() == 1 && (tool == PERF || headed());
+        if functions.len() >= 2 || enough {
             done.push(artefact(tool, first, functions));
         }
     };
@@ -107,6 +122,43 @@ fn perf_row(line: &str) -> Option<Function> {
             _ => String::new(),
         },
         kernel,
+    })
+}
+
+/// Rows by which a list of shares is known for a profile: a runtime's collector, and what the inspector of Chrome adds.
+const COLLECTORS: [&str; 6] = [
+    "(garbage collector)",
+    "(program)",
+    "(idle)",
+    " GC ",
+    "garbage collection",
+    "Garbage collection",
+];
+
+/// `| 39% | JSON.stringify |` as people sum a profile up, and `1234.5 ms 41.2 % 1300.0 ms 43.4 % stringify app.js:10`
+/// of Chrome's inspector, its own time first.
+fn share_row(line: &str) -> Option<Function> {
+    let bars = |c: char| ['|', '\u{2502}'].contains(&c);
+    let percent = |w: &str| w.trim().strip_suffix('%')?.trim().parse::<f64>().ok();
+    let cells: Vec<&str> = line.trim().trim_matches(bars).split(bars).collect();
+    let (share, symbol) = match cells.as_slice() {
+        [share, symbol] => (percent(share)?, symbol.trim().to_owned()),
+        [whole] => {
+            let words: Vec<&str> = whole.split_whitespace().collect();
+            let [_, "ms", own, "%", _, "ms", _, "%", symbol @ ..] = words.as_slice() else {
+                return None;
+            };
+            (own.parse().ok()?, symbol.join(" "))
+        }
+        _ => return None,
+    };
+    let named = symbol.chars().any(char::is_alphabetic) && (0.0..=100.0).contains(&share);
+    named.then(|| Function {
+        share: share / 100.0,
+        symbol,
+        module: String::new(),
+        thread: String::new(),
+        kernel: false,
     })
 }
 

@@ -47,7 +47,7 @@ const PATH: [&str; 9] = [
     "target",
     "message",
 ];
-const TOOK: [(&str, f64); 15] = [
+const TOOK: [(&str, f64); 16] = [
     ("request_time", 1.0),
     ("requesttime", 1.0),
     ("upstream_request_time", 1.0),
@@ -61,6 +61,7 @@ const TOOK: [(&str, f64); 15] = [
     ("responsetime", 1e-3),
     ("total_time_ms", 1e-3),
     ("tt", 1e-3),
+    ("ta", 1e-3),
     ("latency_human", 1.0),
     ("duration", f64::NAN),
 ];
@@ -130,7 +131,12 @@ fn flat<'a>(
         if inner.is_object() && depth < 3 {
             flat(inner, into, depth + 1);
         } else {
-            into.push((name.to_ascii_lowercase().replace('-', "_"), inner));
+            // HAProxy's times differ by the case alone: the request was received in TR, the response came in Tr.
+            let ours = match name.as_str() {
+                "TR" | "tR" => "t_received".to_owned(),
+                name => name.to_ascii_lowercase().replace('-', "_"),
+            };
+            into.push((ours, inner));
         }
     }
 }

@@ -47,6 +47,7 @@ const MODES: &[(&str, &str, Of)] = &[
 ];
 
 const PROFILING: &str = "show profiling";
+const IOSTAT_TOOL: &str = "iostat";
 
 const SPECS: &[Spec] = &[
     Spec {
@@ -62,7 +63,7 @@ const SPECS: &[Spec] = &[
         ],
     },
     Spec {
-        tool: "iostat",
+        tool: IOSTAT_TOOL,
         head: &["Device", "%util"],
         align: Align::Right,
         label: Some(("Device", "%util", 100.0)),
@@ -99,7 +100,7 @@ const SPECS: &[Spec] = &[
         figures: MODES,
     },
     Spec {
-        tool: "iostat",
+        tool: IOSTAT_TOOL,
         head: &["avg-cpu", "%user", "%system", "%iowait", "%idle"],
         align: Align::Right,
         label: None,
@@ -161,6 +162,26 @@ const SPECS: &[Spec] = &[
         align: Align::Right,
         label: None,
         figures: &[("%memused", "memory.used_percent", Of::Mean)],
+    },
+    Spec {
+        tool: "sar -W",
+        head: &["pswpin/s", "pswpout/s"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("pswpin/s", "swap.in_per_s", Of::Mean),
+            ("pswpout/s", "swap.out_per_s", Of::Mean),
+        ],
+    },
+    Spec {
+        tool: "sar -S",
+        head: &["kbswpfree", "kbswpused"],
+        align: Align::Right,
+        label: None,
+        figures: &[
+            ("kbswpused", "swap.used_kb", Of::Largest),
+            ("%swpused", "swap.used_percent", Of::Largest),
+        ],
     },
     Spec {
         tool: "pidstat -t",
@@ -233,13 +254,29 @@ struct Open<'a> {
     means: Vec<(&'static str, f64, f64)>,
     /// Lines since the last row.
     idle: u32,
+    /// The rows so far are iostat's first report: means since the start of the machine.
+    since_boot: bool,
+}
+
+impl Open<'_> {
+    /// Forgets what was read.
+    fn restart(&mut self, line: u32) {
+        self.artefact = artefact(self.spec.tool, line);
+        self.means.clear();
+        self.since_boot = false;
+    }
 }
 
 /// All tables of a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
-    let mut done: Vec<Artefact> = Vec::new();
+    // Artefacts, and whether each is a mean since the start of the machine.
+    let mut done: Vec<(Artefact, bool)> = Vec::new();
     let mut open: Option<Open<'_>> = None;
+    let mut reported: Vec<&[&str]> = Vec::new();
+    // iostat's own first line, below which its first report stands.
+    let mut begun = false;
     for (number, line) in (1_u32..).zip(lines) {
+        begun |= line.starts_with("Linux ") && line.contains(" CPU)");
         let cells: Vec<&str> = line
             .split(|c: char| c.is_whitespace() || c == '|')
             .filter(|c| !c.is_empty())
@@ -249,8 +286,13 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             let same = open
                 .as_ref()
                 .is_some_and(|o| std::ptr::eq(o.spec, spec) && o.columns == cells);
+            if let Some(table) = open.as_mut().filter(|o| same && o.since_boot) {
+                table.restart(number);
+            }
             if !same {
-                done.extend(open.take().map(finished));
+                let first = begun && spec.tool == IOSTAT_TOOL && !reported.contains(&spec.head);
+                reported.extend(first.then_some(spec.head));
+                close(open.take(), &mut done);
                 open = Some(Open {
                     spec,
                     columns: cells,
@@ -261,6 +303,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                     },
                     means: Vec::new(),
                     idle: 0,
+                    since_boot: first,
                 });
             }
             continue;
@@ -272,13 +315,28 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                 table.idle += 1;
             }
             if table.idle > 2 {
-                done.extend(open.take().map(finished));
+                close(open.take(), &mut done);
             }
         }
     }
-    done.extend(open.map(finished));
-    done.retain(|a| !a.is_empty());
-    done
+    close(open, &mut done);
+    // Where intervals follow, what was since the start of the machine is none of them.
+    let kept = |(at, (artefact, since_boot)): (usize, &(Artefact, bool))| {
+        let alike = |(a, _): &(Artefact, bool)| {
+            a.tool == artefact.tool && a.figures.keys().eq(artefact.figures.keys())
+        };
+        let left_out = artefact.is_empty() || *since_boot && done[at + 1..].iter().any(alike);
+        (!left_out).then(|| artefact.clone())
+    };
+    done.iter().enumerate().filter_map(kept).collect()
+}
+
+fn close(open: Option<Open<'_>>, done: &mut Vec<(Artefact, bool)>) {
+    let closed = open.map(|table| {
+        let since_boot = table.since_boot;
+        (finished(table), since_boot)
+    });
+    done.extend(closed);
 }
 
 fn bare(cell: &str) -> &str {
@@ -545,15 +603,28 @@ pub(super) fn containers(lines: &[&str]) -> Option<Artefact> {
             ))
         };
         let of_kubernetes = || {
-            let [.., name, cpu, memory] = words.as_slice() else {
-                return None;
+            // A node has its shares of both behind the numbers.
+            let (name, cpu, memory) = match words.as_slice() {
+                [name, cpu, share, memory, _] if share.ends_with('%') => {
+                    found.largest("containers.node_share", percent(share)? / 100.0);
+                    found.largest(
+                        "containers.node_memory_share",
+                        percent(words.last()?)? / 100.0,
+                    );
+                    (name, cpu, memory)
+                }
+                [.., name, cpu, memory] if words.len() <= 4 => (name, cpu, memory),
+                _ => return None,
             };
-            let cores: f64 = cpu.strip_suffix('m')?.parse().ok()?;
+            let cores: f64 = match cpu.strip_suffix('m') {
+                Some(cores) => cores.parse::<f64>().ok()? / 1e3,
+                None => f64::from(cpu.parse::<u16>().ok()?),
+            };
             ["Mi", "Gi", "Ki"]
                 .iter()
                 .any(|u| memory.ends_with(u))
                 .then_some(())?;
-            Some(((*name).to_owned(), cores / 1e3, None))
+            Some(((*name).to_owned(), cores, None))
         };
         let Some((name, cores, memory)) = of_docker().or_else(of_kubernetes) else {
             continue;

@@ -1,9 +1,11 @@
-//! What `time` says of a command: `real 0m7.287s` with `user` and `sys` (bash, sh), or zsh's line with `total`.
+//! What `time` says of a command: `real 0m7.287s` with `user` and `sys` (bash, sh), or zsh's line with `total`; and the
+//! times of the requests of a connection as a person wrote them down.
 //!
 //! Where the command is a request, its time is that request's. Of several the longest is the case.
 
 use super::events::artefact;
-use record::pasted::Artefact;
+use super::pieces::{seconds, short};
+use record::pasted::{Artefact, Row};
 
 /// Lines between `real` and the other two.
 const LINES: usize = 4;
@@ -27,6 +29,81 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     });
     let real = |a: &Artefact| a.value("time.real_s").unwrap_or(0.0);
     found.max_by(|a, b| real(a).total_cmp(&real(b)))
+}
+
+/// Rows of a list in which requests have numbers.
+const FEWEST: usize = 2;
+
+/// `req1 0.4 ms`, `request 2: 41.5ms`, `| req3 | 44.6 ms | 48.8 ms |`: the first request of a connection and those
+/// behind it, a person's own list. Of several columns the first is the case.
+pub(super) fn numbered(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("times of requests", 0);
+    let mut all: Vec<(u32, f64)> = Vec::new();
+    for (line, text) in (1_u32..).zip(lines) {
+        let lower = text.to_ascii_lowercase();
+        let Some(took) = first_time(&lower) else {
+            continue;
+        };
+        if let Some(number) = number_of(&lower) {
+            if all.is_empty() {
+                found.begin_at(line);
+            }
+            all.push((number, took * 1e3));
+            found
+                .rows
+                .push(Row::new(short(text.trim().trim_matches('|')), took));
+        } else if lower.contains("fresh connection") || lower.contains("new connection") {
+            found.figures.insert("numbered.fresh_ms".into(), took * 1e3);
+        }
+    }
+    // They are the requests of one connection when they are counted from one on.
+    let counted = (1..)
+        .zip(&all)
+        .all(|(wanted, (number, _))| *number == wanted);
+    let [(_, first), later @ ..] = all.as_slice() else {
+        return None;
+    };
+    if !counted || all.len() < FEWEST {
+        return None;
+    }
+    found.figures.insert("numbered.first_ms".into(), *first);
+    for (_, ms) in later {
+        found.smallest("numbered.later_least_ms", *ms);
+        found.largest("numbered.later_most_ms", *ms);
+    }
+    Some(found)
+}
+
+/// The number of a request in a line that begins with one: `req2`, `request 2`, `request #2`.
+fn number_of(lower: &str) -> Option<u32> {
+    let text = lower.trim_start_matches(['|', ' ', '-', '*', '\t']);
+    let rest = text
+        .strip_prefix("request")
+        .or_else(|| text.strip_prefix("req"))?;
+    let rest = rest.trim_start_matches([' ', '#', '_', '-']);
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok().filter(|n| *n > 0)
+}
+
+/// The first time of a line, in seconds: `0.4 ms`, `41.9ms`, `0.3-0.4 ms`.
+fn first_time(lower: &str) -> Option<f64> {
+    let words: Vec<&str> = lower
+        .split(|c: char| c.is_whitespace() || "|=:,;()".contains(c))
+        .filter(|w| !w.is_empty())
+        .collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let word = word.split('-').next()?;
+        let bare = || {
+            let n: f64 = word.parse().ok()?;
+            let unit = words.get(at + 1)?;
+            let alone = unit.bytes().all(|b| b.is_ascii_alphabetic());
+            alone.then_some(())?;
+            seconds(&format!("{n}{unit}"))
+        };
+        seconds(word).or_else(bare)
+    })
 }
 
 /// Whether the command that was timed is a request: the last one with `time` at or above a line.
@@ -71,12 +148,12 @@ fn zsh(line: &str) -> Option<(f64, f64)> {
 /// `0m7.287s`, `7.287s`, `7,287`, `1:02.5` in seconds.
 fn clock(text: &str) -> Option<f64> {
     let text = text.trim_end_matches('s').replace(',', ".");
-    let mut seconds = 0.0;
+    let mut all = 0.0;
     for part in text.split(['m', 'h', ':']) {
         let part: f64 = part.parse().ok()?;
-        seconds = seconds * 60.0 + part;
+        all = all * 60.0 + part;
     }
-    (text.contains('.') && seconds >= 0.0).then_some(seconds)
+    (text.contains('.') && all >= 0.0).then_some(all)
 }
 
 #[cfg(test)]

@@ -1,0 +1,148 @@
+//! Where a log is silent: the longest time between two of its lines, for a text in which nothing else was found.
+//!
+//! Own debug logs have words that no reader knows, and stamps that all know. The surprise is the line behind the
+//! silence: it says what was done by then, and so what was waited for stands between the two.
+
+use super::events::artefact;
+use super::pieces::short;
+use record::pasted::{Artefact, Row};
+
+/// Fewer stamped lines are no log.
+const FEWEST: usize = 4;
+/// A shorter silence is none, in seconds.
+const LEAST_S: f64 = 0.1;
+/// The silence is that much of the log's whole time at least.
+const PART: f64 = 0.4;
+/// A longer one is between two events that have nothing to do with each other.
+const MOST_S: f64 = 600.0;
+/// A day in seconds, for logs that pass midnight.
+const DAY_S: f64 = 86_400.0;
+
+/// The longest silence of a text.
+pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+    let stamped: Vec<(u32, f64, &str)> = (1_u32..)
+        .zip(lines)
+        .filter_map(|(number, line)| Some((number, stamp(line)?, *line)))
+        .collect();
+    if stamped.len() < FEWEST {
+        return None;
+    }
+    let gap = |a: f64, b: f64| if b < a { b + DAY_S - a } else { b - a };
+    let gaps: Vec<f64> = stamped
+        .windows(2)
+        .map(|pair| gap(pair[0].1, pair[1].1))
+        .collect();
+    let all: f64 = gaps.iter().sum();
+    let (at, longest) = gaps
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // Lines of several clocks are in no order.
+    let told = longest >= LEAST_S && longest >= PART * all && longest <= MOST_S;
+    told.then(|| {
+        let mut found = artefact("silence of a log", stamped[at].0);
+        let figures = [
+            ("longest_s", longest),
+            ("all_s", all),
+            ("lines", stamped.len() as f64),
+        ];
+        for (name, n) in figures {
+            found.figures.insert(format!("silence.{name}"), n);
+        }
+        let sides = [stamped[at].2, stamped[at + 1].2];
+        found.rows = (["behind", "before"].iter().zip(sides))
+            .map(|(place, line)| Row {
+                label: short(line),
+                place: (*place).to_owned(),
+                share: longest,
+            })
+            .collect();
+        found
+    })
+}
+
+/// Words before which a stamp stands.
+const WORDS: usize = 3;
+
+/// Seconds of a day, or since some start: `10:00:05.140`, `2024-01-01T10:00:05,140Z`, `[12345.678901]`, `0:219`.
+fn stamp(line: &str) -> Option<f64> {
+    let marks = ['[', ']', ',', '(', ')', '+', 's'];
+    let mut words = line.split_whitespace().take(WORDS);
+    words.find_map(|word| {
+        let word = word.trim_matches(marks);
+        let clock = word.rsplit(['T', '_']).next().unwrap_or(word);
+        let clock = clock.trim_end_matches('Z').replace(',', ".");
+        let clock = clock.split('+').next().unwrap_or_default();
+        of_clock(clock).or_else(|| of_seconds(word))
+    })
+}
+
+/// Digits behind the point of a stamp in seconds; a table's numbers have fewer.
+const DIGITS: usize = 6;
+/// Seconds since 1970 are more than this.
+const EPOCH_S: f64 = 1e9;
+
+/// `10:00:05.140` and `10:00:05:140`; `0:219` has seconds and their thousandths.
+fn of_clock(text: &str) -> Option<f64> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let digits = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit());
+    let n = |w: &str| w.parse::<f64>().ok();
+    let two = |w: &&str| w.len() == 2 && digits(w);
+    match parts.as_slice() {
+        [seconds, thousandths]
+            if digits(seconds) && digits(thousandths) && thousandths.len() == 3 =>
+        {
+            Some(n(seconds)? + n(thousandths)? / 1e3)
+        }
+        [hours, minutes, seconds, rest @ ..] if two(hours) && two(minutes) => {
+            let parts = match rest {
+                [] => 0.0,
+                [thousandths] if digits(thousandths) => n(thousandths)? / 1e3,
+                _ => return None,
+            };
+            let bare = seconds.split('.').next().unwrap_or_default();
+            two(&bare).then_some(())?;
+            Some(n(hours)? * 3_600.0 + n(minutes)? * 60.0 + n(seconds)? + parts)
+        }
+        _ => None,
+    }
+}
+
+/// `12345.678901`, and `1700000000.123` since 1970.
+fn of_seconds(text: &str) -> Option<f64> {
+    let (whole, parts) = text.split_once('.')?;
+    let digits = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit());
+    let seconds: f64 = text
+        .parse()
+        .ok()
+        .filter(|_| digits(whole) && digits(parts))?;
+    (parts.len() >= DIGITS || seconds >= EPOCH_S).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_silence_has_its_two_lines() {
+        let text = "10:00:00.123 a\n10:00:00.130 b\n10:00:05.140 c\n10:00:05.145 d\n";
+        let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert!((found.value("silence.longest_s").unwrap() - 5.01).abs() < 1e-9);
+        assert!(found.rows[1].label.ends_with('c'));
+        // Even steps are no silence, and numbers without a stamp are no log.
+        let even: String = (0..9).map(|i| format!("10:00:0{i}.000 a\n")).collect();
+        assert!(read(&even.lines().collect::<Vec<_>>()).is_none());
+        assert!(read(&["1.5 a", "2.5 b", "9.5 c", "10.5 d"]).is_none());
+    }
+
+    #[test]
+    fn stamps_come_in_several_forms() {
+        let s = |line: &str| stamp(line).map(|s| (s * 1e3).round());
+        assert_eq!(s("  0:219 [tid:1] select"), Some(219.0));
+        assert_eq!(s("2024-01-01T00:00:05,140Z INFO"), Some(5_140.0));
+        assert_eq!(s("[   12.345678] eth0: up"), Some(12_346.0));
+        assert_eq!(s("2024-01-01 00:01:05.5 x"), Some(65_500.0));
+        assert_eq!(s("total 12:30 lunch"), None);
+    }
+}
