@@ -59,7 +59,7 @@ const PASSED_NS: f64 = 500.0;
 const TURNS_OF_SERVER: f64 = 0.02;
 /// One connection in so many for that, and to hold the budget: fewer still say little of the rest.
 const LEFT_OUT_FOR_SERVER: f64 = 16.0;
-const MOST_LEFT_OUT: u32 = 64;
+const MOST_LEFT_OUT: u32 = 32;
 /// One connection in so many is followed where nobody knows how many requests there are.
 const FOLLOWED_ONE_IN: u32 = 4;
 /// Time between samples of a longer watch.
