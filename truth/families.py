@@ -203,13 +203,19 @@ def owned(lab, own):
         shutil.chown(path, own.stat().st_uid, own.stat().st_gid)
 
 
-def jetty(lab, settings, own):
-    classes = lab.common(settings)["build"] / "jetty"
+def class_path(lab, settings, program, jars):
+    """What a program of Java in apps/ runs with, compiled once for all cases."""
+    classes = lab.common(settings)["build"] / program
     if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(JETTY), "-d", str(classes), str(lab.dir / "apps/Jetty.java")], check=True,
+        subprocess.run(["javac", "-cp", ":".join(jars), "-d", str(classes), str(lab.dir / f"apps/{program}.java")], check=True,
                        capture_output=True, text=True)
+    return ":".join([str(classes), *jars])
+
+
+def jetty(lab, settings, own):
+    where = class_path(lab, settings, "Jetty", JETTY)
     flags = [lab.fill(flag, settings) for flag in settings.get("flags", [])]
-    return ["java", *flags, "-cp", ":".join([str(classes), *JETTY]), "Jetty", str(settings["port"]),
+    return ["java", *flags, "-cp", where, "Jetty", str(settings["port"]),
             *extra(lab, settings)], {}, False
 
 
@@ -387,11 +393,8 @@ def lua(lab, settings, own):
 
 
 def netty(lab, settings, own):
-    classes = lab.common(settings)["build"] / "netty"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(NETTY), "-d", str(classes), str(lab.dir / "apps/Netty.java")], check=True,
-                       capture_output=True, text=True)
-    return ["java", "-cp", ":".join([str(classes), *NETTY]), "Netty", str(settings["port"]), *extra(lab, settings)], {}, False
+    where = class_path(lab, settings, "Netty", NETTY)
+    return ["java", "-cp", where, "Netty", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
 def quart(lab, settings, own):
@@ -454,17 +457,14 @@ def warp(lab, settings, own):
 
 def jdkhttp(lab, settings, own):
     """It writes head and body apart, and Nagle's algorithm is on unless the property says otherwise."""
-    classes = lab.common(settings)["build"] / "jdkhttp"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(JDK), "-d", str(classes), str(lab.dir / "apps/JdkHttp.java")], check=True,
-                       capture_output=True, text=True)
+    where = class_path(lab, settings, "JdkHttp", JDK)
     pattern = settings.get("pattern", "%d %-5level [%thread] %logger - %msg%n")
     log = write(own / "logback.xml", f"""<configuration>
 <appender name="file" class="ch.qos.logback.core.FileAppender">
 <file>{own}/app.log</file><encoder><pattern>{pattern}</pattern></encoder></appender>
 <root level="info"><appender-ref ref="file"/></root></configuration>""")
     flags = ["-Dsun.net.httpserver.nodelay=true", f"-Dlogback.configurationFile={log}", *settings.get("flags", [])]
-    return ["java", *flags, "-cp", ":".join([str(classes), *JDK]), "JdkHttp", str(settings["port"]), *extra(lab, settings)], {}, False
+    return ["java", *flags, "-cp", where, "JdkHttp", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
 def njs(lab, settings, own):
@@ -629,17 +629,14 @@ def racket(lab, settings, own):
 
 def spring(lab, settings, own):
     """Spring tells what it does to the logging of the JDK."""
-    classes = lab.common(settings)["build"] / "spring"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(SPRING), "-d", str(classes), str(lab.dir / "apps/Spring.java")], check=True,
-                       capture_output=True, text=True)
+    where = class_path(lab, settings, "Spring", SPRING)
     logging = write(own / "logging.properties", lab.fill("""handlers = java.util.logging.FileHandler
 java.util.logging.FileHandler.level = ALL
 java.util.logging.FileHandler.pattern = {{own}}/app.log
 java.util.logging.FileHandler.formatter = java.util.logging.SimpleFormatter
 org.springframework.level = {{level=INFO}}
 """, settings))
-    return ["java", f"-Djava.util.logging.config.file={logging}", "-cp", ":".join([str(classes), *SPRING]), "Spring",
+    return ["java", f"-Djava.util.logging.config.file={logging}", "-cp", where, "Spring",
             str(settings["port"]), *extra(lab, settings)], {}, False
 
 
@@ -1141,11 +1138,7 @@ def svn(lab, settings, own):
 
 def simple(lab, settings, own):
     """The server of the Simple framework with 32 threads."""
-    classes = lab.common(settings)["build"] / "simple"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(SIMPLE), "-d", str(classes), str(lab.dir / "apps/Simple.java")], check=True,
-                       capture_output=True, text=True)
-    where = ":".join([str(classes), *SIMPLE])
+    where = class_path(lab, settings, "Simple", SIMPLE)
     return ["java", "-Xmx1g", "-cp", where, "Simple", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
@@ -1356,11 +1349,7 @@ def luahttp(lab, settings, own):
 
 def httpcore(lab, settings, own):
     """The blocking server of HttpCore, a thread for each connection out of a pool that grows."""
-    classes = lab.common(settings)["build"] / "httpcore"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(HTTPCORE), "-d", str(classes), str(lab.dir / "apps/HttpCore.java")], check=True,
-                       capture_output=True, text=True)
-    where = ":".join([str(classes), *HTTPCORE])
+    where = class_path(lab, settings, "HttpCore", HTTPCORE)
     return ["java", "-Xmx512m", "-cp", where, "HttpCore", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
@@ -1463,11 +1452,7 @@ def fphttp(lab, settings, own):
 
 def resteasy(lab, settings, own):
     """Resources of JAX-RS within Jetty, with 32 threads."""
-    classes = lab.common(settings)["build"] / "resteasy"
-    if not classes.exists():
-        subprocess.run(["javac", "-cp", ":".join(RESTEASY), "-d", str(classes), str(lab.dir / "apps/RestEasy.java")], check=True,
-                       capture_output=True, text=True)
-    where = ":".join([str(classes), *RESTEASY])
+    where = class_path(lab, settings, "RestEasy", RESTEASY)
     return ["java", "-Xmx512m", "-cp", where, "RestEasy", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
