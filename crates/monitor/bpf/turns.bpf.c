@@ -133,7 +133,8 @@ MAP(CALLS, BPF_MAP_TYPE_ARRAY, 1024, u32, u8, 0);
 // their own port, which a socket that is closed has no more.
 MAP(SOCKS, BPF_MAP_TYPE_LRU_HASH, 65536, u64, u32, 0);
 #define CLASS 0xff
-#define UNSAID 0x100 // nobody was told of it
+#define UNSAID 0x100     // nobody was told of it
+#define ONE_BY_ONE 0x200 // which of its questions are followed is decided by who asks
 MAP(LOST, BPF_MAP_TYPE_PERCPU_ARRAY, 1, u32, u64, 0);
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -274,23 +275,28 @@ static __always_inline void address(struct event *e, struct sock *sk)
 	}
 }
 
-// A target asks from a port; `bits` are FOLLOWED, ASKED, OPEN where its questions are chosen.
-static __always_inline void asks_from(u32 port, u32 tgid, u32 bits)
+// Who asks is not told by the thread where that carries many tasks.
+static __always_inline u32 one_by_one(u32 tgid)
 {
 	u32 *target = MASK ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
-	// Who asks is not told by the thread where that carries many tasks.
-	know(port, ASKS | (target && !(*target & MANY_TASKS) ? CHOSEN | bits : 0));
+	return target && !(*target & MANY_TASKS) ? ONE_BY_ONE : 0;
+}
+
+// A target asks from a port; `bits` are FOLLOWED, ASKED, OPEN where its questions are chosen one by one.
+static __always_inline void asks_from(u32 port, u32 value, u32 bits)
+{
+	know(port, ASKS | (value & ONE_BY_ONE ? CHOSEN | bits : 0));
 }
 
 // Says once who is at the other end of a socket.
 static __always_inline void introduce(struct sock *sk, u64 key, u8 class, u64 id)
 {
 	u32 port = class == CLASS_UPSTREAM ? sk->__sk_common.skc_num : 0;
-	u32 value = class | port << 16;
+	u32 value = class | port << 16 | (class == CLASS_UPSTREAM ? one_by_one(id >> 32) : 0);
 	bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
 	// A question that has arrived before anybody knew of the connection was drawn, or not.
 	if (port)
-		asks_from(port, id >> 32, FOLLOWED | ASKED | (!(known_of(port) & CHOSEN) && is_drawn(port) ? OPEN : 0));
+		asks_from(port, value, FOLLOWED | ASKED | (!(known_of(port) & CHOSEN) && is_drawn(port) ? OPEN : 0));
 	struct named *n = bpf_ringbuf_reserve(&EVENTS, sizeof(*n), 0);
 	if (!n) {
 		lose();
@@ -511,9 +517,8 @@ tell:;
 // A connect of a request that is not followed: whoever asks on that connection later may say who is there.
 static __always_inline int connects_for_others(u64 key, u64 id)
 {
-	u32 tgid = id >> 32, value = CLASS_UPSTREAM | UNSAID;
-	u32 *target = MASK && has(&AWAY, id) ? bpf_map_lookup_elem(&TGIDS, &tgid) : 0;
-	if (!target || *target & MANY_TASKS)
+	u32 value = CLASS_UPSTREAM | UNSAID | ONE_BY_ONE;
+	if (!MASK || !has(&AWAY, id) || !one_by_one(id >> 32))
 		return 0;
 	bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
 	return 1;
@@ -548,11 +553,10 @@ int state_changed(u64 *ctx)
 					forget(value >> 16, ASKS | CHOSEN | FOLLOWED | ASKED | OPEN);
 			} else if (class == CLASS_UPSTREAM && port) {
 				// While it connects it has no port that is known here.
-				u32 tgid = bpf_get_current_pid_tgid() >> 32;
 				value = (value & 0xffff) | port << 16;
 				bpf_map_update_elem(&SOCKS, &key, &value, BPF_ANY);
 				forget(port, FOLLOWED | ASKED | OPEN);
-				asks_from(port, tgid, ASKED | (value & UNSAID ? 0 : FOLLOWED));
+				asks_from(port, value, ASKED | (value & UNSAID ? 0 : FOLLOWED));
 			}
 			if (value & UNSAID)
 				return 0;
