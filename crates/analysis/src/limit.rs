@@ -95,6 +95,7 @@ pub(crate) fn limits(case: &Case<'_>, observed: &Observed, schedule_met: bool) -
     let finding = saturated
         .or_else(|| neighbour.clone())
         .or_else(|| full_cores(sight, observed))
+        .or_else(|| stopped_task(sight, observed))
         .or_else(|| crowded_task(sight, observed))
         .or_else(|| listen_queue_limit(sight))
         .or_else(|| shared_cores(observed))
@@ -126,6 +127,7 @@ pub(crate) fn watched(sight: &Sight<'_>, observed: &Observed) -> Finding {
     saturated_task(sight, observed)
         .or_else(|| neighbour(observed))
         .or_else(|| full_cores(sight, observed))
+        .or_else(|| stopped_task(sight, observed))
         .or_else(|| crowded_task(sight, observed))
         .or_else(|| listen_queue_limit(sight))
         .or_else(|| network_limit(sight))
@@ -635,6 +637,38 @@ fn shared_cores(observed: &Observed) -> Option<Finding> {
 fn core_evidence(core: u32, used: &CoreUse) -> Evidence {
     let signal = format!("cpu.busy{{core={core}}}");
     Evidence::new(signal, used.busy, "1", Some(CORE_FULL), "/proc/stat")
+}
+
+/// A thread with work all the time that its control group's quota stopped: no others took its CPU.
+fn stopped_task(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
+    let task = observed.tasks.iter().find(|t| t.had_no_time_off())?;
+    let of_owner = named(sight.series, "cgroup.throttled_s")
+        .filter(|s| s.label("target") == Some(&task.owner));
+    let stopped = of_owner
+        .filter_map(|series| sight.window.share(series))
+        .reduce(f64::max)
+        .filter(|share| *share >= OTHERS_SHARE)?;
+    let mut evidence = task_evidence(task, observed);
+    evidence.push(Evidence::new(
+        format!("cgroup.throttled{{target={}}}", task.owner),
+        stopped,
+        "1",
+        Some(OTHERS_SHARE),
+        "control group",
+    ));
+    Some(Finding {
+        limit: Limit::Server,
+        resource: "cpu_quota",
+        why: format!(
+            "{} had work all the time but ran only {} of it: the CPU quota of its control group stopped it {} of the time",
+            task.label(),
+            percent(task.busy),
+            percent(stopped)
+        ),
+        remedy: "raise the quota (`CPUQuota=`, `--cpus`, `limits.cpu`), or start as many workers as it has cores"
+            .to_owned(),
+        evidence,
+    })
 }
 
 /// A thread with work all the time that mostly waited for a CPU: others took it.

@@ -453,7 +453,7 @@ impl Window {
     }
 
     /// A counter of seconds as a share of the window.
-    fn share(&self, series: &Series) -> Option<f64> {
+    pub(crate) fn share(&self, series: &Series) -> Option<f64> {
         let first = Nanos((*series.at_ns.first()?).max(self.from.0));
         let last = Nanos((*series.at_ns.last()?).min(self.to.0));
         let covered = last.since(first).as_secs_f64();

@@ -649,6 +649,27 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_its_quota_stops_shares_its_core_with_nobody() {
+        let load = |owner: &str| {
+            let stopped = counter("cgroup.throttled_s", 0.48).with("target", owner);
+            Load {
+                series: thread("web", 7, 7, 0.49, 0.48),
+                ..Load::closed(0.0, 0.3)
+            }
+            .with(core(0, 0.5, 0.0, 0.0))
+            .with(core(1, 0.3, 0.0, 0.0))
+            .with(vec![stopped])
+        };
+        let words = ["ran only 49 %", "quota", "stopped it 48 % of the time"];
+        check(&load("web"), true, Limit::Server, "cpu_quota", &words);
+        let words = ["waited for a CPU another 48 %"];
+        check(&load("other"), true, Limit::Server, "worker", &words);
+        // Who runs there besides is told first: the figures are not the server's own.
+        let beside = load("web").with(core(0, 0.99, 0.0, 0.0));
+        assert_eq!(beside.verdict().resource, "host_cpu");
+    }
+
+    #[test]
     fn the_cores_of_this_machine_say_nothing_of_a_target_on_another() {
         let there = |is_this_machine| {
             move |load: &mut Load| {

@@ -94,7 +94,7 @@ fn every_part_is_there() {
         "Rate against connections",
         "Rate against offered load",
         "Address already in use",
-        "free the port, or give `listen` port 0",
+        "free the port, or give <code>listen</code> port 0",
         "No request failed.",
         "502 Bad Gateway",
         "listen_overflow",

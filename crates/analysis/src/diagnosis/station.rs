@@ -75,6 +75,7 @@ pub(crate) fn find(facts: &FactSet, verdict: Option<&Verdict>) -> Station {
         Some("backend") => return by_verdict("upstream", ""),
         Some("worker") => return by_verdict("worker", front),
         Some("core" | "cores" | "host_cpu") => return by_verdict("core", front),
+        Some("cpu_quota") => return by_verdict("limit", front),
         Some("listen_queue") => return by_verdict("listen_queue", front),
         _ => {}
     }
