@@ -13,7 +13,7 @@ use crate::probe::calls;
 use crate::probe::error::{EbpfError, chain};
 use crate::probe::{ebpf, kernel, proc};
 use aya::maps::{Array, HashMap as BpfMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::BtfTracePoint;
+use aya::programs::{BtfTracePoint, ProgramFd};
 use aya::sys::Stats;
 use aya::{Btf, Ebpf};
 use linux::Root;
@@ -73,6 +73,8 @@ pub struct Tracer {
     asleep: Vec<Event>,
     names: HashMap<u32, String>,
     members: HashMap<u32, usize>,
+    /// Those of the members whose threads carry many tasks.
+    green: HashSet<u32>,
     armed_ns: u64,
 }
 
@@ -95,7 +97,7 @@ struct Collected {
 #[derive(Debug)]
 struct Meter {
     /// Descriptors of the programs at sockets and at threads.
-    programs: [Vec<OwnedFd>; 2],
+    programs: [Vec<ProgramFd>; 2],
     /// While it is open the kernel keeps the account.
     stats: Option<OwnedFd>,
     began_ns: u64,
@@ -144,6 +146,7 @@ impl Tracer {
             asleep,
             names,
             members: by_tgid(&members),
+            green,
             armed_ns: linux::clock::monotonic_ns(),
         };
         let ended = Arc::clone(&tracer.ended);
@@ -179,7 +182,10 @@ impl Tracer {
             expected_share: None,
             measured_ns: Some(collected.cpu_ns),
         });
-        self.members.extend(by_tgid(&members));
+        let mut fresh = by_tgid(&members);
+        fresh.retain(|tgid, _| !self.members.contains_key(tgid));
+        self.green.extend(green(&fresh));
+        self.members.extend(fresh);
         let mut events = std::mem::take(&mut self.asleep);
         events.extend(collected.events);
         events.sort_by_key(|event| event.at_ns);
@@ -191,7 +197,7 @@ impl Tracer {
                 .map(|t| t.target.clone())
                 .collect(),
             ports: ports(&self.config.targets),
-            green: green(&self.members),
+            green: std::mem::take(&mut self.green),
             members: std::mem::take(&mut self.members),
             names: std::mem::take(&mut self.names),
             peers: collected.peers,
@@ -406,10 +412,7 @@ impl Meter {
         let mut programs = [Vec::new(), Vec::new()];
         for (name, program) in bpf.programs() {
             let at_socket = SOCKETS.iter().any(|&(program, _)| program == name);
-            let info = program.info().and_then(|info| info.fd());
-            let fd = info
-                .ok()
-                .and_then(|fd| fd.as_fd().try_clone_to_owned().ok());
+            let fd = program.info().and_then(|info| info.fd()).ok();
             programs[usize::from(!at_socket)].extend(fd);
         }
         Self {
