@@ -327,6 +327,8 @@ tclsh                                     tcl
 /usr/share/tcltk/tcllib*/httpd/httpd.tcl  tcllib
 /usr/lib/*/fpc/*/units/*/fcl-db/pqconnection.ppu fp-units-db
 /usr/lib/*/fpc/*/units/*/fcl-web/fphttpserver.ppu fp-units-fcl
+/usr/share/gocode/src/github.com/julienschmidt/httprouter/* golang-github-julienschmidt-httprouter-dev
+/usr/share/gocode/src/github.com/syndtr/goleveldb/* golang-github-syndtr-goleveldb-dev
 TABLE
 }
 

@@ -186,6 +186,8 @@ NEEDS = {
                  "default-jdk-headless"),
     "tcl": ("/usr/lib/tcltk/sqlite3/libtclsqlite3.so", "tcl tcllib libsqlite3-tcl"),
     "rabbitmq": ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"),
+    "httprouter": (f"{GOPATH}/src/github.com/julienschmidt/httprouter/router.go",
+                   "golang-go golang-github-julienschmidt-httprouter-dev golang-github-syndtr-goleveldb-dev"),
 }
 
 
@@ -1533,6 +1535,12 @@ def rabbitmq(lab, settings, own):
     return command, env, False
 
 
+def httprouter(lab, settings, own):
+    """With a store of its own."""
+    command, env, privileged = go_program("httprouter_app.go")(lab, settings, own)
+    return [*command[:3], str(own / "store"), *command[3:]], env, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1569,4 +1577,5 @@ COMMANDS = {
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
+    "httprouter": httprouter,
 }
