@@ -329,6 +329,7 @@ tclsh                                     tcl
 /usr/lib/*/fpc/*/units/*/fcl-web/fphttpserver.ppu fp-units-fcl
 /usr/share/gocode/src/github.com/julienschmidt/httprouter/* golang-github-julienschmidt-httprouter-dev
 /usr/share/gocode/src/github.com/syndtr/goleveldb/* golang-github-syndtr-goleveldb-dev
+pike8.0                                   pike8.0-core
 TABLE
 }
 

@@ -188,6 +188,7 @@ NEEDS = {
     "rabbitmq": ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"),
     "httprouter": (f"{GOPATH}/src/github.com/julienschmidt/httprouter/router.go",
                    "golang-go golang-github-julienschmidt-httprouter-dev golang-github-syndtr-goleveldb-dev"),
+    "pike": ("pike8.0", "pike8.0-core"),
 }
 
 
@@ -1541,6 +1542,12 @@ def httprouter(lab, settings, own):
     return [*command[:3], str(own / "store"), *command[3:]], env, privileged
 
 
+def pike(lab, settings, own):
+    """One event loop, which keeps its data in files of its own."""
+    port, habit, *service = str(settings["port"]), *extra(lab, settings)
+    return ["pike8.0", str(lab.dir / "apps/pike_app.pike"), port, habit, str(own), *service], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1577,5 +1584,5 @@ COMMANDS = {
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
-    "httprouter": httprouter,
+    "httprouter": httprouter, "pike": pike,
 }
