@@ -24,7 +24,8 @@ readonly exit_usage=2 exit_environment=4
 # Services that the packages bring.
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
-    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd'
+    fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
+    ejabberd'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -330,6 +331,8 @@ tclsh                                     tcl
 /usr/share/gocode/src/github.com/julienschmidt/httprouter/* golang-github-julienschmidt-httprouter-dev
 /usr/share/gocode/src/github.com/syndtr/goleveldb/* golang-github-syndtr-goleveldb-dev
 pike8.0                                   pike8.0-core
+/usr/share/doc/ejabberd                   ejabberd
+/usr/share/doc/erlang-p1-pgsql            erlang-p1-pgsql
 TABLE
 }
 

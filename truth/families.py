@@ -23,6 +23,8 @@ from defaults import replaced, write
 JETTY = [f"/usr/share/java/jetty9-{part}.jar" for part in ("server", "http", "io", "util")] + ["/usr/share/java/servlet-api.jar"]
 
 GOPATH = "/usr/share/gocode"
+# Where ejabberd and its libraries lie, by the machine's architecture.
+LIBRARIES = next((str(path.parent) for path in Path("/usr/lib").glob("*/ejabberd-*")), "/usr/lib")
 NETTY = [f"/usr/share/java/netty-{part}.jar"
          for part in ("transport", "common", "buffer", "resolver", "handler", "codec", "codec-http")]
 NODE = "/usr/share/nodejs"
@@ -189,6 +191,7 @@ NEEDS = {
     "httprouter": (f"{GOPATH}/src/github.com/julienschmidt/httprouter/router.go",
                    "golang-go golang-github-julienschmidt-httprouter-dev golang-github-syndtr-goleveldb-dev"),
     "pike": ("pike8.0", "pike8.0-core"),
+    "ejabberd": ("/usr/share/doc/erlang-p1-pgsql", "ejabberd erlang-p1-pgsql postgresql-client"),
 }
 
 
@@ -1548,6 +1551,78 @@ def pike(lab, settings, own):
     return ["pike8.0", str(lab.dir / "apps/pike_app.pike"), port, habit, str(own), *service], {"HOME": str(own)}, False
 
 
+PEOPLE = """
+create table people (username text primary key, password text not null);
+insert into people select 'fitter' || n, 'open and shut' from generate_series(1, 5000) n;
+insert into people values ('keeper', 'open and shut');
+create view users as select username, password, '' as serverkey, '' as salt, 0 as iterationcount, now() as created_at
+ from people where pg_sleep(0.005) is not null;
+"""
+
+
+def chat(lab, own, port, settings):
+    """How a node of ejabberd is started that listens to its API for HTTP only."""
+    config = write(own / "ejabberd.yml", lab.fill(f"""loglevel: {{{{level=warning}}}}
+hosts: [localhost]
+listen:
+  - port: {port}
+    ip: 127.0.0.1
+    module: ejabberd_http
+    request_handlers: {{/api: mod_http_api}}
+acl:
+  keepers: {{user: [keeper@localhost]}}
+  here: {{ip: [127.0.0.0/8]}}
+api_permissions:
+  keepers:
+    who: [{{access: {{allow: {{acl: keepers}}}}}}, {{access: {{allow: {{acl: here}}}}}}]
+    what: "*"
+modules:
+  mod_admin_extra: {{}}
+  mod_last: {{}}
+  mod_roster: {{}}
+{{{{more=auth_password_format: scram}}}}
+""", settings))
+    return ["erl", "-noshell", "-noinput", "-mnesia", "dir", f'"{own}/mnesia"', "-s", "ejabberd"], {
+        "HOME": str(own), "ERL_LIBS": LIBRARIES, "EJABBERD_CONFIG_PATH": config,
+        "EJABBERD_LOG_PATH": str(own / "ejabberd.log"), "EJABBERD_PID_PATH": str(own / "pid")}
+
+
+def register_keeper(port):
+    end = time.monotonic() + 30
+    name = quote("open and shut")
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", f"/api/register?user=keeper&host=localhost&password={name}")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.1)
+    raise OSError("ejabberd does not register its keeper")
+
+
+def ejabberd(lab, settings, own):
+    """A node of its own with one registered user, which is made once a run; or with users in PostgreSQL, started before it."""
+    made = lab.common(settings)["build"] / "ejabberd"
+    if not made.exists():
+        made.mkdir()
+        port = free_port()
+        command, env = chat(lab, made, port, {"kind": settings["kind"]})
+        with open(made / "filling.log", "wb") as said:
+            filling = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=os.environ | env)
+        try:
+            register_keeper(port)
+        finally:
+            filling.terminate()
+            filling.wait()
+    shutil.copytree(made / "mnesia", own / "mnesia")
+    if "postgres" in lab.servers:
+        where = ["-h", "127.0.0.1", "-p", str(lab.servers["postgres"]["port"]), "-U", "truth", "postgres"]
+        subprocess.run(["psql", "-q", "-v", "ON_ERROR_STOP=1", *where], input=PEOPLE, check=True, capture_output=True, text=True)
+    command, env = chat(lab, own, settings["port"], settings)
+    owned(lab, own)
+    return command, env, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1584,5 +1659,5 @@ COMMANDS = {
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
-    "httprouter": httprouter, "pike": pike,
+    "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd,
 }

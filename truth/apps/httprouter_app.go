@@ -1,4 +1,5 @@
-// A server with httprouter and goleveldb, with one habit, given by name: httprouter_app PORT HABIT DIRECTORY [SERVICE_PORT].
+// A server with httprouter and goleveldb, with one habit, given by name:
+// httprouter_app PORT HABIT DIRECTORY [SERVICE_PORT].
 package main
 
 import (

@@ -1,4 +1,5 @@
-// A server of Pike's own library, one event loop, with one habit, given by name: pike_app PORT HABIT DIRECTORY [SERVICE_PORT].
+// A server of Pike's own library, one event loop, with one habit, given by name:
+// pike_app PORT HABIT DIRECTORY [SERVICE_PORT].
 
 constant VALVES = 250000;
 // What a page shows.
