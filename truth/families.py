@@ -192,6 +192,7 @@ NEEDS = {
                    "golang-go golang-github-julienschmidt-httprouter-dev golang-github-syndtr-goleveldb-dev"),
     "pike": ("pike8.0", "pike8.0-core"),
     "ejabberd": ("/usr/share/doc/erlang-p1-pgsql", "ejabberd erlang-p1-pgsql postgresql-client"),
+    "clickhouse": ("/usr/sbin/clickhouse-server", "clickhouse-server"),
 }
 
 
@@ -1623,6 +1624,58 @@ def ejabberd(lab, settings, own):
     return command, env, False
 
 
+VISITS = """create table visits (at DateTime, page String, hall UInt16, ms UInt32) engine = MergeTree
+partition by {{partition=toYYYYMM(at)}} order by at"""
+VISITED = """insert into visits
+select toDateTime(1700000000 + number * {{seconds=60}}), concat('/halls/', toString(number % 90), '/valves/', toString(number)),
+ number % 90, number % 1000 from system.numbers limit {{visits=20000}}"""
+
+
+def tell_clickhouse(port, statements):
+    end = time.monotonic() + 30
+    for statement in statements:
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            with contextlib.closing(connection), contextlib.suppress(ConnectionError):
+                connection.request("POST", "/", statement)
+                answer = connection.getresponse()
+                said = answer.read().decode()
+                if answer.status != 200:
+                    raise OSError(f"clickhouse: {said}")
+                break
+            if time.monotonic() > end:
+                raise OSError("clickhouse does not answer")
+            time.sleep(0.05)
+
+
+def clickhouse(lab, settings, own):
+    """A server of its own, which is filled, ended and started again; whatever its settings of queries, they are in `profile`."""
+    (own / "data").mkdir()
+    owned(lab, own)
+    config = write(own / "config.xml", lab.fill("""<yandex>
+<logger><level>{{level=warning}}</level><log>{{own}}/server.log</log><errorlog>{{own}}/errors.log</errorlog></logger>
+<http_port>{{port}}</http_port><listen_host>127.0.0.1</listen_host><keep_alive_timeout>60</keep_alive_timeout>
+<path>{{own}}/data/</path><tmp_path>{{own}}/data/tmp/</tmp_path><mark_cache_size>67108864</mark_cache_size>
+<users_config>users.xml</users_config><default_profile>default</default_profile><default_database>default</default_database>
+</yandex>
+""", settings))
+    write(own / "users.xml", lab.fill("""<yandex>
+<profiles><default>{{profile=}}</default></profiles><quotas><default/></quotas>
+<users><default><password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
+</yandex>
+""", settings))
+    command = ["clickhouse-server", f"--config-file={config}"]
+    with open(own / "filling.log", "wb") as said:
+        filling = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, cwd=own)
+    try:
+        tell_clickhouse(settings["port"], [lab.fill(one, settings) for one in (VISITS, VISITED, *settings.get("statements", []))])
+    finally:
+        filling.terminate()
+        filling.wait()
+    owned(lab, own)
+    return command, {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1659,5 +1712,5 @@ COMMANDS = {
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
-    "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd,
+    "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse,
 }
