@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server'
+    ejabberd clickhouse-server kamailio'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -334,6 +334,8 @@ pike8.0                                   pike8.0-core
 /usr/share/doc/ejabberd                   ejabberd
 /usr/share/doc/erlang-p1-pgsql            erlang-p1-pgsql
 clickhouse-server                         clickhouse-server
+kamailio                                  kamailio
+/usr/lib/*/kamailio/modules/http_client.so kamailio-utils-modules
 TABLE
 }
 

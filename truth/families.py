@@ -193,6 +193,7 @@ NEEDS = {
     "pike": ("pike8.0", "pike8.0-core"),
     "ejabberd": ("/usr/share/doc/erlang-p1-pgsql", "ejabberd erlang-p1-pgsql postgresql-client"),
     "clickhouse": ("/usr/sbin/clickhouse-server", "clickhouse-server"),
+    "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
 }
 
 
@@ -1676,6 +1677,41 @@ def clickhouse(lab, settings, own):
     return command, {"HOME": str(own)}, False
 
 
+def kamailio(lab, settings, own):
+    """A SIP server's door for HTTP, with a process for each connection of the load; `route` is what it does for a request."""
+    config = write(own / "kamailio.cfg", lab.fill("""#!KAMAILIO
+debug={{debug=0}}
+log_stderror=yes
+children=1
+tcp_children={{children=16}}
+listen=tcp:127.0.0.1:{{port}}
+tcp_accept_no_cl=yes
+http_reply_parse=yes
+tcp_connection_lifetime=3600
+auto_aliases=no
+dns=no
+rev_dns=no
+loadmodule "sl.so"
+loadmodule "pv.so"
+loadmodule "cfgutils.so"
+loadmodule "htable.so"
+loadmodule "http_client.so"
+loadmodule "xhttp.so"
+{{modules=}}
+modparam("cfgutils", "lock_set_size", 4)
+modparam("htable", "htable", "rates=>size=8")
+request_route { exit; }
+event_route[htable:mod-init] { $sht(rates=>de) = 7; }
+event_route[xhttp:request] {
+{{route=}}
+    xhttp_reply("200", "OK", "text/plain", "$sht(rates=>de) $var(said)");
+}
+""", settings))
+    owned(lab, own)
+    return ["kamailio", "-DD", "-E", "-f", config, "-w", str(own), "-Y", str(own), "-P", str(own / "pid"), "-m", "64",
+            "-M", "8"], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1712,5 +1748,5 @@ COMMANDS = {
     "modlua": modlua, "hgweb": hgweb, "registry": registry, "luahttp": luahttp, "httpcore": httpcore,
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
-    "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse,
+    "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
 }
