@@ -610,6 +610,31 @@ static __always_inline void class_of_fd(struct task_struct *task, s32 fd, struct
 	}
 }
 
+// A poll of a few descriptors, as libraries of clients make it (curl): the upstream among them, and a pipe of their own.
+// Where clients are among them, too, it is a loop's.
+#define MOST_POLLED 4
+static __always_inline void class_of_poll(struct task_struct *task, u64 fds, u64 count, struct waited *w)
+{
+	struct waited asked = {};
+	if (count > MOST_POLLED)
+		return;
+	for (u32 i = 0; i < MOST_POLLED && i < count; i++) {
+		struct waited one = {};
+		s32 fd = -1;
+		if (bpf_probe_read_user(&fd, sizeof(fd), (void *)(fds + i * 8)))
+			return;
+		class_of_fd(task, fd, &one);
+		if (one.class == CLASS_CLIENT && count > 1)
+			return;
+		if (one.class == CLASS_UPSTREAM || count == 1) {
+			asked.class = one.class;
+			asked.sk = one.sk;
+		}
+	}
+	w->class = asked.class;
+	w->sk = asked.sk;
+}
+
 // What a thread that leaves the CPU waits in. It is still the current one, so its memory can be read.
 static __always_inline void look(struct task_struct *task, struct waited *w)
 {
@@ -635,10 +660,8 @@ static __always_inline void look(struct task_struct *task, struct waited *w)
 	} else if (*call == CALL_SELECT) {
 		w->idle = !first;
 	} else {
-		s32 fd = -1;
 		w->idle = !second;
-		if (second == 1 && !bpf_probe_read_user(&fd, sizeof(fd), (void *)first))
-			class_of_fd(task, fd, w);
+		class_of_poll(task, first, second, w);
 	}
 }
 

@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 
 /// A branch with this share of its parent is the way on, and no row.
 const MAIN_BRANCH: f64 = 0.8;
+/// In the name of a function that has none: its address in its file.
+const ADDRESS: &str = "+0x";
 /// Functions below this share of the samples are told together.
 const SMALL: f64 = 0.02;
 /// A function below which this part of the requests is read is on the way of them all.
@@ -265,7 +267,19 @@ fn compiled_name(frame: &Frame) -> &str {
 /// The program itself; a program that was replaced while it ran is still itself.
 fn of_program(module: &str, program: &str) -> bool {
     let name = module.trim_end_matches(" (deleted)");
-    name == program || !name.contains(".so") && !is_jit(name) && program.is_empty()
+    name == program
+        || is_library_of(name, program)
+        || !name.contains(".so") && !is_jit(name) && program.is_empty()
+}
+
+/// A library by the program's name is where its functions are: the program itself only starts them.
+fn is_library_of(module: &str, program: &str) -> bool {
+    let stem = module
+        .strip_prefix("lib")
+        .and_then(|rest| rest.split(".so").next());
+    let rest = stem.filter(|stem| !stem.is_empty() && module.contains(".so"));
+    let rest = rest.and_then(|stem| program.strip_prefix(stem));
+    rest.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
 }
 
 /// The system call that a stack is below.
@@ -517,7 +531,13 @@ impl Tree {
         let mut rest = self.samples - by_name.values().map(|b| b.samples).sum::<u64>();
         let mut rows = Vec::new();
         for (name, branch) in by_name {
-            if (branch.samples as f64) < SMALL * total as f64 {
+            // An address tells nobody what is done there; one place that takes most of it is told all the same.
+            let least = if name.contains(ADDRESS) {
+                MOST_SPREAD
+            } else {
+                SMALL
+            };
+            if (branch.samples as f64) < least * total as f64 {
                 rest += branch.samples;
                 continue;
             }

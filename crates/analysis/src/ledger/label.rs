@@ -51,6 +51,8 @@ const OTHER_TURNS: &str = "other_turns";
 /// Kinds of rows: in no thread that was seen, and waiting for a free one.
 const HIDDEN: &str = "hidden";
 const QUEUE: &str = "no_free_thread";
+/// Threads that serve are several from here on; one alone is a loop.
+const SEVERAL: f64 = 1.5;
 
 impl Ledger {
     /// The account of a target's CPU.
@@ -116,6 +118,7 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
         _ => {
             let account = ledger.latency_of(target, front)?;
             let seen = named(account)
+                + kept_by_others(ledger, account, cause)
                 + queue(account) * pool(ledger, account).map_or(0.0, named)
                 + behind_lock(account, &cause.rows)
                 + behind_loop(ledger, account, is_named);
@@ -178,6 +181,16 @@ fn kept_before(whole: &Account, account: &Account, target: &str) -> f64 {
 fn behind_loop(ledger: &Ledger, account: &Account, chosen: impl Fn(&Row) -> bool) -> f64 {
     let behind = account.share_of(|r| is_behind(r) && !chosen(r));
     behind * pool(ledger, account).map_or(0.0, |thread| thread.share_of(&chosen))
+}
+
+/// Where several threads have their connections to themselves, to stand behind what one of them waits for is to wait
+/// for a free thread.
+fn kept_by_others(ledger: &Ledger, account: &Account, cause: &Cause) -> f64 {
+    let several = pool(ledger, account).is_some_and(|threads| threads.total >= SEVERAL);
+    if !several || !cause.rows.iter().any(|row| row == QUEUE) {
+        return 0.0;
+    }
+    account.share_of(|r| is_behind(r) && r.kind != OTHER_TURNS && !cause.rows.contains(&r.kind))
 }
 
 /// A request that waits until a thread is done with another one.

@@ -55,6 +55,54 @@ fn rows(stacks: &[(&[&str], u64)]) -> Vec<(String, String, u64)> {
     rows.map(|r| (r.kind, r.label, r.samples)).collect()
 }
 
+/// The program starts, and what it does is in a library of its name.
+#[test]
+fn a_library_by_the_programs_name_is_the_program() {
+    let of = |module: &str| {
+        let work: Vec<String> = ["parse", "plan"]
+            .iter()
+            .map(|f| format!("{module}:{f}"))
+            .collect();
+        let found = rows(&[(&["app:main", &work[0]], 30), (&["app:main", &work[1]], 70)]);
+        let mut kinds: Vec<String> = found
+            .into_iter()
+            .map(|(kind, label, _)| format!("{kind} {label}"))
+            .collect();
+        kinds.sort();
+        kinds
+    };
+    assert_eq!(of("libapp.so.18"), ["function parse", "function plan"]);
+    for other in [
+        "libapp2.so",
+        "libapplet.so",
+        "libap.so.3",
+        "lib.so",
+        "libother.so",
+    ] {
+        assert_eq!(of(other), [format!("library {other}")], "{other}");
+    }
+}
+
+#[test]
+fn an_address_is_told_only_where_most_of_the_time_is() {
+    let found = |weight: u64| {
+        let rows = rows(&[
+            (&["app:main", "app:app+0x10"], weight),
+            (&["app:main", "app:known"], 100 - weight),
+        ]);
+        rows.into_iter()
+            .map(|(kind, label, _)| (kind, label))
+            .collect::<Vec<_>>()
+    };
+    let row = |kind: &str, label: &str| (kind.to_owned(), label.to_owned());
+    let known = row("function", "known");
+    assert_eq!(
+        found(40),
+        [known.clone(), row("functions", "other functions of app")]
+    );
+    assert_eq!(found(60), [row("function", "app+0x10"), known]);
+}
+
 #[test]
 fn every_kind_of_a_row_is_a_kind_of_work() {
     assert!(works().work.len() <= 128, "a bit for each");
@@ -1254,6 +1302,28 @@ fn who_stands_behind_a_loop_waits_for_what_the_loop_waits_for() {
         ..ledger
     };
     assert_eq!(bound(&without, synced, "db", "web"), Some(0.0));
+}
+
+/// Several threads, each with connections of its own: who stands behind what another request waits for wants a thread.
+#[test]
+fn who_stands_behind_one_of_several_threads_waits_for_a_free_one() {
+    let pool = catalogue().cause("thread_pool_too_small").unwrap();
+    let ledger = |threads: f64| {
+        let mut requests = account(&[("upstream", 0.1, false), ("upstream", 0.8, false)]);
+        requests.rows[1].label = "behind a request that is waiting for the database".to_owned();
+        Ledger {
+            rate: Some(Account {
+                basis: Basis::Threads,
+                total: threads,
+                ..account(&[("upstream", 0.9, false)])
+            }),
+            latency: Some(requests),
+            ..Ledger::default()
+        }
+    };
+    let bound = |threads| bound(&ledger(threads), pool, "web", "web");
+    assert_eq!(bound(2.0), Some(0.8));
+    assert_eq!(bound(1.0), Some(0.0), "a loop has no other thread");
 }
 
 #[test]

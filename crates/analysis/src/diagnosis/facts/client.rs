@@ -41,7 +41,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     answer(material, sheet);
 }
 
-const LOAD_NAMES: [&str; 38] = [
+const LOAD_NAMES: [&str; 39] = [
     "client.errors_share",
     "client.status_4xx_share",
     "client.status_5xx_share",
@@ -51,6 +51,7 @@ const LOAD_NAMES: [&str; 38] = [
     "client.status_503_share",
     "client.status_504_share",
     "client.connects_per_request",
+    "client.reconnects_per_request",
     "client.closed_by_server_per_request",
     "client.requests_per_connection",
     "client.unanswered_share",
@@ -240,6 +241,16 @@ fn connections(material: &Material<'_>, outcome: &LoadOutcome, sheet: &mut Sheet
     sheet.divided(
         "client.connects_per_request",
         Some(opened),
+        requests,
+        LOAD,
+        none,
+    );
+    let again = connections
+        .opened
+        .saturating_sub(u64::from(connections.asked));
+    sheet.divided(
+        "client.reconnects_per_request",
+        Some(again as f64),
         requests,
         LOAD,
         none,

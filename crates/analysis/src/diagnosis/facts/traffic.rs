@@ -244,6 +244,8 @@ fn connections(seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
         let name = format!("client.{last}");
         sheet.divided(&name, part, seen.counted, CALLS, unprobed);
     }
+    // Whether they had been connected before.
+    sheet.unknown("client.reconnects_per_request", CLIENTS);
     let name = "client.requests_per_connection";
     sheet.divided(name, seen.counted, opened, CALLS, unprobed);
     match seen.https {
