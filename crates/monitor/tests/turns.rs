@@ -1,4 +1,4 @@
-//! The trace of turns against a real nginx before a server whose delay is known.
+//! The trace of turns against a real nginx, and a script that asks as libraries do, before a server whose delay is known.
 //!
 //! Where the kernel refuses BPF, or nginx is not installed, the tests check that the reason is given.
 
@@ -22,25 +22,23 @@ use traffic::origin::{Delay, Origin, OriginSpec};
 const CONNECTIONS: u32 = 16;
 const DELAY: Nanos = Nanos::from_millis(20);
 
-/// A proxy with one worker.
-struct Nginx {
+/// A server with one thread that asks another one.
+struct Server {
     child: Child,
     port: u16,
     _dir: tempfile::TempDir,
 }
 
-impl Nginx {
-    /// `None` when nginx is not installed.
-    fn before(upstream: &str) -> Option<Self> {
+impl Server {
+    /// A proxy with one worker; `None` when nginx is not installed.
+    fn nginx_before(upstream: &str) -> Option<Self> {
         let binary = ["/usr/sbin/nginx", "/usr/bin/nginx"]
             .into_iter()
             .find(|path| Path::new(path).exists())?;
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_str().unwrap();
         fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let text = format!(
             "daemon off; pid {root}/pid; error_log {root}/error.log; worker_processes 1;
              events {{ worker_connections 256; }}
@@ -65,23 +63,44 @@ impl Nginx {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        Some(Self::begun(child, port, dir))
+    }
+
+    /// A loop that asks for each request in turn, and waits for the answer in a poll of two descriptors; `None` when
+    /// there is no Python.
+    fn that_polls_before(upstream: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let file = dir.path().join("asks.py");
+        fs::write(&file, ASKS).unwrap();
+        let (host, upstream_port) = upstream.rsplit_once(':').unwrap();
+        let mut command = Command::new("python3");
+        command
+            .arg(&file)
+            .args([&port.to_string(), host, upstream_port]);
+        let child = command.stderr(Stdio::null()).spawn().ok()?;
+        Some(Self::begun(child, port, dir))
+    }
+
+    /// Of a server that was just started, when it answers.
+    fn begun(child: Child, port: u16, dir: tempfile::TempDir) -> Self {
         let deadline = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "nginx does not listen");
+            assert!(Instant::now() < deadline, "the server does not listen");
             std::thread::yield_now();
         }
-        let nginx = Self {
+        let server = Self {
             child,
             port,
             _dir: dir,
         };
-        nginx.load(&LoadSpec {
+        server.load(&LoadSpec {
             connections: 1,
             requests: Some(1),
             duration: None,
-            ..LoadSpec::new(nginx.url())
+            ..LoadSpec::new(server.url())
         });
-        Some(nginx)
+        server
     }
 
     fn url(&self) -> String {
@@ -124,7 +143,7 @@ impl Nginx {
     }
 }
 
-impl Drop for Nginx {
+impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
@@ -134,6 +153,44 @@ impl Drop for Nginx {
         let _ = self.child.wait();
     }
 }
+
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// Clients are watched by epoll; an answer is waited for as curl does it, in a poll of its socket and of a pipe.
+const ASKS: &str = r"
+import os, select, socket, sys
+
+port, host, upstream = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+asked = socket.create_connection((host, upstream))
+asked.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+pipe, _ = os.pipe()
+answers = select.poll()
+answers.register(asked, select.POLLIN)
+answers.register(pipe, select.POLLIN)
+listener = socket.create_server(('127.0.0.1', port), backlog=64)
+clients = select.epoll()
+clients.register(listener, select.EPOLLIN)
+connections = {}
+while True:
+    for fd, _ in clients.poll():
+        if fd == listener.fileno():
+            client, _ = listener.accept()
+            connections[client.fileno()] = client
+            clients.register(client, select.EPOLLIN)
+            continue
+        client = connections[fd]
+        if not client.recv(65536):
+            clients.unregister(client)
+            connections.pop(fd).close()
+            continue
+        asked.sendall(b'GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+        answers.poll()
+        answer = asked.recv(65536)
+        client.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+";
 
 fn delayed_origin() -> Origin {
     let spec = OriginSpec {
@@ -150,7 +207,7 @@ fn delayed_origin() -> Origin {
 fn the_account_closes_with_the_client() {
     let origin = delayed_origin();
     let upstream = origin.address().to_string();
-    let Some(nginx) = Nginx::before(&upstream) else {
+    let Some(nginx) = Server::nginx_before(&upstream) else {
         return;
     };
     let Some((turns, outcome)) = nginx.traced(1) else {
@@ -204,7 +261,7 @@ fn the_account_closes_with_the_client() {
 #[test]
 fn some_connections_stand_for_all() {
     let origin = delayed_origin();
-    let Some(nginx) = Nginx::before(&origin.address().to_string()) else {
+    let Some(nginx) = Server::nginx_before(&origin.address().to_string()) else {
         return;
     };
     let Some((turns, outcome)) = nginx.traced(4) else {
@@ -228,10 +285,10 @@ fn some_connections_stand_for_all() {
 #[test]
 fn what_a_followed_request_asks_is_followed_at_whom_it_asks() {
     let origin = delayed_origin();
-    let Some(back) = Nginx::before(&origin.address().to_string()) else {
+    let Some(back) = Server::nginx_before(&origin.address().to_string()) else {
         return;
     };
-    let front = Nginx::before(&format!("127.0.0.1:{}", back.port)).unwrap();
+    let front = Server::nginx_before(&format!("127.0.0.1:{}", back.port)).unwrap();
     let targets = || vec![front.target("proxy"), back.target("backend")];
     // A hash picks them: sometimes none.
     let some = (0..8).find_map(|_| {
@@ -264,11 +321,37 @@ fn what_a_followed_request_asks_is_followed_at_whom_it_asks() {
     );
 }
 
+/// Who stands behind a thread in such a poll waits for what that thread waits for, and not for a loop to wake up.
+#[test]
+fn a_poll_of_an_upstream_and_a_pipe_waits_for_the_upstream() {
+    let origin = delayed_origin();
+    let upstream = origin.address().to_string();
+    let Some(server) = Server::that_polls_before(&upstream) else {
+        return;
+    };
+    let Some((turns, _)) = server.traced(1) else {
+        return;
+    };
+    let account = &turns.targets[0].account;
+    let share = |place: Place| {
+        let places = account.places.iter().filter(|p| p.place == place);
+        places.map(|p| p.total_ns).sum::<u64>() as f64 / account.total_ns as f64
+    };
+    // Of sixteen one asks.
+    assert!(share(Place::OthersBlocked) > 0.8, "{account:#?}");
+    assert!(share(Place::WakeUp) < 0.1, "{account:#?}");
+    let behind = account
+        .places
+        .iter()
+        .find(|p| p.place == Place::OthersBlocked);
+    assert_eq!(behind.unwrap().detail, format!("upstream {upstream}"));
+}
+
 /// What is traced may end at any time.
 #[test]
 fn a_server_that_ends_is_survived() {
     let origin = delayed_origin();
-    let Some(mut nginx) = Nginx::before(&origin.address().to_string()) else {
+    let Some(mut nginx) = Server::nginx_before(&origin.address().to_string()) else {
         return;
     };
     let config = TraceConfig {
