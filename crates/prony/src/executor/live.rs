@@ -141,8 +141,8 @@ impl<'a> Live<'a> {
         }
         terminal::note(&format!(
             "counting what {} does for at most {}, then watching it for {} and its waits for {} to {}: nothing is \
-             loaded, written or reloaded, and at most {:.2} % of this host's {} CPUs is taken (--overhead); it ends by \
-             itself",
+             loaded, written or reloaded; the budget is {:.2} % of this host's {} CPUs (--overhead), and to load the \
+             probes may take more than that of so short a time; it ends by itself",
             named(servers),
             self.counting_time(),
             self.time(),
