@@ -503,10 +503,22 @@ pub(crate) fn vegeta(words: &[Word<'_>]) -> Harvest {
             base: LatencyBase::Scheduled,
             begins,
             piece,
-            finish: nothing,
+            finish: with_its_rate,
             slack: SLACK,
         },
     )
+}
+
+/// Before version 12 vegeta printed no throughput: it is what succeeded over the whole time.
+fn with_its_rate(found: &mut Found) {
+    let succeeded = found.reported.figures.iter();
+    let succeeded: f64 = succeeded
+        .filter(|f| f.name.starts_with("status."))
+        .map(|f| f.value)
+        .sum();
+    if let Some(s) = found.reported.value("total_s").filter(|s| *s > 0.0) {
+        found.set("rate_per_s", "1/s", Number::exact(succeeded / s));
+    }
 }
 
 /// k6's summary at the end of a test.

@@ -2252,3 +2252,438 @@ fn nodes_scalers_swap_keys_and_shares() {
         ),
     ]);
 }
+
+#[test]
+fn dumps_as_json_and_of_gdb() {
+    check(&[
+        (
+            "{\"threads\":[{\"threadName\":\"exec-1\",\"threadId\":31,\"lockName\":\"java.lang.Object@1a\",\"lockOwnerName\":\"exec-2\",\"threadState\":\"BLOCKED\",\"stackTrace\":[{\"methodName\":\"load\",\"fileName\":\"Cache.java\",\"lineNumber\":12,\"className\":\"com.example.Cache\",\"nativeMethod\":false}],\"lockedMonitors\":[],\"lockInfo\":{\"className\":\"java.lang.Object\",\"identityHashCode\":26}},{\"threadName\":\"exec-2\",\"threadState\":\"RUNNABLE\",\"lockName\":null,\"stackTrace\":[{\"methodName\":\"socketRead0\",\"fileName\":\"SocketInputStream.java\",\"lineNumber\":-2,\"className\":\"java.net.SocketInputStream\"},{\"methodName\":\"query\",\"fileName\":\"Repo.java\",\"lineNumber\":42,\"className\":\"com.example.Repo\"}]}]}\n",
+            "unknown",
+            &[
+                "1 of 2 threads are blocked",
+                "java.lang.Object@1a, held by exec-2",
+                "`com.example.Cache.load(Cache.java:12)` (1)",
+            ],
+            &["jstack"],
+        ),
+        (
+            "  {\n    \"threadName\": \"http-nio-8080-exec-3\",\n    \"threadState\": \"WAITING\",\n    \"stackTrace\": [\n      {\n        \"className\": \"jdk.internal.misc.Unsafe\",\n        \"fileName\": \"Unsafe.java\",\n        \"lineNumber\": -2,\n        \"methodName\": \"park\"\n      },\n      {\n        \"className\": \"com.zaxxer.hikari.pool.HikariPool\",\n        \"fileName\": \"HikariPool.java\",\n        \"lineNumber\": 181,\n        \"methodName\": \"getConnection\"\n      },\n",
+            "unknown",
+            &[
+                "Unsafe.park(Native Method) < com.zaxxer.hikari.pool.HikariPool.getConnection(HikariPool.java:181)",
+            ],
+            &["jstack"],
+        ),
+        (
+            "Thread 2 (Thread 0x7f0 (LWP 102) \"worker\"):\n#0  __lll_lock_wait () at lowlevellock.S:135\n#1  0x0000 in __GI___pthread_mutex_lock (mutex=0x5555) at pthread_mutex_lock.c:80\n#2  0x0000 in cache_get (c=0x1) at cache.c:12\n\nThread 1 (Thread 0x7f9 (LWP 101) \"main\"):\n#0  0x00007f in __poll (fds=0x1, nfds=1, timeout=-1) at poll.c:29\n#1  0x0000 in PQgetResult () from /lib/libpq.so.5\n#2  0x0000 in run_query (q=0x1) at db.c:99\n",
+            "unknown",
+            &["1 of 2 threads wait for a lock, in `__lll_lock_wait < cache_get` (1); who holds"],
+            &["__owner"],
+        ),
+        (
+            "#0  0x00007f in __lll_lock_wait () from /lib64/libpthread.so.0\n(gdb) bt\n#0  0x00007f in __lll_lock_wait () from /lib64/libpthread.so.0\n#1  0x00007f in _L_lock_812 () from /lib64/libpthread.so.0\n#2  0x0000 in cache_get (c=0x1) at cache.c:12\n",
+            "unknown",
+            &["1 of 1 threads wait", "cache_get"],
+            &["thread apply all bt"],
+        ),
+        (
+            "  Id   Target Id         Frame\n* 1    Thread 0x7ffff7d8 (LWP 101) \"web\" 0x00007f12 in epoll_wait () from /lib/libc.so.6\n  2    Thread 0x7ffff6d7 (LWP 102) \"web\" __lll_lock_wait (futex=0x5) at lock.c:52\n  3    LWP 103 \"web\" 0x00007f12 in read () from /lib/libc.so.6\n",
+            "unknown",
+            &["1 of 3 threads wait for a lock"],
+            &["__owner"],
+        ),
+        (
+            "PID 100 - process\nTID 100:\n#0  0x00007f3c8e9b4d7f __poll\n#1  0x00007f3c8eb1c2aa PQgetResult\n#2  0x000055d5c1b0a1f0 - 1 run_query\n",
+            "unknown",
+            &["__poll < PQgetResult"],
+            &["three dumps"],
+        ),
+        (
+            "\"qtp-31\" #31 prio=5 tid=0x1 nid=0x2 waiting on condition\n   java.lang.Thread.State: WAITING (parking)\n\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat org.eclipse.jetty.util.SharedBlockingCallback$Blocker.block(SharedBlockingCallback.java:206)\n\tat org.eclipse.jetty.server.HttpOutput.write(HttpOutput.java:520)\n",
+            "unknown",
+            &["1 of 1 threads wait while they write", "HttpOutput.write"],
+            &["ss -tno", "jstack"],
+        ),
+        (
+            "\"qtp-32\" #32 prio=5 tid=0x1 nid=0x2 waiting on condition\n   java.lang.Thread.State: TIMED_WAITING (parking)\n\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat org.eclipse.jetty.util.BlockingArrayQueue.poll(BlockingArrayQueue.java:382)\n\tat org.eclipse.jetty.util.thread.QueuedThreadPool$Runner.idleJobPoll(QueuedThreadPool.java:974)\n",
+            "unknown",
+            &["all 1 threads"],
+            &["jstack"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_generator_lacks_itself() {
+    check(&[
+        (
+            "Summary:\n  Total: 5.5 secs\n  Slowest: 5.3 secs\n  Fastest: 0.001 secs\n  Average: 0.09 secs\n  Requests/sec: 2971.8\nStatus code distribution:\n  [200] 16368 responses\nError distribution:\n  [16] Get http://a/: dial tcp 127.0.0.1:80: socket: too many open files\n",
+            "unknown",
+            &["16 of its 16 errors", "its own limit of descriptors"],
+            &["ulimit -n"],
+        ),
+        (
+            "Benchmarking a (be patient)\nsocket: Too many open files (24)\n",
+            "unknown",
+            &["its own limit of descriptors"],
+            &["ulimit -n"],
+        ),
+        (
+            "[error] socket: unable to create socket sock.c:119: Too many open files\n",
+            "unknown",
+            &["its own limit of descriptors"],
+            &["ulimit -n"],
+        ),
+        (
+            "time=\"2023-01-01T10:00:00Z\" level=warning msg=\"Request Failed\" error=\"Get \\\"http://a/\\\": dial tcp 10.0.0.1:80: socket: too many open files\"\n",
+            "unknown",
+            &["its own limit of descriptors"],
+            &["ulimit -n"],
+        ),
+        (
+            "2023/01/01 10:00:00 http: Accept error: accept tcp [::]:80: accept4: too many open files; retrying in 5ms\n",
+            "fd_limit",
+            &["refused a descriptor"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "accept4(3, 0x7ffc, [128], SOCK_CLOEXEC) = -1 EMFILE (Too many open files)\naccept4(3, 0x7ffc, [128], SOCK_CLOEXEC) = -1 EMFILE (Too many open files)\n",
+            "fd_limit",
+            &["2 times"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "10:00:00.1 accept4(3, 0x7ffc, [128], SOCK_CLOEXEC) = -1 EMFILE (Too many open files) <0.000012>\n",
+            "fd_limit",
+            &["accept4"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "accept(3, 0x7ffc, [16]) = -1 ENFILE (Too many open files in system)\n",
+            "fd_limit",
+            &["the machine has no descriptor left"],
+            &["file-max"],
+        ),
+        (
+            "# oha -q 10 -c 100 http://a/\nSummary:\n  Success rate: 1.0000\n  Total: 19.9 secs\n  Slowest: 19.4 secs\n  Fastest: 0.1 secs\n  Average: 7.47 secs\n  Requests/sec: 10.05\n\nDetails (average, fastest, slowest):\n  DNS+dialup: 5.576 secs, 0.033 secs, 16.1 secs\n  DNS-lookup: 5.431 secs, 0.029 secs, 16.0 secs\n\nStatus code distribution:\n  [200] 200 responses\n",
+            "unknown",
+            &[
+                "5.43 s before it has looked up the name",
+                "asks for 10 requests a second",
+            ],
+            &["-q"],
+        ),
+        (
+            "Summary:\n  Total: 5.5 secs\n  Slowest: 3.1 secs\n  Fastest: 0.001 secs\n  Average: 1.0 secs\n  Requests/sec: 90.0\nDetails (average, fastest, slowest):\n  DNS+dialup: 0.9 secs, 0.0 secs, 3.0 secs\n  DNS-lookup: 0.001 secs, 0.0 secs, 0.01 secs\n  resp wait: 0.01 secs, 0.0 secs, 0.1 secs\nStatus code distribution:\n  [200] 500 responses\n",
+            "unknown",
+            &["0.9 s until its connection stands"],
+            &["ListenOverflows"],
+        ),
+        (
+            "wrk -t2 -c10 -d5s -H \"Connection: close\" http://a/\nRunning 5s test @ http://a/\n  2 threads and 10 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     2.00ms   1.00ms   9.00ms   92.66%\n    Req/Sec     1.00k    10.00     1.20k    72.25%\n  10000 requests in 5.00s, 1.00MB read\n  Socket errors: connect 0, read 9000, write 0, timeout 0\nRequests/sec:   2000.00\nTransfer/sec:    200.00KB\n",
+            "unknown",
+            &["asks for the end of the connection", "read 9000"],
+            &["keep-alive"],
+        ),
+        (
+            "Running 10s test @ http://a/\n  8 threads and 64 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00      -nan%\n  0 requests in 10.10s, 0.00B read\nRequests/sec:      0.00\nTransfer/sec:       0.00B\n",
+            "unknown",
+            &["0 requests in 10.1 s with 64 connections"],
+            &["curl -sv", "gdb"],
+        ),
+        (
+            "Requests      [total, rate]            100, 50.00\nDuration      [total, attack, wait]    2.5s, 2s, 500ms\nLatencies     [mean, 50, 95, 99, max]  1.58s, 702ms, 1.95s, 2.2s, 2.4s\nBytes In      [total, mean]            9347, 93.47\nSuccess       [ratio]                  98.00%\nStatus Codes  [code:count]             0:2  200:98\n",
+            "unknown",
+            &[
+                "2 % of the requests failed",
+                "39.2 responses a second",
+                "702 ms",
+            ],
+            &["curl -si"],
+        ),
+        (
+            "     http_req_blocked...............: avg=1ms      min=4us   med=8us  max=42ms\n     http_req_duration..............: avg=4.04s    min=266ms med=3.24s   max=13.72s\n     http_req_receiving.............: avg=153us min=62us  med=121us max=8.55ms\n",
+            "unknown",
+            &[
+                "4.04 s that a request takes",
+                "before the server's first byte",
+            ],
+            &["top -H"],
+        ),
+        (
+            "     http_req_duration..............: avg=4s    min=266ms med=3.24s   max=13.72s\n     http_req_waiting...............: avg=500ms min=62ms  med=121ms max=900ms\n     http_req_receiving.............: avg=3.5s min=62ms  med=3.1s max=12s\n",
+            "unknown",
+            &["3.5 s are the transfer"],
+            &["--compressed"],
+        ),
+    ]);
+}
+
+#[test]
+fn proxies_that_ask_again_queue_and_count() {
+    check(&[
+        (
+            "1.1.1.1 - - [1/Jan/2023:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\" 106 2.999 [a-80] 10.0.0.1:80, 10.0.0.2:80 0, 5 2.997, 0.002 502, 200\n",
+            "upstream_failing_retried",
+            &[
+                "1 of 1 logged requests",
+                "`10.0.0.1:80` with status 502",
+                "up to 3",
+            ],
+            &["ADDRESS"],
+        ),
+        (
+            "1.1.1.1 \"GET / HTTP/1.1\" 504 5 upstream_addr=\"10.0.0.1:80, 10.0.0.2:80\" urt=\"5.000, 5.001\" us=\"504, 504\"\n",
+            "unknown",
+            &["none served them"],
+            &["ADDRESS"],
+        ),
+        (
+            "2017/06/27 18:09:24 [error] 22#22: *3 connect() failed (113: No route to host) while connecting to upstream, client: 1.1.1.1, upstream: \"http://10.0.0.1:80/\"\n",
+            "unknown",
+            &["no way to it"],
+            &["ip route get"],
+        ),
+        (
+            "1.1.1.1 [25/Feb/2026:13:16:06.163] http_in backend/b2 2/20007/0/51/20060 200 459 1/1/0/0/0 0/6\n",
+            "upstream_queue",
+            &["longest 20 s"],
+            &["show stat"],
+        ),
+        (
+            "min   lag  infl  ListenOverflows(==Drops)\n14.0   96    1    3378 ...\n15.0   97    3    4111 <- retries\n",
+            "listen_backlog_overflow",
+            &["overflowed 733 times"],
+            &["ss -ltn"],
+        ),
+        (
+            "| minute | ListenDrops |\n|---|---|\n| 1 | 0 |\n| 2 | 0 |\n",
+            "unknown",
+            &[],
+            &[],
+        ),
+        (
+            "maxsock = 20013; maxconn = 10000; maxpipes = 0\nsystem limits: memmax = unlimited\nmaxsocs = 20013; maxconn = 10000; maxpipes = 0\ncurrent conns = 361; current pipes = 0/0; conn rate = 27/sec\nRunning tasks: 1/366; idle = 98 %\n",
+            "unknown",
+            &["98 % of the time", "361 of 10,000"],
+            &["show sess"],
+        ),
+    ]);
+}
+
+#[test]
+fn pages_of_php_fpm_in_each_form() {
+    check(&[
+        (
+            "{\"pool\":\"www\",\"process manager\":\"static\",\"listen queue\":0,\"max listen queue\":0,\"listen queue len\":0,\"idle processes\":0,\"active processes\":4,\"total processes\":4,\"max children reached\":0}\n",
+            "unknown",
+            &["all 4 workers", "Unix socket"],
+            &["ss -xl"],
+        ),
+        (
+            "{\"pool\":\"www\",\"listen queue\":0,\"max listen queue\":9,\"listen queue len\":128,\"idle processes\":3,\"active processes\":1,\"max active processes\":4,\"max children reached\":2}\n",
+            "unknown",
+            &[
+                "reached its limit of children 2 times",
+                "up to 9 requests",
+                "3 idle",
+            ],
+            &["slowlog"],
+        ),
+        (
+            "pool:                 www\nlisten queue:         0\nmax listen queue:     0\nlisten queue len:     128\nidle processes:       0\nactive processes:     5\nmax active processes: 5\n",
+            "unknown",
+            &["all 5 workers"],
+            &["?full"],
+        ),
+        (
+            "<status>\n<listen-queue>0</listen-queue>\n<max-listen-queue>0</max-listen-queue>\n<listen-queue-len>128</listen-queue-len>\n<idle-processes>0</idle-processes>\n<active-processes>5</active-processes>\n</status>\n",
+            "unknown",
+            &["all 5 workers"],
+            &["?full"],
+        ),
+        (
+            "<tr><th>listen queue</th><td>4</td></tr>\n<tr><th>idle processes</th><td>0</td></tr>\n<tr><th>active processes</th><td>5</td></tr>\n",
+            "unknown",
+            &["every worker of the pool is busy"],
+            &["slow log"],
+        ),
+        (
+            "phpfpm_listen_queue 0\nphpfpm_listen_queue_length 128\nphpfpm_idle_processes 0\nphpfpm_active_processes 6\n",
+            "unknown",
+            &["all 6 workers"],
+            &["?full"],
+        ),
+    ]);
+}
+
+#[test]
+fn every_error_of_curl_is_told() {
+    check(&[
+        (
+            "curl: (23) Failure writing output to destination\n",
+            "unknown",
+            &["could not write what it received"],
+            &["df -h"],
+        ),
+        (
+            "curl: (23) Failed writing body (0 != 16384)\n",
+            "unknown",
+            &["could not write what it received"],
+            &["df -h"],
+        ),
+        (
+            "curl: (61) Unrecognized content encoding type. libcurl understands deflate, gzip content encodings.\n",
+            "unknown",
+            &["cannot decode"],
+            &["Accept-Encoding"],
+        ),
+        (
+            "GuzzleHttp\\Exception\\RequestException: cURL error 61: Error while processing content unencoding: incorrect header check\n",
+            "unknown",
+            &["cannot decode"],
+            &["Accept-Encoding"],
+        ),
+        (
+            "curl: (1) Received HTTP/0.9 when not allowed\n",
+            "unknown",
+            &["does not begin as a response"],
+            &["--http0.9"],
+        ),
+        (
+            "curl: (8) Weird server reply\n",
+            "unknown",
+            &["does not begin as a response"],
+            &["--http0.9"],
+        ),
+        (
+            "curl: (33) HTTP server doesn't seem to support byte ranges. Cannot resume.\n",
+            "unknown",
+            &["taken up again"],
+            &["Range"],
+        ),
+        (
+            "curl: (63) Maximum file size exceeded\n",
+            "unknown",
+            &["limit of size"],
+            &["--max-filesize"],
+        ),
+        (
+            "curl: (65) necessary data rewind wasn't possible\n",
+            "unknown",
+            &["a second time"],
+            &["307"],
+        ),
+        (
+            "curl: (96) QUIC connection has been shut down\n",
+            "unknown",
+            &["HTTP/3"],
+            &["udp port 443"],
+        ),
+        (
+            "curl: (77) error setting certificate verify locations\n",
+            "unknown",
+            &["own TLS settings"],
+            &["--cacert"],
+        ),
+        (
+            "curl: (3) URL using bad/illegal format or missing URL\n",
+            "unknown",
+            &["did not get as far"],
+            &["curl --version"],
+        ),
+        (
+            "curl: (90) SSL public key does not match pinned public key\n",
+            "unknown",
+            &["certificate was not accepted"],
+            &["openssl"],
+        ),
+        (
+            "curl: (97) connection to proxy closed\n",
+            "unknown",
+            &["proxy on the client"],
+            &["noproxy"],
+        ),
+        (
+            "curl: (80) Failed to shut down the SSL connection\n",
+            "unknown",
+            &["its error 80"],
+            &["EXIT CODES"],
+        ),
+    ]);
+}
+
+#[test]
+fn rows_with_what_they_call_addresses_and_statements_of_go() {
+    check(&[
+        (
+            "# Children      Self  Command  Shared Object      Symbol\n    99.80%     0.00%  nginx    libc.so.6          [.] __libc_start_main\n",
+            "unknown",
+            &[
+                "`__libc_start_main` in libc.so.6 takes",
+                "100 % of the samples and itself 0 %",
+            ],
+            &["--no-children"],
+        ),
+        (
+            "    85.20%    12.10%  nginx    nginx              [.] ngx_http_process_request\n",
+            "unknown",
+            &["85 % of the samples and itself 12 %"],
+            &["--no-children"],
+        ),
+        (
+            "    99.80%     0.00%  web  libc.so.6  [.] __libc_start_main\n    97.20%     0.00%  web  web  [.] run_loop\n",
+            "unknown",
+            &["`run_loop` in web", "97 %"],
+            &["--no-children"],
+        ),
+        (
+            "    99.80%     0.00%  web  libc.so.6  [.] __libc_start_main\n    97.20%    64.00%  web  web  [.] encode_page\n",
+            "unknown",
+            &["encode_page in web (64 %)"],
+            &["callers"],
+        ),
+        (
+            " 0x7f15cb4a41e3 : bn_sqr_comba4+0x26f3/0x88d0 [/lib/libcrypto.so.1.0.0]\n         104\n  0x7f15cb4a4213 : bn_sqr_comba4+0x2723/0x88d0 [/lib/libcrypto.so.1.0.0]\n         103\n",
+            "unknown",
+            &["of the 207 samples", "bn_sqr_comba4", "handshake"],
+            &["openssl s_client"],
+        ),
+        (
+            " 0x40aa : parse_head+0x1/0x8 [/usr/sbin/web]\n\t30\n 0x40bb : write_log+0x1/0x8 [/usr/sbin/web]\n\t10\n",
+            "unknown",
+            &["of the 40 samples", "parse_head in web (75 %)"],
+            &["callers"],
+        ),
+        (
+            " 0x40aa : render_page+0x1/0x8 [/usr/sbin/web]\n 0x40cc : main+0x1/0x8 [/usr/sbin/web]\n\t30\n 0x40bb : write_log+0x1/0x8 [/usr/sbin/web]\n 0x40cc : main+0x1/0x8 [/usr/sbin/web]\n\t10\n",
+            "unknown",
+            &["render_page in web (75 %)"],
+            &["callers"],
+        ),
+        (
+            "2023/01/19 22:02:39 ...action.go:361:GetFeeds() [I] [63c9] [SQL] SELECT * FROM `action` WHERE user_id=4 LIMIT 20 [] - 2m35.22s\n",
+            "unknown",
+            &["FROM `action`", "155 s"],
+            &["EXPLAIN"],
+        ),
+        (
+            "[xorm] [info]  2019/01/01 10:00:00.1 [SQL] SELECT * FROM `a` WHERE b=1 []interface {}{} - took: 2.35s\n",
+            "unknown",
+            &["FROM `a`", "2.35"],
+            &["EXPLAIN"],
+        ),
+        (
+            "2023/01/01 10:00:00 /app/repo.go:42 SLOW SQL >= 200ms\n[2345.678ms] [rows:1] SELECT * FROM \"orders\" WHERE id = 1\n",
+            "unknown",
+            &["\"orders\"", "2.346 s"],
+            &["EXPLAIN"],
+        ),
+        (
+            "time=\"2023-01-01T10:00:00Z\" level=info msg=Query sql=\"SELECT * FROM orders\" time=2.35s\n",
+            "unknown",
+            &["FROM orders", "2.35"],
+            &["EXPLAIN"],
+        ),
+    ]);
+}

@@ -43,7 +43,10 @@ pub(super) fn add(pasted: &Pasted, facts: &mut FactSet) {
         vmstat(table, facts);
     }
     match pasted.loads.first() {
-        Some(load) => generator(load, facts),
+        Some(load) => {
+            generator(load, facts);
+            without_a_response(&pasted.loads, facts);
+        }
         None => part_of_a_load(facts),
     }
     calls(pasted, facts);
@@ -227,6 +230,7 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     let requests = load.value("requests").or_else(|| load.ended());
     let requests = requests.filter(|n| *n > 0.0);
     let connections = load.value("connections");
+    let closes = load.tool == "wrk" && facts.view("").value("seen.asked.closes").is_some();
     let mut known = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
             facts.known("", &format!("seen.load.{name}"), value, &load.tool);
@@ -239,7 +243,10 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     // wrk counts a response that comes after its time limit as a request, and leaves only its time out.
     let late = timeouts
         .filter(|n| load.tool == "wrk" && requests.is_some_and(|all| *n > 0.0 && *n <= all));
-    let failed = load.failures().map(|n| (n - late.unwrap_or(0.0)).max(0.0));
+    // Where its command asks for the end of each connection, wrk counts ends as read errors.
+    let ends = load.value("failed.read").filter(|_| closes);
+    let apart = late.unwrap_or(0.0) + ends.unwrap_or(0.0);
+    let failed = load.failures().map(|n| (n - apart).max(0.0));
     known(
         "errors_share",
         requests.map(|n| (failed.unwrap_or(0.0) / n).min(1.0)),
@@ -257,6 +264,7 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     );
     let p50 = load.value("latency_ns.p50");
     let mean = load.value("latency_ns.mean");
+    known("mean_ms", mean.filter(|ns| *ns > 0.0).map(|ns| ns / 1e6));
     let typical = p50.or(mean).filter(|ns| *ns > 0.0);
     known("typical_ms", typical.map(|ns| ns / 1e6));
     let deviation = load
@@ -280,6 +288,34 @@ fn generator(load: &Reported, facts: &mut FactSet) {
     if let Some(n) = load.value("failed.connect") {
         facts.known("", "seen.wrk.connect_errors", n, &load.tool);
     }
+}
+
+/// A run in which no response came at all, and beside it one of the same text in which some did.
+fn without_a_response(loads: &[Reported], facts: &mut FactSet) {
+    let none = |l: &&Reported| l.value("requests") == Some(0.0) && l.value("duration_s").is_some();
+    let Some(load) = loads.iter().find(none) else {
+        return;
+    };
+    let duration = load.value("duration_s");
+    let mut known = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            facts.known("", &format!("seen.{name}"), value, &load.tool);
+        }
+    };
+    known("no_response.s", duration);
+    known("no_response.connections", load.value("connections"));
+    let same = loads.iter().filter(|l| l.tool == load.tool);
+    let other = same
+        .filter(|l| l.value("requests").is_some_and(|n| n > 0.0))
+        .find(|l| l.value("connections").is_some());
+    known(
+        "other_run.rate_per_s",
+        other.and_then(|l| l.value("rate_per_s")),
+    );
+    known(
+        "other_run.connections",
+        other.and_then(|l| l.value("connections")),
+    );
 }
 
 /// A generator's output of which the line with the rate is cut off.
@@ -439,7 +475,31 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 34] = [
+const MARKS: [Mark; 38] = [
+    (
+        "@called",
+        |a| a.value("called.share").is_some(),
+        1,
+        |r| format!("`{}` in {}", r.label, r.place),
+    ),
+    (
+        "@blocked",
+        |a| a.tool == "blocked threads",
+        3,
+        |r| format!("`{}` ({})", r.label, count(r.share as u64)),
+    ),
+    (
+        "@retried",
+        |a| a.tool == "requests that were sent again",
+        2,
+        |r| format!("`{}` {}, {} times", r.label, r.place, count(r.share as u64)),
+    ),
+    (
+        "@command",
+        |a| a.tool == "command of the generator",
+        1,
+        described,
+    ),
     (
         "@begun",
         |a| a.tool == "begun load",

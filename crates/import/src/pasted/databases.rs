@@ -455,6 +455,14 @@ fn durations(lines: &[&str]) -> Vec<Artefact> {
                 continue;
             }
         }
+        if let Some((took, text)) = go_line(line) {
+            statement(&mut orm, number, took, text);
+            continue;
+        }
+        if let Some((took, text)) = gorm_line(line, lines.get(number as usize)) {
+            statement(&mut orm, number, took, text);
+            continue;
+        }
         if let Some((took, text)) = orm_line(line) {
             statement(&mut orm, number, took, text);
             continue;
@@ -494,6 +502,57 @@ fn redis_entry(line: &str) -> Option<(f64, &str)> {
         us / 1e6,
         command.trim_start_matches('b').split('\'').nth(1)?,
     ))
+}
+
+/// Words with which a statement of a framework's log begins.
+const STATEMENTS: [&str; 7] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "BEGIN", "COMMIT",
+];
+
+fn is_statement(text: &str) -> bool {
+    STATEMENTS.iter().any(|w| {
+        text.get(..w.len())
+            .is_some_and(|t| t.eq_ignore_ascii_case(w))
+    })
+}
+
+/// xorm's `[SQL] SELECT ... [args] - 2m35.2s` (older: `- took: 2.35s`), pgx' `sql="SELECT ..." time=2.35s`, in seconds.
+fn go_line(line: &str) -> Option<(f64, &str)> {
+    if let Some((_, rest)) = line.split_once("[SQL] ") {
+        let (text, took) = rest.trim_end().rsplit_once(" - ")?;
+        let took = seconds(took.trim_start_matches("took: ").trim())?;
+        return Some((took, text)).filter(|_| is_statement(text));
+    }
+    let (_, rest) = line
+        .split_once(" sql=\"")
+        .or_else(|| line.split_once("\"sql\":\""))?;
+    let (text, _) = rest.split_once('"')?;
+    let (_, took) = line
+        .split_once(" time=")
+        .or_else(|| line.split_once("\"time\":"))?;
+    let took = took
+        .trim_start_matches('"')
+        .split(['"', ' ', ',', '}'])
+        .next()?;
+    Some((seconds(took)?, text)).filter(|_| is_statement(text))
+}
+
+/// gorm's `[2345.678ms] [rows:1] SELECT ...`; its first version ends the line behind the time.
+fn gorm_line<'a>(line: &'a str, next: Option<&&'a str>) -> Option<(f64, &'a str)> {
+    let at = line.find("ms] ").or_else(|| {
+        line.trim_end()
+            .ends_with("ms]")
+            .then(|| line.trim_end().len() - 3)
+    })?;
+    let (_, took) = line[..at].rsplit_once('[')?;
+    let took: f64 = took.parse().ok()?;
+    let rest = line.get(at + 3..).unwrap_or("").trim_start();
+    let text = match rest.strip_prefix("[rows:") {
+        Some(rows) => rows.split_once(']')?.1.trim_start(),
+        None if rest.is_empty() => next?.trim_start().trim_start_matches("[0m").trim_start(),
+        None => rest,
+    };
+    Some((took / 1e3, text)).filter(|_| is_statement(text))
 }
 
 /// `  Order Load (3801.4ms)  SELECT ...` of Rails and `(4.201) SELECT ...; args=()` of Django, in seconds.

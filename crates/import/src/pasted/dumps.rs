@@ -5,12 +5,16 @@
 //! that wait for work are counted and not named, and of the others the row is the first frame that is no machinery of
 //! waiting.
 
+use super::beans;
 use super::events::{artefact, told};
 use record::pasted::{Artefact, Row};
 
 /// All of them in a text.
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let json = beans::lines(lines);
+    let json: Vec<&str> = json.iter().map(String::as_str).collect();
     let mut done = threads(lines);
+    done.extend(threads(&json));
     done.extend(total(lines));
     done.extend(node(lines));
     done.extend(collections_of_node(lines));
@@ -113,7 +117,7 @@ struct Thread<'a> {
 }
 
 /// Frames that only wait, sleep, or lead to what does.
-const MACHINERY: [&str; 34] = [
+const MACHINERY: [&str; 40] = [
     "net.",
     "net/http.",
     "bufio.",
@@ -148,6 +152,24 @@ const MACHINERY: [&str; 34] = [
     "acquire (",
     "System.Threading.",
     "[Native Frames]",
+    "_L_lock_",
+    "org.eclipse.jetty.util.SharedBlockingCallback",
+    "org.eclipse.jetty.util.FutureCallback",
+    "org.apache.tomcat.util.net.",
+    "libc_",
+    "__libc_",
+];
+/// Frames in which a server's thread writes or ends a response.
+const WRITES: [&str; 9] = [
+    "jetty.server.HttpOutput.close",
+    "jetty.server.HttpOutput.write",
+    "jetty.server.HttpOutput.flush",
+    "jetty.server.HttpOutput.channelWrite",
+    "tomcat.util.net.SocketWrapperBase.write",
+    "NioSocketWrapper.doWrite",
+    "NioBlockingSelector.write",
+    "catalina.connector.OutputBuffer.realWriteBytes",
+    "undertow.servlet.spec.ServletOutputStreamImpl",
 ];
 /// Parts of frames that wait for a lock.
 const LOCKS: [&str; 6] = [
@@ -218,7 +240,7 @@ const JAVA_WAITS: [&str; 8] = [
     "CountDownLatch.await(",
 ];
 /// Frames of threads that wait for work.
-const IDLE: [&str; 13] = [
+const IDLE: [&str; 16] = [
     "getTask",
     "EPoll",
     "epoll",
@@ -232,6 +254,9 @@ const IDLE: [&str; 13] = [
     "Finalizer",
     "get (queue.py",
     "_worker (concurrent/futures",
+    "idleJobPoll",
+    "BlockingArrayQueue.poll",
+    "reservedWait",
 ];
 
 impl Thread<'_> {
@@ -267,6 +292,12 @@ impl Thread<'_> {
             || self.head.starts_with("goroutine ") && self.head.contains("[IO wait") && has(".Read")
     }
 
+    /// Whether it waits while it writes or ends a response.
+    fn writes(&self) -> bool {
+        let writes = |f: &&str| WRITES.iter().any(|w| f.contains(w));
+        self.state == State::Waits && self.frames.iter().any(writes)
+    }
+
     /// Where it stands, and the first frame behind that which is the program's own.
     fn row(&self) -> Option<String> {
         let own = |frame: &str| {
@@ -293,6 +324,8 @@ enum Line<'a> {
     Waited(State, f64),
     State(State),
     Frame(&'a str),
+    /// A thread of which one frame is shown, in its own line.
+    Alone(&'a str),
     Lock(String),
     /// The state and the lock in one line.
     Locked(State, String),
@@ -315,7 +348,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
         };
         // Without a head a state begins a thread, and so does a frame behind a gap.
         let begins = match &found {
-            Line::Head(..) | Line::Waited(..) => true,
+            Line::Head(..) | Line::Waited(..) | Line::Alone(_) => true,
             Line::Locked(..) if line.trim().starts_with('"') => true,
             Line::State(_) => open.as_ref().is_none_or(|t| !t.frames.is_empty()),
             Line::Frame(_) if line.trim().starts_with("#0 ") => {
@@ -346,7 +379,11 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
                 thread.head = line.trim();
             }
             Line::State(state) => thread.state = state,
-            Line::Frame(frame) => {
+            Line::Frame(frame) | Line::Alone(frame) => {
+                if matches!(found, Line::Alone(_)) {
+                    stacks = true;
+                    (thread.state, thread.head) = (State::Waits, line.trim());
+                }
                 if LOCKS.iter().any(|l| frame.contains(l)) {
                     thread.state = State::Blocked;
                 } else if frame.contains("(*WaitGroup).Wait") {
@@ -372,6 +409,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
             thread.frames.push(thread.head.trim_end_matches(':'));
         }
     }
+    once(&mut all);
     // A stack of an exception has frames alone.
     all.retain(|t| !t.frames.is_empty() || t.lock.is_some());
     let told = stacks || all.iter().any(|t| t.state != State::Unknown);
@@ -381,10 +419,27 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
     summary(&all, first)
 }
 
+/// gdb prints where a core stands before it is asked for its stack: one frame, which the stack begins with again.
+fn once(all: &mut Vec<Thread<'_>>) {
+    let mut at = 0;
+    while at + 1 < all.len() {
+        let (one, next) = (&all[at], &all[at + 1]);
+        let again = one.head.is_empty()
+            && one.frames.len() == 1
+            && next.frames.len() > 1
+            && one.frames.first() == next.frames.first();
+        match again {
+            true => drop(all.remove(at)),
+            false => at += 1,
+        }
+    }
+}
+
 fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
     let mut found = artefact("thread dump", first);
     let mut locks = artefact("locks of the thread dump", first);
     let mut loops = artefact("event loops of the thread dump", first);
+    let mut blocked = artefact("blocked threads", first);
     for thread in all {
         found.add("threads.all", thread.count);
         let state = match thread.state {
@@ -410,6 +465,12 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
         if thread.idle() {
             found.add("threads.idle", thread.count);
         } else if let Some(name) = thread.row() {
+            if thread.state == State::Blocked {
+                blocked.rows.push(Row::new(name.clone(), thread.count));
+            }
+            if thread.writes() {
+                found.add("threads.writes", thread.count);
+            }
             found.rows.push(Row::new(name, thread.count));
         }
     }
@@ -432,7 +493,8 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
             .insert("threads.at_one_lock".into(), most.share);
     }
     loops.settle();
-    vec![found, locks, loops]
+    blocked.settle();
+    vec![found, locks, loops, blocked]
 }
 
 fn line_of(line: &str) -> Option<Line<'_>> {
@@ -656,16 +718,60 @@ fn gdb(text: &str) -> Option<Line<'_>> {
     if text.starts_with("Thread ") && text.contains("(LWP ") {
         return Some(Line::Head(State::Waits, 1.0));
     }
+    if let Some(frame) = listed_by_gdb(text) {
+        return Some(Line::Alone(frame));
+    }
+    let of_elfutils = text.strip_prefix("TID ").and_then(|t| t.strip_suffix(':'));
+    if of_elfutils.is_some_and(|n| n.parse::<u32>().is_ok()) {
+        return Some(Line::Head(State::Waits, 1.0));
+    }
     let rest = text.strip_prefix('#')?;
     let (n, rest) = rest.split_once(' ')?;
     n.parse::<u32>().ok()?;
     let rest = rest.trim_start();
-    let frame = match rest.split_once(" in ") {
-        Some((address, frame)) if address.starts_with("0x") => frame,
-        _ => rest,
-    };
+    if let Some(frame) = without_arguments(rest) {
+        return Some(Line::Frame(frame));
+    }
     // PHP numbers its frames too, without this space.
+    let frame = behind_its_address(rest);
     frame.find(" (").map(|end| Line::Frame(&frame[..end]))
+}
+
+fn behind_its_address(text: &str) -> &str {
+    match text.split_once(" in ") {
+        Some((address, frame)) if address.starts_with("0x") => frame,
+        _ => text,
+    }
+}
+
+/// `#0  0x00007f3c8e9b4d7f __poll` of eu-stack, perhaps with ` - 1` behind the address.
+fn without_arguments(text: &str) -> Option<&str> {
+    let (address, rest) = text.split_once(' ')?;
+    let hex = address.strip_prefix("0x")?;
+    let name = rest.trim_start().trim_start_matches("- 1").trim();
+    let whole = hex.len() >= 8 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    (whole && !name.is_empty() && !name.contains(' ')).then_some(name)
+}
+
+/// `* 1    Thread 0x7f12 (LWP 101) "nginx" 0x00007f12 in epoll_wait () from /lib/...` of `info threads`.
+fn listed_by_gdb(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches(['*', ' ']);
+    let (n, rest) = text.split_once(char::is_whitespace)?;
+    n.split('.')
+        .all(|n| n.parse::<u32>().is_ok())
+        .then_some(())?;
+    let rest = rest.trim_start();
+    let (_, rest) = match rest.starts_with("Thread 0x") {
+        true => rest.split_once("(LWP ")?.1.split_once(')')?,
+        false => rest.strip_prefix("LWP ")?.split_once(' ')?,
+    };
+    let rest = rest.trim_start();
+    let rest = match rest.strip_prefix('"') {
+        Some(named) => named.split_once('"')?.1.trim_start(),
+        None => rest,
+    };
+    let frame = behind_its_address(rest);
+    frame.find(" (").map(|end| &frame[..end])
 }
 
 /// `Thread (0x1A2B):`, then `  System.Private.CoreLib!System.Threading.Monitor.Enter(class System.Object)`.

@@ -7,6 +7,7 @@
 
 use super::pieces::{is_in_number, seconds};
 use super::requests::{self, Request};
+use super::retries;
 use record::pasted::{Artefact, Row};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     done.extend(access_log(lines));
+    done.extend(retries::read(lines));
     done.extend(haproxy_log(lines));
     done.extend(collections(lines));
     done.extend(calls(lines));
@@ -206,10 +208,13 @@ fn haproxy_line(line: &str) -> Option<([f64; 5], u16, &str)> {
         .iter()
         .position(|w| w.matches('/').count() == 4 && timers(w).is_some())?;
     let status: u16 = words.get(at + 1)?.parse().ok()?;
-    let flags = words
-        .get(at + 2..)?
+    let rest = words.get(at + 2..)?;
+    let flags = rest
         .iter()
-        .find(|w| w.len() == 4 && w.chars().all(|c| c == '-' || c.is_ascii_alphabetic()))?;
+        .find(|w| w.len() == 4 && w.chars().all(|c| c == '-' || c.is_ascii_alphabetic()));
+    // A format of one's own may leave the state out: the connections behind it tell that it is HAProxy's.
+    let connections = || rest.iter().any(|w| timers(w).is_some());
+    let flags = flags.copied().or_else(|| connections().then_some("----"))?;
     Some((timers(words[at])?, status, flags))
 }
 

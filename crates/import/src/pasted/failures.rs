@@ -45,23 +45,8 @@ fn kind(error: &str) -> Option<&'static str> {
 /// The list of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("errors of the generator", 0);
-    let mut open: Option<List> = None;
-    for (number, line) in (1_u32..).zip(lines) {
-        if let Some(list) = heading(line) {
-            open = Some(list);
-            continue;
-        }
-        let entry = match open {
-            Some(list) => entry(list, line),
-            None => None,
-        };
-        let Some((label, n)) = entry.or_else(|| dotted(line)) else {
-            // A rule below a heading and an empty line end no list.
-            if line.chars().any(char::is_alphanumeric) {
-                open = None;
-            }
-            continue;
-        };
+    for (number, entry) in (1_u32..).zip(entries(lines)) {
+        let Some((label, n)) = entry else { continue };
         found.begin_at(number);
         found.add("failures.all", n);
         found.add(kind(&label).unwrap_or(OTHERS), n);
@@ -73,6 +58,57 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     }
     found.settle();
     told(found)
+}
+
+/// What each line lists: an error, and how often.
+fn entries(lines: &[&str]) -> Vec<Option<(String, f64)>> {
+    let mut open: Option<List> = None;
+    let of_line = |line: &&str| {
+        if let Some(list) = heading(line) {
+            open = Some(list);
+            return None;
+        }
+        let listed = open.and_then(|list| entry(list, line));
+        let found = listed.or_else(|| alone(line));
+        // A rule below a heading and an empty line end no list.
+        if found.is_none() && line.chars().any(char::is_alphanumeric) {
+            open = None;
+        }
+        found
+    };
+    lines.iter().map(of_line).collect()
+}
+
+/// Lines that are a generator's own trouble with descriptors or ports: no log of a server has them.
+pub(super) fn own_lines(lines: &[&str]) -> Vec<bool> {
+    let own = ["failures.no_port", "failures.no_files"];
+    let is_own = |label: &str| kind(label).is_some_and(|kind| own.contains(&kind));
+    let entries = entries(lines).into_iter();
+    entries
+        .map(|entry| entry.is_some_and(|(label, _)| is_own(&label)))
+        .collect()
+}
+
+/// An error that stands in no list.
+fn alone(line: &str) -> Option<(String, f64)> {
+    dotted(line).or_else(|| said(line))
+}
+
+/// k6's `msg="Request Failed" error="Get ...: dial: ..."`, and what ab, siege and wrk print of their own descriptors.
+fn said(line: &str) -> Option<(String, f64)> {
+    let text = line.trim();
+    let of_k6 = || {
+        let (_, rest) = text.split_once("Request Failed")?;
+        let (_, error) = rest.split_once("error=")?;
+        Some(error.trim_matches('"'))
+    };
+    let error = of_k6().or_else(|| {
+        let own = text.starts_with("socket: Too many open files (24)")
+            || text.contains(" sock.c:") && text.starts_with("[error]")
+            || text.starts_with("unable to create thread ");
+        own.then_some(text)
+    })?;
+    Some((error.to_owned(), 1.0)).filter(|_| kind(error).is_some())
 }
 
 fn heading(line: &str) -> Option<List> {

@@ -4,6 +4,7 @@
 //! A generator's last summary is its result: those before it are of parts of the run. The surprise is k6: the time of
 //! an iteration counts what its script and k6's own limits add, which no time of a request does.
 
+use super::commands;
 use super::events::{artefact, told};
 use super::pieces::{METHODS, Piece, pieces, seconds, value};
 use record::pasted::{Artefact, Row};
@@ -21,6 +22,9 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(iterations(&split));
     done.extend(siege_command(lines));
     done.extend(populations(lines));
+    done.extend(details(&split));
+    done.extend(phases_of_k6(&split));
+    done.extend(commands::read(lines));
     done
 }
 
@@ -530,6 +534,56 @@ fn iterations(lines: &Lines<'_>) -> Option<Artefact> {
         "k6.outside_s",
         Some((iteration - requests).max(0.0)),
     );
+    told(found)
+}
+
+/// `DNS-lookup: 5.4315 secs, 0.0298 secs, 16.0029 secs` below hey's and oha's `Details (average, fastest, slowest)`.
+fn details(lines: &Lines<'_>) -> Option<Artefact> {
+    let mut found = artefact("details of the generator", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.iter().map(|p| p.text).collect();
+        let (name, rest) = match words.as_slice() {
+            ["DNS+dialup", rest @ ..] => ("details.dial_s", rest),
+            ["DNS-lookup", rest @ ..] => ("details.lookup_s", rest),
+            ["resp", "wait", rest @ ..] => ("details.wait_s", rest),
+            ["resp", "read", rest @ ..] => ("details.read_s", rest),
+            _ => continue,
+        };
+        let [mean, unit, ..] = rest else { continue };
+        let unit = match *unit {
+            "secs" | "sec" | "s" => 1.0,
+            "ms" => 1e-3,
+            "us" => 1e-6,
+            _ => continue,
+        };
+        if let Ok(mean) = mean.parse::<f64>() {
+            found.begin_at(number);
+            put(&mut found, name, Some(mean * unit));
+        }
+    }
+    told(found)
+}
+
+/// Means of the parts of k6's requests: the connect, the wait for the first byte, the transfer.
+fn phases_of_k6(lines: &Lines<'_>) -> Option<Artefact> {
+    #[rustfmt::skip]
+    const PARTS: [(&str, &str); 6] = [
+        ("http_req_duration", "k6.duration_s"), ("http_req_blocked", "k6.blocked_s"),
+        ("http_req_connecting", "k6.connecting_s"), ("http_req_sending", "k6.sending_s"),
+        ("http_req_waiting", "k6.waiting_s"), ("http_req_receiving", "k6.receiving_s"),
+    ];
+    let mut found = artefact("phases of k6", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let [first, label, mean, ..] = line.as_slice() else {
+            continue;
+        };
+        let name = first.text.trim_end_matches('.');
+        let part = PARTS.iter().find(|(theirs, _)| *theirs == name);
+        if let (Some((_, ours)), "avg", Some(mean)) = (part, label.text, seconds(mean.text)) {
+            found.begin_at(number);
+            put(&mut found, ours, Some(mean));
+        }
+    }
     told(found)
 }
 

@@ -5,7 +5,7 @@
 //! ends an artefact: a number that comes a second time belongs to the next call of the tool.
 
 use super::logs::MESSAGES;
-use super::pieces::{Piece, short, value};
+use super::pieces::{Piece, pieces, short, value};
 use record::pasted::{Artefact, Row};
 use std::sync::OnceLock;
 
@@ -24,7 +24,7 @@ use How::{Largest, Once, Sum};
 /// Tool, wording, names of its numbers in order (`-` for one that is not kept), how.
 type Wording = (&'static str, &'static str, &'static [&'static str], How);
 
-const NETSTAT: &str = "netstat -s";
+pub(super) const NETSTAT: &str = "netstat -s";
 const LOG: &str = "log";
 const HAPROXY: &str = "show info";
 pub(super) const LOAD: &str = "part of a load generator's output";
@@ -103,6 +103,9 @@ const WORDINGS: &[Wording] = &[
     (HAPROXY, "SslFrontendSessionReuse_pct #", &["haproxy.tls_reuse"], Once),
     (HAPROXY, "ConnRate #", &["haproxy.connections_per_s"], Once),
     (HAPROXY, "PoolFailed #", &["haproxy.pool_failed"], Once),
+    (HAPROXY, "maxsocs # maxconn #", &["-", "haproxy.maxconn"], Once),
+    (HAPROXY, "current conns # current pipes", &["haproxy.connections"], Once),
+    (HAPROXY, "Running tasks # idle #", &["haproxy.run_queue", "haproxy.idle"], Once),
     ("numbers of a pool", "# active connections # inactive connections and # pending acquire requests", &["pool.used", "pool.idle", "pool.waiting"], Largest),
     ("stub_status", "Active connections #", &["nginx.active"], Once),
     ("stub_status", "Reading # Writing # Waiting #", &["nginx.reading", "nginx.writing", "nginx.waiting"], Once),
@@ -114,11 +117,21 @@ const WORDINGS: &[Wording] = &[
     ("server-status", "IdleWorkers #", &["apache.idle"], Once),
     ("server-status", "# requests currently being processed # idle workers", &["apache.busy", "apache.idle"], Once),
     (FPM, "request duration #", &["fpm.request_us"], Largest),
-    (FPM, "listen queue #", &["fpm.queue"], Once),
     (FPM, "max listen queue #", &["fpm.queue_max"], Once),
+    (FPM, "listen queue len #", &["fpm.queue_limit"], Once),
+    (FPM, "listen queue #", &["fpm.queue"], Once),
+    (FPM, "max active processes #", &["fpm.active_max"], Once),
+    (FPM, "total processes #", &["fpm.total"], Once),
     (FPM, "active processes #", &["fpm.active"], Once),
     (FPM, "idle processes #", &["fpm.idle"], Once),
     (FPM, "max children reached #", &["fpm.max_children_reached"], Once),
+    (FPM, "phpfpm_listen_queue #", &["fpm.queue"], Once),
+    (FPM, "phpfpm_max_listen_queue #", &["fpm.queue_max"], Once),
+    (FPM, "phpfpm_listen_queue_length #", &["fpm.queue_limit"], Once),
+    (FPM, "phpfpm_active_processes #", &["fpm.active"], Once),
+    (FPM, "phpfpm_idle_processes #", &["fpm.idle"], Once),
+    (FPM, "phpfpm_total_processes #", &["fpm.total"], Once),
+    (FPM, "phpfpm_max_children_reached #", &["fpm.max_children_reached"], Once),
     (LOAD, "finished in # # req/s", &["-", "load.rate_per_s"], Once),
     (LOAD, "requests # total # started # done # succeeded # failed # errored # timeout", &["load.requests", "-", "-", "-", "load.not_answered", "-", "load.timeouts"], Once),
     (LOAD, "Latency # ms # ms # ms # ms # ms # ms # ms", &["-", "load.p50_ms", "-", "load.p99_ms", "load.mean_ms", "-", "load.max_ms"], Once),
@@ -278,12 +291,41 @@ pub(super) fn read(lines: &[Vec<Piece<'_>>], raw: &[&str]) -> Vec<Artefact> {
             found.put(NETSTAT, &format!("counter.{}", name.text), n, Once, number);
             continue;
         }
-        worded(line, raw, number, &mut found);
+        match page_of_fpm(raw) {
+            Some(parts) => {
+                for part in &parts {
+                    worded(&pieces(part), part, number, &mut found);
+                }
+            }
+            None => worded(line, raw, number, &mut found),
+        }
     }
     found.done
 }
 
-fn counter(name: &str) -> Option<&'static str> {
+/// The parts of php-fpm's page where they do not stand as `name: n`: JSON in one line, XML and HTML.
+fn page_of_fpm(raw: &str) -> Option<Vec<String>> {
+    if raw.contains("\"active processes\":") && raw.contains("\"listen queue\":") {
+        return Some(raw.split(',').map(str::to_owned).collect());
+    }
+    let name = |text: &str| {
+        ["listen", "processes", "children"]
+            .iter()
+            .any(|w| text.contains(w))
+    };
+    if !raw.contains("</") || !name(raw) {
+        return None;
+    }
+    // `<tr><th>listen queue</th><td>0</td></tr>`, and `<listen-queue>0</listen-queue>`.
+    let words = raw.split(['<', '>']).enumerate();
+    let words = words.filter(|(i, w)| {
+        !w.trim().is_empty() && (i % 2 == 0 || w.contains('-') && !w.starts_with('/'))
+    });
+    let words: Vec<String> = words.map(|(_, w)| w.replace('-', " ")).collect();
+    Some(words.chunks(2).map(|pair| pair.join(" ")).collect())
+}
+
+pub(super) fn counter(name: &str) -> Option<&'static str> {
     let bare = ["TcpExt", "Tcp", "Udp", "IpExt"]
         .iter()
         .find_map(|p| name.strip_prefix(p));
@@ -331,6 +373,12 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
     }
     for ((_, count, names), words) in MESSAGES.iter().zip(messages) {
         if let Some(numbers) = matched(line, words) {
+            // A number behind the word curl is its error only where curl prints it.
+            let by_number =
+                words.len() == 2 && words[0] == "curl" && count.starts_with("log.curl_");
+            if by_number && !raw.contains("curl: (") {
+                continue;
+            }
             let (count, names): (&str, &'static [&'static str]) = match *count {
                 "log.loop_blocked" if !of_a_loop(line) => {
                     ("log.stuck_thread", &["log.stuck_thread_ms"])

@@ -40,7 +40,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let Some((level, text)) = message(line) else {
             continue;
         };
-        let lower = text.to_ascii_lowercase();
+        // The words of a statement (`LIMIT`) say nothing of the program.
+        let statement = [" SELECT ", " UPDATE ", " INSERT ", " DELETE "].iter();
+        let statement = statement.filter_map(|s| text.find(s)).min();
+        let lower = text[..statement.unwrap_or(text.len())].to_ascii_lowercase();
         let telling: Vec<_> = TELLING
             .iter()
             .filter(|(word, ..)| has(&lower, word))

@@ -11,17 +11,21 @@
 //! events   a time a line: access logs, GC logs, strace -T, histograms
 //! packets  a packet a line: tcpdump, tshark
 //! calls    strace without times: what is called, and by its stamps how long
+//! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
 //!
 //! logs        wordings of messages, for `lines`
 //! generators  load generators without fixed wordings, and what a histogram of response times shows
+//! commands    what a generator's command asks for
 //! failures    errors as load generators list them
 //! statuses    statuses of responses as they are counted, and heads of responses
 //! databases   slow logs, what runs, plans, counters: redis, MySQL, PostgreSQL, MongoDB, memcached
 //! digests     statistics of statements, of any tool that makes them
 //! requests    requests a line in JSON and other forms, and what frameworks say of their parts
+//! retries     requests that a proxy sent to a second upstream, by its access log
 //! dumps       threads with their state and frames
+//! beans       threads as JSON, for `dumps`
 //! begun       load generators without a result
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! mongostat   MongoDB a second a line
@@ -36,9 +40,12 @@
 //! silences    where a log is silent, where nothing else was found
 //! ```
 
+mod beans;
 mod begun;
 mod benchmarks;
 mod calls;
+mod columns;
+mod commands;
 mod curl;
 mod databases;
 mod descriptors;
@@ -61,6 +68,7 @@ mod probes;
 mod profiles;
 mod prometheus;
 mod requests;
+mod retries;
 mod silences;
 mod sockets;
 mod statuses;
@@ -114,8 +122,14 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let lines: Vec<&str> = lines.iter().map(|l| unquoted(l)).collect();
     let lines = lines.as_slice();
     let named = named(lines);
-    let split: Vec<_> = named.iter().map(|l| pieces::pieces(l)).collect();
+    let own = failures::own_lines(lines);
+    let split = named.iter().zip(own).map(|(line, own)| match own {
+        true => Vec::new(),
+        false => pieces::pieces(line),
+    });
+    let split: Vec<_> = split.collect();
     let mut found = lines::read(&split, lines);
+    found.extend(columns::read(lines));
     found.extend(tables::read(lines));
     found.extend(tables::headless(lines));
     found.extend(tables::summaries(lines));

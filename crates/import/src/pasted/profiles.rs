@@ -17,6 +17,8 @@ const LEAST: f64 = 1e-5;
 
 struct Function {
     share: f64,
+    /// With all that it calls, where that stands before its own share.
+    with_called: Option<f64>,
     symbol: String,
     module: String,
     thread: String,
@@ -41,6 +43,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     }
     done.extend(folded(lines));
     done.extend(scripted(lines));
+    done.extend(by_address(lines));
     done.sort_by_key(|a| a.line);
     done
 }
@@ -93,7 +96,9 @@ fn perf_row(line: &str) -> Option<Function> {
     let percent = |w: &str| w.strip_suffix('%')?.parse::<f64>().ok();
     let mut share = percent(words.next()?)?;
     let mut rest: Vec<&str> = words.collect();
+    let mut with_called = None;
     if let Some(own) = rest.first().and_then(|w| percent(w)) {
+        with_called = Some(share / 100.0);
         share = own;
         rest.remove(0);
     }
@@ -111,6 +116,7 @@ fn perf_row(line: &str) -> Option<Function> {
         .trim_matches(['|', '`', ' ']);
     (!symbol.is_empty() && (0.0..=100.0).contains(&share)).then(|| Function {
         share: share / 100.0,
+        with_called,
         symbol: symbol.to_owned(),
         module: if kernel {
             "kernel".to_owned()
@@ -155,6 +161,7 @@ fn share_row(line: &str) -> Option<Function> {
     let named = symbol.chars().any(char::is_alphabetic) && (0.0..=100.0).contains(&share);
     named.then(|| Function {
         share: share / 100.0,
+        with_called: None,
         symbol,
         module: String::new(),
         thread: String::new(),
@@ -173,6 +180,7 @@ fn pprof_row(line: &str) -> Option<Function> {
     let symbol = symbol.trim_end_matches("(inline)").trim();
     Some(Function {
         share: share / 100.0,
+        with_called: None,
         symbol: symbol.to_owned(),
         module: String::new(),
         thread: String::new(),
@@ -185,6 +193,20 @@ fn artefact(tool: &str, line: u32, functions: Vec<Function>) -> Artefact {
     let mut profile = empty();
     let mut rows = Vec::new();
     let mut listed = 0.0;
+    // Functions that only call others have no share of their own: the last of them is the nearest to the work.
+    let working = functions.iter().filter(|f| f.share >= LEAST).count();
+    let nearest = functions.iter().rfind(|f| f.with_called.is_some());
+    let alone = nearest.filter(|_| functions.len() == 1 || working == 0);
+    let alone = alone.map(|f| {
+        (
+            f.with_called,
+            Row {
+                label: f.symbol.clone(),
+                place: f.module.clone(),
+                share: f.share,
+            },
+        )
+    });
     for function in functions.into_iter().filter(|f| f.share >= LEAST) {
         listed += function.share;
         rows.push(Row {
@@ -211,7 +233,13 @@ fn artefact(tool: &str, line: u32, functions: Vec<Function>) -> Artefact {
         kernel: false,
     };
     push(&mut profile, &[rest], "", (1.0 - listed).max(0.0) * PARTS);
-    done(tool, line, profile, rows)
+    let mut done = done(tool, line, profile, rows);
+    if let Some((Some(share), row)) = alone {
+        done.figures.insert("called.share".into(), share);
+        done.figures.insert("called.own_share".into(), row.share);
+        done.rows = vec![row];
+    }
+    done
 }
 
 fn done(tool: &str, line: u32, mut profile: Profile, rows: Vec<Row>) -> Artefact {
@@ -361,6 +389,69 @@ fn scripted(lines: &[&str]) -> Vec<Artefact> {
         return Vec::new();
     }
     vec![of_stacks("perf script", first, &stacks)]
+}
+
+/// Stacks of SystemTap (sample-bt, print_ubacktrace): ` 0x7f15 : bn_sqr_comba4+0x26f3/0x88d0 [/lib/libcrypto.so.1.0.0]`
+/// a frame, leaf first, and below them how often.
+fn by_address(lines: &[&str]) -> Option<Artefact> {
+    let mut stacks: Vec<(Vec<Frame>, String, f64)> = Vec::new();
+    let mut open: Vec<Frame> = Vec::new();
+    let mut first = 0;
+    for (number, line) in (1_u32..).zip(lines) {
+        let counted = line.trim().parse::<u64>().ok().filter(|n| *n > 0);
+        if let Some(frame) = address_frame(line) {
+            first = if first == 0 { number } else { first };
+            open.push(frame);
+        } else if let Some(n) = counted.filter(|_| !open.is_empty()) {
+            open.reverse();
+            stacks.push((std::mem::take(&mut open), String::new(), n as f64));
+        } else {
+            open.clear();
+        }
+    }
+    if stacks.is_empty() {
+        return None;
+    }
+    let mut done = of_stacks("SystemTap", first, &stacks);
+    // Without callers it is a list of addresses, of which only the longest part may be shown.
+    if stacks.iter().all(|(frames, ..)| frames.len() == 1) {
+        done.profile = None;
+        let all: f64 = stacks.iter().map(|(.., n)| n).sum();
+        let numbers = |row: &Row| BIGNUMS.iter().any(|b| row.label.starts_with(b));
+        let numbers = done
+            .rows
+            .iter()
+            .filter(|r| numbers(r))
+            .map(|r| r.share)
+            .sum();
+        done.figures.insert("addresses.samples".into(), all);
+        done.figures
+            .insert("addresses.bignum_share".into(), numbers);
+    }
+    Some(done)
+}
+
+/// Beginnings of OpenSSL's functions for numbers of thousands of bits.
+const BIGNUMS: [&str; 6] = ["bn_", "BN_", "rsaz_", "RSAZ_", "ecp_nistz", "EC_"];
+
+fn address_frame(line: &str) -> Option<Frame> {
+    let (address, rest) = line.trim().split_once(" : ")?;
+    let hex = address.strip_prefix("0x")?;
+    hex.bytes().all(|b| b.is_ascii_hexdigit()).then_some(())?;
+    let (symbol, module) = rest.rsplit_once(" [")?;
+    let module = module.split([']', '+']).next().unwrap_or(module);
+    let kernel = module == "kernel";
+    let file = module.rsplit('/').next().unwrap_or(module);
+    Some(Frame {
+        symbol: symbol
+            .split("+0x")
+            .next()
+            .unwrap_or(symbol)
+            .trim()
+            .to_owned(),
+        module: file.to_owned(),
+        kernel,
+    })
 }
 
 /// `nginx 1234 [001] 12345.678901: 250000 cycles:`.
