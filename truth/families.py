@@ -1191,6 +1191,18 @@ def fill_influxdb(port, own, statement):
         ask_influxdb(port, f"/query?q={quote(statement)}")
 
 
+@contextlib.contextmanager
+def running(own, command, **more):
+    """A server that is started to be filled, and ended behind that."""
+    with open(own / "filling.log", "wb") as said:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, **more)
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def influxdb(lab, settings, own):
     """A server of its own, which is filled, ended and started again."""
     config = write(own / "influxdb.conf", lab.fill("""reporting-disabled = true
@@ -1210,13 +1222,8 @@ bind-address = "127.0.0.1:{{port}}"
 log-enabled = false
 """, settings))
     command = ["influxd", "-config", config]
-    with open(own / "filling.log", "wb") as said:
-        filling = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
-    try:
+    with running(own, command):
         fill_influxdb(settings["port"], own, settings.get("statement", ""))
-    finally:
-        filling.terminate()
-        filling.wait()
     owned(lab, own)
     return command, {"HOME": str(own)}, False
 
@@ -1407,13 +1414,8 @@ def etcd(lab, settings, own):
     command = ["etcd", f"--data-dir={own}/data", "--name=one", f"--listen-client-urls={where}", f"--advertise-client-urls={where}",
                "--listen-peer-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://127.0.0.1:2380",
                "--initial-cluster=one=http://127.0.0.1:2380", "--logger=zap", "--log-outputs=stderr", "--enable-v2=false"]
-    with open(own / "filling.log", "wb") as said:
-        filling = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
-    try:
+    with running(own, command):
         fill_etcd(settings["port"])
-    finally:
-        filling.terminate()
-        filling.wait()
     owned(lab, own)
     return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
 
@@ -1609,13 +1611,8 @@ def ejabberd(lab, settings, own):
         made.mkdir()
         port = free_port()
         command, env = chat(lab, made, port, {"kind": settings["kind"]})
-        with open(made / "filling.log", "wb") as said:
-            filling = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=os.environ | env)
-        try:
+        with running(made, command, env=os.environ | env):
             register_keeper(port)
-        finally:
-            filling.terminate()
-            filling.wait()
     shutil.copytree(made / "mnesia", own / "mnesia")
     if "postgres" in lab.servers:
         where = ["-h", "127.0.0.1", "-p", str(lab.servers["postgres"]["port"]), "-U", "truth", "postgres"]
@@ -1666,13 +1663,8 @@ def clickhouse(lab, settings, own):
 </yandex>
 """, settings))
     command = ["clickhouse-server", f"--config-file={config}"]
-    with open(own / "filling.log", "wb") as said:
-        filling = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, cwd=own)
-    try:
+    with running(own, command, cwd=own):
         tell_clickhouse(settings["port"], [lab.fill(one, settings) for one in (VISITS, VISITED, *settings.get("statements", []))])
-    finally:
-        filling.terminate()
-        filling.wait()
     owned(lab, own)
     return command, {"HOME": str(own)}, False
 

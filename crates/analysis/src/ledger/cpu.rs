@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// A branch with this share of its parent is the way on, and no row.
 const MAIN_BRANCH: f64 = 0.8;
 /// In the name of a function that has none: its address in its file.
-const ADDRESS: &str = "+0x";
+pub(super) const ADDRESS: &str = "+0x";
 /// Functions below this share of the samples are told together.
 const SMALL: f64 = 0.02;
 /// A function below which this part of the requests is read is on the way of them all.

@@ -143,7 +143,7 @@ impl Row {
     /// Work whose purpose nothing tells: a function of a stripped program, or of the kernel below no call.
     pub(super) fn is_nameless(&self) -> bool {
         match self.kind.as_str() {
-            "function" => self.label.contains("+0x"),
+            "function" => self.label.contains(super::cpu::ADDRESS),
             "kernel" | "functions" | "library" => true,
             _ => false,
         }

@@ -30,17 +30,19 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             .split_whitespace()
             .map(|w| w.trim_matches(['"', '\'']))
             .collect();
-        let bare = |w: &str| w.rsplit('/').next().unwrap_or(w).to_owned();
-        let known = |w: &&str| PROGRAMS.iter().any(|(p, _)| *p == bare(w));
-        let Some(at) = words.iter().position(known).filter(|at| *at <= 4) else {
+        let known = |(at, word): (usize, &&str)| {
+            let bare = word.rsplit('/').next().unwrap_or(word);
+            let (name, flags) = PROGRAMS.iter().find(|(program, _)| *program == bare)?;
+            Some((at, *name, *flags))
+        };
+        let found = words.iter().enumerate().find_map(known);
+        let Some((at, name, flags)) = found.filter(|(at, ..)| *at <= 4) else {
             continue;
         };
         // A sentence has no flags.
         if !words[at..].iter().any(|w| w.starts_with('-')) {
             continue;
         }
-        let program = PROGRAMS.iter().find(|(p, _)| *p == bare(words[at]));
-        let (name, flags) = program.copied().unwrap_or_default();
         let mut found = artefact("command of the generator", number);
         found.rows.push(Row::new(
             short(line.trim().trim_start_matches(['$', '#', ' '])),
