@@ -11,8 +11,8 @@
 //! does so for every record and counts.
 #![allow(clippy::print_stdout, reason = "an example speaks for itself")]
 
-use analysis::diagnosis::{Catalogue, use_catalogue};
-use analysis::{Diagnosis, analyse, diagnose_run};
+use analysis::diagnosis::{Catalogue, Cause, use_catalogue};
+use analysis::{Diagnosis, Row, analyse, diagnose_run};
 use record::{RunRecord, Store};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -157,11 +157,26 @@ fn show(diagnosis: &Diagnosis, asked: &Asked) {
     }
 }
 
+/// Kinds of rows that show what a cause names. Where connections are opened and closed costs more than that row, so no
+/// cause of connections is bounded by it; it names them all the same.
+fn rows_of(cause: &Cause) -> Vec<String> {
+    match cause.rows.is_empty() && cause.group == "connections" {
+        true => vec!["connections".to_owned()],
+        false => cause.rows.clone(),
+    }
+}
+
+/// Whether a row is one of these kinds; who names a server behind is told by any row in it.
+fn is_one_of(row: &Row, rows: &[String]) -> bool {
+    let behind = !row.server.is_empty() && rows.iter().any(|kind| kind == "upstream");
+    behind || rows.contains(&row.kind)
+}
+
 /// Whether the first finding, and the largest row of each account that is no work of the server's own, are of the kinds
 /// `rows`.
 fn show_rows(diagnosis: &Diagnosis, rows: &[String], known: &Catalogue) {
     let first = diagnosis.findings.first();
-    let explains = first.and_then(|f| known.cause(&f.cause)).map(|c| &c.rows);
+    let explains = first.and_then(|f| known.cause(&f.cause)).map(rows_of);
     if let Some((first, kinds)) = first.zip(explains) {
         let same = kinds.iter().any(|kind| rows.contains(kind));
         let same = if same { "same" } else { "other" };
@@ -184,7 +199,7 @@ fn show_rows(diagnosis: &Diagnosis, rows: &[String], known: &Catalogue) {
         let Some(row) = open.max_by(|a, b| a.share.total_cmp(&b.share)) else {
             continue;
         };
-        let same = if rows.contains(&row.kind) {
+        let same = if is_one_of(row, rows) {
             "same"
         } else {
             "other"
@@ -227,7 +242,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let gone = |name: &String| asked.without.contains(name);
     let rows = known.causes.iter().filter(|c| gone(&c.name));
-    let rows: Vec<String> = rows.flat_map(|c| c.rows.clone()).collect();
+    let rows: Vec<String> = rows.flat_map(rows_of).collect();
     known.causes.retain(|c| !gone(&c.name));
     use_catalogue(known.clone());
     let (mut right, mut judged) = (0, 0);

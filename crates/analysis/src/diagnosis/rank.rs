@@ -280,6 +280,7 @@ fn lead(findings: &mut [Finding], worth: &mut [bool], account: &Account, row: &R
 
 fn matters(account: &Account, row: &Row) -> bool {
     let from = match account.basis {
+        Basis::Cpu | Basis::CpuUsed if ledger::is_needless(&row.kind) => SMALL_WORK,
         Basis::Cpu | Basis::CpuUsed => LARGE_FUNCTION,
         Basis::Requests | Basis::Threads => LARGE_WAIT,
     };

@@ -48,6 +48,9 @@ pub(crate) struct RowRule {
     /// Causes that tell how much of it is too much: where the catalogue lacks one, nobody has said that this is not.
     #[serde(default)]
     pub judged_by: Vec<String>,
+    /// No request asks for it.
+    #[serde(default)]
+    pub needless: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -68,6 +71,11 @@ struct RowRules {
 /// The rules that are compiled in.
 pub(crate) fn rules() -> &'static [RowRule] {
     &compiled_in().row
+}
+
+/// Whether rows of this kind are what no request asks for.
+pub(crate) fn is_needless(kind: &str) -> bool {
+    rules().iter().any(|rule| rule.needless && rule.key == kind)
 }
 
 fn compiled_in() -> &'static RowRules {

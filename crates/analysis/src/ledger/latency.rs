@@ -641,7 +641,7 @@ impl LatencyCase<'_> {
                 kind: "path".to_owned(),
                 label: format!("between {} and {}", turns.target, named(server)),
                 place: address.to_owned(),
-                own: true,
+                own: false,
                 ran: false,
                 server: server.target.clone(),
                 ns: ns * (1.0 - filled),

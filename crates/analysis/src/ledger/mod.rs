@@ -23,7 +23,7 @@ mod types;
 
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
-pub(crate) use cpu::{NAMELESS, is_nameless};
+pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, label, on_cpu, open_unjudged};
 pub(crate) use latency::Service;
 

@@ -304,6 +304,27 @@ fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
     assert_eq!(found[2].1, "syncing to the disk");
 }
 
+/// A program that is started is loaded before any function of it runs: what linked it is part of the start.
+#[test]
+fn the_loader_is_a_start_of_a_process_and_a_call_through_it_is_not() {
+    let loader = [
+        "ld-linux-x86-64.so.2:dl_main",
+        "ld-linux-x86-64.so.2:_dl_relocate_object",
+        "ld-linux-x86-64.so.2:do_lookup_x",
+    ];
+    let call = [
+        "app:answer",
+        "ld-linux-x86-64.so.2:_dl_runtime_resolve",
+        "ld-linux-x86-64.so.2:do_lookup_x",
+    ];
+    let rows = rows(&[(&loader, 60), (&call, 40)]);
+    let kinds: Vec<(&str, u64)> = rows
+        .iter()
+        .map(|(kind, _, n)| (kind.as_str(), *n))
+        .collect();
+    assert_eq!(kinds, [("spawn", 60), ("function", 40)]);
+}
+
 #[test]
 fn parameters_are_no_part_of_a_name() {
     for (symbol, name) in [
