@@ -336,6 +336,8 @@ pike8.0                                   pike8.0-core
 clickhouse-server                         clickhouse-server
 kamailio                                  kamailio
 /usr/lib/*/kamailio/modules/http_client.so kamailio-utils-modules
+/usr/share/gocode/src/github.com/emicklei/go-restful/* golang-github-emicklei-go-restful-dev
+/usr/share/gocode/src/google.golang.org/grpc/* golang-google-grpc-dev
 TABLE
 }
 

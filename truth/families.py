@@ -194,6 +194,8 @@ NEEDS = {
     "ejabberd": ("/usr/share/doc/erlang-p1-pgsql", "ejabberd erlang-p1-pgsql postgresql-client"),
     "clickhouse": ("/usr/sbin/clickhouse-server", "clickhouse-server"),
     "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
+    "restful": (f"{GOPATH}/src/github.com/emicklei/go-restful/container.go",
+                "golang-go golang-github-emicklei-go-restful-dev golang-google-grpc-dev"),
 }
 
 
@@ -1741,4 +1743,5 @@ COMMANDS = {
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
+    "restful": go_program("restful_app.go"),
 }
