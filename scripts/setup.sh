@@ -338,6 +338,9 @@ kamailio                                  kamailio
 /usr/lib/*/kamailio/modules/http_client.so kamailio-utils-modules
 /usr/share/gocode/src/github.com/emicklei/go-restful/* golang-github-emicklei-go-restful-dev
 /usr/share/gocode/src/google.golang.org/grpc/* golang-google-grpc-dev
+/usr/include/*/qt6/QtHttpServer           qt6-httpserver-dev
+/usr/include/*/qt6/QtConcurrent           qt6-base-dev
+/usr/lib/*/qt6/plugins/sqldrivers/libqsqlpsql.so libqt6sql6-psql
 TABLE
 }
 

@@ -196,6 +196,7 @@ NEEDS = {
     "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
     "restful": (f"{GOPATH}/src/github.com/emicklei/go-restful/container.go",
                 "golang-go golang-github-emicklei-go-restful-dev golang-google-grpc-dev"),
+    "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
 }
 
 
@@ -1706,6 +1707,13 @@ event_route[xhttp:request] {
             "-M", "8"], {"HOME": str(own)}, False
 
 
+def qthttp(lab, settings, own):
+    """One event loop, with its files where it was started; what its library says that it requires is not all needed."""
+    libraries = [flag for name in ("Qt6Concurrent", "Qt6Sql", "Qt6Network") for flag in flags_of(name)]
+    command, env, privileged = compiled(lab, settings, "c++", "qthttp_app.cpp", ["-std=c++17", "-fPIC", *libraries, "-lQt6HttpServer"])
+    return command, env | {"HOME": str(own)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1743,5 +1751,5 @@ COMMANDS = {
     "gorilla": go_program("gorilla_app.go"), "nginxperl": nginxperl, "etcd": etcd, "groovy": groovy, "tinyhttp": tinyhttp,
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
-    "restful": go_program("restful_app.go"),
+    "restful": go_program("restful_app.go"), "qthttp": qthttp,
 }
