@@ -341,6 +341,7 @@ kamailio                                  kamailio
 /usr/include/*/qt6/QtHttpServer           qt6-httpserver-dev
 /usr/include/*/qt6/QtConcurrent           qt6-base-dev
 /usr/lib/*/qt6/plugins/sqldrivers/libqsqlpsql.so libqt6sql6-psql
+/usr/lib/nginx/modules/ngx_http_image_filter_module.so libnginx-mod-http-image-filter
 TABLE
 }
 

@@ -10,11 +10,14 @@ import hashlib
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
+import zlib
 from pathlib import Path
 from urllib.parse import quote
 
@@ -196,6 +199,7 @@ NEEDS = {
     "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
     "restful": (f"{GOPATH}/src/github.com/emicklei/go-restful/container.go",
                 "golang-go golang-github-emicklei-go-restful-dev golang-google-grpc-dev"),
+    "imagefilter": (f"{NGINX_MODULES}/ngx_http_image_filter_module.so", "nginx libnginx-mod-http-image-filter"),
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
 }
 
@@ -1714,6 +1718,47 @@ def qthttp(lab, settings, own):
     return command, env | {"HOME": str(own)}, privileged
 
 
+def picture(width, height):
+    """A PNG with something of a photograph: slopes of colour, and grain."""
+    grain = random.Random(7).randbytes(4096)
+    rows = (b"\0" + bytes(part for x in range(width) for part in (
+        (x * 200 // width + (grain[(x * 31 + y * 17) % 4096] >> 4)) % 256, y * 200 // height, (x + y) // 8 % 256))
+        for y in range(height))
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(b"".join(rows), 6)) + chunk(b"IEND", b""))
+
+
+PICTURES = {"originals": (1200, 900), "previews": (400, 300)}
+
+
+def imagefilter(lab, settings, own):
+    """Small pictures that nginx cuts itself, in a server behind its own cache; `cut` and `front` are what else these two do."""
+    for name, size in PICTURES.items():
+        made = lab.common(settings)["build"] / f"{name}.png"
+        if not made.exists():
+            made.write_bytes(picture(*size))
+        (own / "pictures" / name).mkdir(parents=True)
+        shutil.copy(made, own / "pictures" / name / "valve.png")
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_image_filter_module.so;\n",
+        "http": """proxy_cache_path {{own}}/kept keys_zone=kept:1m;
+    {{upstream=}}
+    server {
+        listen unix:{{own}}/cut.sock;
+        root {{own}}/pictures;
+        location / { image_filter resize 160 120; image_filter_buffer 16m; {{cut=}} }
+    }""",
+        "location": "proxy_pass http://unix:{{own}}/cut.sock; proxy_cache {{cache=kept}}; proxy_cache_valid 200 1h; {{front=}}",
+    }
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    owned(lab, own)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1752,4 +1797,5 @@ COMMANDS = {
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
+    "imagefilter": imagefilter,
 }
