@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server kamailio'
+    ejabberd clickhouse-server kamailio prosody'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -342,6 +342,8 @@ kamailio                                  kamailio
 /usr/include/*/qt6/QtConcurrent           qt6-base-dev
 /usr/lib/*/qt6/plugins/sqldrivers/libqsqlpsql.so libqt6sql6-psql
 /usr/lib/nginx/modules/ngx_http_image_filter_module.so libnginx-mod-http-image-filter
+/usr/share/doc/lua-dbi-sqlite3             lua-dbi-sqlite3
+prosody                                   prosody
 TABLE
 }
 

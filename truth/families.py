@@ -14,6 +14,7 @@ import random
 import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import time
@@ -199,6 +200,7 @@ NEEDS = {
     "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
     "restful": (f"{GOPATH}/src/github.com/emicklei/go-restful/container.go",
                 "golang-go golang-github-emicklei-go-restful-dev golang-google-grpc-dev"),
+    "prosody": ("prosody", "prosody lua-dbi-sqlite3"),
     "imagefilter": (f"{NGINX_MODULES}/ngx_http_image_filter_module.so", "nginx libnginx-mod-http-image-filter"),
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
 }
@@ -1759,6 +1761,78 @@ def imagefilter(lab, settings, own):
     return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
 
 
+MESSAGES = 50_000
+
+
+def chat_server(lab, own, port, settings):
+    """How Prosody is started with its API for HTTP only, and its archive of messages where the case says."""
+    config = write(own / "prosody.cfg.lua", lab.fill(f"""daemonize = false
+pidfile = "{own}/pid"
+data_path = "{own}/data"
+plugin_paths = {{ "{{{{dir}}}}/apps/prosody" }}
+modules_enabled = {{ "http", "valves" }}
+modules_disabled = {{ "s2s", "c2s", "offline" }}
+network_backend = "epoll"
+http_interfaces = {{ "127.0.0.1" }}
+http_ports = {{ {port} }}
+https_ports = {{ }}
+http_default_host = "localhost"
+log = {{ warn = "{own}/prosody.log" }}
+authentication = "internal_hashed"
+storage = {{ messages = "{{{{storage=sql}}}}" }}
+sql = {{ driver = "SQLite3", database = "{own}/messages.sqlite" }}
+storage_archive_item_limit = 100000
+{{{{more=}}}}
+VirtualHost "localhost"
+""", settings))
+    return ["prosody", "-F", "--config", config], {"HOME": str(own)}
+
+
+def wait_for_messages(port):
+    """The port is open before the module that makes the tables is loaded."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/valves/last")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.05)
+    raise OSError("prosody does not show its messages")
+
+
+def fill_prosody(lab, made, kind):
+    """Its tables are of its own making; messages are put in behind that."""
+    port = free_port()
+    command, env = chat_server(lab, made, port, {"kind": kind})
+    (made / "data").mkdir()
+    owned(lab, made)
+    with running(made, ["setpriv", f"--reuid={made.stat().st_uid}", f"--regid={made.stat().st_gid}", "--clear-groups", *command]
+                 if os.geteuid() == 0 else command, cwd=made, env=os.environ | env):
+        wait_for_messages(port)
+    rows = (("localhost", "keeper", "messages", str(n), 1_700_000_000 + n * 60, "fitter7@localhost", "xml",
+             f"<message type='chat'><body>valve {n} is open, and is to be shut by the evening</body></message>")
+            for n in range(MESSAGES))
+    with contextlib.closing(sqlite3.connect(made / "messages.sqlite")) as store, store:
+        store.executemany('insert into prosodyarchive (host, user, store, key, "when", "with", type, value)'
+                          " values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def prosody(lab, settings, own):
+    """A server of its own with an archive of messages, which is made once a run."""
+    made = lab.common(settings)["build"] / "prosody"
+    if not made.exists():
+        made.mkdir()
+        if lab.common(settings)["user"]:
+            shutil.chown(made, lab.common(settings)["user"], lab.common(settings)["group"])
+        fill_prosody(lab, made, settings["kind"])
+    shutil.copy(made / "messages.sqlite", own)
+    (own / "data").mkdir()
+    command, env = chat_server(lab, own, settings["port"], settings)
+    owned(lab, own)
+    return command, env, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1797,5 +1871,5 @@ COMMANDS = {
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
-    "imagefilter": imagefilter,
+    "imagefilter": imagefilter, "prosody": prosody,
 }
