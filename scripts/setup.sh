@@ -344,6 +344,8 @@ kamailio                                  kamailio
 /usr/lib/nginx/modules/ngx_http_image_filter_module.so libnginx-mod-http-image-filter
 /usr/share/doc/lua-dbi-sqlite3             lua-dbi-sqlite3
 prosody                                   prosody
+/usr/lib/python3/dist-packages/celery/*   python3-celery
+/usr/lib/python3/dist-packages/pecan/*    python3-pecan
 TABLE
 }
 

@@ -200,6 +200,7 @@ NEEDS = {
     "kamailio": ("kamailio", "kamailio kamailio-utils-modules"),
     "restful": (f"{GOPATH}/src/github.com/emicklei/go-restful/container.go",
                 "golang-go golang-github-emicklei-go-restful-dev golang-google-grpc-dev"),
+    "pecan": (f"{PYTHON}/pecan/__init__.py", "gunicorn python3-pecan python3-celery python3-redis"),
     "prosody": ("prosody", "prosody lua-dbi-sqlite3"),
     "imagefilter": (f"{NGINX_MODULES}/ngx_http_image_filter_module.so", "nginx libnginx-mod-http-image-filter"),
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
@@ -1833,6 +1834,12 @@ def prosody(lab, settings, own):
     return command, env, False
 
 
+def pecan(lab, settings, own):
+    """In front of a broker, and of a worker that takes what it asks for from there."""
+    command, _, privileged = threaded("pecan_app")(lab, settings, own)
+    return command, {"HOME": str(own), "BROKER": lab.fill("{{redis.port}}", settings)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1871,5 +1878,5 @@ COMMANDS = {
     "tinyproxy": tinyproxy, "fphttp": fphttp, "resteasy": resteasy, "tcl": tcl, "rabbitmq": rabbitmq,
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
-    "imagefilter": imagefilter, "prosody": prosody,
+    "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
 }

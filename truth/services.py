@@ -38,6 +38,7 @@ NEEDS = {
     "redis": ("redis-server", "redis-server"),
     "memcached": ("memcached", "memcached"),
     "slapd": ("slapd", "slapd"),
+    "celery": ("/usr/lib/python3/dist-packages/celery/__init__.py", "python3-celery python3-pecan python3-redis"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
 PEOPLE, FITTERS = 5000, 30
@@ -159,5 +160,16 @@ def ajp(lab, settings, own):
             f"{home}/bin/bootstrap.jar:{home}/bin/tomcat-juli.jar", "org.apache.catalina.startup.Bootstrap", "start"], {}, False
 
 
+def celery(lab, settings, own):
+    """A worker of the tasks in apps/pecan_app.py, which listens nowhere: a file says that it is ready."""
+    settings["socket_path"] = str(own / "ready")
+    (own / "results").mkdir()
+    shutil.chown(own / "results", own.stat().st_uid, own.stat().st_gid)
+    flags = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=warning"]
+    return ["python3", "-m", "celery", "-A", "pecan_app:celery", "worker", *flags, *extra(lab, settings)], {
+        "HOME": str(own), "PYTHONPATH": str(lab.dir / "apps"), "READY": settings["socket_path"],
+        "BROKER": lab.fill("{{redis.port}}", settings)}, False
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
-            "slapd": slapd, "ajp": ajp}
+            "slapd": slapd, "ajp": ajp, "celery": celery}
