@@ -7,6 +7,9 @@ what was planted. The printed confidence is learned from other families of serve
 table is out of sample. `--write FILE` makes the calibration itself: scores with their outcomes. What changes brought is
 put into the same file by `bench/predictions.py --calibrate`, and stays as it is here.
 
+Rules are mended by what they got wrong, and then get it right: what they are worth on a server that nobody has seen is told
+by the build that judged first. `--records DIR:BINARY` has DIR judged by BINARY, the last build before its cases were read.
+
 The surprise: most of what goes wrong on a shared machine is right. Other programs took its CPU, which is a true cause
 and not the planted one. It is set aside where others took the CPU: what is named beside it counts in a slow state, and
 fixed or healthy states are left out and counted.
@@ -27,13 +30,19 @@ LIMIT_S = 60
 # Cores that others may take: what prony itself calls disturbed.
 DISTURBED_CORES = 0.1
 NEIGHBOUR = "noisy_neighbour"
+# What is no cause of the catalogue has frequencies of its own.
+APART = ("none", "unlabelled")
+CLASSES = ("cause", *APART, "further")
+# States in which a place that is blamed is blamed wrongly.
+HEALTHY = ("fixed", "healthy", "low", "middle", "full")
 BINS = [0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0]
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prony", default=truth.default_prony(), help="binary; default: the newest below target/")
-    parser.add_argument("--records", metavar="DIR", action="append", default=[], help="records to judge; may be repeated")
+    parser.add_argument("--records", metavar="DIR[:BINARY]", action="append", default=[],
+                        help="records to judge, by a binary of their own where one is given; may be repeated")
     parser.add_argument("--foreign", type=float, default=DISTURBED_CORES, help="most cores that others took (default 0.1)")
     parser.add_argument("--write", metavar="FILE", help="write the calibration to FILE")
     return parser.parse_args()
@@ -50,13 +59,13 @@ def case_of(name, cases):
 def documents(asked):
     """(case, state, document without proofs) of every record."""
     cases = {case.name: case for case in truth.all_cases()}
-    for directory in asked.records:
+    for directory, _, binary in (records.partition(":") for records in asked.records):
         for record in sorted(pathlib.Path(directory).iterdir()):
             case, state = case_of(record.name, cases)
             if case is None:
                 continue
             with tempfile.TemporaryDirectory(prefix="prony-reliability-") as scratch:
-                plain = judged(asked, without_proofs(record, scratch))
+                plain = judged(binary or asked.prony, without_proofs(record, scratch))
             if plain:
                 yield case, state, plain
             else:
@@ -71,10 +80,10 @@ def without_proofs(record, scratch):
     return scratch
 
 
-def judged(asked, record):
+def judged(prony, record):
     """What the binary says of a record; None when it says nothing."""
     try:
-        argv = [asked.prony, "diagnose", str(record), "--json"]
+        argv = [prony, "diagnose", str(record), "--json"]
         return json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S).stdout)
     except (subprocess.TimeoutExpired, ValueError):
         return None
@@ -104,8 +113,16 @@ def outcomes(case, state, document, asked):
     for at, finding in enumerate(findings):
         if finding["cause"] == "unknown" or at > 0 and not finding["worth_changing"]:
             continue
-        kind = "further" if at else "none" if finding["cause"] == "none" else "cause"
-        yield kind, score(finding), finding["confidence"], finding.get("calibrated"), finding["cause"] in expected
+        right = finding["cause"] in expected
+        if "never" in case.data[state]:
+            right = not truth.named_wrongly(case, state, {"named": finding["cause"]})
+        if finding["cause"] == "unlabelled" and not right and state not in HEALTHY:
+            # A place without a name is right where it is the planted one, which a case without words for it does not tell.
+            if at or not case.data[state].get("says"):
+                continue
+            right = truth.tells(case, state, {"named": "unlabelled", "answer": document})
+        kind = "further" if at else finding["cause"] if finding["cause"] in APART else "cause"
+        yield kind, score(finding), finding["confidence"], finding.get("calibrated"), right
 
 
 def table(rows):
@@ -131,15 +148,15 @@ def write(path, rows):
     path = pathlib.Path(path)
     _, mark, brought = path.read_text().partition("\n[[brought]]") if path.exists() else ("", "", "")
     families = sorted({row["family"] for row in rows})
-    count = {kind: sum(row["kind"] == kind for row in rows) for kind in ("cause", "none", "further")}
+    count = {kind: sum(row["kind"] == kind for row in rows) for kind in CLASSES}
     lines = [
         "# What diagnoses and predictions came to in recorded cases; made by bench/reliability.py --write and, what changes brought,",
         "# by bench/predictions.py --calibrate.",
         f'made = "truth set on one machine of two cores: {count["cause"]} causes named first, {count["none"]} servers called'
-        f' healthy, {count["further"]} causes named behind the first"',
+        f' healthy, {count["unlabelled"]} times a place without a name, {count["further"]} causes named behind the first"',
     ]
     for family in families:
-        for kind in ("cause", "none", "further"):
+        for kind in CLASSES:
             own = [row for row in rows if row["family"] == family and row["kind"] == kind]
             if own:
                 right = numbers(row["score"] for row in own if row["right"])

@@ -50,8 +50,8 @@ pub struct Calibration {
 pub struct Named {
     /// Family of servers: `nginx`, `python`.
     pub family: String,
-    /// `cause` where a cause was named, `none` where the server was called healthy, `further` for what was named
-    /// behind the first.
+    /// `cause` where a cause was named, `none` where the server was called healthy, `unlabelled` where a place was told
+    /// that no cause names, `further` for what was named behind the first.
     pub class: String,
     /// Scores of the rules where what was named was right.
     pub right: Vec<f64>,
@@ -348,7 +348,7 @@ mod tests {
         for named in &found.named {
             let scores = named.right.iter().chain(&named.wrong);
             assert!(scores.clone().all(|s| (0.0..=1.0).contains(s)), "{named:?}");
-            assert!(["cause", "none", "further"].contains(&named.class.as_str()));
+            assert!(["cause", "none", "unlabelled", "further"].contains(&named.class.as_str()));
         }
         for brought in &found.brought {
             let ratios = [brought.net.0, brought.net.1, brought.measured];

@@ -120,6 +120,7 @@ pub(crate) fn calibrate(diagnosis: &mut Diagnosis, facts: &FactSet) {
         let class = match (at, finding.cause.as_str()) {
             (_, "unknown") => continue,
             (0, "none") => "none",
+            (0, "unlabelled") => "unlabelled",
             (0, _) => "cause",
             _ => "further",
         };
