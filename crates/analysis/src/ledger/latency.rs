@@ -34,6 +34,8 @@ const APART: usize = 7;
 /// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
+/// A server on this host whose turns fill less of the waits for it is asked over connections that requests share.
+const SHARED: f64 = 0.5;
 /// The label of a wait that no stack tells more of.
 const NO_ANSWER: &str = "got no answer at all";
 const UNACCEPTED: &str = "nobody accepted in all of the time";
@@ -409,7 +411,8 @@ impl LatencyCase<'_> {
         let ran = self.ran(turns, account);
         let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
         let told = self.of_tasks(turns, account);
-        if let Some(parts) = &told {
+        let in_line = told.as_ref().is_some_and(|(_, in_line)| *in_line);
+        if let Some((parts, _)) = &told {
             add(parts.clone());
         }
         for place in &account.places {
@@ -420,7 +423,13 @@ impl LatencyCase<'_> {
                 && depth < DEEPEST
                 && self.traced_at(turns, &place.detail).is_some()
             {
-                *waits.entry(&place.detail).or_default() += place.total_ns as f64;
+                let told = if in_line {
+                    self.in_line_ns(turns, place)
+                } else {
+                    0.0
+                };
+                let wait = waits.entry(&place.detail).or_default();
+                *wait += place.total_ns as f64 - told;
                 continue;
             }
             let divided = ran.iter().find(|(of, _)| *of == place.place);
@@ -431,7 +440,7 @@ impl LatencyCase<'_> {
             }
         }
         for (address, ns) in waits {
-            add(self.behind(turns, address, ns, which, depth));
+            add(self.behind(turns, address, ns, (which, depth), in_line));
         }
         parts.into_values().collect()
     }
@@ -439,7 +448,7 @@ impl LatencyCase<'_> {
     /// Shares of the time of a target's requests by kind of what its tasks did.
     pub(super) fn task_shares(&self, target: &str) -> Option<BTreeMap<String, f64>> {
         let turns = self.turns_of(target)?;
-        let parts = self.of_tasks(turns, &turns.account)?;
+        let (parts, _) = self.of_tasks(turns, &turns.account)?;
         let total_ns = turns.account.total_ns.max(1) as f64;
         let mut shares = BTreeMap::new();
         for part in parts {
@@ -462,7 +471,8 @@ impl LatencyCase<'_> {
             ..Service::default()
         };
         let told = self.of_tasks(turns, &turns.account);
-        for part in told.iter().flatten() {
+        let in_line = told.as_ref().is_some_and(|(_, in_line)| *in_line);
+        for part in told.iter().flat_map(|(parts, _)| parts) {
             match part.kind.as_str() {
                 "lock" | "run_queue" | "pool" => service.queued_ns += part.ns,
                 "sending" => service.sending_ns += part.ns,
@@ -496,7 +506,12 @@ impl LatencyCase<'_> {
                 }
                 Place::Upstream => match self.traced_at(turns, &place.detail) {
                     Some((_, theirs)) if depth < DEEPEST => {
-                        service.add_behind(ns, &self.service_of(theirs, depth + 1));
+                        let told = if in_line {
+                            self.in_line_ns(turns, place)
+                        } else {
+                            0.0
+                        };
+                        service.add_behind(ns - told, &self.service_of(theirs, depth + 1));
                     }
                     _ => service.alone_ns += ns,
                 },
@@ -509,13 +524,32 @@ impl LatencyCase<'_> {
         service
     }
 
-    /// Hidden time by what the tasks of the runtime were seen to do.
-    fn of_tasks(&self, turns: &TargetTurns, account: &TurnAccount) -> Option<Vec<Part>> {
+    /// The part of the waits for a server on this host that its own turns fill, 0 to 1. They may serve others as well.
+    fn filled(&self, turns: &TargetTurns, address: &str) -> Option<f64> {
+        let (_, theirs) = self.traced_at(turns, address)?;
+        let places = turns.account.places.iter();
+        let waited = places.filter(|p| p.place == Place::Upstream && p.detail == address);
+        let waited: u64 = waited.map(|p| p.total_ns).sum();
+        Some((theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0))
+    }
+
+    /// What a place has of a wait for a server on this host that was over before or after it was that server's turn:
+    /// where requests share a connection (HTTP/2, gRPC), they are in line for it, in the process of the one that asks.
+    fn in_line_ns(&self, turns: &TargetTurns, place: &PlaceTime) -> f64 {
+        let upstream = place.place == Place::Upstream;
+        let filled = (upstream.then(|| self.filled(turns, &place.detail))).flatten();
+        let short = filled.filter(|filled| *filled < SHARED);
+        short.map_or(0.0, |filled| place.total_ns as f64 * (1.0 - filled))
+    }
+
+    /// Hidden time by what the tasks of the runtime were seen to do, and whether that holds the time in line for
+    /// connections that requests share.
+    fn of_tasks(&self, turns: &TargetTurns, account: &TurnAccount) -> Option<(Vec<Part>, bool)> {
         let samples = account.tasks.as_ref()?;
-        let hidden = account.places.iter().filter(|place| is_hidden(place));
-        let hidden_ns = hidden.map(|place| place.total_ns as f64).sum();
+        let sum = |of: &dyn Fn(&PlaceTime) -> f64| account.places.iter().map(of).sum::<f64>();
+        let time =
+            |place: &PlaceTime, counts: bool| if counts { place.total_ns as f64 } else { 0.0 };
         let program = super::rate::program(Some(self.examination), &turns.target);
-        let sending = account.places.iter().filter(|p| p.place == Place::Sending);
         let case = TaskCase {
             target: &turns.target,
             program: &program,
@@ -526,21 +560,22 @@ impl LatencyCase<'_> {
             tasks: self.profile(ProfileKind::Tasks)?,
             on_cpu: self.profile(ProfileKind::OnCpu),
         };
-        let sending_ns = sending.map(|place| place.total_ns as f64).sum();
-        let parts = case
-            .divide(hidden_ns, sending_ns)?
-            .into_iter()
-            .map(|part| Part {
-                kind: part.kind,
-                label: part.label,
-                place: part.place,
-                own: part.own,
-                ran: part.ran,
-                server: String::new(),
-                ns: part.ns,
-                largest: part.ns,
-            });
-        Some(parts.collect())
+        let (parts, in_line) = case.divide(
+            sum(&|place| time(place, is_hidden(place))),
+            sum(&|place| self.in_line_ns(turns, place)),
+            sum(&|place| time(place, place.place == Place::Sending)),
+        )?;
+        let parts = parts.into_iter().map(|part| Part {
+            kind: part.kind,
+            label: part.label,
+            place: part.place,
+            own: part.own,
+            ran: part.ran,
+            server: String::new(),
+            ns: part.ns,
+            largest: part.ns,
+        });
+        Some((parts.collect(), in_line))
     }
 
     /// What ran in the places where a thread ran, by the samples that fell there.
@@ -607,8 +642,8 @@ impl LatencyCase<'_> {
         turns: &TargetTurns,
         address: &str,
         ns: f64,
-        which: Which,
-        depth: usize,
+        (which, depth): (Which, usize),
+        in_line: bool,
     ) -> Vec<Part> {
         let Some((server, theirs)) = self.traced_at(turns, address) else {
             return Vec::new();
@@ -621,11 +656,11 @@ impl LatencyCase<'_> {
         let whole = total_ns(&parts);
         // Its turns may serve others as well, and waits may overlap: only the shares are taken, up to what its time
         // is of the time that was waited for it.
-        let waited: u64 = (turns.account.places.iter())
-            .filter(|p| p.place == Place::Upstream && p.detail == address)
-            .map(|p| p.total_ns)
-            .sum();
-        let filled = (theirs.account.total_ns as f64 / waited.max(1) as f64).min(1.0);
+        let filled = match self.filled(turns, address) {
+            // The rest was told by the tasks that stand in line.
+            Some(filled) if filled >= SHARED || !in_line => filled,
+            _ => 1.0,
+        };
         for part in &mut parts {
             part.ns *= ns * filled / whole;
             if !part.server.is_empty() {
@@ -752,6 +787,14 @@ impl LatencyCase<'_> {
             Place::Hidden if place.waker == "timer" => (
                 "sleep",
                 "inside the process, until a timer".to_owned(),
+                false,
+            ),
+            Place::Hidden if place.waker.starts_with(PROCESS) => (
+                "upstream",
+                format!(
+                    "waiting for what {} brings over a connection of its own",
+                    place.waker
+                ),
                 false,
             ),
             Place::Hidden if detail == REST_OF_REQUEST => (

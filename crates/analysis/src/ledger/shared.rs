@@ -69,7 +69,7 @@ impl LatencyCase<'_> {
             };
             if seen.insert(server.target.as_str()) {
                 let ns = theirs.account.total_ns as f64;
-                parts.extend(self.behind(turns, address, ns, Which::All, 0));
+                parts.extend(self.behind(turns, address, ns, (Which::All, 0), false));
             }
         }
         parts

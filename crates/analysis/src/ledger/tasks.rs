@@ -21,6 +21,8 @@ const FEWEST_SAMPLES: u64 = 20;
 const SMALLEST_ROOT: f64 = 0.02;
 /// Standard errors beyond which what the tasks do not explain stays hidden.
 const ERRORS: f64 = 2.0;
+/// Tasks that stand in line for a connection are met: at least so many of those that the time asks for.
+const MET: f64 = 0.7;
 /// What a task does that waits for a socket.
 const NETWORK: &str = "IO wait";
 /// Roots of tasks that serve requests without a socket of their own.
@@ -89,11 +91,18 @@ struct Sums {
 
 impl TaskCase<'_> {
     /// Hidden time, and that between two writes, as parts that add up to both; `None` where the looks tell nothing of
-    /// them. What no task explains is the client's, who does not take more, as far as it may be.
-    pub(super) fn divide(&self, hidden_ns: f64, sending_ns: f64) -> Option<Vec<TaskPart>> {
-        let all_ns = hidden_ns + sending_ns;
+    /// them. What no task explains is the client's, who does not take more, as far as it may be. `in_line_ns` belongs
+    /// to it where so many tasks were met: the second value says so.
+    pub(super) fn divide(
+        &self,
+        hidden_ns: f64,
+        in_line_ns: f64,
+        sending_ns: f64,
+    ) -> Option<(Vec<TaskPart>, bool)> {
+        let mut all_ns = hidden_ns + sending_ns;
+        let mut hidden = self.samples.hidden;
         let roots = self.roots();
-        if roots.is_empty() || self.samples.hidden <= 0.0 || all_ns <= 0.0 {
+        if roots.is_empty() || hidden <= 0.0 || all_ns <= 0.0 {
             return None;
         }
         let sums = self.sums(&roots);
@@ -108,8 +117,10 @@ impl TaskCase<'_> {
                 ns: tasks,
             });
         };
+        let mut waiting = 0.0;
         for (key, tasks) in sums.rows {
             let own = key.0 == "run_queue";
+            waiting += if own { 0.0 } else { tasks };
             add(key, own, tasks);
         }
         // What threads were seen to do for turns is told already; the rest of the tasks that run are hidden.
@@ -122,16 +133,19 @@ impl TaskCase<'_> {
         parts.extend(self.ran(beyond - in_calls, &roots));
         parts.retain(|part| part.ns > 0.0);
         let told: f64 = parts.iter().map(|part| part.ns).sum();
-        let rest = self.samples.hidden - told;
-        let error = self.samples.hidden * ERRORS / (self.samples.looks.max(1) as f64).sqrt();
+        // A mean number is a time (Little): so many more were there to be met.
+        let tasks_in_line = hidden * in_line_ns / all_ns;
+        let in_line = in_line_ns > 0.0 && waiting >= tasks_in_line * MET;
+        if in_line {
+            hidden += tasks_in_line;
+            all_ns += in_line_ns;
+        }
+        let rest = hidden - told;
+        let error = hidden * ERRORS / (self.samples.looks.max(1) as f64).sqrt();
         if told <= 0.0 && rest <= error {
             return None;
         }
-        let whole = if rest > error {
-            self.samples.hidden
-        } else {
-            told
-        };
+        let whole = if rest > error { hidden } else { told };
         for part in &mut parts {
             part.ns *= all_ns / whole;
         }
@@ -156,7 +170,7 @@ impl TaskCase<'_> {
             add("hidden", nobody, (left_ns - sending_ns).max(0.0));
         }
         parts.retain(|part| part.ns > 0.0);
-        Some(parts)
+        Some((parts, in_line))
     }
 
     /// Functions that the tasks of requests begin with: those that ran while turns were with their threads, and that

@@ -43,6 +43,8 @@ pub(super) struct Op {
     pub turn: u32,
     /// The peer that was asked, a number of [`Sockets::peers`].
     pub peer: u32,
+    /// Bytes of its turn's response that were written then.
+    pub written: u64,
 }
 
 /// A turn of a client's connection.
@@ -440,12 +442,15 @@ impl Walk<'_> {
     }
 
     fn op(&mut self, event: &Event, act: Act, turn: u32, peer: u32) {
+        let own = self.sockets.turns.get(turn as usize);
+        let written = own.map_or(0, |turn| turn.written_bytes);
         self.sockets.ops.push(Op {
             at: event.at_ns,
             tid: event.tid,
             act,
             turn,
             peer,
+            written,
         });
     }
 
@@ -860,6 +865,7 @@ impl Walk<'_> {
                     act: Act::GiveUp,
                     turn,
                     peer,
+                    written: 0,
                 });
             }
         }
@@ -892,6 +898,7 @@ impl Walk<'_> {
                 act: Act::GiveUp,
                 turn,
                 peer,
+                written: 0,
             });
         }
     }

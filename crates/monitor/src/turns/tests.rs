@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 const SERVER: u32 = 10;
 /// A process that is nobody's.
 const FOREIGN: u32 = 900;
+const BRINGER: u32 = 977;
 const INTERRUPTIBLE: u32 = 1;
 const UNINTERRUPTIBLE: u32 = 2;
 
@@ -63,6 +64,11 @@ impl Tape {
 
     fn write(&mut self, at: u64, tid: u32, sk: u64) {
         self.socket(at, Kind::Sent, Class::Client, sk, tid, 0);
+    }
+
+    fn write_much(&mut self, at: u64, tid: u32, sk: u64) {
+        self.write(at, tid, sk);
+        self.events.last_mut().expect("it was just put").value = 65_536;
     }
 
     /// A request on connection 1 wakes the server, which reads it 10 ns later.
@@ -166,7 +172,11 @@ impl Tape {
             nr: number(call),
             kind: Kind::Waking as u8,
             flags: if waker == 0 { KERNEL } else { 0 },
-            name: name("other/1"),
+            name: name(if waker == BRINGER {
+                "worker"
+            } else {
+                "other/1"
+            }),
             ..Event::default()
         });
     }
@@ -1442,7 +1452,7 @@ fn between_two_parts_of_a_response_it_is_sending() {
     tape.wake(950, SERVER, FOREIGN, "sendto");
     tape.on(950, SERVER, 0);
     tape.read(1_000, SERVER, 1);
-    tape.write(1_100, SERVER, 1);
+    tape.write_much(1_100, SERVER, 1);
     tape.off(1_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     tape.wake(2_000, SERVER, FOREIGN, "recvfrom");
     tape.on(2_010, SERVER, 0);
@@ -1460,6 +1470,27 @@ fn between_two_parts_of_a_response_it_is_sending() {
             (Place::Sending, "", "", 850 + 2_000),
         ],
     );
+}
+
+/// A queue answers who waits for an element when somebody else brings one: at once that it waits, and later with the
+/// element. Nothing is held back by the client meanwhile, which had room for a hundred bytes.
+#[test]
+fn what_another_client_brings_is_waited_for_and_not_sent() {
+    let mut tape = asleep(10);
+    tape.request(1_000);
+    tape.write(1_100, SERVER, 1);
+    tape.off(1_150, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    tape.arrive(4_950, 2);
+    tape.wake(5_000, SERVER, BRINGER, "sendto");
+    tape.on(5_000, SERVER, 0);
+    tape.read(5_020, SERVER, 2);
+    tape.write(5_100, SERVER, 1);
+    tape.write(5_150, SERVER, 2);
+    tape.off(5_200, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+    let target = tape.account();
+    let brought = at(&target, Place::Hidden, "", "process worker");
+    assert_eq!(brought, 3_850, "{:#?}", target.account.places);
+    assert_eq!(at(&target, Place::Sending, "", ""), 0);
 }
 
 #[test]

@@ -148,6 +148,9 @@ pub(super) struct Names {
     texts: Vec<String>,
 }
 
+/// How the names of processes begin.
+const PROCESS: &str = "process ";
+
 impl Default for Names {
     fn default() -> Self {
         Self {
@@ -161,6 +164,13 @@ impl Default for Names {
 }
 
 impl Names {
+    /// Those of processes that belong to no target.
+    pub(super) fn processes(&self) -> HashSet<u32> {
+        let texts = self.texts.iter().enumerate();
+        let processes = texts.filter(|(_, text)| text.starts_with(PROCESS));
+        processes.map(|(id, _)| id as u32).collect()
+    }
+
     pub(super) fn id(&mut self, text: &str) -> u32 {
         if let Some(&id) = self.ids.get(text) {
             return id;
@@ -428,7 +438,7 @@ impl Builder<'_> {
             return self.thread_name(tid, tgid);
         }
         let name = event.other_name();
-        self.names.id(&format!("process {}", process_name(&name)))
+        self.names.id(&format!("{PROCESS}{}", process_name(&name)))
     }
 
     /// Who ended a wait, and whether it was the thread that ran then.

@@ -50,6 +50,10 @@ impl Row {
     }
 }
 
+/// Any socket takes so much of a response before its program has to wait until more can be sent: the kernel's smallest
+/// send buffer is 4,608 bytes (`SOCK_MIN_SNDBUF`).
+const ALWAYS_TAKEN: u64 = 4_096;
+
 /// What a turn waits for while no thread works for it.
 #[derive(Clone, Copy, Debug)]
 enum Meantime {
@@ -82,6 +86,8 @@ pub(super) struct Words {
     pub not_read: u32,
     signalled: u32,
     pub timer: u32,
+    /// Processes that belong to no target.
+    processes: HashSet<u32>,
     kinds: HashMap<&'static str, u32>,
 }
 
@@ -116,6 +122,7 @@ impl Words {
             not_read: names.id("not yet read"),
             signalled: names.id("signalled"),
             timer: names.id("timer"),
+            processes: names.processes(),
             kinds: kinds.into_iter().collect(),
         }
     }
@@ -435,9 +442,11 @@ impl<'a> Scene<'a> {
             .filter(|op| matches!(op.act, Act::Take { .. } | Act::GiveUp));
         let answering: Vec<u32> = answering.map(|op| op.peer).collect();
         let mut asked: Vec<u32> = Vec::new();
-        let mut begun = false;
+        let mut written = None;
         while let Some(one) = ops.next() {
-            begun |= one.act == Act::Write;
+            if one.act == Act::Write {
+                written = Some(one.written);
+            }
             match one.act {
                 Act::Ask if answering.contains(&one.peer) && !asked.contains(&one.peer) => {
                     asked.push(one.peer);
@@ -453,10 +462,10 @@ impl<'a> Scene<'a> {
                 continue;
             }
             let answers = answering.contains(&two.peer);
-            let meantime = self.meantime(one, (two, answers), asked.last().copied(), begun);
+            let meantime = self.meantime(one, (two, answers), asked.last().copied(), written);
             if one.tid == two.tid {
                 let (queued, meantime) = match meantime.is_out_of_sight() {
-                    true => self.queued_from(one.tid, (at, to), meantime),
+                    true => self.queued_from(turn, one.tid, (at, to), meantime),
                     false => (to, meantime),
                 };
                 self.stretch(one.tid, index, at, queued, meantime, give);
@@ -477,13 +486,13 @@ impl<'a> Scene<'a> {
         give_some(give, Row::at(Place::Hidden), at, turn.end);
     }
 
-    /// `answers`: the peer of `two` responds within the turn; `begun`: a part of the response is on its way.
+    /// `answers`: the peer of `two` responds within the turn; `written`: bytes of the response that are on their way.
     fn meantime(
         &self,
         one: &Op,
         (two, answers): (&Op, bool),
         asked: Option<u32>,
-        begun: bool,
+        written: Option<u64>,
     ) -> Meantime {
         let hidden = |detail| Meantime::Hidden { detail, waker: 0 };
         let upstream = |peer: u32, arrived| Meantime::Upstream {
@@ -494,7 +503,9 @@ impl<'a> Scene<'a> {
             (_, Act::Take { arrived }, _) => upstream(two.peer, arrived),
             (Act::Connect, Act::Ask, _) | (_, Act::GiveUp, _) => upstream(two.peer, u64::MAX),
             (_, Act::Read, _) => hidden(self.words.rest_of_request),
-            (_, Act::Write, None) if begun => Meantime::Sending,
+            (_, Act::Write, None) if written.is_some_and(|bytes| bytes > ALWAYS_TAKEN) => {
+                Meantime::Sending
+            }
             (_, _, Some(peer)) => upstream(peer, u64::MAX),
             (_, Act::Connect | Act::Ask, None) if answers => hidden(BEFORE_ASKING),
             _ => hidden(0),
@@ -502,9 +513,15 @@ impl<'a> Scene<'a> {
     }
 
     /// From when on a turn that is at no upstream waits only until its event loop comes to it: since the loop last had
-    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it. Where a timer
-    /// ended that rest, it is what the turn was waiting for.
-    fn queued_from(&self, tid: u32, (from, to): (u64, u64), meantime: Meantime) -> (u64, Meantime) {
+    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it. What ended that
+    /// rest is what the turn was waiting for: a timer, or a process that brings it over a connection of its own.
+    fn queued_from(
+        &self,
+        turn: &Turn,
+        tid: u32,
+        (from, to): (u64, u64),
+        meantime: Meantime,
+    ) -> (u64, Meantime) {
         if !self.loops.contains(&tid) || self.green.contains(&tid) {
             return (to, meantime);
         }
@@ -517,7 +534,10 @@ impl<'a> Scene<'a> {
         }
         let asleep = pieces.iter().rev().find(|piece| polls(piece));
         let queued = asleep.map_or(from, |piece| piece.to.clamp(from, to));
-        let waker = asleep.map_or(0, |piece| self.timer_of(piece));
+        let waker = asleep.map_or(0, |piece| match self.timer_of(piece) {
+            0 => self.bringer_of(turn, piece),
+            timer => timer,
+        });
         match meantime {
             Meantime::Hidden { detail, .. } => (queued, Meantime::Hidden { detail, waker }),
             other => (queued, other),
@@ -530,6 +550,22 @@ impl<'a> Scene<'a> {
             State::Waiting(wait) if wait.waker == self.words.timer => wait.waker,
             _ => 0,
         }
+    }
+
+    /// The process that ended a wait, where it is another one than ended the wait for the turn's own request: a queue
+    /// or a broker answers one client with what another one has brought.
+    fn bringer_of(&self, turn: &Turn, piece: &Piece) -> u32 {
+        let State::Waiting(wait) = piece.state else {
+            return 0;
+        };
+        let before = self.pieces_of(turn.reader, turn.arrived.saturating_sub(1), turn.read);
+        let asker = before.iter().find_map(|piece| match piece.state {
+            State::Waiting(wait) if polls(piece) => Some(wait.waker),
+            _ => None,
+        });
+        let other = asker.is_some_and(|asker| asker != wait.waker);
+        let brings = other && self.words.processes.contains(&wait.waker);
+        if brings { wait.waker } else { 0 }
     }
 
     /// The end of the time in which the thread goes on with the turn.

@@ -83,6 +83,16 @@ fn made(hidden: f64, running: f64, seen: &[Seen<'_>], ran: &[(&[&str], u64, u64)
 
 impl Made {
     fn divide(&self, hidden_ns: f64, sending_ns: f64) -> Option<Vec<TaskPart>> {
+        let divided = self.divide_with_line(hidden_ns, 0.0, sending_ns);
+        divided.map(|(parts, _)| parts)
+    }
+
+    fn divide_with_line(
+        &self,
+        hidden_ns: f64,
+        in_line_ns: f64,
+        sending_ns: f64,
+    ) -> Option<(Vec<TaskPart>, bool)> {
         let case = TaskCase {
             target: "app",
             program: "app",
@@ -93,7 +103,7 @@ impl Made {
             tasks: &self.tasks,
             on_cpu: Some(&self.on_cpu),
         };
-        case.divide(hidden_ns, sending_ns)
+        case.divide(hidden_ns, in_line_ns, sending_ns)
     }
 }
 
@@ -203,6 +213,25 @@ fn what_no_goroutine_explains_is_the_clients_or_stays_hidden() {
         );
         let off = (found.0 - hidden).abs() + (found.1 - sending).abs() + (found.2 - 0.2).abs();
         assert!(off < 1e-9, "{found:?}");
+    }
+}
+
+/// Requests that share a connection of HTTP/2 stand in line for it in the process, while their sockets say that somebody
+/// was asked. So many tasks are met there, or it was something else.
+#[test]
+fn who_stands_in_line_for_a_shared_connection_is_told_where_so_many_are_met() {
+    for (waiting, told) in [(95.0, true), (20.0, false)] {
+        let seen: [Seen<'_>; 2] = [
+            ("select", &[SERVE, "main.handler"], waiting),
+            ("IO wait", &[SERVE, "runtime.gopark"], 10.0),
+        ];
+        let made = made(10.0, 0.0, &seen, ON_CPU);
+        let (parts, in_line) = made.divide_with_line(1e6, 9e6, 0.0).unwrap();
+        let all: f64 = parts.iter().map(|part| part.ns).sum();
+        assert_eq!(in_line, told, "{waiting}");
+        let expected = if told { 10e6 } else { 1e6 };
+        assert!((all - expected).abs() < 1.0, "{waiting}: {all}");
+        assert!(share(&parts, "channel") > 0.9, "{parts:#?}");
     }
 }
 
