@@ -29,6 +29,10 @@ pub(crate) fn straces(words: &[Word<'_>]) -> Vec<Placed<StraceSummary>> {
                 }
                 at = end;
             }
+            // ltrace's table of functions has the same columns.
+            None if words[at].text == "function" && at > 0 && words[at - 1].text == "calls" => {
+                at = strace_rows(words, at + 1).1;
+            }
             None => match headless(words, at) {
                 Some((summary, end)) => {
                     found.push((summary, (words[at].line, words[end - 1].line)));

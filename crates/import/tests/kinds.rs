@@ -2687,3 +2687,51 @@ fn rows_with_what_they_call_addresses_and_statements_of_go() {
         ),
     ]);
 }
+
+#[test]
+fn requests_of_any_logger_with_their_units() {
+    check(&[
+        (
+            "10.0.0.9 - - [10/Jan/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 812 \"-\" \"curl/7\" rt=12.412 uct=\"0.001\" uht=\"12.411\" urt=\"12.412\"\n",
+            "upstream_slow",
+            &["100 % of the response time in the upstream (longest 12.4 s)"],
+            &["strace"],
+        ),
+        (
+            "{\"level\":\"info\",\"logger\":\"http.log.access.log0\",\"msg\":\"handled request\",\"request\":{\"remote_ip\":\"10.0.0.9\",\"method\":\"GET\",\"uri\":\"/a\"},\"duration\":12.031234,\"size\":8,\"status\":200}\n",
+            "unknown",
+            &["took 12 s"],
+            &["the path"],
+        ),
+        (
+            "time=\"2026-01-10T10:00:00Z\" level=info msg=\"request handled\" method=GET path=/a status=200 duration=12.41s\n",
+            "unknown",
+            &["took 12.4 s"],
+            &["the path"],
+        ),
+        (
+            "2026-01-10 10:00:00 [info     ] request_finished               code=200 duration_ms=12412 request='GET /a'\n",
+            "unknown",
+            &["took 12.4 s"],
+            &["the path"],
+        ),
+        (
+            "#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) sc-status sc-substatus sc-win32-status time-taken\n2026-01-10 10:00:01 10.0.0.5 GET /a - 443 - 10.0.0.9 Mozilla/5.0 200 0 0 31203\n2026-01-10 10:00:02 10.0.0.5 GET /b - 443 - 10.0.0.9 Mozilla/5.0 200 0 0 15\n",
+            "unknown",
+            &["longest of 2 logged requests took 31.2 s"],
+            &["the path"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_looks_like_another_tools_output_is_not_taken_for_it() {
+    check(&[(
+        "Summary:\n  Elapsed        10s\n  Count        81234\n  5xx            234\n  RPS       8123.456\n\nStatistics    Min      Mean    StdDev     Max\n  Latency    302\u{b5}s    6.1ms    8.2ms    512.3ms\n  RPS       6012.1   8123.4   412.1    8812.3\n",
+        "unknown",
+        &["plow", "8,123 responses a second", "6.1 ms", "512"],
+        &["prony"],
+    )]);
+    let ltrace = "% time     seconds  usecs/call     calls      function\n------ ----------- ----------- --------- --------------------\n 62.31    4.123123        1031      4000 malloc\n 20.11    1.330123         332      4000 free\n 10.02    0.663123         165      4000 memcpy\n";
+    assert!(read(ltrace).straces.is_empty());
+}

@@ -272,7 +272,8 @@ fn processes(lines: &[&str]) -> Option<Artefact> {
         let bare = columns.is_empty()
             && line.contains(['|', '\t'])
             && row.len() >= 8
-            && row[0].parse::<u64>().is_ok();
+            && row[0].parse::<u64>().is_ok()
+            && row[4].starts_with(|c: char| c.is_ascii_alphabetic());
         let (command, time, state, text) = match bare {
             true => (row[4], row[5], row[6], row[7]),
             false => match (at("Command"), at("Time"), at("State"), at("Info")) {

@@ -56,8 +56,13 @@ fn spread(artefact: &mut Artefact, name: &str, mut values: Vec<f64>) {
 fn access_log(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("access log", 0);
     let (mut requests, mut upstreams) = (Vec::new(), Vec::new());
+    // Seconds of the requests whose upstream's seconds are told too.
+    let mut proxied_s = 0.0;
+    let mut columns = None;
     for (number, line) in (1_u32..).zip(lines) {
-        let Some(request) = request(line) else {
+        columns = requests::columns(line).or(columns);
+        let by_columns = || requests::by_columns(columns.as_ref()?, line);
+        let Some(request) = by_columns().or_else(|| request(line)) else {
             continue;
         };
         found.begin_at(number);
@@ -66,7 +71,10 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
         found.add(&format!("access.status_{}xx", status / 100), 1.0);
         found.add(&format!("access.status_{status}"), 1.0);
         requests.extend(request.took_s);
-        upstreams.extend(request.upstream_s);
+        if let (Some(took), Some(upstream)) = (request.took_s, request.upstream_s) {
+            proxied_s += took;
+            upstreams.push(upstream);
+        }
         let slow = request.took_s.unwrap_or(0.0);
         found.rows.push(Row::new(request.path, slow));
     }
@@ -77,12 +85,12 @@ fn access_log(lines: &[&str]) -> Option<Artefact> {
     found
         .figures
         .insert("access.timed".into(), requests.len() as f64 / n);
-    if !requests.is_empty() && !upstreams.is_empty() {
-        let (all, of): (f64, f64) = (requests.iter().sum(), upstreams.iter().sum());
-        if all > 0.0 {
+    if !upstreams.is_empty() {
+        let of: f64 = upstreams.iter().sum();
+        if proxied_s > 0.0 {
             found
                 .figures
-                .insert("access.upstream_share".into(), of / all);
+                .insert("access.upstream_share".into(), of / proxied_s);
         }
         spread(&mut found, "access.upstream", upstreams);
     }
@@ -99,6 +107,9 @@ fn request(line: &str) -> Option<Request> {
     };
     let (took_s, upstream_s) = match requests::flags(rest) {
         Some((_, took, upstream)) => (took, upstream),
+        None if named_time(rest, &TOOK).is_some() => {
+            (named_time(rest, &TOOK), named_time(rest, &UPSTREAM))
+        }
         None => {
             let times = times_of(rest);
             // Traefik ends with its time in ms.
@@ -132,6 +143,33 @@ fn access_line(line: &str) -> Option<(&str, u16, &str)> {
     // Envoy has 0 where the client went away before there was one.
     let known = (100..600).contains(&status) || status == 0 && requests::flags(rest).is_some();
     known.then_some((path, status, rest))
+}
+
+/// Names of the whole time and of the upstream's, as people write them into nginx' log_format.
+const TOOK: [&str; 3] = ["rt=", "request_time=", "request_time:"];
+const UPSTREAM: [&str; 4] = [
+    "urt=",
+    "upstream_response_time=",
+    "upstream_response_time:",
+    "upstream_time=",
+];
+
+/// `rt=12.412 uct="0.001" urt="0.1, 12.4"`: the time of that name, of several upstreams their sum.
+fn named_time(rest: &str, names: &[&str]) -> Option<f64> {
+    let behind = |name: &&str| {
+        let at = rest.match_indices(*name).map(|(at, _)| at).find(|at| {
+            let before = rest[..*at].chars().next_back();
+            before.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_')
+        })?;
+        Some(rest[at + name.len()..].trim_start())
+    };
+    let text = names.iter().find_map(behind)?;
+    let text = match text.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next()?,
+        None => text.split_whitespace().next()?,
+    };
+    let parts = text.split([',', ':']).map(|p| p.trim().parse::<f64>());
+    parts.sum::<Result<f64, _>>().ok()
 }
 
 /// Times behind the request: plain numbers with a point, or named ones; quoted text is passed over.

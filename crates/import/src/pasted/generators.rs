@@ -19,6 +19,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done.extend(jmeter(&split));
     done.extend(locust(&split, lines));
     done.extend(artillery(&split));
+    done.extend(plow(&split));
     done.extend(iterations(&split));
     done.extend(siege_command(lines));
     done.extend(populations(lines));
@@ -143,6 +144,38 @@ fn locust(lines: &Lines<'_>, raw: &[&str]) -> Option<Artefact> {
         ];
         for (at, name) in names {
             put(&mut found, name, numbers.get(at).copied());
+        }
+    }
+    told(found)
+}
+
+/// plow: `Count 81234` and `RPS 8123.4` below `Summary:`, then `Latency 302us 6.1ms 8.2ms 512ms` below its own head.
+fn plow(lines: &Lines<'_>) -> Option<Artefact> {
+    let mut found = artefact("plow", 0);
+    let mut counts: Vec<(&str, f64)> = Vec::new();
+    let mut headed = false;
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.iter().map(|p| p.text).collect();
+        match words.as_slice() {
+            ["Statistics", "Min", "Mean", "StdDev", "Max"] => {
+                found.begin_at(number);
+                headed = true;
+            }
+            ["Latency", _, mean, _, most] if headed => {
+                let ms = |text: &str| seconds(text).map(|s| s * 1e3);
+                put(&mut found, "load.mean_ms", ms(mean));
+                put(&mut found, "load.max_ms", ms(most));
+            }
+            [name, n] => counts.extend(value(n).map(|n| (*name, n))),
+            _ => {}
+        }
+    }
+    for (name, n) in counts {
+        match name {
+            "Count" => put(&mut found, "load.requests", Some(n)),
+            "RPS" => put(&mut found, "load.rate_per_s", Some(n)),
+            "4xx" | "5xx" => found.add("load.not_answered", n),
+            _ => {}
         }
     }
     told(found)
@@ -471,7 +504,7 @@ fn artillery(lines: &Lines<'_>) -> Option<Artefact> {
                 found.begin_at(number);
                 continue;
             }
-            "RPS" => "load.rate_per_s",
+            "RPS" if line.get(1).is_some_and(|p| p.text == "sent") => "load.rate_per_s",
             "Mean" if line.get(1).is_some_and(|p| p.text == "response/sec") => "load.rate_per_s",
             "Scenarios" if line.get(1).is_some_and(|p| p.text == "launched") => "load.requests",
             "Requests" if line.get(1).is_some_and(|p| p.text == "completed") => "load.requests",

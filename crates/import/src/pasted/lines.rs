@@ -202,6 +202,9 @@ const WORDINGS: &[Wording] = &[
     ("MySQL status", "Threads_running #", &["mysql.running"], Largest),
     ("MySQL status", "Threads_connected #", &["mysql.connected"], Largest),
     ("MySQL status", "Max_used_connections #", &["mysql.connected_most"], Largest),
+    ("Envoy clusters", "default_priority max_connections #", &["circuit.connections"], Largest),
+    ("Envoy clusters", "high_priority max_connections #", &["-"], Largest),
+    ("Envoy clusters", "cx_active #", &["circuit.active"], Largest),
     ("MySQL status", "max_connections #", &["mysql.connections_limit"], Largest),
     ("MySQL status", "Innodb_row_lock_waits #", &["mysql.row_lock_waits"], Largest),
     ("MySQL status", "Innodb_row_lock_time_avg #", &["mysql.row_lock_ms"], Largest),
@@ -359,7 +362,9 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
     }
     let (wordings, messages) = split().split_at(WORDINGS.len());
     for ((tool, _, names, how), words) in WORDINGS.iter().zip(wordings) {
-        if let Some(numbers) = matched(line, words) {
+        // The fourth number of wrk is a share; plow's first is its shortest time.
+        let of_wrk = || words.as_slice() != ["Latency", "#", "#", "#", "#"] || raw.contains('%');
+        if let Some(numbers) = matched(line, words).filter(|_| of_wrk()) {
             for (name, n) in kept(names, numbers) {
                 found.put(tool, name, n, *how, number);
             }

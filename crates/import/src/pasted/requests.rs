@@ -6,7 +6,7 @@
 //! that says it, or one that always means the same, is taken for a time.
 
 use super::events::{artefact, told};
-use super::pieces::{METHODS, short};
+use super::pieces::{METHODS, seconds, short};
 use record::pasted::{Artefact, Row};
 
 /// One request, as far as its line tells.
@@ -21,6 +21,7 @@ pub(super) struct Request {
 /// A request in one of these forms.
 pub(super) fn read_line(line: &str) -> Option<Request> {
     json(line)
+        .or_else(|| logfmt(line))
         .or_else(|| balancer(line))
         .or_else(|| uwsgi(line))
         .or_else(|| milliseconds(line))
@@ -36,7 +37,7 @@ const STATUS: [&str; 7] = [
     "code",
     "http_status",
 ];
-const PATH: [&str; 9] = [
+const PATH: [&str; 10] = [
     "request_uri",
     "uri",
     "path",
@@ -44,10 +45,11 @@ const PATH: [&str; 9] = [
     "requestpath",
     "request",
     "http_path",
+    "requesturl",
     "target",
     "message",
 ];
-const TOOK: [(&str, f64); 16] = [
+const TOOK: [(&str, f64); 22] = [
     ("request_time", 1.0),
     ("requesttime", 1.0),
     ("upstream_request_time", 1.0),
@@ -64,13 +66,28 @@ const TOOK: [(&str, f64); 16] = [
     ("ta", 1e-3),
     ("latency_human", 1.0),
     ("duration", f64::NAN),
+    ("latency", f64::NAN),
+    ("elapsed", f64::NAN),
+    ("elapsedmilliseconds", 1e-3),
+    ("took", f64::NAN),
+    ("request_duration", f64::NAN),
+    ("service", f64::NAN),
 ];
-const UPSTREAM: [(&str, f64); 5] = [
+const UPSTREAM: [(&str, f64); 6] = [
     ("upstream_response_time", 1.0),
     ("upstreamresponsetime", 1.0),
     ("upstream_service_time", 1e-3),
     ("upstream_ms", 1e-3),
     ("tr", 1e-3),
+    ("originduration", f64::NAN),
+];
+/// Servers that write a plain number without its unit: a name that only they have, and what it is in seconds.
+const UNITS: [(&str, f64); 4] = [
+    // Envoy's whole milliseconds, Traefik's nanoseconds, Caddy's seconds, Serilog's milliseconds.
+    ("response_flags", 1e-3),
+    ("downstreamstatus", 1e-9),
+    ("remote_ip", 1.0),
+    ("requestpath", 1e-3),
 ];
 
 /// One object a line.
@@ -78,20 +95,54 @@ fn json(line: &str) -> Option<Request> {
     let at = line.find('{')?;
     let parsed: serde_json::Value =
         serde_json::from_str(line[at..].trim_end_matches([',', ' '])).ok()?;
-    let mut fields: Vec<(String, &serde_json::Value)> = Vec::new();
+    let mut fields = Vec::new();
     flat(&parsed, &mut fields, 0);
+    (fields.len() >= 3).then(|| of_fields(&fields))?
+}
+
+/// `level=info method=GET path=/orders status=200 duration=12.4s`, of logrus, structlog, Heroku's router and others;
+/// without a time that is told in a unit it is left to others.
+fn logfmt(line: &str) -> Option<Request> {
+    if !line.contains("status=") && !line.contains("code=") {
+        return None;
+    }
+    let mut fields = Vec::new();
+    let mut rest = line;
+    while let Some((before, behind)) = rest.split_once('=') {
+        let name = before.rsplit([' ', '\t', '{', ',']).next()?;
+        let mark = behind.chars().next().filter(|c| ['"', '\''].contains(c));
+        let end = match mark {
+            Some(mark) => behind[1..].find(mark).map(|at| at + 2),
+            None => behind.find([' ', '\t', ',', '}']),
+        };
+        let (value, after) = behind.split_at(end.unwrap_or(behind.len()));
+        let value = value.trim_matches(['"', '\'']);
+        fields.push((
+            name.to_ascii_lowercase().replace('-', "_"),
+            value.to_owned(),
+        ));
+        rest = after;
+    }
+    (fields.len() >= 3)
+        .then(|| of_fields(&fields))?
+        .filter(|r| r.took_s.is_some())
+}
+
+/// A number with its unit behind it, in seconds: `12.4s`, `1.41ms`, `312\u{b5}s`.
+fn with_unit(text: &str) -> Option<f64> {
+    text.ends_with('s').then(|| seconds(text))?
+}
+
+fn of_fields(fields: &[(String, String)]) -> Option<Request> {
     let text = |names: &[&str]| {
-        names.iter().find_map(|name| {
-            let (_, found) = fields.iter().find(|(n, _)| n == name)?;
-            Some(match found {
-                serde_json::Value::String(s) => s.clone(),
-                other => other.to_string(),
-            })
-        })
+        let found = |name: &&str| fields.iter().find(|(n, _)| n == name);
+        names
+            .iter()
+            .find_map(found)
+            .map(|(_, value)| value.as_str())
     };
     let status: u16 = text(&STATUS)?.parse().ok()?;
-    // Envoy writes whole milliseconds, and says so nowhere; its flags give it away.
-    let envoy = fields.iter().any(|(n, _)| n == "response_flags");
+    let own = UNITS.iter().find(|(name, _)| text(&[name]).is_some());
     let time = |names: &[(&str, f64)]| {
         names.iter().find_map(|(name, unit)| {
             let raw = text(&[name])?;
@@ -100,16 +151,16 @@ fn json(line: &str) -> Option<Request> {
                 .split([',', ':'])
                 .map(|part| part.trim().parse::<f64>())
                 .sum::<Result<f64, _>>();
-            let n = sum.ok().filter(|n| *n >= 0.0)?;
-            let unit = match unit.is_nan() {
-                true if envoy => 1e-3,
-                true => return None,
-                false => *unit,
+            let Some(n) = sum.ok().filter(|n| *n >= 0.0) else {
+                return with_unit(raw);
             };
-            Some(n * unit)
+            match unit.is_nan() {
+                true => own.map(|(_, unit)| n * unit),
+                false => Some(n * unit),
+            }
         })
     };
-    (status < 600 && fields.len() >= 3).then(|| Request {
+    (status < 600).then(|| Request {
         path: text(&PATH)
             .map(|p| p.chars().take(120).collect())
             .unwrap_or_default(),
@@ -119,11 +170,52 @@ fn json(line: &str) -> Option<Request> {
     })
 }
 
-fn flat<'a>(
-    value: &'a serde_json::Value,
-    into: &mut Vec<(String, &'a serde_json::Value)>,
-    depth: u8,
-) {
+/// Where a log of W3C's extended form (IIS, CloudFront) has what a request is told by.
+pub(super) struct Columns {
+    path: usize,
+    status: usize,
+    took: Option<(usize, f64)>,
+}
+
+/// `#Fields: date time cs-method cs-uri-stem sc-status time-taken`.
+pub(super) fn columns(line: &str) -> Option<Columns> {
+    let names: Vec<&str> = line
+        .trim()
+        .strip_prefix("#Fields:")?
+        .split_whitespace()
+        .collect();
+    let at = |name: &str| names.iter().position(|n| *n == name);
+    // CloudFront writes seconds, IIS milliseconds.
+    let unit = if at("x-edge-location").is_some() {
+        1.0
+    } else {
+        1e-3
+    };
+    Some(Columns {
+        path: at("cs-uri-stem").or_else(|| at("cs-uri"))?,
+        status: at("sc-status")?,
+        took: at("time-taken").map(|at| (at, unit)),
+    })
+}
+
+/// A request by such columns.
+pub(super) fn by_columns(columns: &Columns, line: &str) -> Option<Request> {
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    let status = cells.get(columns.status)?.parse().ok()?;
+    let path = cells.get(columns.path).filter(|p| p.starts_with('/'))?;
+    let took = columns.took.and_then(|(at, unit)| {
+        let n: f64 = cells.get(at)?.parse().ok()?;
+        Some(n * unit)
+    });
+    Some(Request {
+        path: (*path).to_owned(),
+        status,
+        took_s: took.filter(|s| *s >= 0.0),
+        upstream_s: None,
+    })
+}
+
+fn flat(value: &serde_json::Value, into: &mut Vec<(String, String)>, depth: u8) {
     let serde_json::Value::Object(map) = value else {
         return;
     };
@@ -136,7 +228,11 @@ fn flat<'a>(
                 "TR" | "tR" => "t_received".to_owned(),
                 name => name.to_ascii_lowercase().replace('-', "_"),
             };
-            into.push((ours, inner));
+            let text = match inner {
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            into.push((ours, text));
         }
     }
 }
@@ -214,10 +310,7 @@ fn milliseconds(line: &str) -> Option<Request> {
         .enumerate()
         .find_map(|(i, w)| match words.get(i + 1) {
             Some(&"ms") => w.parse::<f64>().ok().map(|ms| ms / 1e3),
-            _ => w
-                .ends_with('s')
-                .then(|| super::pieces::seconds(w))
-                .flatten(),
+            _ => w.ends_with('s').then(|| seconds(w)).flatten(),
         })?;
     Some(Request {
         path: (*path).to_owned(),
@@ -361,7 +454,12 @@ fn parts(line: &str, started: &str) -> Option<(f64, f64, f64, String)> {
         let views = of(rest, "Views: ").unwrap_or(0.0);
         return Some((all, views, of(rest, "ActiveRecord: ").unwrap_or(0.0), label));
     }
-    let keyed = line.contains(" status=") && line.contains(" duration=") && line.contains("path=");
+    // A time with its unit is that of another logger.
+    let unit = line.split_once(" duration=")?.1;
+    let unit = unit.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let plain = !unit.starts_with(|c: char| c.is_alphabetic());
+    let keyed =
+        plain && line.contains(" status=") && line.contains(" duration=") && line.contains("path=");
     let all = of(line, " duration=").filter(|_| keyed)?;
     let path = line.split_once("path=")?.1.split_whitespace().next()?;
     Some((
@@ -380,6 +478,12 @@ mod tests {
     fn a_name_without_a_unit_is_no_time() {
         let bare = json(r#"{"status":200,"duration":12.5,"uri":"/a"}"#).unwrap();
         assert_eq!(bare.took_s, None);
+        let traefik =
+            r#"{"DownstreamStatus":200,"Duration":1500000000,"OriginDuration":900000000}"#;
+        let traefik = json(traefik).unwrap();
+        assert_eq!((traefik.took_s, traefik.upstream_s), (Some(1.5), Some(0.9)));
+        let zap = json(r#"x {"status":200,"latency":"1.5ms","path":"/a"}"#).unwrap();
+        assert_eq!(zap.took_s, Some(0.0015));
         let nginx = r#"{"status":"504","request_time":"60.001","upstream_response_time":"60.000, 1.0","uri":"/a"}"#;
         let nginx = json(nginx).unwrap();
         assert_eq!(
