@@ -2735,3 +2735,378 @@ fn what_looks_like_another_tools_output_is_not_taken_for_it() {
     let ltrace = "% time     seconds  usecs/call     calls      function\n------ ----------- ----------- --------- --------------------\n 62.31    4.123123        1031      4000 malloc\n 20.11    1.330123         332      4000 free\n 10.02    0.663123         165      4000 memcpy\n";
     assert!(read(ltrace).straces.is_empty());
 }
+
+#[test]
+fn counters_of_devices_and_the_way() {
+    check(&[
+        (
+            "2: eth0: <BROADCAST,UP> mtu 1500 qdisc mq state UP qlen 1000\n    RX: bytes  packets  errors  dropped overrun mcast\n    8612783412 31289012 0       48213   0       0\n    TX: bytes  packets  errors  dropped carrier collsns\n    1209341232 21908123 0       0       0       0\n",
+            "unknown",
+            &["48,213 lost", "`eth0 RX dropped`"],
+            &["ethtool -S"],
+        ),
+        (
+            "eth0: flags=4163<UP,RUNNING>  mtu 1500\n        RX packets 31289012  bytes 8612783412 (8.0 GiB)\n        RX errors 0  dropped 0  overruns 812  frame 0\n",
+            "unknown",
+            &["812 lost", "`eth0 RX overruns`"],
+            &["ethtool"],
+        ),
+        (
+            "NIC statistics:\n     rx_packets: 98237412\n     rx_missed_errors: 0\n",
+            "unknown",
+            &["no lost and no broken packet"],
+            &["nstat"],
+        ),
+        (
+            "traceroute to a.example (203.0.113.9), 30 hops max\n 1  gw (192.168.1.1)  0.5 ms  0.4 ms  0.6 ms\n 2  * * *\n 3  edge.example (203.0.113.1)  182.1 ms  181.9 ms  182.3 ms\n",
+            "unknown",
+            &["2 hops that respond", "182 ms", "203.0.113.1"],
+            &["mtr"],
+        ),
+        (
+            " Sent 81 bytes 8 pkt (dropped 812, overlimits 0 requeues 3)\n",
+            "unknown",
+            &["dropped 812 packets"],
+            &["tc -s qdisc"],
+        ),
+    ]);
+}
+
+#[test]
+fn tables_of_queues_calls_and_objects() {
+    check(&[
+        (
+            "Listing queues for vhost / ...\nname\tmessages\tconsumers\norders\t182341\t1\nmails\t0\t4\n",
+            "unknown",
+            &["182,341 in 2", "`orders` (182341 messages)"],
+            &["messages_unacknowledged"],
+        ),
+        (
+            "GROUP    TOPIC   PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG     CONSUMER-ID  HOST       CLIENT-ID\nbilling  orders  0          1203412         1803412         600000  c-1          /10.0.0.7  c\nbilling  orders  1          1203410         1203412         2       c-2          /10.0.0.8  c\n",
+            "unknown",
+            &["600,002 messages behind", "partition 0"],
+            &["kafka-consumer-groups"],
+        ),
+        (
+            "Control Group                    Tasks   %CPU   Memory  Input/s Output/s\n/                                  412  187.3     3.1G        -        -\nsystem.slice                       120  170.1     2.2G        -        -\nsystem.slice/web.service            54  150.2     1.1G        -        -\n",
+            "unknown",
+            &["goes to `system.slice/web.service` (150.2 % of a core"],
+            &["cpu.stat"],
+        ),
+        (
+            "  OBJS ACTIVE  USE OBJ SIZE  SLABS OBJ/SLAB CACHE SIZE NAME\n70123412 70012341  99%    0.19K 3339210       21  13356840K dentry\n1203412 1203412 100%    0.10K  30856       39    123424K buffer_head\n",
+            "unknown",
+            &["`dentry` (13356840K in 70123412 objects)"],
+            &["slabtop"],
+        ),
+        (
+            "  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\nTCP  10.96.0.10:80 rr\n  -> 10.244.1.12:8080             Masq    1      812        3\n  -> 10.244.2.13:8080             Masq    1      4          2\n",
+            "unknown",
+            &["of 2 servers", "`10.244.1.12:8080` (812 connections"],
+            &["ipvsadm"],
+        ),
+        (
+            "uwsgi-2.0.18 - req: 8123 - RPS: 12 - lq: 100 - tx: 12.2M\n WID    %       PID     REQ     RPS     EXC     SIG     STATUS  AVG     RSS     VSZ     TX      ReSpwn  HC      RunT    LastSpwn\n 1      52.0    4123    4123    6       0       0       busy    3121ms  0       0       6M      1       0       120000  10:00:00\n 2      48.0    4124    4000    6       3       0       busy    2980ms  0       0       6M      1       0       120000  10:00:00\n",
+            "unknown",
+            &["2 of 2 workers", "3121ms a request"],
+            &["py-spy"],
+        ),
+        (
+            "{\"listen_queue\":100,\"listen_queue_errors\":12,\"load\":2,\"workers\":[]}\n",
+            "unknown",
+            &["100 requests wait"],
+            &["uwsgitop"],
+        ),
+        (
+            "   syscall            calls  errors  total       min       avg       max       stddev\n                                     (msec)    (msec)    (msec)    (msec)        (%)\n   --------------- --------  ------ -------- --------- --------- ---------     ------\n   futex              20341    812 81234.123     0.000     3.993   812.341      1.20%\n   epoll_wait          8123      0 92034.123     0.000     1.481   120.341      1.20%\n",
+            "unknown",
+            &["`futex` (81234.123 ms in 20341 calls"],
+            &["perf lock"],
+        ),
+        (
+            "% time     seconds  usecs/call     calls      function\n------ ----------- ----------- --------- --------------------\n 62.31    4.123123        1031      4000 malloc\n 20.11    1.330123         332      4000 free\n",
+            "unknown",
+            &["by ltrace -c", "`malloc` (4.123123 s in 4000 calls)"],
+            &["perf record"],
+        ),
+        (
+            "   ncalls  tottime  percall  cumtime  percall filename:lineno(function)\n     1200    7.812    0.007    7.812    0.007 {method 'execute' of 'a.cursor' objects}\n     1200    0.203    0.000   12.103    0.010 views.py:33(list_orders)\n",
+            "unknown",
+            &[
+                "by cProfile",
+                "{method 'execute' of 'a.cursor' objects}",
+                "7.812 s itself",
+            ],
+            &["slow log"],
+        ),
+        (
+            "Function Name\tCalls\tIncl. Wall Time (microsec)\tExcl. Wall Time (microsec)\nmain()\t1\t1,203,412\t1,203\nPDO::query\t812\t1,003,412\t1,003,412\n",
+            "unknown",
+            &["by XHProf", "`PDO::query` (1,003,412 us itself, 812 calls)"],
+            &["slow log"],
+        ),
+        (
+            "  %Own   %Total  OwnTime  TotalTime  Function (filename)\n 61.00%  61.00%   12.41s    12.41s   recv_into (ssl.py)\n",
+            "unknown",
+            &["`recv_into (ssl.py)` (61.00% itself)"],
+            &["py-spy"],
+        ),
+        (
+            "     TOTAL    (pct)     SAMPLES    (pct)     FRAME\n      4123  (50.8%)        4123  (50.8%)     (garbage collection)\n",
+            "unknown",
+            &["`(garbage collection)` (4123 samples itself)"],
+            &["flame graph"],
+        ),
+        (
+            "Line #      Hits         Time  Per Hit   % Time  Line Contents\n==============================================================\n    33         1         12.0     12.0      0.0  def list_orders():\n    34       812   12041234.0  14829.0     97.1      rows = db.fetch(q)\n",
+            "unknown",
+            &["`rows = db.fetch(q)` (97.1 % of the time, 812 times)"],
+            &["flame graph"],
+        ),
+        (
+            " num     #instances         #bytes  class name\n----------------------------------------------\n   1:       8123412     1203412341  [C\n",
+            "unknown",
+            &["`[C` (1203412341 bytes in 8123412)"],
+            &["jmap -dump"],
+        ),
+        (
+            "  S0     S1     E      O      M     CCS    YGC     YGCT    FGC    FGCT     GCT\n  0.00   0.00 100.00  99.98  95.12  91.20    812   41.203   412  812.341  853.544\n  0.00   0.00 100.00  99.99  95.12  91.20    812   41.203   413  814.341  855.544\n",
+            "gc_small_heap",
+            &["413 since the start"],
+            &["jmap"],
+        ),
+        (
+            // A full collection that frees the heap is none of a heap that is too small.
+            "  S0     S1     E      O      M     CCS    YGC     YGCT    FGC    FGCT     GCT\n  0.00   0.00 100.00  99.98  95.12  91.20    812   41.203   412  812.341  853.544\n  0.00   0.00 100.00  20.10  95.12  91.20    812   41.203   413  814.341  855.544\n",
+            "unknown",
+            &["1 of them between these rows"],
+            &["GC log"],
+        ),
+        (
+            "node_name name   active queue rejected\nnode-1    search     13  1000    81234\nnode-1    write       0     0        0\n",
+            "unknown",
+            &["refused 81,234 times", "`search` (13 active, 1000 queued"],
+            &["hot_threads"],
+        ),
+        (
+            "Pool Name                         Active   Pending      Completed   Blocked  All time blocked\nReadStage                             32      8123        8123412         0                 0\n",
+            "unknown",
+            &["`ReadStage` (32 active, 8123 pending)"],
+            &["nodetool"],
+        ),
+        (
+            "TIME     COMM           PID    T BYTES   OFF_KB   LAT(ms) FILENAME\n10:00:00 mysqld         4123   S 0       0         812.34 ib_logfile0\n",
+            "unknown",
+            &["`ib_logfile0` (S by mysqld, 812.34 ms)"],
+            &["biolatency"],
+        ),
+        (
+            "PID    COMM         IP SADDR            DADDR            DPORT LAT(ms)\n4123   php-fpm      4  10.0.0.5         10.0.0.7         3306  1012.34\n",
+            "unknown",
+            &["up to 1,012 ms", "port 3306 from php-fpm"],
+            &["ss -ltn"],
+        ),
+        (
+            "TIME     PID    IP LADDR:LPORT          T> RADDR:RPORT          STATE\n01:55:05 0      4  10.0.0.5:22          R> 10.0.0.9:41232      ESTABLISHED\n01:55:06 0      4  10.0.0.5:80          R> 10.0.0.9:41233      SYN_SENT\n01:55:17 0      4  10.0.0.5:80          R> 10.0.0.9:41236      SYN_SENT\n",
+            "unknown",
+            &["3 segments", "`SYN_SENT` (2 times)"],
+            &["ss -ltn"],
+        ),
+        (
+            "  locktype   | relation | mode                | granted | pid\n-------------+----------+---------------------+---------+------\n relation    | orders   | AccessExclusiveLock | f       | 4123\n relation    | orders   | AccessShareLock     | t       | 4124\n",
+            "unknown",
+            &["1 of 2 locks"],
+            &["pg_blocking_pids"],
+        ),
+        (
+            "Filesystem      Size  Used Avail Use% Mounted on\n/dev/sda1        40G   40G     0 100% /\ntmpfs           3.9G     0  3.9G   0% /dev/shm\n",
+            "unknown",
+            &["no room left (`/` (100% of /dev/sda1)"],
+            &["du -xh"],
+        ),
+        (
+            "Srv\tPID\tAcc\tM\tCPU\tSS\tReq\tConn\tChild\tSlot\tClient\tVHost\tRequest\n0-0\t4123\t0/12/120\tW\t1.20\t812\t0\t0.0\t0.12\t1.2\t10.0.0.9\ta.example:80\tGET /report HTTP/1.1\n2-0\t4125\t0/10/110\t_\t1.10\t1\t4\t0.0\t0.12\t1.2\t10.0.0.9\ta.example:80\tGET / HTTP/1.1\n",
+            "unknown",
+            &[
+                "of 2 slots of Apache 1 are at a response",
+                "state W for 812 s",
+            ],
+            &["gdb"],
+        ),
+        (
+            "# pxname,svname,qcur,qmax,scur,smax,slim,stot,status\nshop,web1,120,812,100,100,100,812341,UP\nshop,BACKEND,120,812,100,100,100,812341,UP\n",
+            "unknown",
+            &["`web1` (120 wait, 100 at work of 100, status UP)"],
+            &["Tw"],
+        ),
+        (
+            "-        Java Heap (reserved=2048MB, committed=2048MB)\n-           Thread (reserved=2712MB, committed=2712MB)\n                   (thread #2690)\n",
+            "unknown",
+            &["`Thread` (2712MB), `Java Heap` (2048MB)"],
+            &["VM.native_memory"],
+        ),
+        (
+            "  PID USER      PRI  NI  VIRT   RES   SHR S CPU% MEM%   TIME+  Command\n 4123 www-data   20   0 1203M  412M  8120 R 98.7  5.2  1:23.45 php-fpm\n",
+            "unknown",
+            &["php-fpm"],
+            &["perf"],
+        ),
+    ]);
+}
+
+#[test]
+fn stacks_with_a_number_and_histograms_of_probes() {
+    check(&[
+        (
+            "     usecs               : count     distribution\n       128 -> 255        : 12       |*         |\n    131072 -> 262143     : 45       |*****     |\n",
+            "unknown",
+            &["(usecs)", "131,072"],
+            &["kstack"],
+        ),
+        (
+            "Tracing block device I/O... Hit Ctrl-C to end.\n^C\n     usecs               : count     distribution\n       128 -> 255        : 1200     |*         |\n    131072 -> 262143     : 45       |*****     |\n",
+            "unknown",
+            &["1,245 operations of block devices", "131,072 or more"],
+            &["biosnoop"],
+        ),
+        (
+            "Tracing run queue latency... Hit Ctrl-C to end.\n^C\n     usecs               : count     distribution\n         2 -> 3          : 742      |*****     |\n      8192 -> 16383      : 809      |******    |\n",
+            "unknown",
+            &["became ready to run", "8,192 for a CPU"],
+            &["vmstat"],
+        ),
+        (
+            "    finish_task_switch\n    schedule\n    futex_wait_queue_me\n    do_futex\n    order_queue_take(Queue*)\n    -                orderd (4123)\n        8123412\n\n    finish_task_switch\n    io_schedule\n    filemap_fault\n    -                orderd (4123)\n        123412\n",
+            "unknown",
+            &[
+                "`futex_wait_queue_me < do_futex < order_queue_take(Queue*)` (orderd (4123), 8123412 us)",
+            ],
+            &["dumps of the threads"],
+        ),
+        (
+            "@[\n    tcp_drop+1\n    tcp_rcv_established+2\n]: 812\n@[\n    udp_queue_rcv_skb+1\n]: 12\n",
+            "unknown",
+            &["`tcp_drop+1 < tcp_rcv_established+2` (812 times)"],
+            &["funclatency"],
+        ),
+        (
+            "--- 29301000000 ns (47.02%), 2930 samples\n  [ 0] java.util.regex.Pattern$Curly.match\n  [ 1] org.a.UserAgent.parse\n\n--- 9301000000 ns (14.92%), 930 samples\n  [ 0] SpinPause\n",
+            "unknown",
+            &[
+                "`java.util.regex.Pattern$Curly.match < org.a.UserAgent.parse` (47.02 %, 2930 samples)",
+            ],
+            &["-e wall"],
+        ),
+        (
+            "   98.7% (493.5ms out of 500ms) cpu usage by thread 'node[search][T#3]'\n     10/10 snapshots sharing following 2 elements\n       org.a.Operations.determinize(Operations.java:741)\n       org.a.Query.rewrite(Query.java:60)\n",
+            "unknown",
+            &["`org.a.Operations.determinize(Operations.java:741) < org.a.Query"],
+            &["slow log"],
+        ),
+        (
+            "    812 pthread_cond_wait,take_order,worker_main\n     12 read,recv_all,handle\n",
+            "unknown",
+            &[
+                "of 824 threads",
+                "`pthread_cond_wait < take_order < worker_main` (812 threads)",
+            ],
+            &["pt-pmp"],
+        ),
+    ]);
+}
+
+#[test]
+fn reports_of_frameworks_clouds_and_browsers() {
+    check(&[
+        (
+            "Timestamp      Bereq: 1768039200.123500 0.000088 0.000088\nTimestamp      Beresp: 1768039212.123500 12.000088 12.000000\n",
+            "upstream_slow",
+            &["waited 12 s"],
+            &["varnishlog"],
+        ),
+        (
+            "    81234 nanoseconds spent acquiring 1 JDBC connections;\n    8123412341 nanoseconds spent executing 812 JDBC statements;\n",
+            "unknown",
+            &["812 statements that took 8,123 ms"],
+            &["JOIN FETCH"],
+        ),
+        (
+            "default 8123.41 ms (812 queries including 800 similar and 790 duplicates )\n",
+            "unknown",
+            &["812 statements", "800 of them alike"],
+            &["select_related"],
+        ),
+        (
+            "{ \"op\" : \"query\", \"ns\" : \"shop.orders\", \"millis\" : 12412, \"docsExamined\" : 8123412, \"nreturned\" : 1 }\n",
+            "unknown",
+            &["8,123,412 documents to return 1"],
+            &["executionStats"],
+        ),
+        (
+            "{\"took\":12412,\"timed_out\":false,\"hits\":{\"total\":1}}\n",
+            "unknown",
+            &["12,412 ms"],
+            &["hot_threads"],
+        ),
+        (
+            "REPORT RequestId: a7c2-b1\tDuration: 12412.41 ms\tBilled Duration: 12413 ms\tMemory Size: 128 MB\tMax Memory Used: 127 MB\n",
+            "unknown",
+            &["127 of its 128 MB"],
+            &["twice the memory"],
+        ),
+        (
+            "Queueing 1.20 ms\nStalled 2.41 ms\nWaiting (TTFB) 5.02 s\nContent Download 1.20 ms\n",
+            "unknown",
+            &["5,020 ms for the first byte"],
+            &["time_starttransfer"],
+        ),
+        (
+            "Version : 5.3.7\nMax pool size : 6\nRequests in top-level queue : 0\n  Requests in queue: 100\n",
+            "unknown",
+            &["100 requests wait"],
+            &["passenger-status"],
+        ),
+        (
+            "cluster.shop.upstream_rq_pending_overflow: 81234\ncluster.shop.upstream_cx_overflow: 0\n",
+            "unknown",
+            &["81,234 requests"],
+            &["circuit_breakers"],
+        ),
+        (
+            "shop::default_priority::max_connections::1024\nshop::10.0.0.7:8080::cx_active::1024\n",
+            "unknown",
+            &["1,024 connections", "circuit breaker"],
+            &["overflow"],
+        ),
+        (
+            "at=error code=H12 desc=\"Request timeout\" method=GET path=\"/a\" dyno=web.1 connect=1ms service=30001ms status=503 bytes=0\n",
+            "unknown",
+            &["H12"],
+            &["request_id"],
+        ),
+        (
+            "      As of \"01/10/2026 10:00:00 +00:00\", the heartbeat has been running for \"00:00:12\" which is longer than \"00:00:01\".\n",
+            "unknown",
+            &["heartbeat came late"],
+            &["dotnet-counters"],
+        ),
+        (
+            "[2026-01-10 10:00:00,123: INFO/ForkPoolWorker-1] Task shop.sync[a7c2] succeeded in 312.41s: None\n[2026-01-10 10:00:01,123: INFO/ForkPoolWorker-2] Task shop.mail[b7c2] succeeded in 0.41s: None\n",
+            "unknown",
+            &["of 2 times", "Task shop.sync[a7c2]", "(312.4 s)"],
+            &["py-spy"],
+        ),
+        (
+            "Largest Contentful Paint 8.2 s\nTotal Blocking Time 1,210 ms\nSpeed Index 6.1 s\n",
+            "unknown",
+            &["`Largest Contentful Paint` (8.2 s)"],
+            &["strace"],
+        ),
+        (
+            "server-timing: db;dur=8123.4, app;dur=412.1\n",
+            "unknown",
+            &["`db` (8.1 s), `app` (412 ms)"],
+            &["slow log"],
+        ),
+    ]);
+}

@@ -696,7 +696,7 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
     if !text.contains('@') {
         return text.to_owned();
     }
-    let mut text = text.to_owned();
+    let mut text = listed(text, pasted);
     for (mark, is, most, words) in MARKS {
         if !text.contains(mark) {
             continue;
@@ -722,6 +722,25 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
         text = text.replace("@scans", &scans(pasted));
     }
     of_tools(&text, pasted)
+}
+
+/// A sentence with `@@NAME` replaced by the first rows of the artefact that counts `NAME.rows`, and `@tool:NAME` by its
+/// tool.
+fn listed(text: &str, pasted: &Pasted) -> String {
+    let mut text = text.to_owned();
+    for artefact in &pasted.artefacts {
+        for name in artefact
+            .figures
+            .keys()
+            .filter_map(|n| n.strip_suffix(".rows"))
+        {
+            let rows = artefact.rows.iter().take(NAMED).map(described);
+            let rows: Vec<String> = rows.collect();
+            text = text.replace(&format!("@@{name}"), &rows.join(", "));
+            text = text.replace(&format!("@tool:{name}"), &artefact.tool);
+        }
+    }
+    text
 }
 
 /// The largest series of a server's metrics.

@@ -600,7 +600,7 @@ pub(super) fn timed_call(line: &str) -> Option<(&str, f64, String)> {
 /// `[1K, 2K)  123 |@@@@ |` of bpftrace and bcc's `1024 -> 2047 : 123 |****|`.
 fn histograms(lines: &[&str]) -> Vec<Artefact> {
     let mut done: Vec<Artefact> = Vec::new();
-    let mut title = String::new();
+    let (mut title, mut unit) = (String::new(), String::new());
     let mut buckets: Vec<(f64, f64)> = Vec::new();
     let mut first = 0;
     for (number, line) in (1_u32..).zip(lines.iter().copied().chain([""])) {
@@ -629,12 +629,35 @@ fn histograms(lines: &[&str]) -> Vec<Artefact> {
             found
                 .figures
                 .insert("histogram.largest".into(), largest.fold(0.0, f64::max));
-            found.rows.push(Row::new(title.clone(), 1.0));
+            found.figures.insert("histogram.rows".into(), 1.0);
+            let of_disk = ["block", "bio", "disk"].iter();
+            let of_disk = of_disk.filter(|w| title.to_ascii_lowercase().contains(*w));
+            let of_queue = title.to_ascii_lowercase().contains("run queue");
+            let kinds = [
+                ("histogram.of_disk", of_disk.count() > 0),
+                ("histogram.of_run_queue", of_queue),
+            ];
+            for (name, is) in kinds {
+                found.figures.insert(name.into(), f64::from(u8::from(is)));
+            }
+            found.rows.push(Row {
+                label: title.clone(),
+                place: unit.clone(),
+                share: 1.0,
+            });
             done.push(found);
         }
         buckets.clear();
-        if !line.trim().is_empty() {
-            title = line.trim().trim_end_matches(':').chars().take(60).collect();
+        // bcc: what is traced, and above the buckets the unit.
+        match line.split_once(": count") {
+            Some((of, _)) => of.trim().clone_into(&mut unit),
+            None if ["", "^C"].contains(&line.trim()) => {}
+            None => {
+                let text = line.split("...").next().unwrap_or(line);
+                let text = text.trim().trim_end_matches(':');
+                title = text.chars().take(60).collect();
+                unit.clear();
+            }
         }
     }
     done

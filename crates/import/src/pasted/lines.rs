@@ -227,6 +227,65 @@ const WORDINGS: &[Wording] = &[
     ("varnishstat", "backend_fail #", &["varnish.backend_fail"], Once),
     ("varnishstat", "backend_unhealthy #", &["varnish.backend_unhealthy"], Once),
     ("alert", "# throttling of CPU", &["throttle.percent"], Largest),
+    ("Envoy stats", "upstream_rq_pending_overflow #", &["overflow.requests"], Largest),
+    ("Envoy stats", "upstream_cx_overflow #", &["overflow.connections"], Largest),
+    ("Envoy stats", "upstream_cx_connect_fail #", &["overflow.connect_failures"], Largest),
+    ("Envoy stats", "upstream_rq_timeout #", &["overflow.timeouts"], Largest),
+    ("passenger-status", "Requests in queue #", &["passenger.queue"], Largest),
+    ("passenger-status", "Requests in top-level queue #", &["passenger.queue"], Largest),
+    ("passenger-status", "Max pool size #", &["passenger.most"], Largest),
+    ("sidekiq", "Enqueued #", &["sidekiq.enqueued"], Largest),
+    ("uwsgi's queue", "lq #", &["uwsgi.queue"], Largest),
+    ("uwsgi's queue", "listen_queue # listen_queue_errors #", &["uwsgi.queue", "-"], Largest),
+    ("uwsgi's queue", "listen_queue #", &["uwsgi.queue"], Largest),
+    ("tc -s qdisc", "dropped # overlimits # requeues #", &["qdisc.dropped", "-", "qdisc.requeues"], Largest),
+    ("sysbench", "transactions # # per sec", &["sysbench.transactions", "sysbench.rate_per_s"], Largest),
+    ("sysbench", "events per second #", &["sysbench.rate_per_s"], Largest),
+    ("sysbench", "95th percentile #", &["sysbench.p95_ms"], Largest),
+    ("fio", "IOPS #", &["fio.iops"], Largest),
+    ("fio", "clat usec min # max # avg #", &["-", "fio.longest_us", "fio.mean_us"], Largest),
+    ("fio", "clat msec min # max # avg #", &["-", "fio.longest_ms", "fio.mean_ms"], Largest),
+    ("dd", "copied # s # GB/s", &["dd.s", "dd.gb_per_s"], Largest),
+    ("dd", "copied # s # MB/s", &["dd.s", "dd.mb_per_s"], Largest),
+    ("dd", "copied # s # kB/s", &["dd.s", "dd.kb_per_s"], Largest),
+    ("CloudWatch", "CPUCreditBalance #", &["credits.cpu"], Once),
+    ("CloudWatch", "BurstBalance #", &["credits.disk"], Once),
+    ("go test -bench", "# ns/op", &["gobench.longest_ns"], Largest),
+    ("perf stat", "# CPUs utilized", &["perfstat.cpus"], Largest),
+    ("perf stat", "# insn per cycle", &["perfstat.per_cycle"], Largest),
+    ("perf stat", "# % of all cache refs", &["perfstat.misses_percent"], Largest),
+    ("varnishlog", "Timestamp Beresp # # #", &["-", "-", "varnish.backend_s"], Largest),
+    ("varnishlog", "Timestamp Resp # # #", &["-", "varnish.whole_s", "-"], Largest),
+    ("statistics of Hibernate", "# nanoseconds spent executing # JDBC statements", &["jdbc.ns", "jdbc.statements"], Largest),
+    ("statistics of Hibernate", "# nanoseconds spent acquiring # JDBC connections", &["jdbc.acquiring_ns", "-"], Largest),
+    ("Django's toolbar", "# ms # queries including # similar and # duplicates", &["django.ms", "django.queries", "django.similar", "-"], Largest),
+    ("Elasticsearch", "took # timed_out", &["search.took_ms"], Largest),
+    ("Elasticsearch", "took_millis #", &["search.took_ms"], Largest),
+    ("MongoDB's operations", "secs_running #", &["operation.running_s"], Largest),
+    ("MongoDB's operations", "millis #", &["operation.took_ms"], Largest),
+    ("MongoDB's operations", "docsExamined #", &["operation.examined"], Largest),
+    ("MongoDB's operations", "nreturned #", &["operation.returned"], Largest),
+    ("Lambda's report", "Duration # ms Billed Duration # ms Memory Size # MB Max Memory Used # MB Init Duration # ms", &["lambda.ms", "-", "lambda.memory_mb", "lambda.used_mb", "lambda.init_ms"], Largest),
+    ("Lambda's report", "Duration # ms Billed Duration # ms Memory Size # MB Max Memory Used # MB", &["lambda.ms", "-", "lambda.memory_mb", "lambda.used_mb"], Largest),
+    ("browser", "TTFB # s", &["browser.wait_s"], Largest),
+    ("browser", "TTFB # ms", &["browser.wait_ms"], Largest),
+    ("browser", "Waiting for server response # s", &["browser.wait_s"], Largest),
+    ("browser", "Waiting for server response # ms", &["browser.wait_ms"], Largest),
+    ("browser", "Content Download # s", &["browser.download_s"], Largest),
+    ("browser", "Content Download # ms", &["browser.download_ms"], Largest),
+    ("browser", "Stalled # s", &["browser.stalled_s"], Largest),
+    ("browser", "Stalled # ms", &["browser.stalled_ms"], Largest),
+    ("atop", "swin # swout #", &["atop.swap_in", "atop.swap_out"], Largest),
+    ("atop", "busy # read # write #", &["atop.disk_percent", "-", "-"], Largest),
+    ("top", "avg1 # avg5 # avg15 #", &["load.one", "-", "load.fifteen"], Once),
+    ("actuator", "hikaricp.connections.pending measurements statistic VALUE value #", &["hikari.waiting"], Largest),
+    ("actuator", "http.server.requests measurements statistic COUNT value # statistic TOTAL_TIME value # statistic MAX value #", &["actuator.requests", "actuator.all_s", "actuator.longest_s"], Largest),
+    (LOAD, "Total # Req/Sec #", &["load.requests", "load.rate_per_s"], Once),
+    (LOAD, "Total Req #", &["load.requests"], Once),
+    (LOAD, "Failed Req #", &["load.not_answered"], Once),
+    (LOAD, "Server Processing Avg/mean # Median # p 95 #", &["load.mean_s", "-", "-"], Once),
+    (LOAD, "benchmark.http_2xx # #", &["load.requests", "load.rate_per_s"], Once),
+    (LOAD, "stats request # # # # # # #", &["-", "-", "-", "load.max_ms", "load.min_ms", "load.mean_ms", "load.requests"], Largest),
     // Of h2load, whose rows of times are read by their units: ab's row has the same last word.
     (LOAD, "time for connect # # # # #", &["-"], Once),
     (LOAD, "Concurrency Level #", &["load.connections"], Once),
@@ -306,6 +365,9 @@ pub(super) fn read(lines: &[Vec<Piece<'_>>], raw: &[&str]) -> Vec<Artefact> {
     found.done
 }
 
+/// Names by which an object in one line is known whose parts are told one by one.
+const OBJECTS: [&str; 2] = ["secs_running\"", "\"millis\""];
+
 /// The parts of php-fpm's page where they do not stand as `name: n`: JSON in one line, XML and HTML.
 fn page_of_fpm(raw: &str) -> Option<Vec<String>> {
     if raw.contains("\"active processes\":") && raw.contains("\"listen queue\":") {
@@ -316,6 +378,9 @@ fn page_of_fpm(raw: &str) -> Option<Vec<String>> {
             .iter()
             .any(|w| text.contains(w))
     };
+    if raw.trim_start().starts_with('{') && OBJECTS.iter().any(|n| raw.contains(n)) {
+        return Some(raw.split(',').map(str::to_owned).collect());
+    }
     if !raw.contains("</") || !name(raw) {
         return None;
     }

@@ -17,6 +17,12 @@ pub(super) const MESSAGES: &[Message] = &[
     ("failed liveness probe", "log.liveness_failed", &[]),
     ("FailedScheduling", "log.unscheduled", &[]),
     ("low on resource", "log.evicted", &[]),
+    ("code H12", "log.heroku_timeout", &[]),
+    ("Error R14", "log.heroku_memory", &[]),
+    ("QueueFull", "log.iis_queue_full", &[]),
+    ("the heartbeat has been running for", "log.heartbeat_late", &[]),
+    ("insufficient memory for the Java Runtime Environment", "log.no_memory", &[]),
+    ("AppOffline", "log.iis_offline", &[]),
     // Connections and descriptors of a server.
     ("worker_connections are not enough", "log.worker_connections", &[]),
     ("Too many open files in system", "log.too_many_files_in_all", &[]),

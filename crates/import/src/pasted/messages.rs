@@ -122,7 +122,7 @@ fn message(line: &str) -> Option<(f64, &str)> {
 }
 
 /// Whether a line begins with a day or a time: `2024-01-16 22:02:39`, `[13-May-2019 12:48:55]`, `Jan 16 22:02:39 host`.
-fn stamped(line: &str) -> bool {
+pub(super) fn stamped(line: &str) -> bool {
     if kernel(line) || apache(line) {
         return true;
     }

@@ -6,11 +6,14 @@
 //! ```text
 //! lines    a number or a message by its wording: netstat -s, sysctl, show info, logs
 //! tables   a head of column names and rows: top, iostat, mpstat, sar
+//! links    counters of network devices
+//! stacks   stacks with a number, a frame a line
 //! sockets  a socket a line: ss, netstat -an, lsof
 //! profiles functions with shares, and stacks: perf, pprof, folded
 //! events   a time a line: access logs, GC logs, strace -T, histograms
 //! packets  a packet a line: tcpdump, tshark
 //! calls    strace without times: what is called, and by its stamps how long
+//! forms    tables of queues, calls and counters, a description each
 //! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
@@ -37,6 +40,7 @@
 //! metrics     counters, gauges and summaries of them
 //! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
+//! durations   times that lines of a log or of a list name, where nothing else was found
 //! silences    where a log is silent, where nothing else was found
 //! ```
 
@@ -51,12 +55,15 @@ mod databases;
 mod descriptors;
 mod digests;
 mod dumps;
+mod durations;
 mod events;
 mod failures;
+mod forms;
 mod generators;
 mod haproxy;
 mod interrupts;
 mod lines;
+mod links;
 mod logs;
 mod messages;
 mod metrics;
@@ -71,6 +78,7 @@ mod requests;
 mod retries;
 mod silences;
 mod sockets;
+mod stacks;
 mod statuses;
 mod tables;
 mod times;
@@ -109,7 +117,9 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         let said = texts.iter().filter_map(|(_, text)| {
             let text = plain(text);
             let lines: Vec<&str> = text.lines().collect();
-            messages::read(&lines).or_else(|| silences::read(&lines))
+            messages::read(&lines)
+                .or_else(|| silences::read(&lines))
+                .or_else(|| durations::read(&lines))
         });
         all.artefacts.extend(said);
     }
@@ -134,6 +144,10 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(tables::headless(lines));
     found.extend(tables::summaries(lines));
     found.extend(tables::containers(lines));
+    found.extend(forms::read(lines));
+    found.extend(forms::native(lines));
+    found.extend(links::read(lines));
+    found.extend(stacks::read(lines));
     found.extend(sockets::read(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));

@@ -1,4 +1,4 @@
-//! Probes of a path, of names and of a scaler: ping, mtr, iperf3, dig, `kubectl get hpa`.
+//! Probes of a path, of names and of a scaler: ping, mtr, traceroute, iperf3, dig, `kubectl get hpa`.
 //!
 //! Each says one thing in a line or two. The surprise of ping is its locale: its times have a decimal comma there. That
 //! of mtr is a router that answers few probes and forwards all: only what is lost up to the last hop is lost.
@@ -12,10 +12,46 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     done.extend(ping(lines).or_else(|| echoes(lines)));
     done.extend(mtr(lines));
+    done.extend(way(lines));
     done.extend(iperf(lines));
     done.extend(names(lines));
     done.extend(scaler(lines));
     done
+}
+
+/// traceroute: ` 5  edge.example (203.0.113.1)  182.1 ms  181.9 ms  182.3 ms`; a hop's time is its shortest, and a step
+/// is what it has more than all before it.
+fn way(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("traceroute", 0);
+    let (mut hops, mut longest, mut step) = (0_u32, 0.0_f64, 0.0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let hop = words.first().and_then(|w| w.parse::<u32>().ok());
+        // Windows has its times before the name of the hop.
+        let times = words.windows(2).filter(|w| w[1] == "ms");
+        let times = times.filter_map(|w| w[0].trim_start_matches('<').parse::<f64>().ok());
+        let least = times.reduce(f64::min);
+        let (Some(hop), Some(least)) = (hop.filter(|h| *h > hops && *h <= 64), least) else {
+            continue;
+        };
+        hops = hop;
+        let name = words[1..]
+            .iter()
+            .rfind(|w| w.starts_with(|c: char| c.is_ascii_alphabetic() || c == '(') && **w != "ms");
+        let name = name.or_else(|| words[1..].iter().rfind(|w| w.contains(['.', ':'])));
+        found.begin_at(number);
+        found.add("way.hops", 1.0);
+        found.figures.insert("way.last_ms".into(), least);
+        if least - longest > step {
+            step = least - longest;
+            let row = Row::new(name.unwrap_or(&"*").trim_matches(['(', ')']), step);
+            found.rows = vec![row];
+        }
+        longest = longest.max(least);
+    }
+    found.figures.insert("way.step_ms".into(), step);
+    found.figures.insert("way.rows".into(), 1.0);
+    told(found).filter(|a| a.value("way.hops").is_some_and(|n| n >= 2.0))
 }
 
 /// `... 10 received, 20% packet loss, time 9ms` and `rtt min/avg/max/mdev = 0.045/1.050/9.1/0.7 ms`; of Windows

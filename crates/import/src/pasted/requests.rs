@@ -49,7 +49,7 @@ const PATH: [&str; 10] = [
     "target",
     "message",
 ];
-const TOOK: [(&str, f64); 22] = [
+const TOOK: [(&str, f64); 23] = [
     ("request_time", 1.0),
     ("requesttime", 1.0),
     ("upstream_request_time", 1.0),
@@ -72,6 +72,7 @@ const TOOK: [(&str, f64); 22] = [
     ("took", f64::NAN),
     ("request_duration", f64::NAN),
     ("service", f64::NAN),
+    ("response_time", f64::NAN),
 ];
 const UPSTREAM: [(&str, f64); 6] = [
     ("upstream_response_time", 1.0),
@@ -82,12 +83,15 @@ const UPSTREAM: [(&str, f64); 6] = [
     ("originduration", f64::NAN),
 ];
 /// Servers that write a plain number without its unit: a name that only they have, and what it is in seconds.
-const UNITS: [(&str, f64); 4] = [
-    // Envoy's whole milliseconds, Traefik's nanoseconds, Caddy's seconds, Serilog's milliseconds.
+const UNITS: [(&str, f64); 6] = [
+    // Envoy's whole milliseconds, Traefik's nanoseconds, the seconds of Caddy and others of zap, Serilog's
+    // milliseconds, and those of the loggers of Node (pino, bunyan).
     ("response_flags", 1e-3),
     ("downstreamstatus", 1e-9),
     ("remote_ip", 1.0),
+    ("ts", 1.0),
     ("requestpath", 1e-3),
+    ("pid", 1e-3),
 ];
 
 /// One object a line.

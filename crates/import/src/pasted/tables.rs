@@ -63,6 +63,30 @@ const SPECS: &[Spec] = &[
         ],
     },
     Spec {
+        tool: "top",
+        head: &["PID", "CPU%", "COMMAND"],
+        align: Align::Left,
+        label: Some(("COMMAND", "CPU%", 100.0)),
+        figures: &[
+            ("CPU%", "top.busiest", Of::Largest),
+            ("S", "top.in_disk_wait", Of::Rows('D')),
+            ("S", "top.running", Of::Rows('R')),
+        ],
+    },
+    Spec {
+        tool: "dstat",
+        head: &["usr", "sys", "idl", "wai"],
+        align: Align::Left,
+        label: None,
+        figures: &[
+            ("usr", "cpu.user", Of::Mean),
+            ("sys", "cpu.system", Of::Mean),
+            ("wai", "cpu.iowait", Of::Mean),
+            ("idl", "cpu.idle", Of::Mean),
+            ("stl", "cpu.steal", Of::Mean),
+        ],
+    },
+    Spec {
         tool: IOSTAT_TOOL,
         head: &["Device", "%util"],
         align: Align::Right,

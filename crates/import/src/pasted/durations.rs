@@ -1,0 +1,114 @@
+//! Times that a text names, a line each, for a text in which nothing else was found: lines of any logger
+//! (`Task sync succeeded in 312.4s`), and lists of parts with their times (`Waiting 5.02 s`).
+//!
+//! A list is known by its form: few words, then a number with its unit of time, in two lines or more. Prose has
+//! longer lines.
+
+use super::events::{artefact, told};
+use super::messages::stamped;
+use super::pieces::{pieces, seconds, short, value};
+use record::pasted::{Artefact, Row};
+
+/// Words of a line of a list before its time.
+const WORDS: usize = 6;
+/// A longer line is data.
+const LINE: usize = 600;
+/// Words before a number that is a time in seconds in a logger that names no unit.
+const SECONDS: [&str; 3] = ["elapsed", "request_time", "upstream_response_time"];
+
+/// The times of a text.
+pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("times", 0);
+    let parts = (1_u32..).zip(lines).flat_map(|(number, line)| {
+        let mut parts = timings(line);
+        parts.extend(of_line(line).filter(|_| parts.is_empty()));
+        parts.into_iter().map(move |part| (number, part))
+    });
+    for (number, (took, label)) in parts {
+        found.begin_at(number);
+        found.add("times.rows", 1.0);
+        found.add("times.sum_s", took);
+        found.largest("times.most_s", took);
+        found.rows.push(Row {
+            label,
+            place: match took {
+                s if s >= 1.0 => format!("{s:.1} s"),
+                s => format!("{:.0} ms", s * 1e3),
+            },
+            share: took,
+        });
+    }
+    found.largest_first();
+    told(found).filter(|a| a.rows.len() >= 2)
+}
+
+/// `server-timing: db;dur=8123.4, app;dur=412.1`, of a response's head in ms.
+fn timings(line: &str) -> Vec<(f64, String)> {
+    let line = line.trim();
+    let parts = line.split(',').filter(|_| line.len() < LINE);
+    let timing = |part: &str| {
+        let (name, rest) = part.split_once(";dur=")?;
+        let n = rest.split(';').next()?.trim();
+        let name = name.rsplit([' ', ':']).next()?;
+        Some((n.parse::<f64>().ok()? / 1e3, name.to_owned()))
+    };
+    parts.filter_map(timing).collect()
+}
+
+/// The longest time of a line, and the line without its stamp or its time.
+fn of_line(line: &str) -> Option<(f64, String)> {
+    let text = line.trim();
+    if text.is_empty() || text.len() > LINE {
+        return None;
+    }
+    if let Some(found) = of_tree(text) {
+        return Some(found);
+    }
+    let parts = pieces(text);
+    let time = |at: usize| {
+        let n = parts.get(at)?;
+        let unit = parts.get(at + 1).map_or("", |p| p.text);
+        let named = || {
+            SECONDS
+                .contains(&parts.get(at.checked_sub(1)?)?.text)
+                .then_some(1.0)
+        };
+        match unit_of(unit).or_else(named) {
+            Some(factor) => Some(value(n.text)? * factor),
+            None => seconds(n.text),
+        }
+    };
+    let times = (0..parts.len()).filter_map(|at| Some((at, time(at)?)));
+    let (at, took) = times.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+    if stamped(text) {
+        return Some((took, short(text)));
+    }
+    // What stands behind the time is its unit alone.
+    let unit = parts.get(at + 1).is_some_and(|p| unit_of(p.text).is_some());
+    let ends = at + 1 + usize::from(unit) == parts.len();
+    let named = parts[..at]
+        .iter()
+        .any(|p| p.text.starts_with(char::is_alphabetic));
+    (ends && named && at <= WORDS).then(|| {
+        let words: Vec<&str> = parts[..at].iter().map(|p| p.text).collect();
+        (took, short(&words.join(" ")))
+    })
+}
+
+/// `\u{2514}\u{2500} 12.012 execute  db/utils.py:66`, a call in a tree whose times are seconds.
+fn of_tree(text: &str) -> Option<(f64, String)> {
+    let lines = |c: char| "\u{2502}\u{251c}\u{2514}\u{2500}|`- ".contains(c);
+    let call = text.trim_start_matches(lines);
+    let (n, name) = call.split_once(' ')?;
+    let branch = text.contains(['\u{251c}', '\u{2514}']) && n.contains('.');
+    branch.then(|| Some((n.parse().ok()?, short(name))))?
+}
+
+fn unit_of(word: &str) -> Option<f64> {
+    Some(match word {
+        "s" | "sec" | "secs" | "seconds" => 1.0,
+        "ms" | "msec" | "msecs" | "milliseconds" => 1e-3,
+        "us" | "\u{b5}s" | "usec" => 1e-6,
+        _ => return None,
+    })
+}
