@@ -3093,7 +3093,7 @@ fn reports_of_frameworks_clouds_and_browsers() {
         (
             "[2026-01-10 10:00:00,123: INFO/ForkPoolWorker-1] Task shop.sync[a7c2] succeeded in 312.41s: None\n[2026-01-10 10:00:01,123: INFO/ForkPoolWorker-2] Task shop.mail[b7c2] succeeded in 0.41s: None\n",
             "unknown",
-            &["of 2 times", "Task shop.sync[a7c2]", "(312.4 s)"],
+            &["names (2)", "Task shop.sync[a7c2]", "(312.4 s)"],
             &["py-spy"],
         ),
         (
@@ -3106,6 +3106,96 @@ fn reports_of_frameworks_clouds_and_browsers() {
             "server-timing: db;dur=8123.4, app;dur=412.1\n",
             "unknown",
             &["`db` (8.1 s), `app` (412 ms)"],
+            &["slow log"],
+        ),
+    ]);
+}
+
+#[test]
+fn samples_stacks_of_the_kernel_and_logs_of_frameworks() {
+    check(&[
+        (
+            "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,bytes,Latency,Connect\n1768039200123,12412,orders,200,OK,tg 1-1,text,true,812,12411,1\n1768039201123,12,health,500,No,tg 1-2,text,false,12,11,1\n",
+            "unknown",
+            &[
+                "of 2 samples of JMeter 1 succeeded",
+                "`orders` (12412 ms, 200)",
+            ],
+            &["Latency"],
+        ),
+        (
+            "Label,# Samples,Average,Median,90% Line,Min,Max,Error %,Throughput\norders,8123,4312,4100,8123,12,30012,10.00%,81.2\nTOTAL,8123,4312,4100,8123,12,30012,10.00%,81.2\n",
+            "unknown",
+            &[
+                "slowest of 1 kinds",
+                "`orders` (4312 ms on average, 10.00% errors",
+            ],
+            &["access log"],
+        ),
+        (
+            "  PID WCHAN                    COMMAND\n 4123 nfs_wait_bit_killable    web\n 4124 nfs_wait_bit_killable    web\n",
+            "unknown",
+            &["`nfs_wait_bit_killable` (2 times)"],
+            &["nfsiostat"],
+        ),
+        (
+            "[<0>] nfs_wait_bit_killable+0x1e/0x90 [nfs]\n[<0>] __wait_on_bit+0x60/0x90\n",
+            "unknown",
+            &["`nfs_wait_bit_killable < __wait_on_bit`"],
+            &["nfsiostat"],
+        ),
+        (
+            "      Request finished HTTP/1.1 GET http://a.example/orders - 200 812 application/json 12412.1234ms\n",
+            "unknown",
+            &["took 12.4 s"],
+            &["dump"],
+        ),
+        (
+            "10:00:12.535 request_id=F7 [info] Sent 200 in 12412ms\n",
+            "unknown",
+            &["took 12.4 s"],
+            &["dump"],
+        ),
+        (
+            "1768039200.123  12412 10.0.0.9 TCP_MISS/200 812 GET http://a.example/orders - HIER_DIRECT/10.0.0.7 text/html\n",
+            "unknown",
+            &["took 12.4 s"],
+            &["dump"],
+        ),
+        (
+            "[debug] QUERY OK source=\"orders\" db=12412.3ms queue=812.1ms idle=12.3ms\n",
+            "unknown",
+            &["12.4 s in the database", "0.812 s for its connection"],
+            &["pool_size"],
+        ),
+        (
+            "      Executed DbCommand (12,412ms) [Parameters=[], CommandType='Text', CommandTimeout='30']\n",
+            "unknown",
+            &["up to 12.4 s"],
+            &["plan"],
+        ),
+        (
+            "1. command: 5 latency spikes (average 300ms, mean deviation 120ms, period 73.40 sec). Worst all time event 500ms.\n",
+            "unknown",
+            &["up to 0.5 s"],
+            &["SLOWLOG"],
+        ),
+        (
+            "low 0\nhigh 81234\nmax 812\noom 12\noom_kill 3\n",
+            "unknown",
+            &["killed 3 processes"],
+            &["memory.max"],
+        ),
+        (
+            "MemTotal:        8123412 kB\nMemFree:          112341 kB\nMemAvailable:     101234 kB\n",
+            "unknown",
+            &["of 7,933 MiB of memory"],
+            &["vmstat"],
+        ),
+        (
+            "Executing (default): SELECT * FROM orders; Elapsed time: 12412 ms\n",
+            "unknown",
+            &["(12.4 s)"],
             &["slow log"],
         ),
     ]);

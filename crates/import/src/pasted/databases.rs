@@ -573,7 +573,15 @@ fn orm_line(line: &str) -> Option<(f64, &str)> {
 /// `command db.things command: find {...} planSummary: COLLSCAN ... 5012ms`, or JSON with `durationMillis`.
 fn mongo_line(line: &str) -> Option<(f64, String, bool)> {
     let scanned = line.contains("COLLSCAN");
-    if let Some((_, rest)) = line.split_once("\"durationMillis\":") {
+    let names = [
+        "\"attr\"",
+        "\"ns\"",
+        "\"planSummary\"",
+        "\"nreturned\"",
+        "\"reslen\"",
+    ];
+    let of_mongo = scanned || names.iter().any(|name| line.contains(name));
+    if let Some((_, rest)) = line.split_once("\"durationMillis\":").filter(|_| of_mongo) {
         let digits = rest.trim_start();
         let end = digits
             .find(|c: char| !c.is_ascii_digit())

@@ -16,6 +16,16 @@ const LINE: usize = 600;
 /// Words before a number that is a time in seconds in a logger that names no unit.
 const SECONDS: [&str; 3] = ["elapsed", "request_time", "upstream_response_time"];
 
+/// Words of a log that call a number a time.
+const NAMED: [&str; 6] = [
+    "elapsed",
+    "Elapsed",
+    "duration",
+    "request_time",
+    "latency",
+    "succeeded in",
+];
+
 /// The times of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("times", 0);
@@ -27,6 +37,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     for (number, (took, label)) in parts {
         found.begin_at(number);
         found.add("times.rows", 1.0);
+        if NAMED.iter().any(|name| label.contains(name)) {
+            found.add("times.named", 1.0);
+        }
         found.add("times.sum_s", took);
         found.largest("times.most_s", took);
         found.rows.push(Row {
@@ -39,7 +52,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         });
     }
     found.largest_first();
-    told(found).filter(|a| a.rows.len() >= 2)
+    // One line alone is told where a log names its time.
+    let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some();
+    told(found).filter(enough)
 }
 
 /// `server-timing: db;dur=8123.4, app;dur=412.1`, of a response's head in ms.
@@ -89,6 +104,10 @@ fn of_line(line: &str) -> Option<(f64, String)> {
     let named = parts[..at]
         .iter()
         .any(|p| p.text.starts_with(char::is_alphabetic));
+    let told = NAMED.iter().any(|name| text.contains(name)) && text.contains(['=', ':']);
+    if told {
+        return Some((took, short(text)));
+    }
     (ends && named && at <= WORDS).then(|| {
         let words: Vec<&str> = parts[..at].iter().map(|p| p.text).collect();
         (took, short(&words.join(" ")))

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 /// Name of its figures, tool, columns that its head must have, the column that names a row, the one by which rows are
 /// sorted (none: rows of a name are counted), what is told behind the name, and further figures: the largest of a
-/// column, `COLUMN=TEXT` for the number of cells that begin so, `COLUMN+` for what the last row has more than the first,
-/// `COLUMN$` for the last row's.
+/// column, `COLUMN=TEXT` for the number of cells that begin so, `COLUMN+` for what the last row has more than the
+/// first, `COLUMN$` for the last row's.
 struct Form {
     name: &'static str,
     tool: &'static str,
@@ -82,6 +82,10 @@ const FORMS: &[Form] = &[
     form(("cached", "cachestat"), &["HITS", "MISSES", "HITRATIO"], ("", "MISSES"), "", &[("hits_percent", "HITRATIO")]),
     form(("nfs", "nfsstat"), &["calls", "retrans", "authrefrsh"], ("", "calls"), "", &[("retrans", "retrans")]),
     form(("inodes", "df -i"), &["Filesystem", "IUse%", "Mounted on"], ("Mounted on", "IUse%"), "{IUse%} of the inodes", &[]),
+    form(("samples", "JMeter's samples"), &["timeStamp", "elapsed", "label", "responseCode"], ("label", "elapsed"), "{elapsed} ms, {responseCode}", &[("connect_ms", "Connect"), ("fine", "success=true")]),
+    form(("labels", "JMeter's report"), &["Label", "# Samples", "Average", "Error %"], ("Label", "Average"), "{Average} ms on average, {Error %} errors, {# Samples} samples", &[]),
+    form(("labels", "locust's statistics"), &["Name", "Request Count", "Failure Count", "Average Response Time"], ("Name", "Average Response Time"), "{Average Response Time} ms on average, {Failure Count} of {Request Count} failed", &[("failed", "Failure Count")]),
+    form(("sleeps", "ps -o wchan"), &["PID", "WCHAN"], ("WCHAN", ""), "", &[]),
     form(("space", "df"), &["Filesystem", "Use%", "Mounted on"], ("Mounted on", "Use%"), "{Use%} of {Filesystem}", &[]),
     form(("mailbox", "queues of Erlang's processes"), &["Name or Initial Call", "Reds", "MsgQ", "Current Function"], ("Current Function", "MsgQ"), "{MsgQ} messages", &[]),
     form(("hostgroups", "ProxySQL"), &["srv_host", "ConnUsed", "ConnFree", "ConnERR"], ("srv_host", "ConnUsed"), "{ConnUsed} in use, {ConnFree} free, {ConnERR} errors", &[("errors", "ConnERR"), ("free", "ConnFree")]),
@@ -98,7 +102,7 @@ const GAP: u32 = 3;
 /// A longer line is data.
 const LONGEST: usize = 2_000;
 /// Names of rows that are sums of others.
-const SUMS: [&str; 4] = ["total", "TOTAL", "BACKEND", "FRONTEND"];
+const SUMS: [&str; 5] = ["Aggregated", "total", "TOTAL", "BACKEND", "FRONTEND"];
 
 /// How the cells of a table are kept apart.
 #[derive(Clone, Copy, PartialEq)]

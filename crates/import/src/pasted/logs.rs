@@ -20,6 +20,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("code H12", "log.heroku_timeout", &[]),
     ("Error R14", "log.heroku_memory", &[]),
     ("QueueFull", "log.iis_queue_full", &[]),
+    ("The governor powersave may decide", "log.powersave", &[]),
     ("the heartbeat has been running for", "log.heartbeat_late", &[]),
     ("insufficient memory for the Java Runtime Environment", "log.no_memory", &[]),
     ("AppOffline", "log.iis_offline", &[]),

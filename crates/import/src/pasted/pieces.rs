@@ -18,7 +18,7 @@ pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
     let words = line.split(apart).flat_map(|w| {
         // `1,2` stays a number, in a list of them too, and `a,b` are two words.
         let w = w.strip_suffix(',').unwrap_or(w);
-        let is_number = number(w).is_some();
+        let is_number = number(w).is_some() || w.contains(',') && seconds(w).is_some();
         let parts: Vec<&str> = match is_number {
             true => vec![w],
             false => w.split(',').collect(),

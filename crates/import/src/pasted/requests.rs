@@ -24,6 +24,8 @@ pub(super) fn read_line(line: &str) -> Option<Request> {
         .or_else(|| logfmt(line))
         .or_else(|| balancer(line))
         .or_else(|| uwsgi(line))
+        .or_else(|| finished(line))
+        .or_else(|| squid(line))
         .or_else(|| milliseconds(line))
 }
 
@@ -49,7 +51,7 @@ const PATH: [&str; 10] = [
     "target",
     "message",
 ];
-const TOOK: [(&str, f64); 23] = [
+const TOOK: [(&str, f64); 25] = [
     ("request_time", 1.0),
     ("requesttime", 1.0),
     ("upstream_request_time", 1.0),
@@ -69,6 +71,8 @@ const TOOK: [(&str, f64); 23] = [
     ("latency", f64::NAN),
     ("elapsed", f64::NAN),
     ("elapsedmilliseconds", 1e-3),
+    ("durationmillis", 1e-3),
+    ("durationms", 1e-3),
     ("took", f64::NAN),
     ("request_duration", f64::NAN),
     ("service", f64::NAN),
@@ -285,6 +289,45 @@ fn uwsgi(line: &str) -> Option<Request> {
         path: before.rsplit(' ').next().unwrap_or_default().to_owned(),
         status,
         took_s: Some(n * unit),
+        upstream_s: None,
+    })
+}
+
+/// ASP.NET: `Request finished HTTP/1.1 GET http://a/orders - 200 812 text/html 12412.1234ms`, and Phoenix: `Sent 200 in
+/// 12412ms`, which does not say of what.
+fn finished(line: &str) -> Option<Request> {
+    let whole = |w: &&str| w.len() == 3 && w.parse::<u16>().is_ok();
+    if let Some((_, rest)) = line.split_once("Request finished HTTP/") {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let last = words.last().and_then(|w| with_unit(w))?;
+        return Some(Request {
+            path: (*words.get(2)?).to_owned(),
+            status: words.iter().skip(3).copied().find(whole)?.parse().ok()?,
+            took_s: Some(last),
+            upstream_s: None,
+        });
+    }
+    let (status, took) = line.split_once("Sent ")?.1.split_once(" in ")?;
+    Some(Request {
+        path: String::new(),
+        status: Some(status).filter(whole)?.parse().ok()?,
+        took_s: Some(with_unit(took.trim())?),
+        upstream_s: None,
+    })
+}
+
+/// Squid: `1768039200.123  12412 10.0.0.9 TCP_MISS/200 812 GET http://a/orders - HIER_DIRECT/10.0.0.7 text/html`.
+fn squid(line: &str) -> Option<Request> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, ms, _, result, _, method, path, ..] = words.as_slice() else {
+        return None;
+    };
+    let (how, status) = result.split_once('/')?;
+    (how.contains('_') && METHODS.contains(method)).then_some(())?;
+    Some(Request {
+        path: (*path).to_owned(),
+        status: status.parse().ok()?,
+        took_s: Some(ms.parse::<f64>().ok()? / 1e3),
         upstream_s: None,
     })
 }

@@ -21,18 +21,20 @@ const SCHEDULER: [&str; 6] = [
 const TOLD: usize = 3;
 
 /// The names of their figures, and their tools.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("offcpu", "offcputime"),
     ("probed", "bpftrace"),
     ("sampled", "async-profiler"),
     ("hot", "hot threads"),
     ("stood", "pt-pmp"),
+    ("kernel", "/proc/PID/stack"),
 ];
 const OFFCPU: usize = 0;
 const PROBED: usize = 1;
 const SAMPLED: usize = 2;
 const HOT: usize = 3;
 const STOOD: usize = 4;
+const KERNEL: usize = 5;
 
 /// A stack's kind, its number, and what is told behind its frames.
 type Number = (usize, f64, String);
@@ -74,6 +76,10 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
         } else if let Some(next) = sampled(text).or_else(|| hot(text)) {
             above = Some(next);
             frames.clear();
+        } else if let Some(name) = of_kernel(text) {
+            // All threads of a list of them stand one below the other.
+            above.get_or_insert((KERNEL, 1.0, String::new()));
+            frames.push(name);
         } else if text.is_empty() || text.starts_with('@') {
             if let Some(held) = above.take_if(|_| !frames.is_empty()) {
                 put(&mut done, number, &frames, held);
@@ -138,6 +144,12 @@ fn map_of_names(text: &str) -> Option<(&str, f64)> {
     named.then(|| Some((name, n.parse().ok()?)))?
 }
 
+/// `[<0>] nfs_wait_bit_killable+0x1e/0x90 [nfs]`.
+fn of_kernel(text: &str) -> Option<&str> {
+    let (_, frame) = text.strip_prefix("[<")?.split_once(">] ")?;
+    frame.split_once('+').map(|(name, _)| name)
+}
+
 /// `--- 29301000000 ns (47.02%), 2930 samples`.
 fn sampled(text: &str) -> Option<Number> {
     let (_, rest) = text.strip_prefix("--- ")?.split_once('(')?;
@@ -157,7 +169,7 @@ fn hot(text: &str) -> Option<Number> {
     ))
 }
 
-fn put(done: &mut [Artefact; 5], line: u32, frames: &[&str], (kind, n, of): Number) {
+fn put(done: &mut [Artefact; 6], line: u32, frames: &[&str], (kind, n, of): Number) {
     let own = |f: &&&str| !SCHEDULER.iter().any(|s| f.starts_with(s));
     let told: Vec<&str> = frames.iter().filter(own).take(TOLD).copied().collect();
     if told.is_empty() || n <= 0.0 {
