@@ -3200,3 +3200,256 @@ fn samples_stacks_of_the_kernel_and_logs_of_frameworks() {
         ),
     ]);
 }
+
+#[test]
+fn other_libraries_have_other_words_for_the_same_error() {
+    check(&[
+        (
+            "2026/01/10 10:00:00 [alert] 29#29: *812 socket() failed (24: No file descriptors available) while connecting to upstream, client: 10.0.0.1\n",
+            "fd_limit",
+            &["No file descriptors available"],
+            &["worker_rlimit_nofile"],
+        ),
+        (
+            "2026/01/10 10:00:00 [crit] 29#29: *812 connect() to 10.0.0.7:80 failed (99: Address not available) while connecting to upstream\n",
+            "ports_exhausted",
+            &["Address not available"],
+            &["keepalive"],
+        ),
+        (
+            "dial tcp 127.0.0.1:8080: connect: can't assign requested address\n",
+            "ports_exhausted",
+            &["requested address"],
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn trees_of_calls_say_what_took_the_time_itself() {
+    check(&[
+        (
+            "3.004 _run  asyncio/events.py:80\n└─ 3.004 handler  app/web.py:12\n   └─ 3.001 load  app/db.py:9\n      └─ 3.001 recv_into  socket.py:1\n         └─ 3.001 recv_into  <built-in>:0\n",
+            "event_loop_blocked",
+            &[
+                "for 3 s",
+                "recv_into <built-in>:0",
+                "load app/db.py:9 < handler app/web.py:12",
+            ],
+            &["to_thread"],
+        ),
+        (
+            "3.004 _run  asyncio/events.py:80\n└─ 3.004 handler  app/web.py:12\n   ├─ 2.801 parse  app/big.py:9\n   └─ 0.203 sleep  <built-in>:0\n",
+            "unknown",
+            &["`parse app/big.py:9` (2.801 s itself"],
+            &["process"],
+        ),
+        (
+            "3.004 _run  asyncio/events.py:80\n└─ 3.004 handler  app/web.py:12\n   └─ 3.001 [await]  app/web.py:12\n",
+            "unknown",
+            &["`[await] app/web.py:12`"],
+            &["py-spy"],
+        ),
+        (
+            "  _     ._   __/__   _ _  _  _ _/_   Recorded: 10:00:00  Samples:  812\nProgram: app.py\n\n12.110 <module>  app.py:1\n├─ 12.012 execute  db/utils.py:66\n└─ 0.098 render  views.py:8\n",
+            "unknown",
+            &[
+                "12.1 s in all",
+                "`execute db/utils.py:66` (12.012 s itself, called by <module> app.py:1)",
+            ],
+            &["slow log"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_part_of_nodes_profile_names_the_callers() {
+    check(&[
+        (
+            " [JavaScript]:\n   ticks  total  nonlib   name\n   5120   51.2%   60.1%  LazyCompile: *parse /app/csv.js:3:9\n\n [Bottom up (heavy) profile]:\n  ticks parent  name\n   5120   51.2%  LazyCompile: *parse /app/csv.js:3:9\n   5000   97.7%    LazyCompile: ~load /app/index.js:8:4\n    120    2.3%    LazyCompile: ~test /app/test.js:8:4\n",
+            "unknown",
+            &["LazyCompile: *parse", "by `load /app/index.js:8:4` 97.7 %"],
+            &["--prof-process"],
+        ),
+        (
+            " [C++]:\n   ticks  total  nonlib   name\n   812   41.0%   44.0%  __write\n",
+            "unknown",
+            &["__write (41 %)"],
+            &["Bottom up"],
+        ),
+    ]);
+}
+
+#[test]
+fn stacks_in_a_journal_are_stacks() {
+    check(&[
+        (
+            "2026-01-10T10:00:00+0000 web shop[812]: goroutine 12 [sync.RWMutex.RLock, 9 minutes]:\n2026-01-10T10:00:00+0000 web shop[812]: sync.(*RWMutex).RLock(0xc0)\n2026-01-10T10:00:00+0000 web shop[812]:         /go/src/sync/rwmutex.go:71 +0x3a\n2026-01-10T10:00:00+0000 web shop[812]: main.(*Cart).Sum(0xc0)\n",
+            "unknown",
+            &[
+                "1 of 1 threads wait for a lock",
+                "sync.(*RWMutex).RLock",
+                "main.(*Cart).Sum",
+            ],
+            &["goroutine?debug=2"],
+        ),
+        (
+            "shop_1  | goroutine 12 [semacquire, 9 minutes]:\nshop_1  | sync.(*Mutex).Lock(0xc0)\nshop_1  | main.(*Cart).Sum(0xc0)\n",
+            "unknown",
+            &["1 of 1 threads wait for a lock", "main.(*Cart).Sum"],
+            &["goroutine?debug=2"],
+        ),
+    ]);
+}
+
+#[test]
+fn transfers_of_curl_are_compared() {
+    let head = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n                                 Dload  Upload   Total   Spent    Left  Speed\n";
+    let one = format!(
+        "$ curl -O https://a.example/f\n{head}  0  120M    0  512k    0     0   510k      0  0:04:00  0:00:01  0:03:59  510k\r100  120M  100  120M    0     0  1200k      0  0:01:42  0:01:42 --:--:-- 1210k\n"
+    );
+    let found = read(&one);
+    let finding = diagnose_pasted(&found).findings.remove(0);
+    assert!(
+        finding.why.contains("120.0 MiB came at 1.2 MiB a second"),
+        "{}",
+        finding.why
+    );
+    let two = format!(
+        "{one}$ curl -4 -O https://a.example/f\n{head}100  120M  100  120M    0     0  12.0M      0  0:00:10  0:00:10 --:--:-- 12.1M\n"
+    );
+    let finding = diagnose_pasted(&read(&two)).findings.remove(0);
+    assert_eq!(finding.cause, "unknown");
+    for word in [
+        "a factor of 10.2",
+        "1200k a second, 102 s by `curl -O",
+        "curl -4",
+    ] {
+        assert!(finding.why.contains(word), "`{word}` of {}", finding.why);
+    }
+    // What differs is no version of HTTP.
+    assert!(!finding.why.contains("64 KiB"), "{}", finding.why);
+}
+
+#[test]
+fn lists_of_processes_and_descriptors_name_what_stands_out() {
+    check(&[
+        (
+            "USER  PID %CPU %MEM    VSZ   RSS TTY STAT START   TIME COMMAND\nwww   812 98.1  1.0 120000 10000 ?   R    Jan02 8123:11 php-fpm: pool www\nwww   813  0.1  1.0 120000 10000 ?   S    Jan02   8:11 php-fpm: pool www\n",
+            "unknown",
+            &[
+                "1 of 2 processes",
+                "`php-fpm: pool www` (PID 812, 98.1 % of a core since Jan02, CPU time 8123:11)",
+            ],
+            &["gdb -p PID"],
+        ),
+        (
+            "UID   PID  PPID  C STIME TTY          TIME CMD\nroot  812     1  0 Jan02 ?        00:12:01 /usr/sbin/httpd -k start\nroot  900     1  0 Jan02 ?        00:00:01 sshd: /usr/sbin/sshd -D\n",
+            "unknown",
+            &["most CPU time", "`/usr/sbin/httpd -k start` (PID 812"],
+            &["pidstat"],
+        ),
+        (
+            "     12 : st=0x000021(cl R:ra W:Ra) ev=0x000014(heOpI) [nlC] tmask=0x1 umask=0x1 owner=0x7f iocb=0x5(sock_conn_iocb) back=1 cflg=0x300 sv=shop/s1 mux=H1 ctx=0x7f h1c.flg=0x80000200\n",
+            "unknown",
+            &[
+                "1 descriptors of HAProxy, none of them ended",
+                "sv=shop/s1 mux=H1",
+            ],
+            &["show activity"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_repeats_without_end_is_told_from_what_works() {
+    let wait = "epoll_wait(5, [{EPOLLIN, {u32=9, u64=9}}], 64, -1) = 1\n";
+    let end = "recvfrom(9, \"\", 4096, 0, NULL, NULL) = 0\n";
+    let spins = format!("{wait}{end}").repeat(5);
+    let finding = diagnose_pasted(&read(&spins)).findings.remove(0);
+    assert_eq!(finding.cause, "busy_polling", "{}", finding.why);
+    assert!(finding.why.contains("told 5 times"), "{}", finding.why);
+    // One that closes what has ended works.
+    let works = format!("{wait}{end}close(9) = 0\n").repeat(5);
+    let finding = diagnose_pasted(&read(&works)).findings.remove(0);
+    assert_eq!(finding.cause, "unknown", "{}", finding.why);
+    let head = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n";
+    let clock = format!(
+        "{head} 91.00    0.910000           9     91000           gettimeofday\n  9.00    0.090000           9      9000           epoll_wait\n------ ----------- ----------- --------- --------- ----------------\n100.00    1.000000                100000           total\n"
+    );
+    let finding = diagnose_pasted(&read(&clock)).findings.remove(0);
+    assert_eq!(finding.cause, "clock_calls", "{}", finding.why);
+    assert!(finding.why.contains("91,000 of 100,000"), "{}", finding.why);
+}
+
+#[test]
+fn collections_in_elasticsearchs_log_are_collections() {
+    check(&[
+        (
+            "[2026-01-10T10:00:40,796][WARN ][o.e.m.j.JvmGcMonitorService] [node-1] [gc][old][812][9] duration [12.5s], collections [1]/[13s], total [12.5s]/[1.2m], memory [7.9gb]->[7.8gb]/[8gb], all_pools {[young] [532mb]->[500mb]/[532mb]}{[old] [7.3gb]->[7.2gb]/[7.3gb]}\n",
+            "gc_small_heap",
+            &["up to 12.5 s", "98 % of the heap"],
+            &["jmap -histo"],
+        ),
+        (
+            "[2026-01-10T10:00:40,796][WARN ][o.o.m.j.JvmGcMonitorService] [node-1] [gc][old][812][9] duration [2.5s], collections [1]/[3s], total [2.5s]/[1.2m], memory [7.9gb]->[2gb]/[8gb], all_pools {[young] [532mb]->[1mb]/[532mb]}\n",
+            "unknown",
+            &["25 % full"],
+            &["Xlog:gc"],
+        ),
+        (
+            "[2026-01-10T10:00:07,020][INFO ][o.e.m.j.JvmGcMonitorService] [node-1] [gc][812] overhead, spent [700ms] collecting in the last [1s]\n",
+            "unknown",
+            &["70 % of a second"],
+            &["_nodes/stats"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_generators_part_says_what_else_is_wanted() {
+    check(&[
+        (
+            "Transaction rate:  812.51 trans/sec\n",
+            "unknown",
+            &["`Transaction rate: 812.51 trans/sec`"],
+            &["the whole summary"],
+        ),
+        (
+            "Summary:\n  Total:\t20.1 secs\n  Slowest:\t4.9000 secs\n  Fastest:\t3.1000 secs\n  Average:\t4.0247 secs\n  Requests/sec:\t2.4342\n\nLatency distribution:\n  50% in 4.0000 secs\n",
+            "unknown",
+            &[
+                "even the fastest response took 3.1 s",
+                "`Average: 4.0247 secs`",
+            ],
+            &["-n 1 -c 1"],
+        ),
+        (
+            "TCP:   9120 (estab 8000, closed 100, orphaned 0, timewait 20/0)\n",
+            "unknown",
+            &["1,000 sockets of TCP are neither", "estab 8000"],
+            &["ss -tan"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_plan_without_times_shows_its_scans() {
+    check(&[
+        (
+            "Limit  (cost=0.00..41.23 rows=10 width=188)\n  ->  Parallel Seq Scan on orders  (cost=0.00..812.16 rows=9000 width=188)\n",
+            "unknown",
+            &[
+                "1 of its 2 steps read a whole table",
+                "Parallel Seq Scan on orders",
+            ],
+            &["EXPLAIN ANALYZE"],
+        ),
+        (
+            "Limit  (cost=0.00..41.23 rows=10 width=188)\n  ->  Index Scan using orders_pkey on orders  (cost=0.00..812.16 rows=9000 width=188)\n",
+            "unknown",
+            &["no step reads a whole table"],
+            &["EXPLAIN ANALYZE"],
+        ),
+    ]);
+}

@@ -31,6 +31,7 @@ pub(super) fn between(pasted: &Pasted) -> Vec<Held> {
     held.extend(requests(pasted));
     held.extend(timers(pasted));
     held.extend(benchmarks(pasted));
+    held.extend(transfers(pasted));
     held
 }
 
@@ -303,6 +304,54 @@ fn benchmarks(pasted: &Pasted) -> Option<Held> {
             vec![Evidence::new("redis.test_s", b, "s", Some(a), "redis-benchmark")],
         )
     })
+}
+
+/// Bytes of HTTP/2's window of flow control where nobody sets it larger (RFC 9113 6.9.2).
+const WINDOW: f64 = 65_535.0;
+
+/// The same transfer twice by curl's meter, once much faster.
+fn transfers(pasted: &Pasted) -> Option<Held> {
+    let (before, after) = last_two(pasted, |a| a.tool == "curl's meter")?;
+    let of = |name: &str| before.value(name).zip(after.value(name));
+    let (bytes, rates) = (of("meter.bytes")?, of("meter.per_s")?);
+    let alike = (bytes.0 - bytes.1).abs() <= bytes.0 * 0.05;
+    let slow = rates.0.min(rates.1);
+    let factor = rates.0.max(rates.1) / slow;
+    if !alike || slow <= 0.0 || factor < SLOWER {
+        return None;
+    }
+    let told = |a: &Artefact| {
+        let row = a.rows.first();
+        row.map(|r| match r.label.as_str() {
+            "" => r.place.clone(),
+            label => format!("{} by `{label}`", r.place),
+        })
+    };
+    let (first, second) = (told(before)?, told(after)?);
+    let by = |a: &Artefact, flag: &str| a.rows.first().is_some_and(|r| r.label.contains(flag));
+    let versions = ["--http1.1", "--http2", "--http3", "-0", "--http1.0"];
+    let differ = versions.iter().any(|f| by(before, f) != by(after, f));
+    let ms = WINDOW / slow * 1e3;
+    let because = match differ {
+        true => format!(
+            "; they differ by the version of HTTP, and a window of flow control of 64 KiB, one each round trip, gives the slower rate where a round trip is {ms:.0} ms"
+        ),
+        false => String::new(),
+    };
+    Some(changed(
+        format!(
+            "the same transfer differs by a factor of {factor:.1}: {first}, and {second}{because}"
+        ),
+        "what differs between the two, one at a time and several times in turn: the version of HTTP (`curl --http1.1` against `--http2`), the address, the proxy; then `ping HOST` for the round trip (slower rate x round trip is what is in flight: near 64 KiB it is HTTP/2's window, which the receiver sets), `nghttp -nv URL` for WINDOW_UPDATE, and `ss -tin dst HOST` for TCP's own window and retransmits",
+        0.8,
+        vec![Evidence::new(
+            "meter.per_s",
+            rates.1,
+            "bytes/s",
+            Some(rates.0),
+            "curl's meter",
+        )],
+    ))
 }
 
 /// Runs that a sentence names.

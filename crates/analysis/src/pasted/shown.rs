@@ -259,6 +259,10 @@ fn generator(load: &Reported, facts: &mut FactSet) {
         load.value("latency_ns.max").map(|ns| ns / 1e6),
     );
     known(
+        "shortest_ms",
+        load.value("latency_ns.min").map(|ns| ns / 1e6),
+    );
+    known(
         "connect_max_ms",
         load.value("connect_ns.max").map(|ns| ns / 1e6),
     );
@@ -350,6 +354,7 @@ fn part_of_a_load(facts: &mut FactSet) {
         ("failed", failed),
         ("errors_share", share),
         ("typical_ms", milliseconds("p50_ms", "p50_s").or(mean)),
+        ("shortest_ms", milliseconds("min_ms", "min_s")),
         ("connect_max_ms", of("connect_max")),
         (
             "longest_ms",
@@ -385,6 +390,9 @@ fn statuses(load: &Reported, facts: &mut FactSet) {
     }
 }
 
+/// Calls that read a clock.
+const CLOCKS: [&str; 4] = ["clock_gettime", "gettimeofday", "time", "clock_gettime64"];
+
 fn calls(pasted: &Pasted, facts: &mut FactSet) {
     let Some(summary) = pasted.straces.first() else {
         return;
@@ -397,6 +405,24 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
     if all > 0 {
         let share = failed as f64 / all as f64;
         facts.known("", "seen.strace_c.failing_share", share, "strace -c");
+        let clocks = || {
+            summary
+                .rows
+                .iter()
+                .filter(|r| CLOCKS.contains(&r.call.as_str()))
+        };
+        let asked: u64 = clocks().map(|r| r.calls).sum();
+        let seconds =
+            |rows: &mut dyn Iterator<Item = &CallCount>| -> f64 { rows.map(|r| r.seconds).sum() };
+        let (of_clocks, whole) = (seconds(&mut clocks()), seconds(&mut summary.rows.iter()));
+        for (name, n) in [
+            ("all_calls", all as f64),
+            ("clock_calls", asked as f64),
+            ("clock_share", asked as f64 / all as f64),
+            ("clock_time_share", of_clocks / whole.max(f64::MIN_POSITIVE)),
+        ] {
+            facts.known("", &format!("seen.strace_c.{name}"), n, "strace -c");
+        }
     }
 }
 
@@ -475,7 +501,8 @@ fn meant(row: &Row) -> String {
     format!("{} ({n} times: {})", row.label, row.place)
 }
 
-const MARKS: [Mark; 38] = [
+const MARKS: [Mark; 39] = [
+    ("@tree_first", |a| a.tool == "pyinstrument", 1, described),
     (
         "@called",
         |a| a.value("called.share").is_some(),

@@ -114,6 +114,7 @@ fn counted(calls: &[Call<'_>]) -> Artefact {
         ("lines", all),
         ("most", most),
         ("idle_wakeups", idle_wakeups(calls)),
+        ("reads_at_end", reads_at_end(calls)),
     ];
     for (name, value) in known {
         found.figures.insert(format!("strace.{name}"), value);
@@ -170,6 +171,41 @@ fn idle_wakeups(calls: &[Call<'_>]) -> f64 {
         idle += f64::from(u8::from(before == Some(true) && woken(call)));
     }
     idle
+}
+
+/// Calls that take what has come from a descriptor.
+const TAKES: [&str; 5] = ["read", "recv", "recvfrom", "recvmsg", "readv"];
+
+/// How often a loop was told that a descriptor is ready, read the end of its connection from it and kept it: the most
+/// of one descriptor. What was closed or came anew begins again.
+fn reads_at_end(calls: &[Call<'_>]) -> f64 {
+    let mut woken_before: BTreeMap<Option<&str>, bool> = BTreeMap::new();
+    let mut ends: BTreeMap<(Option<&str>, &str), f64> = BTreeMap::new();
+    let mut most = 0.0_f64;
+    for call in calls {
+        let before = woken_before.insert(call.process, woken(call));
+        let descriptor = call.rest.split([',', ')', '<']).next().unwrap_or_default();
+        let key = (call.process, descriptor);
+        let returned = call.rest.rsplit_once(" = ").map(|(_, n)| n.trim());
+        if !TAKES.contains(&call.name) {
+            if ["close", "shutdown"].contains(&call.name) {
+                ends.remove(&key);
+            }
+            continue;
+        }
+        match (returned, before) {
+            (Some("0"), Some(true)) => {
+                let n = ends.entry(key).or_default();
+                *n += 1.0;
+                most = most.max(*n);
+            }
+            (Some("0"), _) => {}
+            _ => {
+                ends.remove(&key);
+            }
+        }
+    }
+    most
 }
 
 /// Seconds by call, from the stamps of one process: a call's time ends at the next line's stamp.

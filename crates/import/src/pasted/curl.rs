@@ -64,6 +64,75 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     done
 }
 
+/// curl's meter of a transfer: `100 23.0M  100 23.0M    0     0  2858k      0  0:00:08  0:00:08 --:--:-- 2945k`, of
+/// each command its last line. Its units are powers of 1024; the rate is the mean of all of the transfer.
+pub(super) fn meters(lines: &[&str]) -> Vec<Artefact> {
+    let mut done: Vec<Artefact> = Vec::new();
+    let (mut command, mut fresh) = ("", true);
+    for (number, line) in (1_u32..).zip(lines) {
+        if line.contains("curl ") {
+            (command, fresh) = (line.trim(), true);
+        } else if line.contains("% Total") && line.contains("% Received") {
+            fresh = true;
+        }
+        // A terminal shows one line for all that it wrote over another.
+        let Some((bytes, per_s, took)) = line.rsplit('\r').find_map(meter) else {
+            continue;
+        };
+        if fresh {
+            done.push(artefact("curl's meter", number));
+        }
+        fresh = false;
+        let Some(open) = done.last_mut() else {
+            continue;
+        };
+        for (name, n) in [("bytes", bytes), ("per_s", per_s), ("s", took)] {
+            open.figures.insert(format!("meter.{name}"), n);
+        }
+        let label = command.trim_start_matches(['$', '#', '%', ' ']);
+        let label = label.strip_prefix("time ").unwrap_or(label);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        open.rows = vec![Row {
+            label: short(label),
+            place: format!("{} at {} a second, {took:.0} s", words[3], words[6]),
+            share: per_s,
+        }];
+    }
+    done
+}
+
+fn meter(line: &str) -> Option<(f64, f64, f64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, _, received, _, _, down, _, _, spent, _, _] = words.as_slice() else {
+        return None;
+    };
+    let clock = |text: &str| {
+        let mut all = 0.0;
+        for part in text.split(':') {
+            all = all * 60.0 + part.parse::<f64>().ok()?;
+        }
+        text.contains(':').then_some(all)
+    };
+    let percents = [words[0], words[2], words[4]];
+    let percents = percents
+        .iter()
+        .all(|p| p.parse::<u8>().is_ok_and(|n| n <= 100));
+    let all = (in_1024(received)?, in_1024(down)?, clock(spent)?);
+    (percents && all.1 > 0.0).then_some(all)
+}
+
+/// `2858k`, `21.1M`, `345`.
+fn in_1024(text: &str) -> Option<f64> {
+    let factor = match text.bytes().last()? {
+        b'k' => 1024.0,
+        b'M' => 1_048_576.0,
+        b'G' => 1_073_741_824.0,
+        _ => 1.0,
+    };
+    let n: f64 = text.trim_end_matches(['k', 'M', 'G']).parse().ok()?;
+    Some(n * factor)
+}
+
 /// Lines of `curl -v` about its connection, and their figures.
 const CONNECTION: [(&str, &str); 10] = [
     ("left intact", "connection.kept"),

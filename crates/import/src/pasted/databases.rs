@@ -804,28 +804,22 @@ fn plan_without_times(lines: &[&str]) -> Option<Artefact> {
     let mut columns: Vec<&str> = Vec::new();
     for (number, line) in (1_u32..).zip(lines) {
         if line.contains("(cost=") && !line.contains("actual time") {
-            let step = line.trim().trim_start_matches("-> ");
-            let (name, cost) = step.split_once("(cost=")?;
+            let (name, cost) = line.split_once("(cost=")?;
+            let name = name.trim().trim_start_matches("->").trim();
             let after = |mark: &str| {
                 let (_, rest) = cost.split_once(mark)?;
                 rest.split([' ', ')']).next()?.parse::<f64>().ok()
             };
             found.begin_at(number);
             found.add("plan.steps", 1.0);
-            if name.starts_with("Seq Scan") {
-                found.add("plan.scans", 1.0);
-            }
+            let whole = name.contains("Seq Scan");
+            found.add("plan.scans", f64::from(u8::from(whole)));
             found.rows.push(Row {
                 label: short(name),
                 place: after("rows=")
                     .map(|n| format!("about {n:.0} rows"))
                     .unwrap_or_default(),
-                share: after("..").unwrap_or(0.0)
-                    + if name.starts_with("Seq Scan") {
-                        1e12
-                    } else {
-                        0.0
-                    },
+                share: after("..").unwrap_or(0.0) + if whole { 1e12 } else { 0.0 },
             });
             continue;
         }

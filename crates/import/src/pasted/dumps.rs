@@ -16,7 +16,10 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = threads(lines);
     done.extend(threads(&json));
     done.extend(total(lines));
-    done.extend(node(lines));
+    let ticks = node(lines);
+    // Without its own part, rows that are set in may be another tool's.
+    done.extend(callers_in_node(lines).filter(|_| ticks.is_some()));
+    done.extend(ticks);
     done.extend(collections_of_node(lines));
     done.extend(recorded(lines));
     done
@@ -339,6 +342,7 @@ fn threads(lines: &[&str]) -> Vec<Artefact> {
     let mut open: Option<Thread<'_>> = None;
     let (mut first, mut stacks) = (0, false);
     for (number, line) in (1_u32..).zip(lines) {
+        let line = unlogged(line);
         let Some(found) = line_of(line) else {
             let heads_on = |t: &Thread<'_>| t.frames.is_empty() && t.head.starts_with(OF_A_CONSOLE);
             if line.trim().is_empty() && !open.as_ref().is_some_and(heads_on) {
@@ -495,6 +499,28 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
     loops.settle();
     blocked.settle();
     vec![found, locks, loops, blocked]
+}
+
+/// A line without what the journal, syslog or a container engine puts before it: `May 19 21:07:48 host app[12]: `,
+/// `web_1  | `.
+fn unlogged(line: &str) -> &str {
+    if let Some((before, rest)) = line.split_once("]: ") {
+        let of = before.rsplit_once('[');
+        let process = of.is_some_and(|(_, id)| id.parse::<u32>().is_ok());
+        if process
+            && before.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && before.contains(':')
+        {
+            return rest;
+        }
+    }
+    let engine = line.split_once("| ").filter(|(name, _)| {
+        let name = name.trim_end();
+        let numbered = name.rsplit_once(['_', '-']);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        name.chars().all(plain) && numbered.is_some_and(|(_, n)| n.parse::<u32>().is_ok())
+    });
+    engine.map_or(line, |(_, rest)| rest)
 }
 
 fn line_of(line: &str) -> Option<Line<'_>> {
@@ -814,11 +840,12 @@ fn bare(name: &str) -> String {
 /// of the same output have other columns.
 fn node(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("node --prof", 0);
-    let mut of_all = true;
+    let (mut of_all, mut headed) = (true, false);
     for (number, line) in (1_u32..).zip(lines) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let ["ticks", columns @ ..] = words.as_slice() {
             of_all = columns == ["total", "nonlib", "name"];
+            headed |= of_all;
         }
         let [ticks, total, name @ ..] = words.as_slice() else {
             continue;
@@ -858,5 +885,67 @@ fn node(lines: &[&str]) -> Option<Artefact> {
     if let Some(first) = found.rows.first() {
         found.figures.insert("node.top_share".into(), first.share);
     }
-    (found.rows.len() >= 2 || found.figures.len() >= 2).then_some(found)
+    let enough = found.rows.len() >= 2 || found.figures.len() >= 2 || headed;
+    (enough && !found.figures.is_empty()).then_some(found)
+}
+
+/// Callers that are told.
+const CALLERS: usize = 2;
+
+/// Who calls the function with most ticks, by the part `Bottom up (heavy) profile`: `4579  100.0%      LazyCompile:
+/// *loop /app/a.js:54:27`, set in below it, each with its share of the one that it calls.
+fn callers_in_node(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("callers in node --prof", 0);
+    // The largest function that has callers, while it is read.
+    let mut best: Option<(f64, String, Vec<String>, f64)> = None;
+    let mut open = false;
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((ticks, share, depth, name)) = in_bottom_up(line) else {
+            open &= line.trim().is_empty();
+            continue;
+        };
+        if depth <= OUTER {
+            open = best.as_ref().is_none_or(|(most, ..)| ticks > *most);
+            if open {
+                found.line = number;
+                best = Some((ticks, bare(name), Vec::new(), share));
+            }
+        } else if let Some((_, _, callers, _)) = best.as_mut().filter(|_| open)
+            && callers.len() < CALLERS
+            && let Some(function) = of_javascript(name)
+        {
+            callers.push(format!("`{function}` {share} %"));
+        }
+    }
+    let (_, name, callers, share) = best.filter(|(_, _, callers, _)| !callers.is_empty())?;
+    found.figures.insert("callers.rows".into(), 1.0);
+    found.rows.push(Row {
+        label: name,
+        place: format!("by {}", callers.join(" and that by ")),
+        share,
+    });
+    Some(found)
+}
+
+/// Spaces before a name that has no caller above it.
+const OUTER: usize = 2;
+
+/// A row of that part: ticks, percent, how far the name is set in, the name.
+fn in_bottom_up(line: &str) -> Option<(f64, f64, usize, &str)> {
+    let (ticks, rest) = line.trim_start().split_once(' ')?;
+    let ticks: u64 = ticks.parse().ok()?;
+    let (share, rest) = rest.trim_start().split_once("% ")?;
+    let name = rest.trim_start();
+    // The flat parts have a third number.
+    let flat = name.split_whitespace().next()?.ends_with('%');
+    let depth = rest.len() - name.len() + 1;
+    (!flat && !name.is_empty()).then_some(())?;
+    Some((ticks as f64, share.parse().ok()?, depth, name))
+}
+
+/// The function of `LazyCompile: *gameLoop /app/a.js:54:27`, without the mark of how it was compiled.
+fn of_javascript(name: &str) -> Option<&str> {
+    let kinds = ["LazyCompile: ", "Function: ", "JS: ", "Script: ", "Eval: "];
+    let function = kinds.iter().find_map(|kind| name.strip_prefix(kind))?;
+    Some(function.trim_start_matches(['*', '~', '^', '+']))
 }

@@ -76,9 +76,6 @@ fn of_line(line: &str) -> Option<(f64, String)> {
     if text.is_empty() || text.len() > LINE {
         return None;
     }
-    if let Some(found) = of_tree(text) {
-        return Some(found);
-    }
     let parts = pieces(text);
     let time = |at: usize| {
         let n = parts.get(at)?;
@@ -112,15 +109,6 @@ fn of_line(line: &str) -> Option<(f64, String)> {
         let words: Vec<&str> = parts[..at].iter().map(|p| p.text).collect();
         (took, short(&words.join(" ")))
     })
-}
-
-/// `\u{2514}\u{2500} 12.012 execute  db/utils.py:66`, a call in a tree whose times are seconds.
-fn of_tree(text: &str) -> Option<(f64, String)> {
-    let lines = |c: char| "\u{2502}\u{251c}\u{2514}\u{2500}|`- ".contains(c);
-    let call = text.trim_start_matches(lines);
-    let (n, name) = call.split_once(' ')?;
-    let branch = text.contains(['\u{251c}', '\u{2514}']) && n.contains('.');
-    branch.then(|| Some((n.parse().ok()?, short(name))))?
 }
 
 fn unit_of(word: &str) -> Option<f64> {

@@ -281,7 +281,23 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
                 jvm.largest("gc.stall_max_s", s);
             }
         }
-        if let Some((pause, is_full)) = jvm_pause(line) {
+        if let Some(found) = in_elasticsearch(line) {
+            jvm.begin_at(number);
+            jvm.add("gc.collections", found.collections);
+            told.push(Row::new(
+                super::pieces::short(found.text),
+                found.longest + f64::from(u8::from(found.old)) * 1e6,
+            ));
+            if found.old {
+                full.push(found.longest);
+                jvm.largest("gc.heap_used_after_full", found.used_after);
+            }
+            jvm.largest("gc.overhead_share", found.share);
+            jvm.largest("gc.heap_used_after", found.used_after);
+            if found.longest > 0.0 {
+                pauses.push(found.longest);
+            }
+        } else if let Some((pause, is_full)) = jvm_pause(line) {
             jvm.begin_at(number);
             jvm.add("gc.collections", 1.0);
             jvm.add("gc.mode_failures", f64::from(u8::from(mode_failed(line))));
@@ -354,6 +370,56 @@ fn collections(lines: &[&str]) -> Vec<Artefact> {
         done.push(go);
     }
     done
+}
+
+/// A line of Elasticsearch's (and OpenSearch's) watcher of the collector.
+struct Watched<'a> {
+    text: &'a str,
+    old: bool,
+    collections: f64,
+    longest: f64,
+    /// Of the time that it looked at.
+    share: f64,
+    used_after: f64,
+}
+
+/// `[gc][old][86562][4] duration [47.6s], collections [2]/[48.9s], total [47.6s]/[48s], memory
+/// [29.6gb]->[26.3gb]/[31gb], ...`, and `[gc][86562] overhead, spent [334ms] collecting in the last [1.3s]`, which
+/// stands alone where collections are many and short.
+fn in_elasticsearch(line: &str) -> Option<Watched<'_>> {
+    let text = &line[line.find("[gc][")?..];
+    let inside = |mark: &str| {
+        let (_, behind) = text.split_once(mark)?;
+        behind.split_once(']').map(|(inner, _)| inner)
+    };
+    if let Some(spent) = inside("spent [").and_then(seconds) {
+        let of = inside("in the last [").and_then(seconds)?;
+        return Some(Watched {
+            text,
+            old: false,
+            collections: 0.0,
+            longest: 0.0,
+            share: (spent / of).min(1.0),
+            used_after: 0.0,
+        });
+    }
+    let took = inside("duration [").and_then(seconds)?;
+    let collections: f64 = inside("collections [")?.parse().ok()?;
+    let size = |text: &str| super::pieces::value(&text.to_ascii_uppercase());
+    let memory = text.split_once("memory [").map_or("", |(_, memory)| memory);
+    let of_memory = |mark: &str| {
+        let (_, behind) = memory.split_once(mark)?;
+        size(behind.split(']').next()?)
+    };
+    let used_after = of_memory("->[").zip(of_memory("]/["));
+    Some(Watched {
+        text,
+        old: text.starts_with("[gc][old]"),
+        collections,
+        longest: took,
+        share: 0.0,
+        used_after: used_after.map_or(0.0, |(used, whole)| used / whole),
+    })
 }
 
 /// Words of a full collection that the space of classes started.

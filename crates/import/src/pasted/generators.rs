@@ -390,6 +390,7 @@ fn cut_off(lines: &Lines<'_>) -> Option<Artefact> {
             ["50%" | "50.000%", took] if listed => ("load.p50_ms", ms(time(took))),
             ["99%" | "99.000%", took] if listed => ("load.p99_ms", ms(time(took))),
             ["Slowest", n, "secs" | "sec"] => ("load.max_ms", value(n).map(|s| s * 1e3)),
+            ["Fastest", n, "secs" | "sec"] => ("load.min_ms", value(n).map(|s| s * 1e3)),
             [name, rest @ ..]
                 if name.trim_end_matches('.') == "http_req_waiting"
                     || name.trim_end_matches('.') == "http_req_duration" =>

@@ -27,7 +27,57 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = activities(lines);
     done.extend(statistics(lines));
     done.extend(ended(lines));
+    done.extend(descriptors(lines));
     done
+}
+
+/// Characters of a descriptor's line that are told.
+const TOLD: usize = 420;
+
+/// `show fd`: `55963 : st=0x22(R:Ra W:Ra) ev=0x11(HeopI) [lc] ... mux=H2 ctx=0x7f h2c.st0=FRP`. A large letter is what
+/// is set: `R` ready and `A` asked for, and of the events `H` the end of the connection and `E` an error.
+fn descriptors(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("show fd", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let Some((id, rest)) = line.trim().split_once(" : st=0x") else {
+            continue;
+        };
+        let inside = |mark: &str| {
+            let (_, behind) = rest.split_once(mark)?;
+            behind
+                .split_once('(')?
+                .1
+                .split_once(')')
+                .map(|(text, _)| text)
+        };
+        let (Some(events), true) = (inside(" ev="), id.parse::<u32>().is_ok()) else {
+            continue;
+        };
+        let state = rest.split_once('(').and_then(|(_, s)| s.split_once(')'));
+        let state = state.map_or("", |(state, _)| state);
+        found.begin_at(number);
+        found.add("fds.rows", 1.0);
+        let ended = events.contains(['H', 'E']);
+        found.add("fds.ended", f64::from(u8::from(ended)));
+        let of = |name: &str| {
+            let mut words = rest.split_whitespace();
+            words.find(|w| w.starts_with(name))
+        };
+        let told = [
+            "fe=", "px=", "sv=", "mux=", "h1c.", "h2c.", "h1s.", "h2s.", "xprt=",
+        ];
+        let told: Vec<&str> = told.iter().filter_map(|name| of(name)).collect();
+        found.rows.push(Row {
+            label: format!("fd {id} {state} {events} {}", told.join(" "))
+                .chars()
+                .take(TOLD)
+                .collect(),
+            place: String::new(),
+            share: f64::from(u8::from(ended)),
+        });
+    }
+    found.largest_first();
+    told(found)
 }
 
 fn activities(lines: &[&str]) -> Vec<Artefact> {

@@ -171,6 +171,8 @@ const WORDINGS: &[Wording] = &[
     (SIEGE, "Failed transactions #", &["siege.failed"], Once),
     (SIEGE, "failed_transactions #", &["siege.failed"], Once),
     (SIEGE, "Longest transaction #", &["load.max_s"], Once),
+    (SIEGE, "Shortest transaction #", &["load.min_s"], Once),
+    (SIEGE, "shortest_transaction #", &["load.min_s"], Once),
     (SIEGE, "transaction_rate #", &["load.rate_per_s"], Once),
     (SIEGE, "longest_transaction #", &["load.max_s"], Once),
     (HTTPERF, "Total connections # requests # replies #", &["-", "load.requests", "-"], Once),

@@ -29,11 +29,17 @@ pub(super) const MESSAGES: &[Message] = &[
     ("Too many open files in system", "log.too_many_files_in_all", &[]),
     ("ENFILE", "log.too_many_files_in_all", &[]),
     ("Too many open files", "log.too_many_files", &[]),
+    // As musl says it, in containers of Alpine.
+    ("No file descriptors available", "log.too_many_files", &[]),
     ("EMFILE", "log.too_many_files", &[]),
     ("reached process FD limit", "log.too_many_files", &[]),
     ("Cannot assign requested address", "log.no_local_port", &[]),
+    // musl, and the BSDs with macOS.
+    ("99 Address not available", "log.no_local_port", &[]),
+    ("Can t assign requested address", "log.no_local_port", &[]),
     ("EADDRNOTAVAIL", "log.no_local_port", &[]),
     ("Address already in use while connecting", "log.bind_in_use", &[]),
+    ("Address in use while connecting", "log.bind_in_use", &[]),
     ("Cannot bind to source address before connect", "log.bind_in_use", &[]),
     // Proxies about what is behind them.
     ("upstream timed out 110 Connection timed out while connecting to upstream", "log.upstream_connect_timeout", &[]),
@@ -51,6 +57,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("connect failed 113 No route to host while connecting to upstream", "log.upstream_unreachable", &[]),
     ("connect failed 113 Host is unreachable while connecting to upstream", "log.upstream_unreachable", &[]),
     ("connect failed 101 Network is unreachable while connecting to upstream", "log.upstream_unreachable", &[]),
+    ("connect failed 101 Network unreachable while connecting to upstream", "log.upstream_unreachable", &[]),
     ("connect failed 111 Connection refused while connecting to upstream", "log.upstream_refused", &[]),
     ("failed 11 Resource temporarily unavailable while connecting to upstream", "log.unix_backlog", &[]),
     ("buffered to a temporary file", "log.buffered_to_file", &[]),
@@ -172,6 +179,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("thread Resource temporarily unavailable", "log.no_thread", &[]),
     ("fork Cannot allocate memory", "log.no_memory", &[]),
     ("Cannot allocate memory", "log.no_memory", &[]),
+    ("12 Out of memory", "log.no_memory", &[]),
     ("ENOMEM", "log.no_memory", &[]),
     ("No space left on device", "log.no_space", &[]),
     ("ENOSPC", "log.no_space", &[]),

@@ -34,10 +34,13 @@
 //! mongostat   MongoDB a second a line
 //! descriptors how many files a process has open
 //! interrupts  interrupts and packets by CPU
+//! printed     lines in a tool's own words
+//! processes   ps with the CPU time of each
 //! pools       what is in use of a pool, in any library's words
 //! probes      the path and its names: ping, mtr, iperf3, dig; scalers
 //! prometheus  histograms of a server's own metrics
 //! metrics     counters, gauges and summaries of them
+//! trees       trees of calls with their times
 //! times       `time CMD`, as shells print it
 //! messages    what a log says plainly, where nothing else was found
 //! durations   times that lines of a log or of a list name, where nothing else was found
@@ -71,7 +74,9 @@ mod mongostat;
 mod packets;
 mod pieces;
 mod pools;
+mod printed;
 mod probes;
+mod processes;
 mod profiles;
 mod prometheus;
 mod requests;
@@ -82,6 +87,7 @@ mod stacks;
 mod statuses;
 mod tables;
 mod times;
+mod trees;
 
 use crate::read::loads;
 use crate::text::{plain, words};
@@ -155,10 +161,13 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(calls::read(lines));
     found.extend(curl::read(lines));
     found.extend(curl::connections(lines));
+    found.extend(curl::meters(lines));
     found.extend(haproxy::read(lines));
     let results = generators::without_intervals(lines);
     let results = results.as_slice();
     found.extend(generators::read(results));
+    found.extend(printed::of_a_generator(results));
+    found.extend(printed::of_sockets(lines));
     found.extend(begun::read(results));
     found.extend(benchmarks::read(lines));
     found.extend(failures::read(results));
@@ -178,6 +187,8 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(metrics::read(lines));
     found.extend(times::read(lines));
     found.extend(times::numbered(lines));
+    found.extend(trees::read(lines));
+    found.extend(processes::read(lines));
     found.retain(|a| !a.is_empty());
     found.sort_by_key(|a| a.line);
     found
