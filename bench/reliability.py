@@ -117,7 +117,7 @@ def outcomes(case, state, document, asked):
         if "never" in case.data[state]:
             right = not truth.named_wrongly(case, state, {"named": finding["cause"]})
         if finding["cause"] == "unlabelled" and not right and state not in HEALTHY:
-            # A place without a name is right where it is the planted one, which a case without words for it does not tell.
+            # A place without a name is right where it is the planted one; a case without words for it does not tell.
             if at or not case.data[state].get("says"):
                 continue
             right = truth.tells(case, state, {"named": "unlabelled", "answer": document})

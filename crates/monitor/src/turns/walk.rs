@@ -513,8 +513,8 @@ impl<'a> Scene<'a> {
     }
 
     /// From when on a turn that is at no upstream waits only until its event loop comes to it: since the loop last had
-    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it. What ended that
-    /// rest is what the turn was waiting for: a timer, or a process that brings it over a connection of its own.
+    /// nothing to do. A loop with work left over (tasks, callbacks) does not sleep before it has done it. What ended
+    /// that rest is what the turn was waiting for: a timer, or a process that brings it over a connection of its own.
     fn queued_from(
         &self,
         turn: &Turn,

@@ -216,8 +216,8 @@ fn what_no_goroutine_explains_is_the_clients_or_stays_hidden() {
     }
 }
 
-/// Requests that share a connection of HTTP/2 stand in line for it in the process, while their sockets say that somebody
-/// was asked. So many tasks are met there, or it was something else.
+/// Requests that share a connection of HTTP/2 stand in line for it in the process, while their sockets say that
+/// somebody was asked. So many tasks are met there, or it was something else.
 #[test]
 fn who_stands_in_line_for_a_shared_connection_is_told_where_so_many_are_met() {
     for (waiting, told) in [(95.0, true), (20.0, false)] {
