@@ -74,6 +74,7 @@ nginx                                     nginx
 openssl                                   openssl
 podman                                    podman
 python3                                   python3
+redis-server                              redis-server
 script                                    bsdutils
 squid                                     squid
 ssh                                       openssh-client

@@ -165,6 +165,8 @@ pub(super) struct Scene<'a> {
     before: Vec<Option<u32>>,
     /// Threads that read the requests of one connection only, each with its target: processes of a database.
     alone: HashMap<u32, usize>,
+    /// Who ended a poll by a request on a connection, of those by which one was ended.
+    askers: HashMap<u32, u32>,
 }
 
 impl<'a> Scene<'a> {
@@ -198,6 +200,17 @@ impl<'a> Scene<'a> {
         let before = before.collect();
         let loops = pieces.iter().filter(|(_, pieces)| pieces.iter().any(polls));
         let loops = loops.map(|(&tid, _)| tid).collect();
+        let mut askers = HashMap::new();
+        for turn in &sockets.turns {
+            let pieces = pieces.get(&turn.reader).map_or(&[][..], Vec::as_slice);
+            let rest = overlapping(pieces, turn.arrived.saturating_sub(1), turn.read);
+            if let Some(waker) = rest.iter().find_map(|piece| match piece.state {
+                State::Waiting(wait) if polls(piece) => Some(wait.waker),
+                _ => None,
+            }) {
+                askers.entry(turn.connection).or_insert(waker);
+            }
+        }
         Self {
             sockets,
             pieces,
@@ -211,6 +224,7 @@ impl<'a> Scene<'a> {
             born: Born::default(),
             before,
             alone: of_one_connection(sockets),
+            askers,
         }
     }
 
@@ -552,18 +566,14 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The process that ended a wait, where it is another one than ended the wait for the turn's own request: a queue
-    /// or a broker answers one client with what another one has brought.
+    /// The process that ended a wait, where it is another one than asks on the turn's connection: a queue or a broker
+    /// answers one client with what another one has brought.
     fn bringer_of(&self, turn: &Turn, piece: &Piece) -> u32 {
         let State::Waiting(wait) = piece.state else {
             return 0;
         };
-        let before = self.pieces_of(turn.reader, turn.arrived.saturating_sub(1), turn.read);
-        let asker = before.iter().find_map(|piece| match piece.state {
-            State::Waiting(wait) if polls(piece) => Some(wait.waker),
-            _ => None,
-        });
-        let other = asker.is_some_and(|asker| asker != wait.waker);
+        let asker = self.askers.get(&turn.connection);
+        let other = asker.is_some_and(|asker| *asker != wait.waker);
         let brings = other && self.words.processes.contains(&wait.waker);
         if brings { wait.waker } else { 0 }
     }
