@@ -398,6 +398,11 @@ fn next_step(row: &Row) -> String {
             "Make it cheaper, call it less often, or give it more cores: {place}. The flame graph of the report (`--out DIR`) shows who calls it."
         ),
         "call" => format!("Look at who makes this call, and how often for each request: {place}."),
+        "upstream" if row.label.ends_with(ledger::BRINGS) => {
+            "Look at what that process does meanwhile (`perf record -g -p PID`, `strace -f -p PID`), and whether there are \
+             enough of its kind for the requests that wait: a queue hands an element to one that is free."
+                .to_owned()
+        }
         "upstream" => format!(
             "Look at what answers there: `prony diagnose` on its host, with the same load, says where its time goes. {}",
             row.label

@@ -34,6 +34,8 @@ const APART: usize = 7;
 /// A response that takes so much longer for the client than for the server waits on its way: for an acknowledgement, a
 /// window or a far network.
 pub(super) const LONG_WAY_NS: f64 = 10e6;
+/// What a wait ends with that another client of a queue or broker ends.
+pub(crate) const BRINGS: &str = "brings over a connection of its own";
 /// A server on this host whose turns fill less of the waits for it is asked over connections that requests share.
 const SHARED: f64 = 0.5;
 /// The label of a wait that no stack tells more of.
@@ -791,10 +793,7 @@ impl LatencyCase<'_> {
             ),
             Place::Hidden if place.waker.starts_with(PROCESS) => (
                 "upstream",
-                format!(
-                    "waiting for what {} brings over a connection of its own",
-                    place.waker
-                ),
+                format!("waiting for what {} {BRINGS}", place.waker),
                 false,
             ),
             Place::Hidden if detail == REST_OF_REQUEST => (

@@ -25,7 +25,7 @@ pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, label, on_cpu, open_unjudged};
-pub(crate) use latency::Service;
+pub(crate) use latency::{BRINGS, Service};
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;
