@@ -425,13 +425,7 @@ impl LatencyCase<'_> {
                 && depth < DEEPEST
                 && self.traced_at(turns, &place.detail).is_some()
             {
-                let told = if in_line {
-                    self.in_line_ns(turns, place)
-                } else {
-                    0.0
-                };
-                let wait = waits.entry(&place.detail).or_default();
-                *wait += place.total_ns as f64 - told;
+                *waits.entry(&place.detail).or_default() += self.asked_ns(turns, place, in_line);
                 continue;
             }
             let divided = ran.iter().find(|(of, _)| *of == place.place);
@@ -508,12 +502,8 @@ impl LatencyCase<'_> {
                 }
                 Place::Upstream => match self.traced_at(turns, &place.detail) {
                     Some((_, theirs)) if depth < DEEPEST => {
-                        let told = if in_line {
-                            self.in_line_ns(turns, place)
-                        } else {
-                            0.0
-                        };
-                        service.add_behind(ns - told, &self.service_of(theirs, depth + 1));
+                        let asked_ns = self.asked_ns(turns, place, in_line);
+                        service.add_behind(asked_ns, &self.service_of(theirs, depth + 1));
                     }
                     _ => service.alone_ns += ns,
                 },
@@ -542,6 +532,12 @@ impl LatencyCase<'_> {
         let filled = (upstream.then(|| self.filled(turns, &place.detail))).flatten();
         let short = filled.filter(|filled| *filled < SHARED);
         short.map_or(0.0, |filled| place.total_ns as f64 * (1.0 - filled))
+    }
+
+    /// What is left of a wait for a server: without the time in line for it, where the tasks have told that.
+    fn asked_ns(&self, turns: &TargetTurns, place: &PlaceTime, in_line: bool) -> f64 {
+        let told = in_line.then(|| self.in_line_ns(turns, place));
+        place.total_ns as f64 - told.unwrap_or(0.0)
     }
 
     /// Hidden time by what the tasks of the runtime were seen to do, and whether that holds the time in line for

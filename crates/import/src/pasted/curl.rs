@@ -5,8 +5,8 @@
 //! a name that comes again begins the next one.
 
 use super::events::{artefact, told};
-use super::pieces::{parts, seconds, short};
-use crate::text::number;
+use super::pieces::{by_sixties, parts, seconds, short};
+use crate::text::{bytes, number};
 use record::pasted::{Artefact, Row};
 
 /// Lines that lie between two times of a run at most.
@@ -106,31 +106,19 @@ fn meter(line: &str) -> Option<(f64, f64, f64)> {
     let [_, _, _, received, _, _, down, _, _, spent, _, _] = words.as_slice() else {
         return None;
     };
-    let clock = |text: &str| {
-        let mut all = 0.0;
-        for part in text.split(':') {
-            all = all * 60.0 + part.parse::<f64>().ok()?;
-        }
-        text.contains(':').then_some(all)
-    };
+    let spent = by_sixties(spent).filter(|_| spent.contains(':'));
     let percents = [words[0], words[2], words[4]];
     let percents = percents
         .iter()
         .all(|p| p.parse::<u8>().is_ok_and(|n| n <= 100));
-    let all = (in_1024(received)?, in_1024(down)?, clock(spent)?);
+    let all = (in_1024(received)?, in_1024(down)?, spent?);
     (percents && all.1 > 0.0).then_some(all)
 }
 
 /// `2858k`, `21.1M`, `345`.
 fn in_1024(text: &str) -> Option<f64> {
-    let factor = match text.bytes().last()? {
-        b'k' => 1024.0,
-        b'M' => 1_048_576.0,
-        b'G' => 1_073_741_824.0,
-        _ => 1.0,
-    };
-    let n: f64 = text.trim_end_matches(['k', 'M', 'G']).parse().ok()?;
-    Some(n * factor)
+    let found = number(text).or_else(|| bytes(&text.to_ascii_uppercase()));
+    found.map(|n| n.value)
 }
 
 /// Lines of `curl -v` about its connection, and their figures.

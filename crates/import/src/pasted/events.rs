@@ -5,7 +5,7 @@
 //! number behind the quotes is a request's time only if it has a point and is no version, and the next one is the
 //! upstream's.
 
-use super::pieces::{is_in_number, seconds};
+use super::pieces::{by_sixties, is_in_number, seconds};
 use super::requests::{self, Request};
 use super::retries;
 use record::pasted::{Artefact, Row};
@@ -589,11 +589,7 @@ fn go_trace(line: &str) -> Option<(f64, Option<f64>)> {
 
 /// `09:06:54.709978` as seconds of the day; `1346.084` as they are.
 pub(super) fn clock(word: &str) -> Option<f64> {
-    let mut at = 0.0;
-    for part in word.split(':') {
-        at = at * 60.0 + part.parse::<f64>().ok()?;
-    }
-    word.contains('.').then_some(at)
+    by_sixties(word).filter(|_| word.contains('.'))
 }
 
 /// Waiting for work is no work.

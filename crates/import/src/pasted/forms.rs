@@ -118,7 +118,7 @@ struct Open {
     columns: Vec<String>,
     found: Artefact,
     first: BTreeMap<&'static str, f64>,
-
+    /// Lines since the last row.
     idle: u32,
 }
 
@@ -137,7 +137,6 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
                     columns,
                     found: artefact(form.tool, number),
                     first: BTreeMap::new(),
-
                     idle: 0,
                 });
             }
@@ -308,7 +307,6 @@ fn row(table: &mut Open, line: &str) -> Option<()> {
             share: n,
         }),
     }
-
     Some(())
 }
 

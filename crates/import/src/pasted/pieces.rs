@@ -79,6 +79,12 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     duration(text).map(|n| n.value / 1e9)
 }
 
+/// `09:06:54.709978`, `19687:56` or `12.5`: each part between colons counts 60 of the next.
+pub(super) fn by_sixties(text: &str) -> Option<f64> {
+    let mut parts = text.split(':').map(str::parse::<f64>);
+    parts.try_fold(0.0, |all, part| Some(all * 60.0 + part.ok()?))
+}
+
 /// Characters of a statement or a message that are kept.
 const KEPT: usize = 160;
 

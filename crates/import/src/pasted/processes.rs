@@ -4,7 +4,7 @@
 //! large one of an old process says that it has hardly ever slept.
 
 use super::events::{artefact, told};
-use super::pieces::short;
+use super::pieces::{by_sixties, short};
 use record::pasted::{Artefact, Row};
 
 /// Columns that no other tool has beside `TIME`.
@@ -68,12 +68,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
 fn clock(text: &str) -> Option<f64> {
     let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let days: f64 = days.parse().ok()?;
-    let mut all = 0.0;
-    for part in rest.split(':') {
-        let part: f64 = part.parse().ok()?;
-        all = all * 60.0 + part;
-    }
-    rest.contains(':').then_some(days * 86_400.0 + all)
+    let all = by_sixties(rest).filter(|_| rest.contains(':'))?;
+    Some(days * 86_400.0 + all)
 }
 
 #[cfg(test)]
