@@ -67,6 +67,8 @@ pub(super) struct Turn {
     start: Start,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// End and bytes of the response before the last pause in it that was longer than a farewell takes.
+    before_pause: Option<(u64, u64)>,
 }
 
 /// What a turn begins with.
@@ -180,6 +182,8 @@ struct Client {
     unaccepted: bool,
     turn: u32,
     begun: bool,
+    /// What was written last is as long as TLS's farewell.
+    closing: bool,
 }
 
 /// A socket to an upstream.
@@ -210,6 +214,10 @@ const UNDECIDED: u32 = 64;
 /// What is said so shortly before the end of a connection is a farewell (of a database's protocol, of TLS), and no
 /// request, ns.
 const FAREWELL_NS: u64 = 500_000;
+/// Bytes of the record with which TLS closes a connection: of ChaCha20 and of AES-GCM in TLS 1.2, of any cipher in 1.3.
+const CLOSE_NOTIFY: [u32; 3] = [23, 31, 24];
+/// What else may be said before that (GOAWAY of HTTP/2), bytes.
+const FAREWELL_BYTES: u64 = 96;
 /// Parts of the paths at which runtimes (a JVM, .NET) listen for those who examine them.
 const CONTROLS: [&str; 2] = ["/.java_pid", "/dotnet-diagnostic-"];
 
@@ -464,6 +472,7 @@ impl Walk<'_> {
                 unaccepted: false,
                 turn: NONE,
                 begun: false,
+                closing: false,
             }
         })
     }
@@ -595,6 +604,9 @@ impl Walk<'_> {
             return;
         }
         let turn = &mut self.sockets.turns[index as usize];
+        if turn.answered && event.at_ns > turn.end + FAREWELL_NS {
+            turn.before_pause = Some((turn.end, turn.written_bytes));
+        }
         turn.end = event.at_ns;
         turn.written_bytes += u64::from(event.value);
         let (first, reader, read) = (!turn.answered, turn.reader, turn.read);
@@ -605,8 +617,32 @@ impl Walk<'_> {
                 serving.unanswered.retain(|&open| open != index);
             }
         }
+        self.client(event.sk).closing = CLOSE_NOTIFY.contains(&event.value);
         self.serving(event.tid).active = index;
         self.op(event, Act::Write, index, 0);
+    }
+
+    /// A connection has ended shortly after what may be TLS's farewell: that is no part of the response, which was over
+    /// before the pause (an idle connection that the server closes).
+    fn said_farewell(&mut self, client: &Client, at: u64) {
+        let turn = self.sockets.turns.get_mut(client.turn as usize);
+        let Some(turn) = turn.filter(|turn| client.closing && at <= turn.end + FAREWELL_NS) else {
+            return;
+        };
+        let Some((end, bytes)) = turn.before_pause else {
+            return;
+        };
+        if turn.written_bytes - bytes > FAREWELL_BYTES {
+            return;
+        }
+        turn.end = end;
+        turn.written_bytes = bytes;
+        let last = self.sockets.ops.iter_mut().rev();
+        for op in last.take_while(|op| op.at > end) {
+            if op.turn == client.turn {
+                op.turn = NONE;
+            }
+        }
     }
 
     /// A thread gives the first of its response to a request that was read then.
@@ -839,10 +875,12 @@ impl Walk<'_> {
 
     fn closed(&mut self, event: &Event) {
         if event.class().is_client()
-            && self.clients.remove(&event.sk).is_some()
-            && let Some(counts) = self.counts_by_port(event)
+            && let Some(client) = self.clients.remove(&event.sk)
         {
-            counts.closed += 1;
+            self.said_farewell(&client, event.at_ns);
+            if let Some(counts) = self.counts_by_port(event) {
+                counts.closed += 1;
+            }
         }
         if let Some(upstream) = self.upstreams.remove(&event.sk) {
             self.no_longer_open(upstream.turn, event.sk);

@@ -1074,6 +1074,36 @@ fn work_among_questions_to_an_upstream() {
     assert!(asking.abs_diff(3 * 200 + 2 * 2_900) <= 200, "{asking}");
 }
 
+/// After 20 ms without a request the server closes an idle connection, over TLS with a farewell; what is sent last of a
+/// response in parts is as late, and no farewell.
+#[test]
+fn a_farewell_is_no_part_of_the_response() {
+    const MS: u64 = 1_000_000;
+    for (bytes, closes, lasts) in [
+        (24, true, 400),
+        (31, true, 400),
+        (25, true, 20 * MS + 100),
+        (24, false, 20 * MS + 100),
+    ] {
+        let mut tape = asleep(10);
+        tape.request(1_000);
+        tape.write(1_400, SERVER, 1);
+        tape.off(1_500, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        let late = 1_000 + 20 * MS;
+        tape.wake(late, SERVER, 0, "");
+        tape.on(late, SERVER, 0);
+        tape.write(late + 100, SERVER, 1);
+        tape.events.last_mut().expect("it was just put").value = bytes;
+        if closes {
+            tape.socket(late + 200, Kind::Closed, Class::Client, 1, SERVER, 0);
+        }
+        tape.off(late + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        let target = tape.account();
+        let account = &target.account;
+        assert_eq!((account.turns, account.total_ns), (1, lasts), "{bytes}");
+    }
+}
+
 /// A loop hangs up after 5 ms, asks another one, and says farewell to a third.
 #[test]
 fn what_is_given_up_was_waited_for() {
