@@ -182,7 +182,9 @@ struct Client {
     unaccepted: bool,
     turn: u32,
     begun: bool,
-    /// What was written last is as long as TLS's farewell.
+    /// Bytes of the last write.
+    wrote: u32,
+    /// That is as long as TLS's farewell.
     closing: bool,
 }
 
@@ -472,6 +474,7 @@ impl Walk<'_> {
                 unaccepted: false,
                 turn: NONE,
                 begun: false,
+                wrote: 0,
                 closing: false,
             }
         })
@@ -617,16 +620,20 @@ impl Walk<'_> {
                 serving.unanswered.retain(|&open| open != index);
             }
         }
-        self.client(event.sk).closing = CLOSE_NOTIFY.contains(&event.value);
+        let client = self.client(event.sk);
+        // Parts of a stream are often of one size.
+        let is_like_the_last = client.wrote == event.value;
+        client.closing = CLOSE_NOTIFY.contains(&event.value) && !is_like_the_last;
+        client.wrote = event.value;
         self.serving(event.tid).active = index;
         self.op(event, Act::Write, index, 0);
     }
 
-    /// A connection has ended shortly after what may be TLS's farewell: that is no part of the response, which was over
-    /// before the pause (an idle connection that the server closes).
-    fn said_farewell(&mut self, client: &Client, at: u64) {
+    /// A connection has ended after what may be TLS's farewell: that is no part of the response, which was over before
+    /// the pause (an idle connection that the server closes).
+    fn said_farewell(&mut self, client: &Client) {
         let turn = self.sockets.turns.get_mut(client.turn as usize);
-        let Some(turn) = turn.filter(|turn| client.closing && at <= turn.end + FAREWELL_NS) else {
+        let Some(turn) = turn.filter(|_| client.closing) else {
             return;
         };
         let Some((end, bytes)) = turn.before_pause else {
@@ -877,7 +884,7 @@ impl Walk<'_> {
         if event.class().is_client()
             && let Some(client) = self.clients.remove(&event.sk)
         {
-            self.said_farewell(&client, event.at_ns);
+            self.said_farewell(&client);
             if let Some(counts) = self.counts_by_port(event) {
                 counts.closed += 1;
             }

@@ -1094,10 +1094,10 @@ fn a_farewell_is_no_part_of_the_response() {
         tape.on(late, SERVER, 0);
         tape.write(late + 100, SERVER, 1);
         tape.events.last_mut().expect("it was just put").value = bytes;
-        if closes {
-            tape.socket(late + 200, Kind::Closed, Class::Client, 1, SERVER, 0);
-        }
         tape.off(late + 300, SERVER, epoll(), INTERRUPTIBLE, Class::None);
+        if closes {
+            tape.socket(late + MS, Kind::Closed, Class::Client, 1, 0, 0);
+        }
         let target = tape.account();
         let account = &target.account;
         assert_eq!((account.turns, account.total_ns), (1, lasts), "{bytes}");
