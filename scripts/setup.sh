@@ -347,6 +347,7 @@ kamailio                                  kamailio
 prosody                                   prosody
 /usr/lib/python3/dist-packages/celery/*   python3-celery
 /usr/lib/python3/dist-packages/pecan/*    python3-pecan
+/usr/lib/python3/dist-packages/graphene/* python3-graphene
 TABLE
 }
 

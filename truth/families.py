@@ -204,6 +204,7 @@ NEEDS = {
     "prosody": ("prosody", "prosody lua-dbi-sqlite3"),
     "imagefilter": (f"{NGINX_MODULES}/ngx_http_image_filter_module.so", "nginx libnginx-mod-http-image-filter"),
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
+    "graphene": (f"{PYTHON}/graphene/__init__.py", "gunicorn python3-flask python3-graphene python3-psycopg2"),
 }
 
 
@@ -1879,4 +1880,5 @@ COMMANDS = {
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
+    "graphene": threaded("graphene_app"),
 }
