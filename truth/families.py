@@ -205,6 +205,7 @@ NEEDS = {
     "imagefilter": (f"{NGINX_MODULES}/ngx_http_image_filter_module.so", "nginx libnginx-mod-http-image-filter"),
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
     "graphene": (f"{PYTHON}/graphene/__init__.py", "gunicorn python3-flask python3-graphene python3-psycopg2"),
+    "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
 }
 
 
@@ -1841,6 +1842,38 @@ def pecan(lab, settings, own):
     return command, {"HOME": str(own), "BROKER": lab.fill("{{redis.port}}", settings)}, privileged
 
 
+READERS = 20_000
+OPEN = "{SHA}" + base64.b64encode(hashlib.sha1(b"open").digest()).decode()
+
+
+def modauth(lab, settings, own):
+    """A page for users with a name and a password; who they are is in files, whether they are fitters in a directory."""
+    lines = [f"reader{n}:{OPEN}" for n in range(READERS)] + [f"user7:{OPEN}"]
+    write(own / "users", "\n".join(lines) + "\n")
+    pairs = write(own / "pairs", "\n".join(lines).replace(":", " ") + "\n")
+    subprocess.run(["httxt2dbm", "-i", pairs, "-o", str(own / "users-dbm"), "-f", "SDBM"], check=True, capture_output=True,
+                   text=True)
+    write(own / "few", f"user7:{OPEN}\n")
+    owned(lab, own)
+    settings["more"] = """SessionCryptoDriver openssl
+{{caches=}}
+<Location "/">
+    AuthType Basic
+    AuthName valves
+    AuthBasicProvider {{provider=file}}
+    AuthUserFile {{own}}/{{users=few}}
+    AuthDBMType SDBM
+    AuthDBMUserFile {{own}}/users-dbm
+    Session On
+    SessionMaxAge 1800
+    SessionCookieName session path=/
+    {{session=}}
+    {{require=Require valid-user}}
+</Location>"""
+    return apache(lab, settings, own, "authn_core", "authn_file", "authn_dbm", "auth_basic", "authz_user", "ldap", "authnz_ldap",
+                  "session", "session_cookie", "session_crypto")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1880,5 +1913,5 @@ COMMANDS = {
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
-    "graphene": threaded("graphene_app"),
+    "graphene": threaded("graphene_app"), "modauth": modauth,
 }
