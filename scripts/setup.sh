@@ -349,6 +349,7 @@ prosody                                   prosody
 /usr/lib/python3/dist-packages/pecan/*    python3-pecan
 /usr/lib/python3/dist-packages/graphene/* python3-graphene
 /usr/lib/*/apr-util-1/apr_ldap.so         libaprutil1-ldap
+rclone                                    rclone
 TABLE
 }
 

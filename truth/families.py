@@ -206,6 +206,7 @@ NEEDS = {
     "qthttp": ("/usr/share/doc/qt6-httpserver-dev", "g++ libc6-dev pkg-config qt6-base-dev qt6-httpserver-dev libqt6sql6-psql"),
     "graphene": (f"{PYTHON}/graphene/__init__.py", "gunicorn python3-flask python3-graphene python3-psycopg2"),
     "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
+    "rclone": ("rclone", "rclone"),
 }
 
 
@@ -1874,6 +1875,23 @@ def modauth(lab, settings, own):
                   "session", "session_cookie", "session_crypto")
 
 
+SHELF = 2000
+
+
+def rclone(lab, settings, own):
+    """It serves files of a directory, or of another server, by HTTP; its listings are kept as `args` say."""
+    shelf = own / "shelf"
+    shelf.mkdir()
+    for n in range(SHELF):
+        write(shelf / f"valve{n}.txt", f"valve {n} is open\n" * 50)
+    write(shelf / "drawing.bin", "valve" * 13_000)
+    owned(lab, own)
+    config = write(own / "rclone.conf", "")
+    return ["rclone", "serve", "http", lab.fill("{{remote={{own}}/shelf}}", settings), "--config", config, "--read-only",
+            "--addr", f"127.0.0.1:{settings['port']}", "--cache-dir", str(own / "cache"), *extra(lab, settings)], {
+        "HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1913,5 +1931,5 @@ COMMANDS = {
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
-    "graphene": threaded("graphene_app"), "modauth": modauth,
+    "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone,
 }
