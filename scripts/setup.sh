@@ -350,6 +350,7 @@ prosody                                   prosody
 /usr/lib/python3/dist-packages/graphene/* python3-graphene
 /usr/lib/*/apr-util-1/apr_ldap.so         libaprutil1-ldap
 rclone                                    rclone
+guile                                     guile-3.0
 TABLE
 }
 

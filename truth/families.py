@@ -207,6 +207,7 @@ NEEDS = {
     "graphene": (f"{PYTHON}/graphene/__init__.py", "gunicorn python3-flask python3-graphene python3-psycopg2"),
     "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
     "rclone": ("rclone", "rclone"),
+    "guile": ("guile", "guile-3.0"),
 }
 
 
@@ -1892,6 +1893,14 @@ def rclone(lab, settings, own):
         "HOME": str(own)}, False
 
 
+def guile(lab, settings, own):
+    """One thread, which reads, answers and writes one request at a time."""
+    write(own / "page.scm", (lab.dir / "apps/guile_page.scm").read_text())
+    owned(lab, own)
+    program = str(lab.dir / "apps/guile_app.scm")
+    return ["guile", "--no-auto-compile", "-s", program, str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1931,5 +1940,5 @@ COMMANDS = {
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
-    "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone,
+    "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile,
 }
