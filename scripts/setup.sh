@@ -351,6 +351,9 @@ prosody                                   prosody
 /usr/lib/*/apr-util-1/apr_ldap.so         libaprutil1-ldap
 rclone                                    rclone
 guile                                     guile-3.0
+/usr/lib/cgi-bin/mapserv                  cgi-mapserver
+shptree                                   mapserver-bin
+spawn-fcgi                                spawn-fcgi
 TABLE
 }
 

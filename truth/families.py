@@ -208,6 +208,7 @@ NEEDS = {
     "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
     "rclone": ("rclone", "rclone"),
     "guile": ("guile", "guile-3.0"),
+    "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
 }
 
 
@@ -1901,6 +1902,87 @@ def guile(lab, settings, own):
     return ["guile", "--no-auto-compile", "-s", program, str(settings["port"]), *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+HYDRANTS, VALVES = 60_000, 400
+
+
+def shapes(path, count):
+    """A shapefile of points strewn over the world, with their numbers and an index; and the same in GeoJSON."""
+    strewn = random.Random(7)
+    points = [(strewn.uniform(-180, 180), strewn.uniform(-90, 90)) for _ in range(count)]
+    sizes = {".shp": 100 + 28 * count, ".shx": 100 + 8 * count}
+    for suffix, size in sizes.items():
+        head = struct.pack(">7i", 9994, 0, 0, 0, 0, 0, size // 2) + struct.pack("<2i8d", 1000, 1, -180, -90, 180, 90, 0, 0, 0, 0)
+        rows = (struct.pack(">2i", n + 1, 10) + struct.pack("<i2d", 1, *point) if suffix == ".shp"
+                else struct.pack(">2i", 50 + 14 * n, 10) for n, point in enumerate(points))
+        path.with_suffix(suffix).write_bytes(head + b"".join(rows))
+    head = struct.pack("<4BI2H20x", 3, 124, 1, 1, count, 65, 9) + struct.pack("<11sc4x2B14x", b"NUMBER", b"N", 8, 0) + b"\r"
+    path.with_suffix(".dbf").write_bytes(head + b"".join(b" %8d" % n for n in range(count)))
+    features = [{"type": "Feature", "properties": {"NUMBER": n}, "geometry": {"type": "Point", "coordinates": point}}
+                for n, point in enumerate(points)]
+    write(path.with_suffix(".geojson"), json.dumps({"type": "FeatureCollection", "features": features}))
+    subprocess.run(["shptree", str(path.with_suffix(".shp"))], check=True, capture_output=True, text=True)
+
+
+def layer(where, name):
+    return f"""  LAYER
+    NAME "{name}"
+    TYPE POINT
+    STATUS OFF
+    {where}
+    CLASS
+      NAME "{name}"
+      STYLE
+        SYMBOL "dot"
+        COLOR 30 90 160
+        SIZE 5
+      END
+    END
+  END
+"""
+
+
+def mapserver(lab, settings, own):
+    """One process of MapServer for FastCGI, with `layers` layers in its map, of which a picture shows the first."""
+    made = lab.common(settings)["build"] / "hydrants"
+    if not made.exists():
+        made.mkdir()
+        shapes(made / "hydrants", HYDRANTS)
+        shapes(made / "valves", VALVES)
+    shutil.copytree(made, own / "shapes")
+    if not settings.get("indexed", True):
+        (own / "shapes/hydrants.qix").unlink()
+    data = lab.fill("""{{data=DATA "{{own}}/shapes/hydrants"}}""", settings)
+    layers = "".join(layer(data, "hydrants" if n == 0 else f"hall{n}") for n in range(settings.get("layers", 1)))
+    write(own / "valves.map", lab.fill(f"""MAP
+  NAME "valves"
+  EXTENT -180 -90 180 90
+  SIZE 256 256
+  IMAGETYPE "{{{{picture=png}}}}"
+  IMAGECOLOR 240 240 240
+  CONFIG "MS_ERRORFILE" "{own}/map.log"
+  {{{{map=}}}}
+  SYMBOL
+    NAME "dot"
+    TYPE ELLIPSE
+    POINTS 1 1 END
+    FILLED TRUE
+  END
+{layers}END
+""", settings))
+    config = write(own / "mapserver.conf", f"""CONFIG
+  ENV
+    MS_MAP_PATTERN "^{own}/"
+  END
+  MAPS
+    VALVES "{own}/valves.map"
+  END
+END
+""")
+    owned(lab, own)
+    return ["spawn-fcgi", "-n", "-a", "127.0.0.1", "-p", str(settings["port"]), "-b", "128", "--", "/usr/lib/cgi-bin/mapserv"], {
+        "HOME": str(own), "MAPSERVER_CONFIG_FILE": config}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -1940,5 +2022,5 @@ COMMANDS = {
     "httprouter": httprouter, "pike": pike, "ejabberd": ejabberd, "clickhouse": clickhouse, "kamailio": kamailio,
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
-    "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile,
+    "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
 }
