@@ -144,9 +144,13 @@ def middle(options, place):
     return ["-R", str(max(int(rate * lab.MIDDLE), 1))]
 
 
+# What comes without the name of a mechanism, and with the largest row of where the time went.
+PLACES = ["unlabelled", "backend_saturated"]
+
+
 def tells(case, state, row):
     """Whether an answer that no cause has a name for leads to the place all the same: by words of its largest row."""
-    if row["named"] != "unlabelled" or "answer" not in row:
+    if row["named"] not in PLACES or "answer" not in row:
         return False
     title, why = (row["answer"]["diagnosis"][0][key] for key in ("title", "why"))
     return any(word in f"{title} {why}".lower() for word in case.data[state].get("says", []))

@@ -177,11 +177,12 @@ pub(crate) fn rank(
     let worth: Vec<bool> = held.iter().map(|h| h.worth == Worth::Measurable).collect();
     let bounds = unexplained(&held);
     for held in &mut held {
-        if let Some(row) = ledger
-            .as_ref()
-            .filter(|_| held.cause.tail)
-            .and_then(in_tail)
-        {
+        let seen = ledger.as_ref().and_then(|ledger| match held.cause {
+            cause if cause.tail => in_tail(ledger),
+            cause if cause.whole => fills_it(ledger, front),
+            _ => None,
+        });
+        if let Some(row) = seen {
             held.finding.why.push_str(&row);
         }
     }
@@ -371,6 +372,23 @@ fn stands_still(ledger: &Ledger, facts: &FactSet, front: &str) -> Option<Finding
     Some(finding)
 }
 
+/// What takes most of the CPU of the servers behind, where it is much and no work that every server does.
+fn fills_it(ledger: &Ledger, front: &str) -> Option<String> {
+    let accounts = ledger.cpu.iter().filter(|(target, _)| *target != front);
+    let rows = accounts.flat_map(|(_, account)| account.rows.iter().map(move |row| (account, row)));
+    let theirs = |row: &Row| !row.own_work && !matches!(row.kind.as_str(), "foreign" | "steal");
+    let seen = rows.filter(|(account, row)| theirs(row) && matters(account, row));
+    let (account, row) = seen.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))?;
+    let place = if row.place.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", row.place)
+    };
+    let share = percent(row.share);
+    let (of, label) = (&account.of, &row.label);
+    Some(format!(" There {share} of {of} is {label}{place}."))
+}
+
 /// What the slowest requests wait for most.
 fn in_tail(ledger: &Ledger) -> Option<String> {
     let row = ledger.tail.as_ref()?.rows.first()?;
@@ -444,8 +462,17 @@ fn hold<'a>(
         Err(_) => template.to_owned(),
     };
     let own_worth = worth(cause, scene, gain_bound, bounds.on_cpu);
-    let behind = behind(cause, scene).filter(|bound| {
-        bound * busy_behind(cause, scene) >= SMALL_WORK && own_worth < Worth::Measurable
+    // What costs both ends is worth what it costs them together.
+    let here = gain_bound.filter(|_| cause.explains == Explains::Cpu);
+    let here = here.map_or(0.0, |bound| bound * busy(scene));
+    let behind = behind(cause, scene).and_then(|bound| {
+        let there = bound * busy_behind(cause, scene);
+        let both = if there >= SMALL_WORK {
+            bound
+        } else {
+            here + there
+        };
+        (here + there >= SMALL_WORK && own_worth < Worth::Measurable).then_some(both)
     });
     let (gain_bound, worth) = match behind {
         Some(_) => (behind, Worth::Measurable),

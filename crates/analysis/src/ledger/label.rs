@@ -11,9 +11,10 @@ const FEW_HIDDEN: f64 = 0.1;
 /// What holds the threads of a pool for this part of their time makes the queue before it.
 const MOST_OF_POOL: f64 = 0.5;
 /// Kinds of waits that are called so wherever they are met: at the server behind, in the request before.
-pub(super) const LEAVES: [&str; 10] = [
+pub(super) const LEAVES: [&str; 11] = [
     "lock",
     "pool",
+    "limiter",
     "lock_spin",
     "futex",
     "sleep",
@@ -28,7 +29,7 @@ const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
 const ON_THE_WAY: [&str; 5] = ["client", "path", "receiving", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
-const IN_LINE: [&str; 15] = [
+const IN_LINE: [&str; 16] = [
     QUEUE,
     "receiving",
     "listen_queue",
@@ -36,6 +37,7 @@ const IN_LINE: [&str; 15] = [
     "unanswered",
     LOCK,
     "pool",
+    "limiter",
     "futex",
     OTHER_TURNS,
     "run_queue",

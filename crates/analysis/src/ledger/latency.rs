@@ -470,7 +470,7 @@ impl LatencyCase<'_> {
         let in_line = told.as_ref().is_some_and(|(_, in_line)| *in_line);
         for part in told.iter().flat_map(|(parts, _)| parts) {
             match part.kind.as_str() {
-                "lock" | "run_queue" | "pool" => service.queued_ns += part.ns,
+                "lock" | "run_queue" | "pool" | "limiter" => service.queued_ns += part.ns,
                 "sending" => service.sending_ns += part.ns,
                 "hidden" | "channel" | "condition" => service.hidden_ns += part.ns,
                 _ => service.alone_ns += part.ns,
@@ -497,7 +497,7 @@ impl LatencyCase<'_> {
                 | Place::NoFreeThread
                 | Place::UpstreamUnread
                 | Place::Loop => service.queued_ns += ns,
-                Place::Blocked if matches!(self.wait(place).0, "lock" | "pool") => {
+                Place::Blocked if matches!(self.wait(place).0, "lock" | "pool" | "limiter") => {
                     service.queued_ns += ns;
                 }
                 Place::Upstream => match self.traced_at(turns, &place.detail) {
@@ -817,6 +817,7 @@ impl LatencyCase<'_> {
             works().is(profile, stack, kind).then_some(())
         };
         match place.detail.as_str() {
+            _ if self.at_limiter(place) => (told::LIMITER, told::AT_LIMITER.to_owned()),
             _ if self.in_pool(place) => {
                 ("pool", "waiting for a free connection of a pool".to_owned())
             }
@@ -874,6 +875,18 @@ impl LatencyCase<'_> {
         }
         let waits = matches!(place.detail.as_str(), "futex" | "sleep" | "signalled");
         waits && told::are_of_pool(&self.functions_of(place).unwrap_or_default())
+    }
+
+    /// Whether a limiter of a rate holds it back, by the functions of a runtime or of a library.
+    pub(super) fn at_limiter(&self, place: &PlaceTime) -> bool {
+        if let Some(told) = self.told(place) {
+            return told::is_at_limiter(told);
+        }
+        let waits = matches!(
+            place.detail.as_str(),
+            "futex" | "sleep" | "signalled" | "poll"
+        );
+        waits && told::are_at_limiter(&self.functions_of(place).unwrap_or_default())
     }
 
     /// Whether it sleeps until it tries a lock again.

@@ -130,6 +130,11 @@ pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -
     LatencyCase::of(examination).is_some_and(|case| case.in_pool(place))
 }
 
+/// Whether a limiter of a rate holds a request back at a place.
+pub(crate) fn is_at_limiter(examination: &Examination, place: &record::PlaceTime) -> bool {
+    LatencyCase::of(examination).is_some_and(|case| case.at_limiter(place))
+}
+
 /// Whether a request's thread sleeps at a place until it tries a lock again.
 pub(crate) fn tries_a_lock(examination: &Examination, place: &record::PlaceTime) -> bool {
     LatencyCase::of(examination).is_some_and(|case| case.tries_a_lock(place))

@@ -10,7 +10,7 @@ mod tests;
 
 use super::cpu::{CpuRow, cpu_rows};
 use super::latency::ON_CPU;
-use super::told::are_of_pool;
+use super::told::{AT_LIMITER, LIMITER, are_at_limiter, are_of_pool};
 use crate::diagnosis::work::frames;
 use record::{Place, Profile, Stack, TaskSamples, TurnAccount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -370,6 +370,12 @@ fn waiting(reason: &str, names: &[&str]) -> (&'static str, String, String) {
     // (durable), (nil chan) and the like are of no matter here.
     let plain = reason.split(" (").next().unwrap_or_default();
     let (kind, words) = match plain {
+        "semacquire" | "sync.Mutex.Lock" | "sync.Cond.Wait" | "chan receive" | "chan send"
+        | "select" | "sleep"
+            if are_at_limiter(names) =>
+        {
+            (LIMITER, AT_LIMITER)
+        }
         "semacquire" if calls("sync.(*WaitGroup)") => {
             ("join", "waiting for other goroutines to end")
         }

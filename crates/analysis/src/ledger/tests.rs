@@ -138,6 +138,7 @@ fn causes_name_rows_that_exist() {
         "hidden",
         "lock",
         "pool",
+        "limiter",
         "channel",
         "condition",
         "sleep",
@@ -711,6 +712,15 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
                 "",
             ),
             told(
+                S::Sleep,
+                &[
+                    "java.lang.Thread.sleep",
+                    "com.google.common.util.concurrent.RateLimiter.acquire",
+                    "App.serve",
+                ],
+                "",
+            ),
+            told(
                 S::Signal,
                 &[
                     "java.util.concurrent.SynchronousQueue.poll",
@@ -755,6 +765,11 @@ fn what_a_runtime_told_says_which_lock_and_who_has_it() {
             "lock",
             "waiting for the result of another thread: App.join",
             "FutureTask.get < App.join; woken by thread worker",
+        ),
+        (
+            "limiter",
+            "held back by a limiter of a rate: RateLimiter.acquire",
+            "Thread.sleep < RateLimiter.acquire < App.serve",
         ),
         (
             "pool",

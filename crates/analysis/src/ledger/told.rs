@@ -28,6 +28,9 @@ const LOCKS: [&str; 4] = [
     "java.lang.Thread.",
 ];
 
+/// Kind and words of the rows of those whom a limiter of a rate holds back.
+pub(super) const LIMITER: &str = "limiter";
+pub(super) const AT_LIMITER: &str = "held back by a limiter of a rate";
 /// Functions of libraries in which a free connection of a pool is waited for, by a part of their names.
 const POOLS: [&str; 41] = [
     "com.mchange.v2.resourcepool.BasicResourcePool.",
@@ -72,6 +75,22 @@ const POOLS: [&str; 41] = [
     "bb8::",
     "sqlx_core::pool",
 ];
+/// What a function that holds back what comes too fast is called in any language, by a part of its name in small
+/// letters. What limits how many go on at a time is a pool, and no limiter of a rate.
+const LIMITERS: [&str; 12] = [
+    "rate.(*limiter)",
+    "ratelimit",
+    "rate_limit",
+    "rate-limit",
+    "asynclimiter",
+    "bwlimit",
+    "bandwidthlimit",
+    "throttl",
+    "tokenbucket",
+    "token_bucket",
+    "leakybucket",
+    "leaky_bucket",
+];
 /// A pool's own functions lie among the innermost: further out is what was asked with its connection.
 const INNERMOST: usize = 8;
 
@@ -98,6 +117,20 @@ pub(super) fn is_in_pool(told: &Told) -> bool {
 /// Whether functions, the innermost first, wait for a free connection of a pool, where they wait.
 pub(super) fn are_of_pool(names: &[impl AsRef<str>]) -> bool {
     are_within(names, &POOLS)
+}
+
+/// Whether a thread waits until a limiter of a rate lets it go on.
+pub(super) fn is_at_limiter(told: &Told) -> bool {
+    told.state != ToldState::Running && are_at_limiter(&told.frames)
+}
+
+/// Whether functions, the innermost first, are those of a limiter of a rate, where they wait.
+pub(super) fn are_at_limiter(names: &[impl AsRef<str>]) -> bool {
+    let mut names = names.iter().take(INNERMOST).map(AsRef::as_ref);
+    names.any(|name: &str| {
+        let name = name.to_ascii_lowercase();
+        LIMITERS.iter().any(|part| name.contains(part))
+    })
 }
 
 /// Whether a thread sleeps before it tries again to get a lock (on a file, a key of a store), by the functions that it
@@ -143,6 +176,7 @@ fn are_within(names: &[impl AsRef<str>], functions: &[&str]) -> bool {
 pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
     let (kind, words) = match told.state {
         _ if is_at_rest(told) => return Some(("idle", "a thread that waits for work".to_owned())),
+        _ if is_at_limiter(told) => (LIMITER, AT_LIMITER),
         _ if is_in_pool(told) => ("pool", "waiting for a free connection of a pool"),
         ToldState::Running => return None,
         ToldState::Lock if !told.object.is_empty() && told.runtime != "jvm" => {

@@ -11,7 +11,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, target: &s
     let examination = material.examination();
     let shares =
         examination.and_then(|examination| crate::ledger::task_shares(examination, target));
-    for kind in ["lock", "pool", "sleep"] {
+    for kind in ["lock", "pool", "sleep", "limiter"] {
         let fact = format!("tasks.{kind}_share");
         match &shares {
             Some(shares) => {

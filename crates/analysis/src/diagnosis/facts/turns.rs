@@ -3,7 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use crate::ledger::{is_in_pool, tries_a_lock};
+use crate::ledger::{is_at_limiter, is_in_pool, tries_a_lock};
 use record::{Place, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -35,13 +35,14 @@ const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
 const THREADS_IDLE: &str = "turn.threads_idle_share";
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 8] = [
+const WAITS: [&str; 9] = [
     "pipe",
     "lock",
     "told_lock",
     "sync",
     "sleep",
     "pool",
+    "limiter",
     "unix_peer",
     "datagram",
 ];
@@ -118,6 +119,12 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     };
     let pool = share(&|p| p.place == Place::Blocked && in_pool(p));
     sheet.known("turn.pool_share", pool, SOURCE);
+    let limiter = share(&|p| {
+        let examination = material.examination();
+        let held = examination.is_some_and(|examination| is_at_limiter(examination, p));
+        p.place == Place::Blocked && held
+    });
+    sheet.known("turn.limiter_share", limiter, SOURCE);
     let told_lock = share(&|p| {
         let told = p.told.and_then(|told| all_told.get(told as usize));
         let locked = told.is_some_and(|told| told.state == ToldState::Lock);

@@ -355,6 +355,26 @@ fn whoever_waits_in_a_pool_waits_for_a_connection() {
 }
 
 #[test]
+fn whoever_comes_too_fast_is_held_back_by_a_limiter() {
+    for (reason, function) in [
+        ("select", "golang.org/x/time/rate.(*Limiter).wait"),
+        ("sleep", "go.uber.org/ratelimit.(*mutexLimiter).Take"),
+        ("semacquire", "main.(*TokenBucket).take"),
+    ] {
+        let (kind, label, _) = waiting(reason, &["runtime.gopark", function, "main.f"]);
+        assert_eq!(kind, "limiter", "{function}");
+        assert_eq!(
+            label,
+            format!("held back by a limiter of a rate: {function}")
+        );
+    }
+    // One of how many go on at a time, and what divides text.
+    for function in ["main.(*CapacityLimiter).acquire", "main.readDelimiter"] {
+        assert_ne!(waiting("semacquire", &[function]).0, "limiter");
+    }
+}
+
+#[test]
 fn parts_add_up_to_the_hidden_time_whatever_is_seen() {
     let mut state = 7_u64;
     let mut random = |below: u64| {
