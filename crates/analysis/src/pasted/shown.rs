@@ -736,6 +736,9 @@ pub(super) fn with_rows(text: &str, pasted: &Pasted) -> String {
     if text.contains("@metrics") {
         text = text.replace("@metrics", &series(pasted));
     }
+    if text.contains("@step") {
+        text = text.replace("@step", step(pasted));
+    }
     if text.contains("@counters") {
         text = text.replace("@counters", &counters(pasted));
     }
@@ -823,6 +826,36 @@ const RUNTIME: [&str; 7] = [
 
 fn is_own(symbol: &str) -> bool {
     !RUNTIME.iter().any(|r| symbol.starts_with(r))
+}
+
+/// Parts of a system that an unknown text is about, and what is run next there.
+#[rustfmt::skip]
+const STEPS: [(&str, &str); 9] = [
+    ("about.database", "the database's slow log with a limit of 0.1 s and `EXPLAIN (ANALYZE, BUFFERS)` of its statement, `SELECT state, wait_event, query FROM pg_stat_activity` or `SHOW FULL PROCESSLIST` while it is slow, and how many queries a request sends (many of one kind are read at once by a JOIN, `select_related` and `prefetch_related`, `includes`)"),
+    ("about.code", "who calls the largest row, and how often: a profile with callers (`py-spy record -o out.svg --pid PID`, `stackprof`, `rbspy`, async-profiler, `perf record -g -p PID -- sleep 10`), and the same without it where it can be switched off (middleware, debugging and profiling in production)"),
+    ("about.memory", "a profile of what allocates (`memory_profiler`, `memray`, heap snapshots of Node, `jmap -histo:live PID`, `/debug/pprof/heap`), the same after more requests for what grows, and its collections in the log of the runtime"),
+    ("about.network", "`ss -tinp` for the connection's state, timers and idle time, `tcpdump -ni any -ttt host ADDRESS` for who waits for whom and who closes, `nstat -az` for retransmits; `curl -w '%{time_namelookup} %{time_connect} %{time_appconnect} %{time_starttransfer}\n' -so /dev/null URL` for whether a new connection is what takes the time"),
+    ("about.queue", "how many workers or threads are busy and what these wait for (`py-spy dump --pid PID`, `jstack PID`), `ss -ltn` for the queue before them, and the setting for their number beside the requests at a time; uneven ones: how connections are spread over them, and the server's version"),
+    ("about.disk", "`iostat -x 1 5`, `pidstat -d 1 5` and `fatrace` for who reads and writes what, `strace -f -T -e trace=fsync,fdatasync,openat,read,write -p PID` for how long"),
+    ("about.processor", "`pidstat -t -p PID 1 5` for which thread computes, `perf record -g -p PID -- sleep 10; perf report --stdio | head -60` for what, `cat /sys/fs/cgroup/cpu.stat` for a quota"),
+    ("about.cache", "the same URL twice (`curl -sI URL | grep -iE 'cache|age|vary|cookie'`), the cache's own counters of hits and misses, and what its key holds"),
+    ("about.request", "what the longest request waits for: its line in the application's log and a trace of its calls to the database, a cache or storage and other services (upstream), their times in the proxy's log (`$upstream_response_time`), `strace -f -tt -T -p PID` meanwhile"),
+];
+
+/// What to run next in that part of the system that an unknown text names most.
+fn step(pasted: &Pasted) -> &'static str {
+    let n = |name: &str| {
+        pasted
+            .artefacts
+            .iter()
+            .find_map(|a| a.value(name))
+            .unwrap_or(0.0)
+    };
+    let most = STEPS.iter().rev().max_by(|a, b| n(a.0).total_cmp(&n(b.0)));
+    most.filter(|(name, _)| n(name) > 0.0).map_or(
+        "what it does meanwhile: `pidstat -t -p PID 1 5` for whether it computes or waits, `strace -f -tt -T -p PID` for what it waits for",
+        |(_, step)| step,
+    )
 }
 
 /// States of sockets, and how ss prints them.

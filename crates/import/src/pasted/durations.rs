@@ -17,7 +17,10 @@ const LINE: usize = 600;
 const SECONDS: [&str; 3] = ["elapsed", "request_time", "upstream_response_time"];
 
 /// Words of a log that call a number a time.
-const NAMED: [&str; 6] = [
+const NAMED: [&str; 9] = [
+    "took ",
+    "spent ",
+    "running for",
     "elapsed",
     "Elapsed",
     "duration",
@@ -51,10 +54,38 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             share: took,
         });
     }
+    // Lines with more behind their time are a list where most lines are such.
+    let filled = lines.iter().filter(|l| !l.trim().is_empty()).count();
+    let loose: Vec<_> = (1_u32..)
+        .zip(lines)
+        .filter_map(|(n, l)| Some((n, listed(l)?)))
+        .collect();
+    if found.rows.len() < 2 && loose.len() >= 2 && loose.len() * 2 > filled {
+        found.rows.clear();
+        found.figures.clear();
+        for (number, (took, label)) in loose {
+            found.begin_at(number);
+            found.add("times.rows", 1.0);
+            found.largest("times.most_s", took);
+            found.rows.push(Row::new(label, took));
+        }
+    }
     found.largest_first();
+    super::about::add(&mut found, lines);
     // One line alone is told where a log names its time.
     let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some();
     told(found).filter(enough)
+}
+
+/// The longest time of a line of a list that has a few words before it and a few behind it, and the line.
+fn listed(line: &str) -> Option<(f64, String)> {
+    let text = line.trim();
+    let parts = pieces(text);
+    let named = parts.first()?.text.contains(char::is_alphabetic);
+    let sentence = text.ends_with(['.', '?', '!']) || parts.len() > 2 * WORDS;
+    let times = parts.iter().filter_map(|p| seconds(p.text));
+    let took = times.reduce(f64::max).filter(|_| named && !sentence)?;
+    Some((took, short(text)))
 }
 
 /// `server-timing: db;dur=8123.4, app;dur=412.1`, of a response's head in ms.

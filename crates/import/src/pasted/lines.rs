@@ -460,6 +460,10 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
             if by_number && !raw.contains("curl: (") {
                 continue;
             }
+            // Only asyncio's own words are about its loop.
+            if *count == "log.callback_slow" && !raw.contains("Executing <") {
+                continue;
+            }
             let (count, names): (&str, &'static [&'static str]) = match *count {
                 "log.loop_blocked" if !of_a_loop(line) => {
                     ("log.stuck_thread", &["log.stuck_thread_ms"])

@@ -22,6 +22,9 @@ pub(super) const MESSAGES: &[Message] = &[
     ("QueueFull", "log.iis_queue_full", &[]),
     ("The governor powersave may decide", "log.powersave", &[]),
     ("the heartbeat has been running for", "log.heartbeat_late", &[]),
+    ("Heartbeat took longer than", "log.heartbeat_late", &[]),
+    ("took # seconds", "log.callback_slow", &["log.callback_slow_s"]),
+    ("Thread starvation or clock leap detected", "log.clock_leap", &[]),
     ("insufficient memory for the Java Runtime Environment", "log.no_memory", &[]),
     ("AppOffline", "log.iis_offline", &[]),
     // Connections and descriptors of a server.
@@ -140,6 +143,7 @@ pub(super) const MESSAGES: &[Message] = &[
     ("nf_conntrack table full", "log.conntrack_full", &[]),
     ("ip_conntrack table full", "log.conntrack_full", &[]),
     ("possible SYN flooding on port", "log.syn_flood", &[]),
+    ("TCP drop open request from", "log.syn_dropped", &[]),
     ("time wait bucket table overflow", "log.time_wait_overflow", &[]),
     ("out of memory consider tuning tcp_mem", "log.tcp_mem", &[]),
     ("too many orphaned sockets", "log.orphans", &[]),

@@ -20,7 +20,7 @@ const LEVELS: [&str; 16] = [
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 35] = [
+const TELLING: [(&str, &str, f64); 52] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
@@ -29,6 +29,10 @@ const TELLING: [(&str, &str, f64); 35] = [
     ("blocked", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
     ("could not connect", "messages.refused", 3.0), ("unhealthy", "messages.refused", 2.0), ("insufficient", "messages.full", 3.0),
     ("hung", "messages.slow", 3.0), ("stuck", "messages.slow", 4.0), ("has been running", "messages.slow", 3.0), ("delayed", "messages.slow", 2.0), ("not respond", "messages.timeouts", 3.0),
+    ("longer than", "messages.slow", 3.0), ("too long", "messages.slow", 4.0), ("starv", "messages.slow", 4.0), ("contention", "messages.slow", 3.0), ("lagging", "messages.slow", 3.0),
+    ("overload", "messages.full", 3.0), ("rejected", "messages.full", 3.0), ("evict", "messages.full", 3.0), ("drop", "messages.full", 2.0), ("backlog", "messages.full", 2.0),
+    ("retrying", "messages.timeouts", 2.0), ("fail", "messages.failed", 2.0), ("unable to", "messages.failed", 2.0), ("cannot", "messages.failed", 2.0), ("killed", "messages.failed", 3.0),
+    ("lost", "messages.failed", 2.0), ("leak", "messages.full", 3.0),
 ];
 
 /// The messages of a text.
@@ -104,7 +108,8 @@ fn message(line: &str) -> Option<(f64, &str)> {
     let head: String = line.chars().take(120).collect();
     let level = head
         .split(apart)
-        .find_map(|w| LEVELS.iter().find(|l| **l == w));
+        .find_map(|w| LEVELS.iter().find(|l| **l == w))
+        .or_else(|| field_of_level(line));
     let grave = match level.copied() {
         Some("Warning" | "WARN" | "WARNING" | "WRN" | "warning") => 1.0,
         Some(_) => 2.0,
@@ -119,6 +124,27 @@ fn message(line: &str) -> Option<(f64, &str)> {
     });
     let formed = level.is_some() && marked || stamped(line) || thrown(line);
     formed.then(|| (if marked { grave } else { 0.0 }, unstamped(line)))
+}
+
+/// The level of a line of fields, which may stand anywhere: `Level:WARN`, `"severity":"ERROR"`.
+fn field_of_level(line: &str) -> Option<&'static &'static str> {
+    let lower = line.to_ascii_lowercase();
+    let at = ["level", "severity", "lvl"].iter().find_map(|name| {
+        let (at, _) = lower.match_indices(name).find(|(at, _)| {
+            let behind = lower[at + name.len()..].trim_start_matches('"');
+            behind.starts_with([':', '='])
+        })?;
+        Some(at + name.len())
+    })?;
+    let marks = [':', '=', '"', ' '];
+    let behind = line.get(at..)?.trim_start_matches(marks);
+    let word = behind
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
+    LEVELS
+        .iter()
+        .find(|l| l.eq_ignore_ascii_case(word) && l.chars().all(|c| c.is_ascii_uppercase()))
 }
 
 /// Whether a line begins with a day or a time: `2024-01-16 22:02:39`, `[13-May-2019 12:48:55]`, `Jan 16 22:02:39 host`.

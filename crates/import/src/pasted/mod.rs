@@ -42,15 +42,24 @@
 //! metrics     counters, gauges and summaries of them
 //! trees       trees of calls with their times
 //! times       `time CMD`, as shells print it
-//! messages    what a log says plainly, where nothing else was found
-//! durations   times that lines of a log or of a list name, where nothing else was found
-//! silences    where a log is silent, where nothing else was found
+//! alike       statements that a log repeats with other values
+//!
+//! messages    what a log says plainly, where nothing else was found, as all of these
+//! durations   times that lines of a log or of a list name
+//! silences    where a log is silent
+//! cells       tables of any tool
+//! amounts     numbers with names
+//! about       to which part of a system a text belongs
 //! ```
 
+mod about;
+mod alike;
+mod amounts;
 mod beans;
 mod begun;
 mod benchmarks;
 mod calls;
+mod cells;
 mod columns;
 mod commands;
 mod curl;
@@ -120,16 +129,27 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
             .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
     }
     if all.is_empty() {
-        let said = texts.iter().filter_map(|(_, text)| {
-            let text = plain(text);
-            let lines: Vec<&str> = text.lines().collect();
-            messages::read(&lines)
-                .or_else(|| silences::read(&lines))
-                .or_else(|| durations::read(&lines))
-        });
-        all.artefacts.extend(said);
+        let said = texts.iter().map(|(_, text)| plainly(&plain(text)));
+        all.artefacts.extend(said.flatten());
     }
     all
+}
+
+/// What anybody reads in a text of a tool that nobody knows: messages and silences of a log, times, a table, numbers.
+fn plainly(text: &str) -> Vec<Artefact> {
+    let lines: Vec<&str> = text.lines().map(unquoted).collect();
+    let of_a_log = messages::read(&lines).or_else(|| silences::read(&lines));
+    let mut found: Vec<Artefact> = of_a_log.into_iter().collect();
+    if found.is_empty() {
+        found = cells::read(&lines);
+    }
+    if found.is_empty() {
+        found.extend(durations::read(&lines));
+    }
+    if found.is_empty() {
+        found.extend(amounts::read(&lines));
+    }
+    found
 }
 
 /// What all readers find in one text, in its order.
@@ -176,6 +196,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
+    found.extend(alike::read(lines));
     found.extend(requests::read(lines));
     found.extend(mongostat::read(lines));
     found.extend(descriptors::read(lines));

@@ -157,12 +157,14 @@ fn mtr(lines: &[&str]) -> Option<Artefact> {
             let n = w.trim_end_matches("|--").strip_suffix('.')?;
             n.parse::<u8>().ok()
         };
-        let Some(at) = words.iter().position(|w| w.ends_with('%')) else {
+        // All lost is printed without the sign.
+        let sign = |w: &str| w.ends_with('%') || w == "100.0";
+        let Some(at) = words.iter().position(|w| sign(w)) else {
             continue;
         };
         let (Some(true), Some(lost)) = (
             words.first().map(|w| hop(w).is_some()),
-            words[at].strip_suffix('%').and_then(milliseconds),
+            milliseconds(words[at].trim_end_matches('%')),
         ) else {
             continue;
         };

@@ -7,8 +7,10 @@ use super::events::artefact;
 use super::pieces::short;
 use record::pasted::{Artefact, Row};
 
-/// Fewer stamped lines are no log.
+/// Fewer stamped lines are no log, but where the silence is long.
 const FEWEST: usize = 4;
+/// A silence that is told between two lines alone, in seconds.
+const LONG_S: f64 = 1.0;
 /// A shorter silence is none, in seconds.
 const LEAST_S: f64 = 0.1;
 /// The silence is that much of the log's whole time at least.
@@ -24,9 +26,6 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         .zip(lines)
         .filter_map(|(number, line)| Some((number, stamp(line)?, *line)))
         .collect();
-    if stamped.len() < FEWEST {
-        return None;
-    }
     let gap = |a: f64, b: f64| if b < a { b + DAY_S - a } else { b - a };
     let gaps: Vec<f64> = stamped
         .windows(2)
@@ -39,7 +38,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         .enumerate()
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     // Lines of several clocks are in no order.
-    let told = longest >= LEAST_S && longest >= PART * all && longest <= MOST_S;
+    let enough = stamped.len() >= FEWEST || longest >= LONG_S;
+    let told = enough && longest >= LEAST_S && longest >= PART * all && longest <= MOST_S;
     told.then(|| {
         let mut found = artefact("silence of a log", stamped[at].0);
         let figures = [
@@ -67,6 +67,15 @@ const WORDS: usize = 3;
 
 /// Seconds of a day, or since some start: `10:00:05.140`, `2024-01-01T10:00:05,140Z`, `[12345.678901]`, `0:219`.
 fn stamp(line: &str) -> Option<f64> {
+    // Chrome's net log: `t=14969 [st=6655]`, in milliseconds.
+    if let Some((ms, _)) = line
+        .trim_start()
+        .strip_prefix("t=")
+        .and_then(|l| l.split_once('['))
+        && let Ok(ms) = ms.trim().parse::<f64>()
+    {
+        return Some(ms / 1e3);
+    }
     let marks = ['[', ']', ',', '(', ')', '+', 's'];
     let mut words = line.split_whitespace().take(WORDS);
     words.find_map(|word| {

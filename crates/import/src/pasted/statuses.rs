@@ -13,6 +13,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = Vec::new();
     done.extend(counted(lines));
     done.extend(heads(lines));
+    done.extend(heads_of_a_cache(lines));
     done
 }
 
@@ -138,6 +139,48 @@ fn status_line(line: &str) -> Option<(u16, &str)> {
     Some((status(code)?, rest)).filter(|_| version)
 }
 
+/// Heads in which a cache says whether it had the response: `X-Cache`, `CF-Cache-Status`, `Cache-Status`.
+fn of_a_cache(name: &str) -> bool {
+    name == "cache-status"
+        || name.starts_with("x-") && name.contains("cache") && !name.contains("control")
+        || name.ends_with("-cache-status")
+}
+
+/// What a cache says in heads that stand alone, without the line of the status.
+fn heads_of_a_cache(lines: &[&str]) -> Option<Artefact> {
+    let name = |line: &str| -> Option<String> {
+        let line = line.trim_start_matches(['<', '*', ' ']).trim();
+        let (name, content) = line.split_once(':')?;
+        let token = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        (name.len() > 2 && name.chars().all(token) && content.starts_with(' '))
+            .then(|| name.to_ascii_lowercase())
+    };
+    let filled = lines.iter().filter(|l| !l.trim().is_empty()).count();
+    let named: Vec<_> = (1_u32..)
+        .zip(lines)
+        .filter_map(|(n, l)| Some((n, name(l)?, l.trim())))
+        .collect();
+    let status = lines.iter().any(|l| status_line(l.trim()).is_some());
+    if status || named.len() * 2 < filled {
+        return None;
+    }
+    let mut found = artefact("heads of a cache", 0);
+    for (number, name, line) in &named {
+        let telling = ["age", "vary", "cache-control"].contains(&name.as_str());
+        if !of_a_cache(name) && !telling && !name.ends_with("-vary") {
+            continue;
+        }
+        found.begin_at(*number);
+        if of_a_cache(name) {
+            let hit = line.to_ascii_lowercase().contains("hit");
+            found.add("cacheheads.hits", f64::from(u8::from(hit)));
+            found.add("cacheheads.rows", 1.0);
+        }
+        found.rows.push(Row::new(super::pieces::short(line), 1.0));
+    }
+    told(found).filter(|f| f.value("cacheheads.rows").is_some())
+}
+
 fn head(found: &mut Artefact, name: &str, content: &str) {
     let lower = content.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|w| lower.contains(w));
@@ -149,7 +192,7 @@ fn head(found: &mut Artefact, name: &str, content: &str) {
         }
         "cache-control" => found.add("heads.cached", 1.0),
         "vary" if has(&["*", "cookie", "user-agent"]) => found.add("heads.varied", 1.0),
-        "x-cache" | "x-cache-status" | "cf-cache-status" | "x-varnish-cache" | "x-proxy-cache" => {
+        name if of_a_cache(name) => {
             let kind = match has(&["hit"]) {
                 true => "heads.hits",
                 false => "heads.misses",

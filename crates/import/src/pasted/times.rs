@@ -28,7 +28,58 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         Some(found)
     });
     let real = |a: &Artefact| a.value("time.real_s").unwrap_or(0.0);
-    found.max_by(|a, b| real(a).total_cmp(&real(b)))
+    let found: Vec<Artefact> = found.collect();
+    let shortest = found
+        .iter()
+        .min_by(|a, b| real(a).total_cmp(&real(b)))?
+        .clone();
+    let mut longest = found
+        .into_iter()
+        .max_by(|a, b| real(a).total_cmp(&real(b)))?;
+    let command = |a: &Artefact| timed(lines, a.line as usize - 1);
+    if let (Some(long), Some(short)) = (command(&longest), command(&shortest))
+        && real(&longest) >= APART * real(&shortest)
+        && let Some((of_long, of_short)) = difference(long, short)
+    {
+        let by_name = is_address(of_short) && !is_address(of_long);
+        for (name, n) in [
+            ("timed.rows", 1.0),
+            ("timed.other_s", real(&shortest)),
+            ("timed.by_name", f64::from(u8::from(by_name))),
+        ] {
+            longest.figures.insert(name.to_owned(), n);
+        }
+        longest.rows = [(long, &longest), (short, &shortest)]
+            .map(|(command, a)| Row {
+                label: self::short(command),
+                place: format!("{:.3} s", real(a)),
+                share: real(a),
+            })
+            .to_vec();
+    }
+    Some(longest)
+}
+
+/// Two commands are told beside each other where one takes so many times the other.
+const APART: f64 = 2.0;
+
+/// The words in which two commands differ, where that is one.
+fn difference<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let words = |text: &'a str| -> Vec<&'a str> { text.split_whitespace().collect() };
+    let (a, b) = (words(a), words(b));
+    if a.len() != b.len() {
+        return None;
+    }
+    let mut apart = a.into_iter().zip(b).filter(|(a, b)| a != b);
+    let first = apart.next()?;
+    apart.next().is_none().then_some(first)
+}
+
+/// Whether a word is an address, or has one for its host.
+fn is_address(word: &str) -> bool {
+    let host = word.split("://").last().unwrap_or(word);
+    let host = host.split(['/', ':']).next().unwrap_or(host);
+    host.split('.').count() == 4 && host.split('.').all(|p| p.parse::<u8>().is_ok())
 }
 
 /// Rows of a list in which requests have numbers.
@@ -106,14 +157,19 @@ fn first_time(lower: &str) -> Option<f64> {
     })
 }
 
-/// Whether the command that was timed is a request: the last one with `time` at or above a line.
-fn is_request(lines: &[&str], at: usize) -> bool {
-    let timed = lines[..=at].iter().rev().find_map(|line| {
+/// The command that was timed: the last one with `time` at or above a line.
+fn timed<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+    lines[..=at].iter().rev().find_map(|line| {
         let (before, timed) = line.split_once("time ")?;
         // A prompt stands before it, or nothing.
         let begins = before.is_empty() || before.ends_with([' ', '$', '#', '(', '/', '%']);
         begins.then_some(timed)
-    });
+    })
+}
+
+/// Whether the command that was timed is a request.
+fn is_request(lines: &[&str], at: usize) -> bool {
+    let timed = timed(lines, at);
     // zsh repeats the command in its line.
     let timed = timed.unwrap_or(lines[at]);
     let mut words = timed.split(|c: char| c.is_whitespace() || c == '/');

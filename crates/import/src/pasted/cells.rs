@@ -1,0 +1,400 @@
+//! A table of any tool, for a text in which nothing else was found: a head of names, and rows with numbers below it.
+//!
+//! Bars, tabs, commas and gaps part its cells. What is told is the row that is largest by the column that tells most:
+//! one that counts what went wrong, then a time, a share, a number. Two rows that are called before and after, or two
+//! tables with the same head, are a comparison, of which the measure that changed most is told. The surprise is the
+//! unit, which stands in the cell (`249 ms`), behind a bracket in the head (`Query Time (ms)`), or nowhere.
+
+use super::about;
+use super::events::{artefact, told};
+use super::pieces::{by_sixties, seconds, short, value};
+use record::pasted::{Artefact, Row};
+
+/// More cells than that are data.
+const WIDEST: usize = 30;
+/// Characters of a name of a column.
+const NAME: usize = 60;
+/// Cells of a row that are told.
+const TOLD: usize = 5;
+/// Rows that are told.
+const ROWS: usize = 3;
+/// A measure changed that is so many times another.
+const CHANGED: f64 = 1.3;
+
+/// Words of columns that count what went wrong.
+const WRONG: [&str; 20] = [
+    "err", "fail", "reject", "drop", "timeout", "refus", "wait", "queue", "block", "pending",
+    "backlog", "overflow", "retr", "lost", "miss", "evict", "throttl", "steal", "kill", "5xx",
+];
+/// Words of columns that name and do not measure.
+const NAMES: [&str; 12] = [
+    "id", "pid", "tid", "port", "#", "line", "no", "no.", "uid", "user", "date", "version",
+];
+
+/// What a cell measures.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Wrong,
+    Time,
+    Share,
+    Number,
+}
+
+struct Table {
+    line: u32,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// The largest rows of a text's tables, and what changed between two of them.
+pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
+    let parted = [bars, tabs, commas, gaps, words];
+    let tables = parted.iter().map(|by| tables(lines, *by));
+    let Some(tables) = tables.into_iter().find(|t| !t.is_empty()) else {
+        return Vec::new();
+    };
+    let mut done = Vec::new();
+    done.extend(compared(&tables));
+    let most = tables.iter().max_by_key(|t| t.rows.len());
+    done.extend(most.and_then(largest));
+    for found in &mut done {
+        about::add(found, lines);
+    }
+    done
+}
+
+/// Tables whose cells are parted that way.
+fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> {
+    let mut done: Vec<Table> = Vec::new();
+    let mut open: Option<Table> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        if is_rule(line) {
+            continue;
+        }
+        let cells = cells(line).filter(|c| c.len() <= WIDEST);
+        let fits = |t: &Table| {
+            let cells = cells.as_deref()?;
+            let measured = cells
+                .iter()
+                .zip(&t.head)
+                .any(|(c, h)| measure(c, h).is_some());
+            (cells.len() == t.head.len() && measured).then(|| cells.to_vec())
+        };
+        if let Some((table, row)) = open.as_mut().and_then(|t| fits(t).map(|row| (t, row))) {
+            table.rows.push(row);
+            continue;
+        }
+        done.extend(open.take());
+        open = cells.filter(|c| is_head(c)).map(|head| Table {
+            line: number,
+            head,
+            rows: Vec::new(),
+        });
+    }
+    done.extend(open);
+    done.retain(|t| !t.rows.is_empty());
+    done
+}
+
+/// A line between a head and its rows: `|---|---:|`, `+-----+`.
+fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.len() > 2 && line.chars().all(|c| "-=+|:_ \u{2500}".contains(c))
+}
+
+/// Whether cells are names: short ones, of which none but the first is a number.
+fn is_head(cells: &[String]) -> bool {
+    let number = |c: &String| c.starts_with(|c: char| c.is_ascii_digit());
+    let letters = |c: &String| c.chars().any(char::is_alphabetic);
+    cells.len() >= 2
+        && cells.iter().all(|c| c.len() <= NAME)
+        && cells[1..].iter().any(letters)
+        && !cells.iter().any(number)
+}
+
+fn trimmed(cell: &str) -> String {
+    cell.trim_matches(|c: char| c.is_whitespace() || "*`\"'".contains(c))
+        .to_owned()
+}
+
+fn bars(line: &str) -> Option<Vec<String>> {
+    let line = line.trim();
+    let inner = line.strip_prefix('|').unwrap_or(line);
+    let inner = inner.strip_suffix('|').unwrap_or(inner);
+    let cells: Vec<String> = inner.split('|').map(trimmed).collect();
+    (cells.len() >= 2).then_some(cells)
+}
+
+fn tabs(line: &str) -> Option<Vec<String>> {
+    let cells: Vec<String> = line.trim().split('\t').map(trimmed).collect();
+    (cells.len() >= 2).then_some(cells)
+}
+
+fn commas(line: &str) -> Option<Vec<String>> {
+    let cells: Vec<String> = line.trim().split([',', ';']).map(trimmed).collect();
+    (cells.len() >= 3).then_some(cells)
+}
+
+/// Two spaces and more.
+fn gaps(line: &str) -> Option<Vec<String>> {
+    let cells = line.trim().split("  ").filter(|c| !c.trim().is_empty());
+    let cells: Vec<String> = cells.map(trimmed).collect();
+    (cells.len() >= 2).then_some(cells)
+}
+
+/// A word a cell, where a row has at least as many numbers as words.
+fn words(line: &str) -> Option<Vec<String>> {
+    let cells: Vec<String> = line.split_whitespace().map(trimmed).collect();
+    let numbers = cells.iter().filter(|c| value(c).is_some()).count();
+    let named = numbers == 0 && cells.iter().all(|c| c.len() < 20 && !c.ends_with('.'));
+    (cells.len() >= 3 && (named || numbers * 2 >= cells.len())).then_some(cells)
+}
+
+/// What a cell says under its head; a time is in seconds where its unit is known.
+fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
+    let text = cell.trim_start_matches(['~', '<', '>', '+', '\u{2248}', ' ']);
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let head = head.to_ascii_lowercase();
+    if NAMES.contains(&head.as_str()) {
+        return None;
+    }
+    let mut parts = text.split_whitespace();
+    let (n, unit) = (parts.next()?, parts.next().unwrap_or_default());
+    let wrong = WRONG.iter().any(|w| head.contains(w));
+    let kind = |kind: Kind| if wrong { Kind::Wrong } else { kind };
+    if n.matches(':').count() >= 2 {
+        return Some((by_sixties(n)?, kind(Kind::Time)));
+    }
+    let unit = unit.trim_matches(|c: char| !c.is_alphabetic() && c != '%');
+    let timed = seconds(n).or_else(|| seconds(&format!("{n}{unit}")));
+    if let Some(s) = timed.filter(|_| n.ends_with(char::is_alphabetic) || !unit.is_empty()) {
+        return Some((s, kind(Kind::Time)));
+    }
+    let plain = value(n)?;
+    if n.ends_with('%') || unit == "%" || head.contains('%') || head.contains("percent") {
+        return Some((plain, kind(Kind::Share)));
+    }
+    let has = |words: &[&str]| words.iter().any(|w| head.contains(w));
+    if has(&["(ms", "_ms", "ms)", "millis", " ms"]) || head == "ms" {
+        return Some((plain / 1e3, kind(Kind::Time)));
+    }
+    if has(&["(us", "_us", "\u{b5}s", "micro"]) {
+        return Some((plain / 1e6, kind(Kind::Time)));
+    }
+    if has(&[
+        "time", "duration", "latency", "elapsed", "(s)", "_s", "sec", "took",
+    ]) && !has(&["/s", "per s", "times"])
+    {
+        return Some((plain, kind(Kind::Time)));
+    }
+    Some((plain, kind(Kind::Number)))
+}
+
+/// The name of a row: its cells that measure nothing.
+fn name_of(table: &Table, row: &[String]) -> String {
+    let names = row.iter().zip(&table.head);
+    let names = names.filter(|(c, h)| measure(c, h).is_none() && !c.is_empty());
+    let names: Vec<&str> = names.map(|(c, _)| c.as_str()).take(ROWS).collect();
+    match names.is_empty() {
+        true => format!("{} {}", table.head[0], row[0]),
+        false => names.join(" "),
+    }
+}
+
+/// A row as it is told: what it is sorted by, then its other cells, each with its column.
+fn told_row(table: &Table, row: &[String], first: usize) -> String {
+    let order = std::iter::once(first).chain((0..row.len()).filter(|at| *at != first));
+    let cells = order.filter(|at| measure(&row[*at], &table.head[*at]).is_some());
+    let cells = cells.map(|at| format!("{} {}", table.head[at], row[at]).trim().to_owned());
+    cells.take(TOLD).collect::<Vec<_>>().join(", ")
+}
+
+/// The largest rows of a table, by its column that tells most.
+fn largest(table: &Table) -> Option<Artefact> {
+    let of = |kind: Kind| {
+        let cells = table.rows.iter().enumerate().flat_map(|(r, row)| {
+            let cells = row.iter().zip(&table.head).enumerate();
+            cells.filter_map(move |(c, (cell, head))| {
+                let (n, is) = measure(cell, head)?;
+                (is == kind).then_some((r, c, n))
+            })
+        });
+        let most = cells.reduce(|a, b| if b.2 > a.2 { b } else { a });
+        most.filter(|(_, _, n)| *n > 0.0)
+    };
+    let kinds = [Kind::Wrong, Kind::Time, Kind::Share, Kind::Number];
+    let (kind, (_, column, most)) = kinds.iter().find_map(|k| Some((*k, of(*k)?)))?;
+    let mut found = artefact("table", table.line);
+    for row in &table.rows {
+        let head = &table.head[column];
+        if let Some((n, _)) = measure(&row[column], head).filter(|(n, _)| *n > 0.0) {
+            found.rows.push(Row {
+                label: short(&name_of(table, row)),
+                place: short(&told_row(table, row, column)),
+                share: n,
+            });
+        }
+    }
+    found.largest_first();
+    let is = |wanted: Kind| f64::from(u8::from(kind == wanted));
+    for (name, n) in [
+        ("rows", found.rows.len() as f64),
+        ("most", most),
+        ("wrong", is(Kind::Wrong)),
+        ("times", is(Kind::Time)),
+    ] {
+        found.figures.insert(format!("cells.{name}"), n);
+    }
+    told(found)
+}
+
+/// Names of what was before a change, and of what is behind it.
+const BEFORE: [&str; 9] = [
+    "before", "old", "baseline", "base", "master", "main", "without", "previous", "current",
+];
+const AFTER: [&str; 9] = [
+    "after", "new", "branch", "fix", "patch", "with ", "optimi", "this pr", "now",
+];
+
+fn is_called(name: &str, words: &[&str]) -> bool {
+    let lower = name.trim().to_ascii_lowercase();
+    words
+        .iter()
+        .any(|w| lower.starts_with(w) || lower.contains(&format!("({w}")))
+}
+
+/// A measure before and after: its name, its two cells and numbers.
+type Change = (String, String, String, f64, f64);
+
+/// What changed most between two rows, two columns or two tables.
+fn compared(tables: &[Table]) -> Option<Artefact> {
+    let changes = tables
+        .iter()
+        .find_map(rows_compared)
+        .or_else(|| tables.iter().find_map(columns_compared))
+        .or_else(|| two_tables(tables))?;
+    let mut found = artefact("comparison", tables.first()?.line);
+    for (name, before, after, a, b) in changes {
+        let times = if a > b {
+            a / b.max(1e-9)
+        } else {
+            b / a.max(1e-9)
+        };
+        if times < CHANGED || a.max(b) <= 0.0 {
+            continue;
+        }
+        found.add("compared.rows", 1.0);
+        found.rows.push(Row {
+            label: short(&name),
+            place: short(&format!("{before} -> {after}")),
+            share: times,
+        });
+    }
+    found.largest_first();
+    let most = found.rows.first()?.share;
+    found.figures.insert("compared.most".into(), most);
+    told(found)
+}
+
+/// `Before | 578 | 6950` above `After | 21 | 400`.
+fn rows_compared(table: &Table) -> Option<Vec<Change>> {
+    let called = |words: &[&str]| table.rows.iter().find(|r| is_called(&r[0], words));
+    let (before, after) = (called(&BEFORE)?, called(&AFTER)?);
+    let columns = (0..table.head.len()).filter_map(|at| {
+        let head = &table.head[at];
+        let n = |row: &[String]| Some(measure(&row[at], head)?.0);
+        Some((
+            head.clone(),
+            before[at].clone(),
+            after[at].clone(),
+            n(before)?,
+            n(after)?,
+        ))
+    });
+    Some(columns.collect())
+}
+
+/// Columns that are called `Before` and `After`.
+fn columns_compared(table: &Table) -> Option<Vec<Change>> {
+    let called = |words: &[&str]| table.head.iter().position(|h| is_called(h, words));
+    let (before, after) = (called(&BEFORE)?, called(&AFTER)?);
+    let rows = table.rows.iter().filter_map(|row| {
+        let n = |at: usize| Some(measure(&row[at], &table.head[at])?.0);
+        Some((
+            name_of(table, row),
+            row[before].clone(),
+            row[after].clone(),
+            n(before)?,
+            n(after)?,
+        ))
+    });
+    Some(rows.collect()).filter(|_| before != after)
+}
+
+/// Two tables with one head: rows of the same name, by the last column that measures.
+fn two_tables(tables: &[Table]) -> Option<Vec<Change>> {
+    let [first, second, ..] = tables else {
+        return None;
+    };
+    if first.head != second.head {
+        return None;
+    }
+    let changes = first.rows.iter().flat_map(|row| {
+        let name = name_of(first, row);
+        let other = second.rows.iter().find(|r| name_of(second, r) == name);
+        let columns = (0..row.len()).filter_map(move |at| {
+            let (head, other) = (&first.head[at], other?);
+            Some((
+                format!("{} {head}", name_of(first, row)),
+                row[at].clone(),
+                other[at].clone(),
+                measure(&row[at], head)?.0,
+                measure(&other[at], head)?.0,
+            ))
+        });
+        columns.collect::<Vec<_>>()
+    });
+    Some(changes.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str, tool: &str) -> Vec<String> {
+        let lines: Vec<&str> = text.lines().collect();
+        let found = read(&lines).into_iter().find(|a| a.tool == tool);
+        let rows = found.map(|a| a.rows).unwrap_or_default();
+        rows.iter()
+            .map(|r| format!("{}: {}", r.label, r.place))
+            .collect()
+    }
+
+    #[test]
+    fn the_largest_row_is_told_with_its_columns() {
+        let text =
+            "| call | count | avg |\n|--|--|--|\n| load | 4 | 12 ms |\n| save | 9 | 1.2 s |\n";
+        assert_eq!(rows(text, "table")[0], "save: avg 1.2 s, count 9");
+        // What went wrong comes before what is long.
+        let text = "node  errors  time(ms)\na  0  900\nb  7  20\n";
+        assert_eq!(rows(text, "table"), ["b: errors 7, time(ms) 20"]);
+        let csv = "name,calls,ms\nindex,3,40\nshow,1,90\n";
+        assert_eq!(rows(csv, "table")[0], "show: ms 90, calls 1");
+        assert!(rows("some words\nand some more words\n", "table").is_empty());
+    }
+
+    #[test]
+    fn two_rows_or_columns_are_compared() {
+        let text =
+            "| | queries | ms |\n|--|--|--|\n| Before | 578 | 6950 |\n| After | 21 | 400 |\n";
+        assert_eq!(
+            rows(text, "comparison"),
+            ["queries: 578 -> 21", "ms: 6950 -> 400"]
+        );
+        let text =
+            "| what | old | new |\n|--|--|--|\n| p99 | 60 ms | 20 ms |\n| p50 | 9 ms | 9 ms |\n";
+        assert_eq!(rows(text, "comparison"), ["p99: 60 ms -> 20 ms"]);
+    }
+}
