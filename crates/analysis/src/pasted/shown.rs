@@ -562,7 +562,7 @@ const MARKS: [Mark; 39] = [
         "@mtr",
         |a| a.tool == "mtr",
         1,
-        |r| format!("`{}`, from `{}` on", r.label, r.place),
+        |r| format!("`{}`, {}", r.label, r.place),
     ),
     ("@names", |a| a.tool == "dig", 2, described),
     ("@hpa", |a| a.tool == "kubectl get hpa", 1, described),

@@ -11,8 +11,11 @@ use record::pasted::{Artefact, Row};
 
 /// Fewer are no list, unless one counts what went wrong.
 const FEWEST: usize = 2;
-/// A longer line is a sentence or data.
+/// A longer line is a sentence or data, but where it is an object in one line.
 const LINE: usize = 200;
+const OBJECT: usize = 4_000;
+/// A text of no more lines, each of which holds a number, may hold one alone.
+const SHORT: f64 = 4.0;
 /// Words of a name.
 const WORDS: usize = 5;
 /// Lines that hold a number, as a part of all that are not empty.
@@ -22,7 +25,7 @@ const SEVERAL: usize = 3;
 const OUT: f64 = 4.0;
 
 /// Words of names that count what went wrong or waits.
-const WRONG: [&str; 30] = [
+const WRONG: [&str; 29] = [
     "error",
     "fail",
     "reject",
@@ -30,8 +33,7 @@ const WRONG: [&str; 30] = [
     "timeout",
     "timed_out",
     "refus",
-    "waiting",
-    "waiters",
+    "wait",
     "queued",
     "backlog",
     "pending",
@@ -55,6 +57,10 @@ const WRONG: [&str; 30] = [
     "unused",
 ];
 
+/// Words of names that are a limit, and the part of it that is full.
+const LIMITS: [&str; 6] = ["max", "limit", "maximum", "capacity", "hard", "soft"];
+const FULL: f64 = 0.95;
+
 struct Amount {
     line: u32,
     name: String,
@@ -67,27 +73,55 @@ struct Amount {
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut all: Vec<Amount> = Vec::new();
     let (mut holding, mut filled) = (0.0, 0.0);
+    let mut before: Option<&str> = None;
+    // Lines that begin with their number, one below the other.
+    let (mut run, mut longest) = (0, 0);
     for (number, line) in (1_u32..).zip(lines) {
         let text = line.trim();
         if text.len() < 2 || !text.contains(char::is_alphanumeric) {
             continue;
         }
         filled += 1.0;
+        // `# ss -t state close-wait | wc -l` with its number below.
+        if let Some(command) = before.filter(|_| value(text).is_some()) {
+            holding += 2.0;
+            all.extend(pair(&format!("{command}: {text}"), number).map(|a| Amount {
+                name: short(command),
+                ..a
+            }));
+            before = None;
+            continue;
+        }
+        before = text
+            .find(['$', '#', '%'])
+            .filter(|at| text[at + 1..].starts_with(' '))
+            .map(|at| text[at + 1..].trim());
         let found = amounts(text, number);
         holding += f64::from(u8::from(!found.is_empty()));
+        let begins = text.starts_with(|c: char| c.is_ascii_digit());
+        run = if begins && !found.is_empty() {
+            run + 1
+        } else {
+            0
+        };
+        longest = longest.max(run);
         all.extend(found);
     }
     let wrong: Vec<&Amount> = all
         .iter()
         .filter(|a| a.n > 0.0 && is_wrong(&a.name))
         .collect();
-    if holding < PART * filled || all.len() < FEWEST && wrong.is_empty() {
+    let listed = holding >= PART * filled || longest >= FEWEST;
+    let alone = filled <= SHORT && holding >= filled;
+    let enough = all.len() >= FEWEST || !wrong.is_empty() || alone;
+    if !listed || !enough {
         return None;
     }
     let first = all.first()?;
     let mut found = artefact("numbers with names", first.line);
-    let rows = outstanding(&all)
+    let rows = limits(&all)
         .into_iter()
+        .chain(outstanding(&all))
         .chain(wrong.iter().map(|a| row(a, "")));
     for row in rows {
         if found.rows.iter().all(|r| r.label != row.label) {
@@ -97,7 +131,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let telling = found.rows.len();
     let mut largest: Vec<&Amount> = all.iter().filter(|a| a.n > 0.0).collect();
     largest.sort_by(|a, b| b.n.total_cmp(&a.n));
-    for amount in largest {
+    // Beside what went wrong the others tell nothing.
+    for amount in largest.into_iter().filter(|_| telling == 0) {
         if found.rows.iter().all(|r| r.label != amount.name) {
             found.rows.push(row(amount, ""));
         }
@@ -127,6 +162,33 @@ fn is_wrong(name: &str) -> bool {
     WRONG.iter().any(|w| lower.contains(w))
 }
 
+/// What is at its limit: `open_fds 1023` beside `max_fds 1024`.
+fn limits(all: &[Amount]) -> Vec<Row> {
+    let words = |a: &Amount| -> Vec<String> {
+        let lower = a.name.to_ascii_lowercase();
+        let words = lower.split(|c: char| !c.is_alphanumeric());
+        words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    };
+    let rows = all.iter().flat_map(|limit| {
+        let (ends, of): (Vec<String>, Vec<String>) = words(limit)
+            .into_iter()
+            .partition(|w| LIMITS.contains(&w.as_str()));
+        let full = |a: &&Amount| {
+            let words = words(a);
+            a.n >= FULL * limit.n
+                && (2.0..=limit.n).contains(&a.n)
+                && of.iter().all(|w| words.contains(w))
+                && !words.iter().any(|w| LIMITS.contains(&w.as_str()))
+        };
+        let full = all.iter().filter(full);
+        let known = !ends.is_empty() && !of.is_empty();
+        full.filter(move |_| known)
+            .map(|a| row(a, &format!(" of {} {}", limit.name, limit.text)))
+            .collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
 /// Of several values of one name the one that is far above the others.
 fn outstanding(all: &[Amount]) -> Vec<Row> {
     let mut names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
@@ -152,10 +214,30 @@ fn outstanding(all: &[Amount]) -> Vec<Row> {
 
 /// The amounts of a line.
 fn amounts(text: &str, line: u32) -> Vec<Amount> {
-    if text.len() > LINE {
+    let most = match text.starts_with(['{', '[']) {
+        true => OBJECT,
+        false => LINE,
+    };
+    if text.len() > most {
         return Vec::new();
     }
-    let pairs = text.split([',', ';']).filter_map(|part| pair(part, line));
+    // `[05:10:41.445] requests: 12`.
+    let stamped = text
+        .strip_prefix('[')
+        .filter(|t| t.starts_with(|c: char| c.is_ascii_digit()));
+    let text = match stamped.and_then(|t| t.split_once("] ")) {
+        Some((_, behind)) => behind,
+        None => text,
+    };
+    if let Some(n) = with_thousands(text, line) {
+        return vec![n];
+    }
+    let parts = text.split([',', ';']).enumerate();
+    // `200000 total, 172254 failed`: from the second part on the number may stand first.
+    let pairs = parts.filter_map(|(at, part)| {
+        let counted = || counted(part.trim(), line).filter(|_| at > 0);
+        pair(part, line).or_else(counted)
+    });
     let pairs: Vec<Amount> = pairs.collect();
     match pairs.is_empty() {
         true => counted(text, line)
@@ -172,21 +254,35 @@ fn pair(part: &str, line: u32) -> Option<Amount> {
     let (name, behind) = (part[..at].trim(), part[at + 1..].trim());
     let name = name.trim_matches(|c: char| !c.is_alphanumeric() && c != '%');
     let behind = behind.trim_matches(['"', '\'', '}', ']', ')', ' ']);
+    // `api.request:3201|ms` of StatsD.
+    let behind = behind.replace('|', " ");
     let mut words = behind.split_whitespace();
     let (first, rest) = (words.next()?, words.count());
     let named = name.contains(char::is_alphabetic) && name.split_whitespace().count() <= WORDS;
-    let n = value(first).filter(|_| named && rest <= 1)?;
+    let unit = rest <= 3 && !behind.ends_with(['.', '?', '!']);
+    let n = value(first).filter(|_| named && unit)?;
     Some(Amount {
         line,
         name: short(name),
-        text: behind.to_owned(),
+        text: behind.clone(),
         n,
     })
+}
+
+/// `requests: 3,291,870`, which is one number.
+fn with_thousands(text: &str, line: u32) -> Option<Amount> {
+    let (_, behind) = text.split_once([':', '='])?;
+    let groups = behind.trim().split(',').skip(1);
+    let mut groups = groups.map(|g| g.len() == 3 && g.bytes().all(|b| b.is_ascii_digit()));
+    let one = behind.contains(',') && groups.all(|g| g);
+    pair(text, line).filter(|_| one)
 }
 
 /// `  726428  bullet/lib`, `17.2% parse`, `12 GET /orders 500`.
 fn counted(text: &str, line: u32) -> Option<Amount> {
     let (first, name) = text.split_once(char::is_whitespace)?;
+    // A row of numbers ends with its name.
+    let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || " .,%\t".contains(c));
     let name = name.trim();
     let named = name.starts_with(|c: char| c.is_alphabetic() || "/_<\"[*".contains(c))
         && name.split_whitespace().count() <= WORDS
@@ -237,6 +333,14 @@ mod tests {
         check(
             "{\n \"backlog\": 56\n},\n{\n \"backlog\": 0\n},\n{\n \"backlog\": 0\n}\n",
             Some("backlog: 56 in one, where 2 of 3 have at most 0"),
+        );
+        check(
+            "process_open_fds 1023\nprocess_max_fds 1024\ncpu 7\n",
+            Some("process_open_fds: 1023 of process_max_fds 1024"),
+        );
+        check(
+            "[05:10:41] Requests: 3,291,870\n[05:10:41] Cores: 12\n",
+            Some("Requests: 3,291,870"),
         );
         check("hits: 0\nerrors: 0\n", None);
         check("I have 3 servers and they are slow\nwhat now\n", None);

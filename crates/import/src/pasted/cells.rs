@@ -31,6 +31,9 @@ const NAMES: [&str; 12] = [
     "id", "pid", "tid", "port", "#", "line", "no", "no.", "uid", "user", "date", "version",
 ];
 
+/// Heads of a time of day.
+const CLOCKS: [&str; 5] = ["time", "timestamp", "when", "start", "started"];
+
 /// What a cell measures.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
@@ -99,29 +102,42 @@ fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> 
 /// A line between a head and its rows: `|---|---:|`, `+-----+`.
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
-    line.len() > 2 && line.chars().all(|c| "-=+|:_ \u{2500}".contains(c))
+    line.len() > 2
+        && line
+            .chars()
+            .all(|c| "-=+|:_ ".contains(c) || ('\u{2500}'..='\u{257f}').contains(&c))
 }
 
 /// Whether cells are names: short ones, of which none but the first is a number.
 fn is_head(cells: &[String]) -> bool {
-    let number = |c: &String| c.starts_with(|c: char| c.is_ascii_digit());
+    // A percentile is a name.
+    let number = |c: &String| {
+        c.starts_with(|c: char| c.is_ascii_digit()) && !c.ends_with('%') && !c.ends_with("th")
+    };
     let letters = |c: &String| c.chars().any(char::is_alphabetic);
     cells.len() >= 2
+        && !cells.iter().any(|c| c.ends_with(':'))
         && cells.iter().all(|c| c.len() <= NAME)
-        && cells[1..].iter().any(letters)
+        && cells.iter().any(letters)
         && !cells.iter().any(number)
 }
 
 fn trimmed(cell: &str) -> String {
+    // `---- Global Information ----|---Total---` of Gatling.
+    let cell = match cell.contains("--") {
+        true => cell.trim_matches(['-', ' ']),
+        false => cell,
+    };
     cell.trim_matches(|c: char| c.is_whitespace() || "*`\"'".contains(c))
         .to_owned()
 }
 
 fn bars(line: &str) -> Option<Vec<String>> {
+    let bar = ['|', '\u{2502}', '\u{2503}'];
     let line = line.trim();
-    let inner = line.strip_prefix('|').unwrap_or(line);
-    let inner = inner.strip_suffix('|').unwrap_or(inner);
-    let cells: Vec<String> = inner.split('|').map(trimmed).collect();
+    let inner = line.strip_prefix(bar).unwrap_or(line);
+    let inner = inner.strip_suffix(bar).unwrap_or(inner);
+    let cells: Vec<String> = inner.split(bar).map(trimmed).collect();
     (cells.len() >= 2).then_some(cells)
 }
 
@@ -139,7 +155,7 @@ fn commas(line: &str) -> Option<Vec<String>> {
 fn gaps(line: &str) -> Option<Vec<String>> {
     let cells = line.trim().split("  ").filter(|c| !c.trim().is_empty());
     let cells: Vec<String> = cells.map(trimmed).collect();
-    (cells.len() >= 2).then_some(cells)
+    (cells.len() >= 3).then_some(cells)
 }
 
 /// A word a cell, where a row has at least as many numbers as words.
@@ -162,9 +178,15 @@ fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
     }
     let mut parts = text.split_whitespace();
     let (n, unit) = (parts.next()?, parts.next().unwrap_or_default());
+    // Of `2.4-2.5s` the larger end.
+    let n = n.split_once('-').map_or(n, |(_, end)| end);
     let wrong = WRONG.iter().any(|w| head.contains(w));
     let kind = |kind: Kind| if wrong { Kind::Wrong } else { kind };
     if n.matches(':').count() >= 2 {
+        // Under such a head it is the time of day.
+        if CLOCKS.contains(&head.as_str()) {
+            return None;
+        }
         return Some((by_sixties(n)?, kind(Kind::Time)));
     }
     let unit = unit.trim_matches(|c: char| !c.is_alphabetic() && c != '%');
@@ -229,7 +251,7 @@ fn largest(table: &Table) -> Option<Artefact> {
     let mut found = artefact("table", table.line);
     for row in &table.rows {
         let head = &table.head[column];
-        if let Some((n, _)) = measure(&row[column], head).filter(|(n, _)| *n > 0.0) {
+        if let Some((n, _)) = measure(&row[column], head).filter(|(n, k)| *n > 0.0 && *k == kind) {
             found.rows.push(Row {
                 label: short(&name_of(table, row)),
                 place: short(&told_row(table, row, column)),
@@ -383,6 +405,14 @@ mod tests {
         let csv = "name,calls,ms\nindex,3,40\nshow,1,90\n";
         assert_eq!(rows(csv, "table")[0], "show: ms 90, calls 1");
         assert!(rows("some words\nand some more words\n", "table").is_empty());
+    }
+
+    #[test]
+    fn a_time_of_day_names_and_a_range_measures_by_its_end() {
+        let text = "TIME  COMM  LAT(us)\n04:30:27  kworker  7500\n04:30:31  cadvisor  6891\n";
+        assert_eq!(rows(text, "table")[0], "04:30:27 kworker: LAT(us) 7500");
+        let text = "page,took,n\n/a,2.4-2.5s,9\n/b,1.0-6.0s,7\n";
+        assert_eq!(rows(text, "table")[0], "/b: took 1.0-6.0s, n 7");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use record::pasted::{Artefact, Row};
 
 /// Words of a line of a list before its time.
 const WORDS: usize = 6;
+/// A time that a log's line is printed for, in seconds.
+const LONG_S: f64 = 1.0;
 /// A longer line is data.
 const LINE: usize = 600;
 /// Words before a number that is a time in seconds in a logger that names no unit.
@@ -49,7 +51,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             label,
             place: match took {
                 s if s >= 1.0 => format!("{s:.1} s"),
-                s => format!("{:.0} ms", s * 1e3),
+                s if s >= 1e-3 => format!("{:.0} ms", s * 1e3),
+                s => format!("{:.0} us", s * 1e6),
             },
             share: took,
         });
@@ -72,8 +75,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     }
     found.largest_first();
     super::about::add(&mut found, lines);
-    // One line alone is told where a log names its time.
-    let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some();
+    // One line alone is told where a log names its time, or where that is long.
+    let long = |a: &Artefact| {
+        a.value("times.most_s").is_some_and(|s| s >= LONG_S) && stamped(&a.rows[0].label)
+    };
+    let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some() || long(a);
     told(found).filter(enough)
 }
 
@@ -88,23 +94,50 @@ fn listed(line: &str) -> Option<(f64, String)> {
     Some((took, short(text)))
 }
 
-/// `server-timing: db;dur=8123.4, app;dur=412.1`, of a response's head in ms.
+/// `server-timing: db;dur=8123.4, app;dur=412.1`, of a response's head in ms, and parts with their units in any line:
+/// `(Views: 810.5ms | ActiveRecord: 3416.9ms)`, `queue=2.3ms db=4.5ms`.
 fn timings(line: &str) -> Vec<(f64, String)> {
     let line = line.trim();
-    let parts = line.split(',').filter(|_| line.len() < LINE);
+    if line.len() >= LINE {
+        return Vec::new();
+    }
     let timing = |part: &str| {
         let (name, rest) = part.split_once(";dur=")?;
         let n = rest.split(';').next()?.trim();
         let name = name.rsplit([' ', ':']).next()?;
         Some((n.parse::<f64>().ok()? / 1e3, name.to_owned()))
     };
-    parts.filter_map(timing).collect()
+    let of_a_head: Vec<_> = line.split(',').filter_map(timing).collect();
+    if !of_a_head.is_empty() {
+        return of_a_head;
+    }
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || ",|()[]{}".contains(c))
+        .flat_map(|w| w.split_inclusive([':', '=']))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let pairs = words.windows(2).filter_map(|pair| {
+        let name = pair[0].strip_suffix([':', '='])?.trim_matches('"');
+        let took = seconds(pair[1].trim_matches('"'))?;
+        let named = name.starts_with(char::is_alphabetic);
+        named.then(|| (took, name.to_owned()))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    // One alone is a field of a log, and told with its line.
+    match pairs.len() {
+        0 | 1 => Vec::new(),
+        _ => pairs,
+    }
 }
 
 /// The longest time of a line, and the line without its stamp or its time.
 fn of_line(line: &str) -> Option<(f64, String)> {
     let text = line.trim();
-    if text.is_empty() || text.len() > LINE {
+    // A prompt with its command has the times that were asked for.
+    let command = ["$ ", "# ", "% ", "\u{276f} "]
+        .iter()
+        .any(|p| text.starts_with(p));
+    if text.is_empty() || text.len() > LINE || command {
         return None;
     }
     let parts = pieces(text);

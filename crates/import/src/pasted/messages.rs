@@ -10,17 +10,20 @@ use record::pasted::{Artefact, Row};
 /// A longer line is data.
 const LINE: usize = 2_000;
 
+/// How much words tell that make a message of a line without a level or a stamp.
+const STRONG: f64 = 3.0;
+
 /// Kinds of messages that are told apart.
 const KINDS: usize = 200;
 
-const LEVELS: [&str; 16] = [
+const LEVELS: [&str; 20] = [
     "Warning", "WARN", "WARNING", "WRN", "ERROR", "ERR", "FATAL", "CRITICAL", "CRIT", "SEVERE",
-    "ALERT", "EMERG", "PANIC", "warning", "error", "crit",
+    "ALERT", "EMERG", "PANIC", "warning", "error", "crit", "alert", "emerg", "fatal", "warn",
 ];
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 52] = [
+const TELLING: [(&str, &str, f64); 59] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
@@ -32,7 +35,8 @@ const TELLING: [(&str, &str, f64); 52] = [
     ("longer than", "messages.slow", 3.0), ("too long", "messages.slow", 4.0), ("starv", "messages.slow", 4.0), ("contention", "messages.slow", 3.0), ("lagging", "messages.slow", 3.0),
     ("overload", "messages.full", 3.0), ("rejected", "messages.full", 3.0), ("evict", "messages.full", 3.0), ("drop", "messages.full", 2.0), ("backlog", "messages.full", 2.0),
     ("retrying", "messages.timeouts", 2.0), ("fail", "messages.failed", 2.0), ("unable to", "messages.failed", 2.0), ("cannot", "messages.failed", 2.0), ("killed", "messages.failed", 3.0),
-    ("lost", "messages.failed", 2.0), ("leak", "messages.full", 3.0),
+    ("lost", "messages.failed", 2.0), ("leak", "messages.full", 3.0), ("out of memory", "messages.full", 4.0),
+    ("reached", "messages.full", 3.0), ("not enough", "messages.full", 4.0), ("oom", "messages.full", 4.0), ("temporary file", "messages.slow", 2.0), ("cannot assign", "messages.failed", 3.0), ("down", "messages.failed", 2.0),
 ];
 
 /// The messages of a text.
@@ -53,9 +57,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             .filter(|(word, ..)| has(&lower, word))
             .collect();
         let much = telling.iter().map(|t| t.2).fold(0.0, f64::max);
-        if much + level < 2.0 {
+        if much + level < 2.0 || level < 0.0 && much < STRONG {
             continue;
         }
+        let level = level.max(0.0);
         found.begin_at(number);
         found.add("messages.count", 1.0);
         let mut counted: Vec<&str> = telling.iter().map(|t| t.1).collect();
@@ -69,7 +74,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let kind: String = lower.chars().filter(|c| !c.is_ascii_digit()).collect();
         match kinds.iter().position(|(k, ..)| *k == kind) {
             Some(at) => kinds[at].3 += 1.0,
-            None if kinds.len() < KINDS => kinds.push((kind, short(text), much + level, 1.0)),
+            None if kinds.len() < KINDS => {
+                let words = telling.iter().filter(|t| t.2 >= much).map(|t| t.0);
+                let at = words.filter_map(|w| lower.find(w)).min();
+                kinds.push((kind, short(around(text, at)), much + level, 1.0));
+            }
             None => {}
         }
     }
@@ -89,6 +98,20 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     told(found)
 }
 
+/// Bytes before the telling word of a long message from which on it is quoted, and what is long.
+const BEFORE: usize = 60;
+const LONG: usize = 110;
+
+/// A message from some words before a place on, where that stands far behind its beginning.
+fn around(text: &str, at: Option<usize>) -> &str {
+    let Some(at) = at.filter(|at| *at > LONG) else {
+        return text;
+    };
+    let begins = |(i, c): &(usize, char)| *i + BEFORE >= at && (c.is_whitespace() || *c == ',');
+    let from = text.char_indices().find(begins);
+    from.map_or(text, |(i, c)| &text[i + c.len_utf8()..])
+}
+
 /// Whether a text has a word, or one that begins with it.
 fn has(lower: &str, word: &str) -> bool {
     lower.match_indices(word).any(|(at, _)| {
@@ -97,7 +120,8 @@ fn has(lower: &str, word: &str) -> bool {
     })
 }
 
-/// How grave a message is by its level, and its text without the stamp; `None` for a line that is none.
+/// How grave a message is by its level, less than 0 where it is one by its words alone, and its text without the stamp;
+/// `None` for a line that is none.
 fn message(line: &str) -> Option<(f64, &str)> {
     let line = line.trim();
     let odd = |c: char| c == '\u{fffd}' || c.is_control() && c != '\t';
@@ -111,19 +135,21 @@ fn message(line: &str) -> Option<(f64, &str)> {
         .find_map(|w| LEVELS.iter().find(|l| **l == w))
         .or_else(|| field_of_level(line));
     let grave = match level.copied() {
-        Some("Warning" | "WARN" | "WARNING" | "WRN" | "warning") => 1.0,
+        Some("Warning" | "WARN" | "WARNING" | "WRN" | "warning" | "warn") => 1.0,
         Some(_) => 2.0,
         None => 0.0,
     };
     // A small `error` is a level in brackets or behind an equals sign, and else a word of a sentence.
     let small = level.filter(|l| l.starts_with(|c: char| c.is_ascii_lowercase()));
     let marked = small.is_none_or(|l| {
-        ["[{}]", "={}", "\"{}\"", "{}:"]
+        ["[{}]", "={}", "\"{}\"", "{}:", ":{}]"]
             .iter()
             .any(|form| head.contains(&form.replace("{}", l)))
     });
-    let formed = level.is_some() && marked || stamped(line) || thrown(line);
-    formed.then(|| (if marked { grave } else { 0.0 }, unstamped(line)))
+    if level.is_some() && marked || stamped(line) || thrown(line) {
+        return Some((if marked { grave } else { 0.0 }, unstamped(line)));
+    }
+    printed(line).then(|| (-1.0, unstamped(line)))
 }
 
 /// The level of a line of fields, which may stand anywhere: `Level:WARN`, `"severity":"ERROR"`.
@@ -154,7 +180,7 @@ pub(super) fn stamped(line: &str) -> bool {
     }
     let mut words = line
         .split_whitespace()
-        .take(3)
+        .take(5)
         .map(|w| w.trim_matches(['[', ']', ',']));
     words.any(is_time)
 }
@@ -193,6 +219,29 @@ fn thrown(line: &str) -> bool {
         || line.starts_with("Error:")
         || line.starts_with("panic:")
         || line.starts_with("Caused by:")
+}
+
+/// Words that only a person writes.
+const PERSON: [&str; 12] = [
+    " i ", " my ", " we ", " our ", " you ", " your ", " me ", "i'm", "i've", "please", "thanks",
+    "?",
+];
+
+/// `TCP: out of memory -- ...`, `[11646] {client} accept() failed; ...`, `accept4() failed (24: ...)`: a program's own
+/// message without a level or a stamp.
+fn printed(line: &str) -> bool {
+    let line = line.trim_start_matches(['-', '*', ' ']);
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let lower = format!(" {} ", line.to_ascii_lowercase());
+    let marked = first.ends_with(':') && first.len() > 2
+        || first.starts_with(['[', '{'])
+        || first.ends_with("()")
+        || line.ends_with("!!!")
+        || line.matches(": ").count() >= 2;
+    // `Slowest: 2.1 secs` is a number with its name, `RX: errors dropped` the head of a table.
+    let behind = line[first.len()..].trim_start();
+    let number = first.ends_with(':') && behind.starts_with(|c: char| c.is_ascii_digit());
+    marked && !number && !lower.contains("slowest") && !PERSON.iter().any(|w| lower.contains(w))
 }
 
 /// A line from behind its stamp on.

@@ -49,6 +49,7 @@
 //! silences    where a log is silent
 //! cells       tables of any tool
 //! amounts     numbers with names
+//! kinds       lines that are alike, and lines with a share
 //! about       to which part of a system a text belongs
 //! ```
 
@@ -74,6 +75,7 @@ mod forms;
 mod generators;
 mod haproxy;
 mod interrupts;
+mod kinds;
 mod lines;
 mod links;
 mod logs;
@@ -138,18 +140,28 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
 /// What anybody reads in a text of a tool that nobody knows: messages and silences of a log, times, a table, numbers.
 fn plainly(text: &str) -> Vec<Artefact> {
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
-    let of_a_log = messages::read(&lines).or_else(|| silences::read(&lines));
-    let mut found: Vec<Artefact> = of_a_log.into_iter().collect();
+    let mut found: Vec<Artefact> = messages::read(&lines).into_iter().collect();
     if found.is_empty() {
         found = cells::read(&lines);
     }
-    if found.is_empty() {
-        found.extend(durations::read(&lines));
-    }
-    if found.is_empty() {
-        found.extend(amounts::read(&lines));
+    let readers = [waits, kinds::shares, amounts::read, kinds::read];
+    for read in readers {
+        if found.is_empty() {
+            found.extend(read(&lines));
+        }
     }
     found
+}
+
+/// The times that a text names, or a silence between its lines that is longer than most of them.
+fn waits(lines: &[&str]) -> Option<Artefact> {
+    let named = durations::read(lines);
+    let silent = silences::read(lines);
+    let s = |found: &Option<Artefact>, name: &str| found.as_ref().and_then(|a| a.value(name));
+    match s(&named, "times.most_s") >= s(&silent, "silence.longest_s").map(|s| s / 2.0) {
+        true => named,
+        false => silent,
+    }
 }
 
 /// What all readers find in one text, in its order.

@@ -183,8 +183,13 @@ fn mtr(lines: &[&str]) -> Option<Artefact> {
     let between = &hops[..hops.len() - 1];
     let between = between.iter().map(|(_, lost, _)| *lost).fold(0.0, f64::max);
     // From where on all hops lose.
-    let from = hops.iter().rposition(|(_, lost, _)| *lost < 1.0);
-    let from = hops.get(from.map_or(0, |at| at + 1));
+    let kept = hops.iter().rposition(|(_, lost, _)| *lost < 1.0);
+    let from = hops.get(kept.map_or(0, |at| at + 1));
+    let from = match (from, kept) {
+        (Some((name, ..)), Some(at)) if name.contains("???") => format!("behind `{}`", hops[at].0),
+        (Some((name, ..)), _) => format!("from `{name}` on"),
+        (None, _) => String::new(),
+    };
     let figures = [
         ("hops", hops.len() as f64),
         ("lost_percent", *lost),
@@ -197,7 +202,7 @@ fn mtr(lines: &[&str]) -> Option<Artefact> {
     }
     found.rows.push(Row {
         label: name.clone(),
-        place: from.map(|(name, ..)| name.clone()).unwrap_or_default(),
+        place: from,
         share: *lost,
     });
     told(found)
