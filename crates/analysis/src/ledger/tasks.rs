@@ -25,8 +25,12 @@ const ERRORS: f64 = 2.0;
 const MET: f64 = 0.7;
 /// What a task does that waits for a socket.
 const NETWORK: &str = "IO wait";
-/// Roots of tasks that serve requests without a socket of their own.
-const SERVING: [&str; 3] = [
+/// Roots of tasks that serve requests without a socket of their own, or that may be met at none where all are held
+/// back: then only those that look whether the client goes away wait for sockets.
+const SERVING: [&str; 6] = [
+    "net/http.(*conn).serve",
+    "net/http.(*Server).Serve.",
+    "github.com/valyala/fasthttp.(*workerPool).",
     "net/http.(*http2serverConn).runHandler",
     "golang.org/x/net/http2.(*serverConn).runHandler",
     "google.golang.org/grpc.(*Server).",

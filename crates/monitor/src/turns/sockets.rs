@@ -299,6 +299,10 @@ impl Sockets {
         for event in &traced.events {
             walk.take(event, idles);
         }
+        // Clients may be slow to close their end.
+        for client in std::mem::take(&mut walk.clients).into_values() {
+            walk.said_farewell(&client);
+        }
         let last = |(&sk, named): (&u64, &Vec<(u64, u32)>)| Some((sk, named.last()?.1));
         walk.sockets.peer_of = walk.named.iter().filter_map(last).collect();
         walk.sockets
@@ -629,8 +633,8 @@ impl Walk<'_> {
         self.op(event, Act::Write, index, 0);
     }
 
-    /// A connection has ended after what may be TLS's farewell: that is no part of the response, which was over before
-    /// the pause (an idle connection that the server closes).
+    /// The last on a connection may be TLS's farewell: that is no part of the response, which was over before the pause
+    /// (an idle connection that the server closes).
     fn said_farewell(&mut self, client: &Client) {
         let turn = self.sockets.turns.get_mut(client.turn as usize);
         let Some(turn) = turn.filter(|_| client.closing) else {

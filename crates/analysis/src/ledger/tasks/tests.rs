@@ -340,6 +340,24 @@ fn reasons_of_all_versions_have_words() {
 }
 
 #[test]
+fn requests_that_are_all_held_back_are_met_though_none_waits_for_its_socket() {
+    let looks = "net/http.(*connReader).backgroundRead";
+    let limiter = [
+        SERVE,
+        "main.handler",
+        "golang.org/x/time/rate.(*Limiter).wait",
+    ];
+    let ran: &[(&[&str], u64, u64)] = &[
+        (&["runtime.goexit.abi0", SERVE, "main.handler"], 60, 50),
+        (&["runtime.goexit.abi0", looks], 20, 15),
+    ];
+    let seen = [("select", &limiter[..], 10.0), ("IO wait", &[looks], 10.0)];
+    let made = made(10.0, 0.1, &seen, ran);
+    let parts = made.divide(1e6, 0.0).unwrap();
+    assert!(share(&parts, "limiter") > 0.95, "{parts:#?}");
+}
+
+#[test]
 fn whoever_waits_in_a_pool_waits_for_a_connection() {
     for reason in ["select", "chan receive", "semacquire", "sync.Cond.Wait"] {
         let names = ["runtime.selectgo", "database/sql.(*DB).conn", "main.f"];
