@@ -208,6 +208,7 @@ NEEDS = {
     "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
     "rclone": ("rclone", "rclone"),
     "guile": ("guile", "guile-3.0"),
+    "modcache": (f"{APACHE_MODULES}/mod_cache_disk.so", "apache2-bin"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
 }
 
@@ -1983,6 +1984,25 @@ END
         "HOME": str(own), "MAPSERVER_CONFIG_FILE": config}, False
 
 
+def modcache(lab, settings, own):
+    """Before a web server that was started before it; what that answers is kept on the disk."""
+    (own / "kept").mkdir()
+    owned(lab, own)
+    settings["more"] = """CacheRoot {{own}}/kept
+CacheEnable disk "/"
+CacheQuickHandler {{quick=on}}
+CacheIgnoreNoLastMod On
+CacheDefaultExpire 3600
+CacheLock on
+CacheLockPath {{own}}/locks
+{{cache=}}
+ProxyPass "/" "http://127.0.0.1:{{backend.port}}/"
+<Location "/">
+    {{filters=}}
+</Location>"""
+    return apache(lab, settings, own, "proxy", "proxy_http", "cache", "cache_disk", "filter", "deflate", "ext_filter", "substitute")
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2023,4 +2043,5 @@ COMMANDS = {
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
+    "modcache": modcache,
 }
