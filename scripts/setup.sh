@@ -354,6 +354,9 @@ guile                                     guile-3.0
 /usr/lib/cgi-bin/mapserv                  cgi-mapserver
 shptree                                   mapserver-bin
 spawn-fcgi                                spawn-fcgi
+/usr/lib/php/*/redis.so                   php-redis
+/usr/share/php/Slim/App.php               php-slim
+/usr/share/php/Twig/Environment.php       php-twig
 TABLE
 }
 

@@ -72,6 +72,8 @@ SecAuditLog {{own}}/audit.log
 # Extensions of PHP that MediaWiki asks for.
 WIKI = [part for name in ("mysqlnd", "mysqli", "ctype", "iconv", "fileinfo", "calendar", "posix", "dom", "xml", "xmlreader",
                           "mbstring", "intl", "apcu") for part in ("-d", f"extension={name}")]
+SHOP = [part for name in ("ctype", "mbstring", "apcu", "igbinary", "redis") for part in ("-d", f"extension={name}")] + [
+    "-d", "zend_extension=opcache"]
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -209,6 +211,7 @@ NEEDS = {
     "rclone": ("rclone", "rclone"),
     "guile": ("guile", "guile-3.0"),
     "modcache": (f"{APACHE_MODULES}/mod_cache_disk.so", "apache2-bin"),
+    "slim": ("/usr/share/php/Slim/App.php", "php-fpm php-slim php-twig php-redis php-apcu"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
 }
 
@@ -2003,6 +2006,21 @@ ProxyPass "/" "http://127.0.0.1:{{backend.port}}/"
     return apache(lab, settings, own, "proxy", "proxy_http", "cache", "cache_disk", "filter", "deflate", "ext_filter", "substitute")
 
 
+def slim(lab, settings, own):
+    """PHP processes with a shop on Slim, what it keeps being its own."""
+    for name in ("sessions", "twig"):
+        (own / name).mkdir()
+    owned(lab, own)
+    settings |= {"index": str(lab.dir / "apps/slim/index.php"), "own": str(own)}
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    sessions = lab.fill("{{sessions=}}", settings)
+    kept = [("session.save_handler", "redis"), ("session.save_path", sessions), ("redis.session.locking_enabled", 1),
+            ("redis.session.lock_retries", 500)] if sessions else [("session.save_path", own / "sessions")]
+    values = [("apc.shm_size", settings.get("memory", "32M")), ("display_errors", 0), ("session.gc_probability", 0), *kept]
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *SHOP,
+            *(part for name, value in values for part in ("-d", f"{name}={value}"))], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2043,5 +2061,5 @@ COMMANDS = {
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
-    "modcache": modcache,
+    "modcache": modcache, "slim": slim,
 }
