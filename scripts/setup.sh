@@ -357,6 +357,9 @@ spawn-fcgi                                spawn-fcgi
 /usr/lib/php/*/redis.so                   php-redis
 /usr/share/php/Slim/App.php               php-slim
 /usr/share/php/Twig/Environment.php       php-twig
+/usr/lib/python3/dist-packages/flask_caching/* python3-flask-caching
+/usr/lib/python3/dist-packages/flask_session/* python3-flask-session
+/usr/lib/python3/dist-packages/flask_sqlalchemy/* python3-flask-sqlalchemy
 TABLE
 }
 

@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -212,6 +213,8 @@ NEEDS = {
     "guile": ("guile", "guile-3.0"),
     "modcache": (f"{APACHE_MODULES}/mod_cache_disk.so", "apache2-bin"),
     "slim": ("/usr/share/php/Slim/App.php", "php-fpm php-slim php-twig php-redis php-apcu"),
+    "flaskext": (f"{PYTHON}/flask_session/__init__.py",
+                 "gunicorn python3-flask-session python3-flask-caching python3-flask-sqlalchemy python3-psycopg2"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
 }
 
@@ -2021,6 +2024,21 @@ def slim(lab, settings, own):
             *(part for name, value in values for part in ("-d", f"{name}={value}"))], {}, True
 
 
+SESSIONS = 600
+
+
+def flaskext(lab, settings, own):
+    """With the sessions in files that earlier visitors left."""
+    (own / "sessions").mkdir()
+    ends = int(time.time()) + 30 * 86400
+    for n in range(SESSIONS):
+        name = hashlib.md5(f"session:{n}".encode()).hexdigest()
+        (own / "sessions" / name).write_bytes(struct.pack("I", ends) + pickle.dumps({"seen": "hall 7"}))
+    owned(lab, own)
+    command, _, privileged = threaded("flaskext_app")(lab, settings, own)
+    return command, {"HOME": str(own)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2061,5 +2079,5 @@ COMMANDS = {
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
-    "modcache": modcache, "slim": slim,
+    "modcache": modcache, "slim": slim, "flaskext": flaskext,
 }
