@@ -360,6 +360,7 @@ spawn-fcgi                                spawn-fcgi
 /usr/lib/python3/dist-packages/flask_caching/* python3-flask-caching
 /usr/lib/python3/dist-packages/flask_session/* python3-flask-session
 /usr/lib/python3/dist-packages/flask_sqlalchemy/* python3-flask-sqlalchemy
+/usr/share/nodejs/mysql/*                 node-mysql
 TABLE
 }
 

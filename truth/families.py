@@ -213,6 +213,7 @@ NEEDS = {
     "guile": ("guile", "guile-3.0"),
     "modcache": (f"{APACHE_MODULES}/mod_cache_disk.so", "apache2-bin"),
     "slim": ("/usr/share/php/Slim/App.php", "php-fpm php-slim php-twig php-redis php-apcu"),
+    "nodemysql": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
     "flaskext": (f"{PYTHON}/flask_session/__init__.py",
                  "gunicorn python3-flask-session python3-flask-caching python3-flask-sqlalchemy python3-psycopg2"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
@@ -2024,6 +2025,11 @@ def slim(lab, settings, own):
             *(part for name, value in values for part in ("-d", f"{name}={value}"))], {}, True
 
 
+def nodemysql(lab, settings, own):
+    return ["node", str(lab.dir / "apps/mysql_app.js"), str(settings["port"]), *extra(lab, settings)], {
+        "NODE_PATH": NODE, "HOME": str(own), "NODE_ENV": "production"}, False
+
+
 SESSIONS = 600
 
 
@@ -2079,5 +2085,5 @@ COMMANDS = {
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
-    "modcache": modcache, "slim": slim, "flaskext": flaskext,
+    "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
 }
