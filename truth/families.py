@@ -57,6 +57,10 @@ RESTEASY = [f"/usr/share/java/{part}.jar" for part in (
     "jackson-jaxrs-json-provider", "jackson-jaxrs-base", "jackson-module-jaxb-annotations", "jackson-databind", "jackson-core",
     "jackson-annotations", "jetty9-servlet", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-security",
     "servlet-api")]
+C3P0 = [f"/usr/share/java/{part}.jar" for part in (
+    "c3p0", "postgresql", "tomcat10-catalina", "tomcat10-coyote", "tomcat10-juli", "tomcat10-util",
+    "tomcat10-util-scan", "tomcat10-servlet-api", "tomcat10-annotations-api", "tomcat10-jni", "tomcat10-jaspic-api", "tomcat10-api",
+    "tomcat10-jsp-api", "tomcat10-el-api")]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -211,6 +215,7 @@ NEEDS = {
     "modauth": (f"{APACHE_MODULES}/mod_authnz_ldap.so", "apache2-bin apache2-utils libaprutil1-ldap"),
     "rclone": ("rclone", "rclone"),
     "guile": ("guile", "guile-3.0"),
+    "c3p0": (C3P0[0], "libc3p0-java libpostgresql-jdbc-java libtomcat10-java default-jdk-headless"),
     "modcache": (f"{APACHE_MODULES}/mod_cache_disk.so", "apache2-bin"),
     "slim": ("/usr/share/php/Slim/App.php", "php-fpm php-slim php-twig php-redis php-apcu"),
     "nodemysql": (f"{NODE}/mysql/index.js", "nodejs node-mysql"),
@@ -1991,6 +1996,13 @@ END
         "HOME": str(own), "MAPSERVER_CONFIG_FILE": config}, False
 
 
+def orders(lab, settings, own):
+    """An embedded Tomcat with its directory for what it makes."""
+    flags = [lab.fill(flag, settings) for flag in settings.get("flags", [])]
+    where = class_path(lab, settings, "Orders", C3P0)
+    return ["java", *flags, "-cp", where, "Orders", str(settings["port"]), str(own), *extra(lab, settings)], {}, False
+
+
 def modcache(lab, settings, own):
     """Before a web server that was started before it; what that answers is kept on the disk."""
     (own / "kept").mkdir()
@@ -2085,5 +2097,5 @@ COMMANDS = {
     "restful": go_program("restful_app.go"), "qthttp": qthttp,
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
-    "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
+    "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
 }
