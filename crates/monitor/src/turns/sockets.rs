@@ -877,7 +877,9 @@ impl Walk<'_> {
 
     fn accepted(&mut self, event: &Event) {
         // Whatever lay at this address before was another connection.
-        self.clients.remove(&event.sk);
+        if let Some(client) = self.clients.remove(&event.sk) {
+            self.said_farewell(&client);
+        }
         self.client(event.sk).begun = true;
         if let Some(counts) = self.counts_by_port(event) {
             counts.accepted += 1;

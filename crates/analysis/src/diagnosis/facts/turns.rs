@@ -34,6 +34,9 @@ const ASKING: &str = "upstream.asking_cpu_share";
 const CPU: &str = "turn.cpu_share";
 const THREADS: &str = "turn.threads";
 const THREADS_IDLE: &str = "turn.threads_idle_share";
+const LONGEST: &str = "upstream.longest_turn_share";
+/// Fewer turns than this for one request are not many of which one may be the longest.
+const SEVERAL_TURNS: f64 = 2.0;
 /// Waits that have a name of their own in facts.
 const WAITS: [&str; 9] = [
     "pipe",
@@ -59,6 +62,42 @@ const STALLS: [&str; 6] = [
     "longest_ms",
 ];
 
+/// Of the time of a request's turns with the server behind that takes longest in all, the part of the longest one: the
+/// slowest of its turns, as many as there were requests.
+fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<'_>) {
+    let server = material.server(&sheet.target);
+    let peers = server.iter().flat_map(|server| &server.upstreams);
+    let behind = peers.filter_map(|peer| material.turns(peer.target.as_deref()?));
+    let Some(behind) = behind.max_by_key(|behind| behind.account.total_ns) else {
+        return sheet.not_applicable(LONGEST, "no server behind was traced");
+    };
+    if (behind.account.turns as f64) < SEVERAL_TURNS * turns.account.turns as f64 {
+        return sheet.not_applicable(LONGEST, "a request asks it once");
+    }
+    let Some(lengths) = &behind.lengths else {
+        return sheet.unknown(LONGEST, "lengths of its turns were not kept");
+    };
+    let mut left = turns.account.turns;
+    let mut recorded: Vec<(f64, u64)> = (lengths.recorded())
+        .map(|(length, times)| (length.0 as f64, times))
+        .collect();
+    recorded.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let total: f64 = recorded.iter().map(|(ns, times)| ns * *times as f64).sum();
+    let longest = recorded.iter().map(|(ns, times)| {
+        let counted = left.min(*times);
+        left -= counted;
+        ns * counted as f64
+    });
+    let longest: f64 = longest.sum();
+    sheet.divided(
+        LONGEST,
+        Some(longest),
+        Some(total),
+        SOURCE,
+        "they took no time",
+    );
+}
+
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let reason = material.reason(&["turns"], "its turns were not traced");
     let traced = material.turns(&sheet.target);
@@ -81,8 +120,10 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             sheet.unknown(&format!("upstream.given_up_{name}"), &reason);
         }
         sheet.unknown(OWN_SHARE, &reason);
+        sheet.unknown(LONGEST, &reason);
         return;
     };
+    longest_turn(material, turns, sheet);
     let traced = material.examination().and_then(|e| e.turns.as_ref());
     let all_told = traced.map_or(&[][..], |t| &t.told);
     own_share(turns, all_told, sheet);
