@@ -812,6 +812,9 @@ impl LatencyCase<'_> {
         if let Some((kind, words)) = self.told(place).and_then(told::wait) {
             return (kind, words);
         }
+        if self.tries_a_lock(place) {
+            return ("lock", told::UNTIL_TRIED.to_owned());
+        }
         let of = |kind: &str| {
             let (profile, stack) = self.stopped_at(place)?;
             works().is(profile, stack, kind).then_some(())
@@ -891,7 +894,11 @@ impl LatencyCase<'_> {
 
     /// Whether it sleeps until it tries a lock again.
     pub(super) fn tries_a_lock(&self, place: &PlaceTime) -> bool {
-        self.told(place).is_some_and(told::tries_a_lock)
+        // Some runtimes tell what they are in, and the kernel that they sleep there.
+        let asleep = place.detail == "sleep";
+        let tries =
+            |told: &Told| told::tries_a_lock(told) || (asleep && told::is_near_a_lock(told));
+        self.told(place).is_some_and(tries)
     }
 
     /// The functions of programs and libraries in which a thread waited, the innermost first.

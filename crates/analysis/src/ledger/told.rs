@@ -136,10 +136,17 @@ pub(super) fn are_at_limiter(names: &[impl AsRef<str>]) -> bool {
 /// Whether a thread sleeps before it tries again to get a lock (on a file, a key of a store), by the functions that it
 /// sleeps in.
 pub(super) fn tries_a_lock(told: &Told) -> bool {
-    let mut near = told.frames.iter().take(NEAR_A_LOCK);
-    told.state == ToldState::Sleep && near.any(|frame| is_of_lock(bare(function_of(frame))))
+    told.state == ToldState::Sleep && is_near_a_lock(told)
 }
 
+/// Whether one of the innermost functions takes a lock.
+pub(super) fn is_near_a_lock(told: &Told) -> bool {
+    let mut near = told.frames.iter().take(NEAR_A_LOCK);
+    near.any(|frame| is_of_lock(bare(function_of(frame))))
+}
+
+/// Words of the row of those.
+pub(super) const UNTIL_TRIED: &str = "asleep until a lock is tried again";
 /// A loop that tries a lock sleeps in the function that takes it, or in a helper of that.
 const NEAR_A_LOCK: usize = 3;
 
@@ -151,10 +158,10 @@ fn function_of(frame: &str) -> &str {
 }
 
 /// Whether a function takes a lock, by its name: `FileLock.lock`, `acquire_lock`, `flock`; not `unlock`, `block`,
-/// `clock`.
+/// `clock`. A session that is begun (PHP) sleeps for nothing but its lock.
 fn is_of_lock(function: &str) -> bool {
     let name = function.to_ascii_lowercase();
-    let words = ["acquire", "mutex", "semaphore", "flock"];
+    let words = ["acquire", "mutex", "semaphore", "flock", "session_start"];
     let begins = |(at, _): (usize, &str)| {
         let before = function[..at].chars().next_back();
         !before.is_some_and(char::is_alphabetic) || function[at..].starts_with('L')
@@ -186,7 +193,7 @@ pub(super) fn wait(told: &Told) -> Option<(&'static str, String)> {
         ToldState::Permit => ("lock", "waiting for a permit of a semaphore or pool"),
         ToldState::Signal => ("lock", "waiting until another thread signals"),
         ToldState::Result => ("lock", "waiting for the result of another thread"),
-        ToldState::Sleep if tries_a_lock(told) => ("lock", "asleep until a lock is tried again"),
+        ToldState::Sleep if tries_a_lock(told) => ("lock", UNTIL_TRIED),
         ToldState::Sleep => ("sleep", "asleep"),
     };
     let words = match guarded(told).filter(|_| told.state == ToldState::Lock) {

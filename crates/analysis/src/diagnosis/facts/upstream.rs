@@ -134,7 +134,7 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
         none,
     );
     answers(turns, asked, sheet);
-    skew(material, turns, asked, sheet);
+    skew(material, turns, sheet);
     let failing = turns.iter().filter(|u| {
         let errors: u64 = u.connect_errors.values().sum();
         errors > 0 && errors >= u.connects.saturating_sub(errors)
@@ -146,20 +146,28 @@ fn waits(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>
 
 /// Requests of the busiest peer / its even share, over the peers that the configuration names in one group or that were
 /// asked: what nobody asked is seen in the configuration alone.
-fn skew(material: &Material<'_>, turns: &[UpstreamStats], asked: f64, sheet: &mut Sheet<'_>) {
+fn skew(material: &Material<'_>, turns: &[UpstreamStats], sheet: &mut Sheet<'_>) {
     let told = material.server(&sheet.target).map_or(0, largest_group);
-    let mut by_server: BTreeMap<&str, u64> = BTreeMap::new();
+    // Nobody chooses between a database and a cache: programs that differ share nothing out, unless it is said that
+    // they do. Of peers elsewhere the program is not known.
+    let mut groups: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for turn in turns.iter().filter(|u| u.requests > 0) {
         let server = material.target_at(&turn.address);
-        let server = server.unwrap_or(&turn.address);
-        *by_server.entry(server).or_default() += turn.requests;
+        let program = server.and_then(|server| material.server(server));
+        let program = program.filter(|_| told < 2).map_or("", |s| &s.exe);
+        let group = groups.entry(program).or_default();
+        *group.entry(server.unwrap_or(&turn.address)).or_default() += turn.requests;
     }
+    let most =
+        |group: &BTreeMap<&str, u64>| (group.len().max(told) >= 2, group.values().sum::<u64>());
+    let by_server = groups.into_values().max_by_key(most).unwrap_or_default();
     let peers = by_server.len().max(told);
-    let busiest = by_server.into_values().max().unwrap_or(0) as f64;
     if peers < 2 {
         sheet.not_applicable("upstream.skew", "there are no two peers to compare");
         return;
     }
+    let asked = by_server.values().sum::<u64>() as f64;
+    let busiest = by_server.into_values().max().unwrap_or(0) as f64;
     let even = asked / peers as f64;
     sheet.divided("upstream.skew", Some(busiest), Some(even), SOURCE, "");
 }
