@@ -135,7 +135,7 @@ fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
     }
     let why = match said.is_empty() {
         true => {
-            "the numbers that were read are within what is usual, and none of them names a cause"
+            "none of the numbers that were read names a cause by itself; whether they are usual for this server is not known"
                 .to_owned()
         }
         false => said.join("; "),

@@ -232,7 +232,7 @@ fn amounts(text: &str, line: u32) -> Vec<Amount> {
     if let Some(n) = with_thousands(text, line) {
         return vec![n];
     }
-    let parts = text.split([',', ';']).enumerate();
+    let parts = parted(text).into_iter().enumerate();
     // `200000 total, 172254 failed`: from the second part on the number may stand first.
     let pairs = parts.filter_map(|(at, part)| {
         let counted = || counted(part.trim(), line).filter(|_| at > 0);
@@ -246,6 +246,30 @@ fn amounts(text: &str, line: u32) -> Vec<Amount> {
             .collect(),
         false => pairs,
     }
+}
+
+/// A line at its commas and semicolons, but for a comma between thousands: `17,147,795,601  PROGRAM TOTALS`.
+fn parted(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    // Groups of three behind a first one of up to three.
+    let groups = |at: usize| {
+        let before = bytes[..at].iter().rev();
+        let number = before.take_while(|b| b.is_ascii_digit() || **b == b',');
+        let number: Vec<u8> = number.copied().collect();
+        let first = number.rsplit(|b| *b == b',').next().unwrap_or_default();
+        (1..=3).contains(&first.len()) && (1..4).all(|n| digit(at + n)) && !digit(at + 4)
+    };
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (at, mark) in text.match_indices([',', ';']) {
+        if mark != "," || !groups(at) {
+            found.push(&text[from..at]);
+            from = at + 1;
+        }
+    }
+    found.push(&text[from..]);
+    found
 }
 
 /// `"name": 56`, `name=56`, `name ....: 56 kB`.
@@ -341,6 +365,10 @@ mod tests {
         check(
             "[05:10:41] Requests: 3,291,870\n[05:10:41] Cores: 12\n",
             Some("Requests: 3,291,870"),
+        );
+        check(
+            "17,147,795,601  PROGRAM TOTALS\n5,671,628,114  strlen\n",
+            Some("PROGRAM TOTALS: 17,147,795,601"),
         );
         check("hits: 0\nerrors: 0\n", None);
         check("I have 3 servers and they are slow\nwhat now\n", None);

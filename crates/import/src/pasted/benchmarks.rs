@@ -11,6 +11,7 @@ use record::pasted::{Artefact, Row};
 pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let mut done = redis(lines);
     done.extend(openssl(lines));
+    done.extend(benchstat(lines));
     done
 }
 
@@ -118,6 +119,37 @@ fn openssl(lines: &[&str]) -> Option<Artefact> {
     }
     // What costs most is the case.
     found.rows.sort_by(|a, b| a.share.total_cmp(&b.share));
+    told(found)
+}
+
+/// `Name-8  4.180m ± 0%  3.446m ± 8%  -17.57% (p=0.000 n=8)`: what changed, and by how much.
+fn benchstat(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("benchstat", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let marks: Vec<usize> = (1..words.len())
+            .filter(|i| ["\u{b1}", "+/-"].contains(&words[*i]))
+            .collect();
+        let [first, second] = marks[..] else {
+            continue;
+        };
+        let Some(change) = words.get(second + 2) else {
+            continue;
+        };
+        found.begin_at(number);
+        found.add("benchstat.lines", 1.0);
+        let percent = change.strip_suffix('%').and_then(|c| c.parse::<f64>().ok());
+        if let Some(percent) = percent {
+            found.rows.push(Row {
+                label: words[..first - 1].join(" "),
+                place: format!("{} -> {} ({change})", words[first - 1], words[second - 1]),
+                share: percent.abs(),
+            });
+        }
+    }
+    found.largest_first();
+    let rows = found.rows.len() as f64;
+    found.figures.insert("benchstat.rows".into(), rows);
     told(found)
 }
 

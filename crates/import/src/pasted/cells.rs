@@ -58,6 +58,9 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     };
     let mut done = Vec::new();
     done.extend(compared(&tables));
+    if done.is_empty() {
+        done.extend(tables.iter().find_map(first_is_slow));
+    }
     let most = tables.iter().max_by_key(|t| t.rows.len());
     done.extend(most.and_then(largest));
     for found in &mut done {
@@ -269,6 +272,54 @@ fn largest(table: &Table) -> Option<Artefact> {
     ] {
         found.figures.insert(format!("cells.{name}"), n);
     }
+    told(found)
+}
+
+/// Heads of a column that numbers what was done one after the other.
+const SERIES: [&str; 9] = [
+    "wave", "round", "run", "iter", "request", "attempt", "try", "call", "batch",
+];
+/// The first of a series is told where it is so many times the others.
+const FIRST: f64 = 3.0;
+
+/// A series whose first row is far above the others: what only the first has to do.
+fn first_is_slow(table: &Table) -> Option<Artefact> {
+    let numbers = |at: usize| -> Vec<f64> {
+        let cells = table.rows.iter();
+        let cells = cells.map_while(|r| Some(measure(&r[at], &table.head[at])?.0));
+        cells.collect()
+    };
+    let series = table.head.iter().position(|h| {
+        let lower = h.to_ascii_lowercase();
+        SERIES.iter().any(|s| lower.starts_with(s))
+    })?;
+    let order: Vec<f64> = numbers(series);
+    let next = |pair: &[f64]| (pair[1] - pair[0] - 1.0).abs() < 1e-9;
+    if order.len() < 3 || !order.windows(2).all(next) || order[0] > 1.0 {
+        return None;
+    }
+    let mut found = artefact("series", table.line);
+    for at in (0..table.head.len()).filter(|at| *at != series) {
+        let n = numbers(at);
+        let Some((first, rest)) = n.split_first().filter(|_| n.len() == order.len()) else {
+            continue;
+        };
+        let most = rest.iter().copied().fold(0.0, f64::max);
+        if most > 0.0 && *first >= FIRST * most {
+            let others = table.rows[1..].iter().map(|r| r[at].as_str());
+            let others: Vec<&str> = others.take(ROWS).collect();
+            found.rows.push(Row {
+                label: table.head[at].clone(),
+                place: format!("{}, then {}", table.rows[0][at], others.join(", ")),
+                share: first / most,
+            });
+        }
+    }
+    found.largest_first();
+    let most = found.rows.first()?.share;
+    let rows = found.rows.len() as f64;
+    found.figures.insert("series.rows".into(), rows);
+    found.figures.insert("series.most".into(), most);
     told(found)
 }
 

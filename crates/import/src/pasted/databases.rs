@@ -33,7 +33,7 @@ pub(super) fn read(lines: &[&str], wide: &[&str]) -> Vec<Artefact> {
 }
 
 /// Counts a statement of so many seconds; of those that are alike the longest is the row.
-fn statement(found: &mut Artefact, line: u32, took: f64, text: &str) {
+pub(super) fn statement(found: &mut Artefact, line: u32, took: f64, text: &str) {
     found.begin_at(line);
     found.add("database.statements", 1.0);
     found.largest("database.longest_s", took);

@@ -8,11 +8,12 @@ use super::events::{artefact, told};
 use super::messages::stamped;
 use super::pieces::{pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
+use std::collections::BTreeMap;
 
 /// Words of a line of a list before its time.
 const WORDS: usize = 6;
 /// A time that a log's line is printed for, in seconds.
-const LONG_S: f64 = 1.0;
+pub(super) const LONG_S: f64 = 1.0;
 /// A longer line is data.
 const LINE: usize = 600;
 /// Words before a number that is a time in seconds in a logger that names no unit.
@@ -39,6 +40,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         parts.extend(of_line(line).filter(|_| parts.is_empty()));
         parts.into_iter().map(move |part| (number, part))
     });
+    let parts = listed_by_line(lines, without_clocks(parts.collect()));
     for (number, (took, label)) in parts {
         found.begin_at(number);
         found.add("times.rows", 1.0);
@@ -81,6 +83,51 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     };
     let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some() || long(a);
     told(found).filter(enough)
+}
+
+/// Names of a clock that runs, in small letters.
+const CLOCKS: [&str; 6] = ["elapsed", "time", "uptime", "t", "runtime", "since"];
+/// A name in so many lines is that of a list.
+const FEWEST: usize = 3;
+
+/// A time with its line's number and its name.
+type Named = (u32, (f64, String));
+
+/// Times but for those of a clock, which goes on from line to line.
+fn without_clocks(parts: Vec<Named>) -> Vec<Named> {
+    let runs = |clock: &&&str| {
+        let of = parts.iter().map(|(_, named)| named);
+        let of = of.filter(|(_, name)| name.eq_ignore_ascii_case(clock));
+        let of: Vec<f64> = of.map(|(took, _)| *took).collect();
+        let on = of.windows(2).all(|pair| pair[1] >= pair[0]) && of.last() > of.first();
+        of.len() >= FEWEST && on
+    };
+    let clocks: Vec<&str> = CLOCKS.iter().filter(runs).copied().collect();
+    let is_clock = |name: &str| clocks.iter().any(|c| name.eq_ignore_ascii_case(c));
+    let kept = parts.into_iter().filter(|(_, (_, n))| !is_clock(n));
+    kept.collect()
+}
+
+/// A time whose name stands in line after line is told with its line.
+fn listed_by_line(lines: &[&str], parts: Vec<Named>) -> Vec<Named> {
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, (_, name)) in &parts {
+        *names.entry(name).or_default() += 1;
+    }
+    let lists = |name: &str| names.get(name).is_some_and(|n| *n >= FEWEST);
+    let mut done: Vec<Named> = Vec::new();
+    for (number, (took, name)) in &parts {
+        let line = lines.get(*number as usize - 1).map(|l| l.trim());
+        let label = match line.filter(|_| lists(name)) {
+            Some(line) => short(line),
+            None => name.clone(),
+        };
+        match done.last_mut() {
+            Some((n, (held, l))) if *n == *number && *l == label => *held = held.max(*took),
+            _ => done.push((*number, (*took, label))),
+        }
+    }
+    done
 }
 
 /// The longest time of a line of a list that has a few words before it and a few behind it, and the line.

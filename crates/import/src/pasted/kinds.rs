@@ -22,7 +22,7 @@ const KINDS: usize = 100;
 
 /// The kind of line that a text has most.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
-    let mut kinds: Vec<(String, u32, &str, f64)> = Vec::new();
+    let mut kinds: Vec<(String, u32, &str, f64, &str)> = Vec::new();
     let mut filled = 0.0;
     for (number, line) in (1_u32..).zip(lines) {
         let text = line.trim();
@@ -32,12 +32,15 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         filled += 1.0;
         let kind = words_of(text);
         match kinds.iter().position(|(k, ..)| *k == kind) {
-            Some(at) => kinds[at].3 += 1.0,
-            None if kinds.len() < KINDS => kinds.push((kind, number, text, 1.0)),
+            Some(at) => {
+                kinds[at].3 += 1.0;
+                kinds[at].4 = text;
+            }
+            None if kinds.len() < KINDS => kinds.push((kind, number, text, 1.0, text)),
             None => {}
         }
     }
-    let (_, line, first, n) = kinds
+    let (_, line, first, n, last) = kinds
         .into_iter()
         .reduce(|a, b| if b.3 > a.3 { b } else { a })?;
     // Sentences are never alike; a line of one word says nothing.
@@ -50,6 +53,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         found.figures.insert(format!("kinds.{name}"), n);
     }
     found.rows.push(Row::new(short(first), n));
+    // What a series comes to is in its last line.
+    if last != first {
+        found.rows.push(Row::new(short(last), n));
+    }
     about::add(&mut found, lines);
     told(found)
 }

@@ -23,13 +23,13 @@ const LEVELS: [&str; 20] = [
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 59] = [
+const TELLING: [(&str, &str, f64); 61] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
-    ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0),
+    ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0), ("temporarily unavailable", "messages.full", 4.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
     ("exceeded", "messages.full", 4.0), ("exhausted", "messages.full", 4.0), ("too many", "messages.full", 4.0), ("too large", "messages.full", 4.0), ("full", "messages.full", 2.0),
     ("limit", "messages.full", 2.0), ("overflow", "messages.full", 3.0), ("dropped", "messages.full", 2.0), ("backpressure", "messages.full", 3.0), ("throttl", "messages.full", 3.0),
-    ("blocked", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
+    ("blocked", "messages.slow", 4.0), ("blocking call", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
     ("could not connect", "messages.refused", 3.0), ("unhealthy", "messages.refused", 2.0), ("insufficient", "messages.full", 3.0),
     ("hung", "messages.slow", 3.0), ("stuck", "messages.slow", 4.0), ("has been running", "messages.slow", 3.0), ("delayed", "messages.slow", 2.0), ("not respond", "messages.timeouts", 3.0),
     ("longer than", "messages.slow", 3.0), ("too long", "messages.slow", 4.0), ("starv", "messages.slow", 4.0), ("contention", "messages.slow", 3.0), ("lagging", "messages.slow", 3.0),
@@ -54,7 +54,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let lower = text[..statement.unwrap_or(text.len())].to_ascii_lowercase();
         let telling: Vec<_> = TELLING
             .iter()
-            .filter(|(word, ..)| has(&lower, word))
+            .filter(|(word, _, much)| has(&lower, word, *much >= STRONG))
             .collect();
         let much = telling.iter().map(|t| t.2).fold(0.0, f64::max);
         if much + level < 2.0 || level < 0.0 && much < STRONG {
@@ -112,11 +112,14 @@ fn around(text: &str, at: Option<usize>) -> &str {
     from.map_or(text, |(i, c)| &text[i + c.len_utf8()..])
 }
 
-/// Whether a text has a word, or one that begins with it.
-fn has(lower: &str, word: &str) -> bool {
+/// Whether a text has a word, or one that begins with it. A common word that is a part of a name (`full_dirname`,
+/// `os.reset()`) is none; a strong one may be one of a constant (`DEADLINE_EXCEEDED`).
+fn has(lower: &str, word: &str, strong: bool) -> bool {
     lower.match_indices(word).any(|(at, _)| {
         let before = lower[..at].chars().next_back();
-        before.is_none_or(|c| !c.is_ascii_alphabetic())
+        let behind = lower[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let of_a_name = matches!(before, Some('_' | '.')) || behind.starts_with(['_', '(']);
+        before.is_none_or(|c| !c.is_ascii_alphabetic()) && (strong || !of_a_name)
     })
 }
 
@@ -148,6 +151,9 @@ fn message(line: &str) -> Option<(f64, &str)> {
     });
     if level.is_some() && marked || stamped(line) || thrown(line) {
         return Some((if marked { grave } else { 0.0 }, unstamped(line)));
+    }
+    if of_the_system(line) {
+        return Some((0.0, unstamped(line)));
     }
     printed(line).then(|| (-1.0, unstamped(line)))
 }
@@ -242,6 +248,27 @@ fn printed(line: &str) -> bool {
     let behind = line[first.len()..].trim_start();
     let number = first.ends_with(':') && behind.starts_with(|c: char| c.is_ascii_digit());
     marked && !number && !lower.contains("slowest") && !PERSON.iter().any(|w| lower.contains(w))
+}
+
+/// What the system says of a call that failed, by which a line is a message whatever stands before it.
+const SYSTEM: [&str; 12] = [
+    "Resource temporarily unavailable",
+    "Too many open files",
+    "Connection refused",
+    "Connection reset by peer",
+    "Connection timed out",
+    "Cannot allocate memory",
+    "No space left on device",
+    "Cannot assign requested address",
+    "Address already in use",
+    "No buffer space available",
+    "Broken pipe",
+    "No route to host",
+];
+
+fn of_the_system(line: &str) -> bool {
+    let lower = format!(" {} ", line.to_ascii_lowercase());
+    SYSTEM.iter().any(|s| line.contains(s)) && !PERSON.iter().any(|w| lower.contains(w))
 }
 
 /// A line from behind its stamp on.

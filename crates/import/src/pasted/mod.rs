@@ -42,6 +42,7 @@
 //! metrics     counters, gauges and summaries of them
 //! trees       trees of calls with their times
 //! times       `time CMD`, as shells print it
+//! statements  a statement with its time in fields, in any form
 //! alike       statements that a log repeats with other values
 //!
 //! messages    what a log says plainly, where nothing else was found, as all of these
@@ -50,6 +51,7 @@
 //! cells       tables of any tool
 //! amounts     numbers with names
 //! kinds       lines that are alike, and lines with a share
+//! growths     times by a size or by the latency of the way
 //! about       to which part of a system a text belongs
 //! ```
 
@@ -73,6 +75,7 @@ mod events;
 mod failures;
 mod forms;
 mod generators;
+mod growths;
 mod haproxy;
 mod interrupts;
 mod kinds;
@@ -95,6 +98,7 @@ mod retries;
 mod silences;
 mod sockets;
 mod stacks;
+mod statements;
 mod statuses;
 mod tables;
 mod times;
@@ -133,18 +137,53 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     if all.is_empty() {
         let said = texts.iter().map(|(_, text)| plainly(&plain(text)));
         all.artefacts.extend(said.flatten());
+    } else if only(&all, |a| a.tool == "log") {
+        // Beside a message that is known a request's own line may say how long it took.
+        let times = texts.iter().filter_map(|(_, text)| {
+            let lines = plain(text);
+            let lines: Vec<&str> = lines.lines().map(unquoted).collect();
+            durations::read(&lines).filter(|a| a.value("times.most_s") >= Some(durations::LONG_S))
+        });
+        all.artefacts.extend(times);
+    } else if only(&all, |a| SETTINGS.contains(&a.tool.as_str())) {
+        let said = texts.iter().map(|(_, text)| plainly(&plain(text)));
+        all.artefacts.extend(said.flatten());
     }
     all
+}
+
+/// Tools that print what is set, and nothing of what happens.
+const SETTINGS: [&str; 2] = ["limits", "sysctl"];
+
+/// Whether artefacts of that kind are all that was found.
+fn only(all: &Pasted, kind: fn(&Artefact) -> bool) -> bool {
+    let others = all.straces.is_empty()
+        && all.sizes.is_empty()
+        && all.vmstats.is_empty()
+        && all.pidstats.is_empty()
+        && all.loads.is_empty();
+    others && all.artefacts.iter().all(kind)
 }
 
 /// What anybody reads in a text of a tool that nobody knows: messages and silences of a log, times, a table, numbers.
 fn plainly(text: &str) -> Vec<Artefact> {
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
     let mut found: Vec<Artefact> = messages::read(&lines).into_iter().collect();
+    for read in [growths::by_latency, growths::by_size] {
+        if found.is_empty() {
+            found.extend(read(&lines));
+        }
+    }
     if found.is_empty() {
         found = cells::read(&lines);
     }
-    let readers = [waits, kinds::shares, amounts::read, kinds::read];
+    let readers = [
+        waits,
+        kinds::shares,
+        amounts::read,
+        statements::untimed,
+        kinds::read,
+    ];
     for read in readers {
         if found.is_empty() {
             found.extend(read(&lines));
@@ -208,6 +247,12 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let wide: Vec<&str> = wide.iter().map(String::as_str).collect();
     found.extend(databases::read(lines, &wide));
     found.extend(digests::read(lines, &wide));
+    let timed =
+        |a: &Artefact| a.value("database.longest_s").is_some() || a.value("digest.count").is_some();
+    // One that the databases' own readers know has its time from them.
+    if !found.iter().any(timed) {
+        found.extend(statements::read(lines));
+    }
     found.extend(alike::read(lines));
     found.extend(requests::read(lines));
     found.extend(mongostat::read(lines));

@@ -5,6 +5,7 @@
 
 use super::events::{artefact, clock};
 use record::pasted::Artefact;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// From and to, with ports.
@@ -47,7 +48,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("tcpdump", 0);
     let mut wire = Wire::default();
     let mut before: Option<Packet> = None;
-    for (number, line) in (1_u32..).zip(lines) {
+    for (number, line) in joined(lines) {
+        let line = line.as_ref();
         // A router says that a packet is too large for what follows.
         if line.contains("need to frag")
             || line.contains("packet too big")
@@ -60,6 +62,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             continue;
         };
         found.begin_at(number);
+        if BAD_CHECKSUMS.iter().any(|bad| line.contains(bad)) {
+            found.add("packets.bad_checksums", 1.0);
+        }
         wire.take(&packet, &mut found);
         before = Some(packet);
     }
@@ -76,11 +81,41 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         "data_again",
         "acks_again",
         "too_large",
+        "bad_checksums",
     ] {
         let name = format!("packets.{name}");
         found.figures.entry(name).or_insert(0.0);
     }
     Some(found)
+}
+
+/// How tcpdump says that a checksum does not fit, with `-v` and more.
+const BAD_CHECKSUMS: [&str; 3] = ["bad udp cksum", "bad cksum", "(incorrect"];
+
+/// A packet a line. With `-v` tcpdump prints the head of IP and its contents in two, and inside of a tunnel another
+/// packet without a stamp, which has that of the outer one.
+fn joined<'a>(lines: &[&'a str]) -> Vec<(u32, Cow<'a, str>)> {
+    let mut done: Vec<(u32, Cow<'a, str>)> = Vec::with_capacity(lines.len());
+    let mut stamp = "";
+    let mut head: Option<(u32, String)> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        if let Some((at, head)) = head.take() {
+            done.push((at, Cow::Owned(format!("{head} {}", line.trim()))));
+            continue;
+        }
+        let ip = ["IP (", "IP6 ("].iter().find_map(|ip| line.find(ip));
+        match ip.filter(|_| !line.contains(" > ")) {
+            Some(at) => {
+                let before = line[..at].split_whitespace().last().unwrap_or_default();
+                if clock(before).is_some() {
+                    stamp = before;
+                }
+                head = Some((number, format!("{stamp} {}", &line[at..])));
+            }
+            None => done.push((number, Cow::Borrowed(*line))),
+        }
+    }
+    done
 }
 
 impl Wire {
@@ -191,7 +226,9 @@ fn dumped(line: &str) -> Option<Packet> {
         words.get(arrow + 1)?.trim_end_matches(':').to_owned(),
     );
     let flags = behind("Flags").map_or("", |w| w.trim_matches(['[', ']', ',']));
-    let length = behind("length").and_then(|w| w.trim_end_matches(':').parse().ok());
+    // Before the contents of `-v` stands the length of the whole packet, with a bracket.
+    let mut lengths = words.windows(2).filter(|pair| pair[0] == "length");
+    let length = lengths.find_map(|pair| pair[1].trim_end_matches(':').parse().ok());
     let datagram = is_dns(&way) || line.contains("UDP");
     Some(Packet {
         at,

@@ -238,6 +238,11 @@ fn iperf(lines: &[&str]) -> Option<Artefact> {
         };
         found.begin_at(number);
         found.smallest("iperf.slowest_bits_per_s", rate);
+        found.largest("iperf.fastest_bits_per_s", rate);
+        if range <= 1.5 && !words.contains(&"SUM") {
+            found.add("iperf.intervals", 1.0);
+            found.add("iperf.standing", f64::from(u8::from(rate <= 0.0)));
+        }
         let sum = f64::from(u8::from(words.contains(&"SUM")));
         let received = f64::from(u8::from(words.contains(&"receiver")));
         let weight = sum * 1e6 + range + received;
@@ -252,6 +257,7 @@ fn iperf(lines: &[&str]) -> Option<Artefact> {
         let again = rest.first().and_then(|w| w.parse::<f64>().ok());
         if let Some(n) = again.filter(|_| of_tcp) {
             found.largest("iperf.sent_again", n);
+            found.add("iperf.again_in_all", n);
         }
         let lost = rest
             .iter()
