@@ -7,6 +7,7 @@
 use super::logs::MESSAGES;
 use super::pieces::{Piece, pieces, short, value};
 use record::pasted::{Artefact, Row};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// How a number goes into an artefact.
@@ -432,12 +433,46 @@ fn split() -> &'static [Vec<&'static str>] {
     })
 }
 
+/// The wordings by their longest word in small letters: comparing each with each line took most of a text's time.
+fn by_word() -> &'static HashMap<String, Vec<usize>> {
+    static BY_WORD: OnceLock<HashMap<String, Vec<usize>>> = OnceLock::new();
+    BY_WORD.get_or_init(|| {
+        let mut all: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, words) in split().iter().enumerate() {
+            let longest = words.iter().filter(|w| **w != "#").max_by_key(|w| w.len());
+            let key = longest.map_or_else(String::new, |w| w.to_ascii_lowercase());
+            all.entry(key).or_default().push(at);
+        }
+        all
+    })
+}
+
+/// The wordings whose longest word stands in the line, in their order.
+fn candidates(line: &[Piece<'_>]) -> Vec<usize> {
+    let all = by_word();
+    let mut found: Vec<usize> = all.get("").into_iter().flatten().copied().collect();
+    for piece in line {
+        let lower = piece.text.to_ascii_lowercase();
+        // A name may end with the word: `net.core.somaxconn`.
+        let ends = lower.match_indices(['.', '/']).map(|(at, _)| at + 1);
+        for from in std::iter::once(0).chain(ends) {
+            found.extend(all.get(&lower[from..]).into_iter().flatten());
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
     if line.len() > LONGEST {
         return;
     }
-    let (wordings, messages) = split().split_at(WORDINGS.len());
-    for ((tool, _, names, how), words) in WORDINGS.iter().zip(wordings) {
+    let candidates = candidates(line);
+    let (wordings, messages) =
+        candidates.split_at(candidates.partition_point(|at| *at < WORDINGS.len()));
+    for at in wordings {
+        let (words, (tool, _, names, how)) = (&split()[*at], &WORDINGS[*at]);
         // The fourth number of wrk is a share; plow's first is its shortest time.
         let of_wrk = || words.as_slice() != ["Latency", "#", "#", "#", "#"] || raw.contains('%');
         if let Some(numbers) = matched(line, words).filter(|_| of_wrk()) {
@@ -452,7 +487,8 @@ fn worded(line: &[Piece<'_>], raw: &str, number: u32, found: &mut Found) {
     if counted || line.first().is_some_and(|p| p.text.starts_with("errors.")) {
         return;
     }
-    for ((_, count, names), words) in MESSAGES.iter().zip(messages) {
+    for at in messages {
+        let (words, (_, count, names)) = (&split()[*at], &MESSAGES[*at - WORDINGS.len()]);
         if let Some(numbers) = matched(line, words) {
             // A number behind the word curl is its error only where curl prints it.
             let by_number =
