@@ -40,7 +40,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         parts.extend(of_line(line).filter(|_| parts.is_empty()));
         parts.into_iter().map(move |part| (number, part))
     });
-    let parts = listed_by_line(lines, without_clocks(parts.collect()));
+    let parts = listed_by_line(lines, &without_clocks(parts.collect()));
     for (number, (took, label)) in parts {
         found.begin_at(number);
         found.add("times.rows", 1.0);
@@ -109,14 +109,14 @@ fn without_clocks(parts: Vec<Named>) -> Vec<Named> {
 }
 
 /// A time whose name stands in line after line is told with its line.
-fn listed_by_line(lines: &[&str], parts: Vec<Named>) -> Vec<Named> {
+fn listed_by_line(lines: &[&str], parts: &[Named]) -> Vec<Named> {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, (_, name)) in &parts {
+    for (_, (_, name)) in parts {
         *names.entry(name).or_default() += 1;
     }
     let lists = |name: &str| names.get(name).is_some_and(|n| *n >= FEWEST);
     let mut done: Vec<Named> = Vec::new();
-    for (number, (took, name)) in &parts {
+    for (number, (took, name)) in parts {
         let line = lines.get(*number as usize - 1).map(|l| l.trim());
         let label = match line.filter(|_| lists(name)) {
             Some(line) => short(line),
