@@ -165,8 +165,23 @@ fn only(all: &Pasted, kind: fn(&Artefact) -> bool) -> bool {
     others && all.artefacts.iter().all(kind)
 }
 
+/// Of so many characters one that no text has makes it data.
+const PER_UNREADABLE: usize = 50;
+
+/// Whether a person could have written or copied it: hardly any control characters, and bytes that are no text.
+fn is_text(text: &str) -> bool {
+    let unreadable = |c: &char| {
+        let layout = matches!(c, '\n' | '\r' | '\t' | '\u{1b}');
+        *c == char::REPLACEMENT_CHARACTER || (c.is_control() && !layout)
+    };
+    text.chars().filter(unreadable).count() * PER_UNREADABLE <= text.chars().count()
+}
+
 /// What anybody reads in a text of a tool that nobody knows: messages and silences of a log, times, a table, numbers.
 fn plainly(text: &str) -> Vec<Artefact> {
+    if !is_text(text) {
+        return Vec::new();
+    }
     let lines: Vec<&str> = text.lines().map(unquoted).collect();
     let mut found: Vec<Artefact> = messages::read(&lines).into_iter().collect();
     for read in [growths::by_latency, growths::by_size] {
