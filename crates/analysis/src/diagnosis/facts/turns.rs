@@ -38,10 +38,11 @@ const LONGEST: &str = "upstream.longest_turn_share";
 /// Fewer turns than this for one request are not many of which one may be the longest.
 const SEVERAL_TURNS: f64 = 2.0;
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 9] = [
+const WAITS: [&str; 10] = [
     "pipe",
     "lock",
     "told_lock",
+    "tried_lock",
     "sync",
     "sleep",
     "pool",
@@ -150,6 +151,8 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         p.place == Place::Blocked && (locks || tried(p))
     });
     sheet.known("turn.lock_share", lock, SOURCE);
+    let tried_lock = share(&|p| p.place == Place::Blocked && tried(p));
+    sheet.known("turn.tried_lock_share", tried_lock, SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
     let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
