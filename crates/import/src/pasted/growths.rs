@@ -1,9 +1,9 @@
-//! Times of an own test beside what was varied in it, for a text in which nothing else was found: a size that grows from
-//! line to line, or the latency of the way.
+//! Times of an own test beside what was varied in it, for a text in which nothing else was found: a size that grows
+//! from line to line, or the latency of the way.
 //!
 //! What grows faster than its size does some of its work once for each of the others. What grows by many times the
-//! latency that was added waits for so many round trips. The surprise is that both are told by two lines of a list, where
-//! each time alone says nothing.
+//! latency that was added waits for so many round trips. The surprise is that both are told by two lines of a list,
+//! where each time alone says nothing.
 
 use super::events::{artefact, told};
 use super::pieces::{pieces, seconds, short, value};
