@@ -379,28 +379,29 @@ fn fills_it(ledger: &Ledger, front: &str) -> Option<String> {
     let theirs = |row: &Row| !row.own_work && !matches!(row.kind.as_str(), "foreign" | "steal");
     let seen = rows.filter(|(account, row)| theirs(row) && matters(account, row));
     let (account, row) = seen.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))?;
-    let place = if row.place.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", row.place)
-    };
     let share = percent(row.share);
-    let (of, label) = (&account.of, &row.label);
-    Some(format!(" There {share} of {of} is {label}{place}."))
+    Some(format!(
+        " There {share} of {} is {}.",
+        account.of,
+        placed(row)
+    ))
+}
+
+/// A row's label with its place in brackets, where that is known.
+fn placed(row: &Row) -> String {
+    match row.place.as_str() {
+        "" => row.label.clone(),
+        place => format!("{} ({place})", row.label),
+    }
 }
 
 /// What the slowest requests wait for most.
 fn in_tail(ledger: &Ledger) -> Option<String> {
     let row = ledger.tail.as_ref()?.rows.first()?;
-    let place = if row.place.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", row.place)
-    };
     let share = percent(row.share);
     Some(format!(
-        " Of the slowest 1 % of the requests {share} is {}{place}.",
-        row.label
+        " Of the slowest 1 % of the requests {share} is {}.",
+        placed(row)
     ))
 }
 

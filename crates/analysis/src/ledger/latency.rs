@@ -876,8 +876,7 @@ impl LatencyCase<'_> {
         if let Some(told) = self.told(place) {
             return told::is_in_pool(told);
         }
-        let waits = matches!(place.detail.as_str(), "futex" | "sleep" | "signalled");
-        waits && told::are_of_pool(&self.functions_of(place).unwrap_or_default())
+        waits_for_another(place) && told::are_of_pool(&self.functions_of(place).unwrap_or_default())
     }
 
     /// Whether a limiter of a rate holds it back, by the functions of a runtime or of a library.
@@ -885,10 +884,7 @@ impl LatencyCase<'_> {
         if let Some(told) = self.told(place) {
             return told::is_at_limiter(told);
         }
-        let waits = matches!(
-            place.detail.as_str(),
-            "futex" | "sleep" | "signalled" | "poll"
-        );
+        let waits = place.detail == "poll" || waits_for_another(place);
         waits && told::are_at_limiter(&self.functions_of(place).unwrap_or_default())
     }
 
@@ -967,6 +963,10 @@ pub(super) fn any_of_pool(waker: &str) -> String {
 }
 
 /// In the process, and nothing is known of it but that.
+fn waits_for_another(place: &PlaceTime) -> bool {
+    matches!(place.detail.as_str(), "futex" | "sleep" | "signalled")
+}
+
 fn is_hidden(place: &PlaceTime) -> bool {
     place.place == Place::Hidden && matches!(place.detail.as_str(), "" | BEFORE_ASKING)
 }

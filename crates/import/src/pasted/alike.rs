@@ -5,7 +5,7 @@
 //! part from its last `WHERE` on is enough.
 
 use super::events::{artefact, told};
-use super::pieces::short;
+use super::pieces::{from_of_query, short};
 use record::pasted::{Artefact, Row};
 
 /// Fewer statements are no sequence.
@@ -74,12 +74,10 @@ fn statement(line: &str) -> Option<(&str, &str)> {
         return None;
     }
     let lower = line.to_ascii_lowercase();
-    let query = lower.find("select ");
-    let from = query.and_then(|at| lower[at..].find(" from ").map(|from| at + from));
     let condition = lower.rfind(" where ");
     // A plan has its conditions apart.
     let condition = condition.filter(|at| line[*at..].contains(['=', '?', '$']))?;
-    let from = from.filter(|from| *from < condition);
+    let from = from_of_query(&lower).filter(|from| *from < condition);
     let table = from.and_then(|from| line.get(from..condition));
     let condition = line.get(condition..)?.trim();
     Some((table.unwrap_or_default().trim(), condition))

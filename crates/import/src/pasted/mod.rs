@@ -113,10 +113,10 @@ use std::borrow::Cow;
 /// Reads texts, each with its file's name, in order.
 pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     let mut all = Pasted::default();
-    for (name, text) in texts {
-        let text = plain(text);
+    let plain: Vec<String> = texts.iter().map(|(_, text)| plain(text)).collect();
+    for ((name, _), text) in texts.iter().zip(&plain) {
         let lines: Vec<&str> = text.lines().collect();
-        let words = words(&text);
+        let words = words(text);
         let straces = host::straces(&words).into_iter();
         all.straces.extend(straces.map(|(summary, _)| summary));
         all.sizes.extend(strace::sizes(name, &lines));
@@ -126,7 +126,7 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
             all.vmstats.extend(tables::vmstat(&lines));
         }
         all.pidstats.extend(pidstat::pidstats(&lines));
-        let loads = loads(&text);
+        let loads = loads(text);
         let whole = !loads.is_empty();
         all.loads.extend(loads);
         let others = artefacts(&lines).into_iter();
@@ -134,20 +134,14 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         all.artefacts
             .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
     }
-    if all.is_empty() {
-        let said = texts.iter().map(|(_, text)| plainly(&plain(text)));
-        all.artefacts.extend(said.flatten());
+    if only(&all, |a| SETTINGS.contains(&a.tool.as_str())) {
+        let said = plain.iter().flat_map(|text| plainly(text));
+        all.artefacts.extend(said);
     } else if only(&all, |a| a.tool == "log") {
         // Beside a message that is known a request's own line may say how long it took.
-        let times = texts.iter().filter_map(|(_, text)| {
-            let lines = plain(text);
-            let lines: Vec<&str> = lines.lines().map(unquoted).collect();
-            durations::read(&lines).filter(|a| a.value("times.most_s") >= Some(durations::LONG_S))
-        });
-        all.artefacts.extend(times);
-    } else if only(&all, |a| SETTINGS.contains(&a.tool.as_str())) {
-        let said = texts.iter().map(|(_, text)| plainly(&plain(text)));
-        all.artefacts.extend(said.flatten());
+        let long = |a: &Artefact| a.value("times.most_s") >= Some(durations::LONG_S);
+        let times = plain.iter().map(|text| durations::read(&lines_of(text)));
+        all.artefacts.extend(times.flatten().filter(long));
     }
     all
 }
@@ -155,7 +149,7 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
 /// Tools that print what is set, and nothing of what happens.
 const SETTINGS: [&str; 2] = ["limits", "sysctl"];
 
-/// Whether artefacts of that kind are all that was found.
+/// Whether artefacts of that kind are all that was found, or nothing was.
 fn only(all: &Pasted, kind: fn(&Artefact) -> bool) -> bool {
     let others = all.straces.is_empty()
         && all.sizes.is_empty()
@@ -165,16 +159,13 @@ fn only(all: &Pasted, kind: fn(&Artefact) -> bool) -> bool {
     others && all.artefacts.iter().all(kind)
 }
 
-/// Of so many characters one that no text has makes it data.
+/// Of so many characters one that was no text makes it data.
 const PER_UNREADABLE: usize = 50;
 
-/// Whether a person could have written or copied it: hardly any control characters, and bytes that are no text.
+/// Whether a person could have written or copied it: hardly any bytes that are no text.
 fn is_text(text: &str) -> bool {
-    let unreadable = |c: &char| {
-        let layout = matches!(c, '\n' | '\r' | '\t' | '\u{1b}');
-        *c == char::REPLACEMENT_CHARACTER || (c.is_control() && !layout)
-    };
-    text.chars().filter(unreadable).count() * PER_UNREADABLE <= text.chars().count()
+    let unreadable = text.matches(char::REPLACEMENT_CHARACTER).count();
+    unreadable * PER_UNREADABLE <= text.chars().count()
 }
 
 /// What anybody reads in a text of a tool that nobody knows: messages and silences of a log, times, a table, numbers.
@@ -182,7 +173,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
     if !is_text(text) {
         return Vec::new();
     }
-    let lines: Vec<&str> = text.lines().map(unquoted).collect();
+    let lines = lines_of(text);
     let mut found: Vec<Artefact> = messages::read(&lines).into_iter().collect();
     for read in [growths::by_latency, growths::by_size] {
         if found.is_empty() {
@@ -306,6 +297,11 @@ fn named<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
         before = line;
     }
     done
+}
+
+/// The lines of a text without the marks of a quotation.
+fn lines_of(text: &str) -> Vec<&str> {
+    text.lines().map(unquoted).collect()
 }
 
 /// A line without the marks of a quotation.

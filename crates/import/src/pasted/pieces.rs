@@ -85,6 +85,12 @@ pub(super) fn by_sixties(text: &str) -> Option<f64> {
     parts.try_fold(0.0, |all, part| Some(all * 60.0 + part.ok()?))
 }
 
+/// Where a query's `from` begins, in a line in small letters.
+pub(super) fn from_of_query(lower: &str) -> Option<usize> {
+    let query = lower.find("select ")?;
+    lower[query..].find(" from ").map(|from| query + from)
+}
+
 /// Characters of a statement or a message that are kept.
 const KEPT: usize = 160;
 

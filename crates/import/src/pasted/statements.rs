@@ -7,7 +7,7 @@
 
 use super::databases::statement;
 use super::events::{artefact, told};
-use super::pieces::{seconds, short, value};
+use super::pieces::{from_of_query, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
 /// A longer line is data.
@@ -216,8 +216,7 @@ pub(super) fn untimed(lines: &[&str]) -> Option<Artefact> {
         }
         filled += 1.0;
         let lower = text.to_ascii_lowercase();
-        let query = lower.find("select ");
-        let from = query.and_then(|at| Some(at + lower[at..].find(" from ")? + " from ".len()));
+        let from = from_of_query(&lower).map(|at| at + " from ".len());
         let table = from.and_then(|at| text.get(at..)?.split_whitespace().next());
         // A name in quotes, a condition or an end make it a statement and no sentence.
         let is_one = || {

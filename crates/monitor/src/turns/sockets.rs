@@ -300,8 +300,8 @@ impl Sockets {
             walk.take(event, idles);
         }
         // Clients may be slow to close their end.
-        for client in std::mem::take(&mut walk.clients).into_values() {
-            walk.said_farewell(&client);
+        for sk in walk.clients.keys().copied().collect::<Vec<_>>() {
+            walk.ended(sk);
         }
         let last = |(&sk, named): (&u64, &Vec<(u64, u32)>)| Some((sk, named.last()?.1));
         walk.sockets.peer_of = walk.named.iter().filter_map(last).collect();
@@ -633,9 +633,17 @@ impl Walk<'_> {
         self.op(event, Act::Write, index, 0);
     }
 
-    /// The last on a connection may be TLS's farewell: that is no part of the response, which was over before the pause
-    /// (an idle connection that the server closes).
-    fn said_farewell(&mut self, client: &Client) {
+    /// A client's connection has ended; whether it was known. What was written last may be TLS's farewell: that is no
+    /// part of the response, which was over before the pause (an idle connection that the server closes).
+    fn ended(&mut self, sk: u64) -> bool {
+        let Some(client) = self.clients.remove(&sk) else {
+            return false;
+        };
+        self.leave_out_farewell(&client);
+        true
+    }
+
+    fn leave_out_farewell(&mut self, client: &Client) {
         let turn = self.sockets.turns.get_mut(client.turn as usize);
         let Some(turn) = turn.filter(|_| client.closing) else {
             return;
@@ -877,9 +885,7 @@ impl Walk<'_> {
 
     fn accepted(&mut self, event: &Event) {
         // Whatever lay at this address before was another connection.
-        if let Some(client) = self.clients.remove(&event.sk) {
-            self.said_farewell(&client);
-        }
+        self.ended(event.sk);
         self.client(event.sk).begun = true;
         if let Some(counts) = self.counts_by_port(event) {
             counts.accepted += 1;
@@ -888,12 +894,10 @@ impl Walk<'_> {
 
     fn closed(&mut self, event: &Event) {
         if event.class().is_client()
-            && let Some(client) = self.clients.remove(&event.sk)
+            && self.ended(event.sk)
+            && let Some(counts) = self.counts_by_port(event)
         {
-            self.said_farewell(&client);
-            if let Some(counts) = self.counts_by_port(event) {
-                counts.closed += 1;
-            }
+            counts.closed += 1;
         }
         if let Some(upstream) = self.upstreams.remove(&event.sk) {
             self.no_longer_open(upstream.turn, event.sk);

@@ -4,7 +4,7 @@
 
 use super::{Material, Sheet};
 use crate::ledger::{is_at_limiter, is_in_pool, tries_a_lock};
-use record::{Place, TargetTurns, Told, ToldState};
+use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
 /// Fewer turns than this tell nothing of shares.
@@ -78,16 +78,14 @@ fn longest_turn(material: &Material<'_>, turns: &TargetTurns, sheet: &mut Sheet<
     let Some(lengths) = &behind.lengths else {
         return sheet.unknown(LONGEST, "lengths of its turns were not kept");
     };
+    let recorded: Vec<_> = lengths.recorded().collect();
+    let taken = |ns: Nanos, times: u64| ns.0 as f64 * times as f64;
+    let total: f64 = recorded.iter().map(|(ns, times)| taken(*ns, *times)).sum();
     let mut left = turns.account.turns;
-    let mut recorded: Vec<(f64, u64)> = (lengths.recorded())
-        .map(|(length, times)| (length.0 as f64, times))
-        .collect();
-    recorded.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let total: f64 = recorded.iter().map(|(ns, times)| ns * *times as f64).sum();
-    let longest = recorded.iter().map(|(ns, times)| {
+    let longest = recorded.iter().rev().map(|(ns, times)| {
         let counted = left.min(*times);
         left -= counted;
-        ns * counted as f64
+        taken(*ns, counted)
     });
     let longest: f64 = longest.sum();
     sheet.divided(
@@ -129,7 +127,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let all_told = traced.map_or(&[][..], |t| &t.told);
     own_share(turns, all_told, sheet);
     let total = turns.account.total_ns as f64;
-    let share = |test: &dyn Fn(&record::PlaceTime) -> bool| {
+    let share = |test: &dyn Fn(&PlaceTime) -> bool| {
         let places = turns.account.places.iter().filter(|p| test(p));
         places.map(|p| p.total_ns as f64).sum::<f64>() / total
     };
@@ -139,35 +137,28 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
     let cpu = share(&|p| matches!(p.place, Place::OnCpu | Place::RunQueue));
     sheet.known(CPU, cpu, SOURCE);
-    let blocked = |p: &record::PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
+    let blocked = |p: &PlaceTime| matches!(p.place, Place::Blocked | Place::OthersBlocked);
     let pipe = share(&|p| blocked(p) && matches!(p.detail.as_str(), "pipe" | "pipe_write"));
     sheet.known("turn.pipe_share", pipe, SOURCE);
-    let tried = |p: &record::PlaceTime| {
+    // What the ledger says of who is blocked at a place.
+    let stands = |p: &PlaceTime, there: fn(&Examination, &PlaceTime) -> bool| {
         let examination = material.examination();
-        examination.is_some_and(|examination| tries_a_lock(examination, p))
+        p.place == Place::Blocked && examination.is_some_and(|examination| there(examination, p))
     };
+    let tried = |p: &PlaceTime| stands(p, tries_a_lock);
     let lock = share(&|p| {
         let locks = LOCKS.contains(&p.detail.as_str()) && p.waker != "timer";
         p.place == Place::Blocked && (locks || tried(p))
     });
     sheet.known("turn.lock_share", lock, SOURCE);
-    let tried_lock = share(&|p| p.place == Place::Blocked && tried(p));
-    sheet.known("turn.tried_lock_share", tried_lock, SOURCE);
+    sheet.known("turn.tried_lock_share", share(&tried), SOURCE);
     let sync = share(&|p| p.place == Place::Blocked && DISKS.contains(&p.detail.as_str()));
     sheet.known("turn.sync_share", sync, SOURCE);
     let asleep = share(&|p| p.place == Place::Blocked && p.detail == "sleep" && !tried(p));
     sheet.known("turn.sleep_share", asleep, SOURCE);
-    let in_pool = |p: &record::PlaceTime| {
-        let examination = material.examination();
-        examination.is_some_and(|examination| is_in_pool(examination, p))
-    };
-    let pool = share(&|p| p.place == Place::Blocked && in_pool(p));
-    sheet.known("turn.pool_share", pool, SOURCE);
-    let limiter = share(&|p| {
-        let examination = material.examination();
-        let held = examination.is_some_and(|examination| is_at_limiter(examination, p));
-        p.place == Place::Blocked && held
-    });
+    let in_pool = |p: &PlaceTime| stands(p, is_in_pool);
+    sheet.known("turn.pool_share", share(&in_pool), SOURCE);
+    let limiter = share(&|p| stands(p, is_at_limiter));
     sheet.known("turn.limiter_share", limiter, SOURCE);
     let told_lock = share(&|p| {
         let told = p.told.and_then(|told| all_told.get(told as usize));
