@@ -142,7 +142,11 @@ pub fn facts_of(trial: &TrialRecord, environment: &[EnvironmentItem], error_limi
 }
 
 fn conclude(facts: &FactSet, verdict: Option<&Verdict>, seen: Seen, tier: &str) -> Diagnosis {
-    let station = station::find(facts, verdict);
+    let latency = match &seen {
+        Seen::Measured(Some(ledger)) => ledger.latency.as_ref(),
+        _ => None,
+    };
+    let station = station::find(facts, verdict, latency);
     let catalogue = &*rank::fitted(catalogue(), facts, &station);
     let mut ranked = rank::rank(catalogue, facts, &station, verdict, seen);
     let errors = facts.view("").value("client.errors_share");

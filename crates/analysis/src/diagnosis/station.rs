@@ -6,7 +6,7 @@
 use super::Station;
 use super::fact::{FactSet, FactView};
 use crate::words::percent;
-use crate::{Limit, Verdict};
+use crate::{Account, Limit, Verdict};
 
 /// A thread that ran for this share of the time had no time off.
 pub(super) const SATURATED: f64 = 0.95;
@@ -27,6 +27,10 @@ const QUANTUM: f64 = 0.2;
 const WINDOW: f64 = 0.3;
 /// Fewer requests served at one time than this share of the connections: something lets only some through.
 const PARALLEL: f64 = 0.5;
+/// Requests that are in line for a CPU for this share of their time, and for less than the other share in anything that
+/// is not the servers' own work, want a CPU and nothing else.
+const IN_LINE: f64 = 0.5;
+const LITTLE_ELSE: f64 = 0.1;
 /// Interrupt work on the server's cores from which the core and not its thread is what is full.
 const SOFTIRQ: f64 = 0.3;
 
@@ -52,8 +56,12 @@ fn station(name: &str, target: &str, why: String) -> Station {
     }
 }
 
-/// Names the station.
-pub(crate) fn find(facts: &FactSet, verdict: Option<&Verdict>) -> Station {
+/// Names the station. `latency` is the account of the mean response time, where there is one.
+pub(crate) fn find(
+    facts: &FactSet,
+    verdict: Option<&Verdict>,
+    latency: Option<&Account>,
+) -> Station {
     let front = facts.targets.first().map_or("", String::as_str);
     let by_verdict = |name: &str, target: &str| {
         station(
@@ -82,7 +90,9 @@ pub(crate) fn find(facts: &FactSet, verdict: Option<&Verdict>) -> Station {
     if verdict.is_some_and(|v| v.limit == Limit::Network) {
         return by_verdict("client_path", "");
     }
-    waiting(facts, front)
+    latency
+        .and_then(|account| in_line(facts, account, front))
+        .or_else(|| waiting(facts, front))
         .or_else(|| client_path(facts, front))
         .or_else(|| few_at_once(facts, front))
         .or_else(|| held_back(facts, front))
@@ -187,6 +197,28 @@ pub(crate) fn full_of_requests(facts: &FactSet) -> Option<(&str, f64)> {
     let wanted = |target: &String| cpu_wanted_by_itself(&facts.view(target));
     let mut all = facts.targets.iter().map(|t| (t.as_str(), wanted(t)));
     all.find_map(|(target, wanted)| Some((target, wanted.filter(|w| *w >= SATURATED)?)))
+}
+
+/// A closed loop whose requests are in line for the CPU of the servers most of the time, though nobody ran all of it: a
+/// host whose CPUs are taken away now and then, or a generator that answers late, lets them stand idle for moments.
+fn in_line(facts: &FactSet, latency: &Account, front: &str) -> Option<Station> {
+    let view = facts.view(front);
+    let of = |name: &str| view.value(name);
+    let busy = of("core.own_mean").zip(of("core.own_foreign_share"));
+    let busy = busy.is_some_and(|(used, foreign)| used - foreign >= MOST_OF_CORES);
+    if of("client.open_loop") != Some(0.0) || !busy {
+        return None;
+    }
+    let line = latency.share_of(|row| ["other_turns", "run_queue"].contains(&row.kind.as_str()));
+    let inside = 1.0 - latency.share_of(|row| row.kind == "client");
+    let else_where = latency.share_of(|row| !row.own_work && row.kind != "client");
+    (line >= IN_LINE && else_where < LITTLE_ELSE * inside).then(|| {
+        let why = format!(
+            "requests were in line for a CPU {} of their time in the servers",
+            percent(line / inside)
+        );
+        station("core", front, why)
+    })
 }
 
 /// What a request waits for most, when that is most of its time.

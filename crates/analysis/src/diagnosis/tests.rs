@@ -1012,11 +1012,57 @@ fn a_server_fills_its_cores_though_the_host_takes_some_of_them() {
             ("core.own_steal_share", 1.0 - used - idle),
             ("core.own_busiest", used),
         ]);
-        super::station::find(&set, None).name
+        super::station::find(&set, None, None).name
     };
     assert_eq!(facts(0.88, 0.04), "worker");
     assert_eq!(facts(0.88, 0.12), "none");
     assert_eq!(facts(0.6, 0.04), "none");
+}
+
+/// A core that a shared host takes away for moments stands idle in others: nobody is full by the kernel's books.
+#[test]
+fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
+    let named = |used: f64, open_loop: f64, rows: &[(&str, f64, bool)]| {
+        let set = set_facts(&[
+            ("worker.busiest", 0.5),
+            ("cpu.use_of_allowed", 0.5),
+            ("core.own_mean", used),
+            ("core.own_foreign_share", 0.0),
+            ("client.open_loop", open_loop),
+            ("upstream.service_share", 1.0),
+        ]);
+        let rows = rows.iter().map(|(kind, share, own_work)| crate::Row {
+            kind: (*kind).to_owned(),
+            share: *share,
+            own_work: *own_work,
+            ..crate::Row::default()
+        });
+        let latency = crate::Account {
+            rows: rows.collect(),
+            ..crate::Account::default()
+        };
+        super::station::find(&set, None, Some(&latency)).name
+    };
+    let line = [
+        ("other_turns", 0.35, true),
+        ("run_queue", 0.3, true),
+        ("client", 0.25, true),
+        ("hidden", 0.07, false),
+        ("on_cpu", 0.03, true),
+    ];
+    assert_eq!(named(0.88, 0.0, &line), "core");
+    // A clock that offers the load leaves its own gaps, and a core that is half idle is nobody's limit.
+    assert_eq!(named(0.88, 1.0, &line), "upstream");
+    assert_eq!(named(0.5, 0.0, &line), "upstream");
+    let sleeps = [
+        ("run_queue", 0.6, true),
+        ("client", 0.2, true),
+        ("sleep", 0.1, false),
+        ("on_cpu", 0.1, true),
+    ];
+    assert_eq!(named(0.88, 0.0, &sleeps), "upstream");
+    let runs = [("on_cpu", 0.8, true), ("run_queue", 0.2, true)];
+    assert_eq!(named(0.88, 0.0, &runs), "upstream");
 }
 
 #[test]
@@ -1032,7 +1078,7 @@ fn whoever_waits_for_a_cpu_of_its_own_server_waits_for_a_full_one() {
         ]);
         let full = super::station::full_of_requests(&set);
         let full = full.map(|(target, _)| target.to_owned());
-        (super::station::find(&set, None).name, full)
+        (super::station::find(&set, None, None).name, full)
     };
     let found = |name: &str, full: bool| (name.to_owned(), full.then(|| "web".to_owned()));
     assert_eq!(facts(0.98, 0.7, 0.3), found("worker", true));
@@ -1082,7 +1128,7 @@ fn an_unknown_gain_ranks_below_every_known_one_and_is_said() {
     let ranked = |causes: &[String]| {
         let causes: Vec<&str> = causes.iter().map(String::as_str).collect();
         let catalogue = Catalogue::parse("", &causes).unwrap();
-        let station = super::station::find(&set, None);
+        let station = super::station::find(&set, None, None);
         let ranked = super::rank::rank(
             &catalogue,
             &set,
