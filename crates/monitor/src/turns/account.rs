@@ -103,6 +103,7 @@ impl Traced {
             .collect();
         let mut scene = Scene::new(&sockets, pieces, words);
         scene.green = green;
+        scene.told = threads.met.iter().map(|one| one.tid).collect();
         scene.started = started;
         scene.born = Born::find(&self.events, &sockets, &threads.tgid);
         scene.full = (0..self.targets.len())
@@ -616,7 +617,7 @@ impl<'a> Accountant<'a> {
                     let works = self.helpers.at_work(*tid, piece);
                     works.unwrap_or(Row::at(Place::Idle))
                 } else {
-                    self.scene.of_thread(piece)
+                    self.scene.of_thread(*tid, piece)
                 };
                 let part = (piece.from.max(begun), piece.to);
                 met.take(&mut row, part, self.threads, &stacks.told, self.names);

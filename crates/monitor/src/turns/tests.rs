@@ -611,6 +611,46 @@ fn a_process_that_another_one_signals_stood_behind_it() {
     assert_eq!(at(&target, Place::Hidden, "", "timer"), 498_900);
 }
 
+/// A thread hands its question to a client library, whose reactor asks and reads, and whose pool signals. `signals`: the
+/// reactor wakes the pool, or goes back to sleep while the pool was at something else.
+fn asked_by_a_library(signals: bool) -> Tape {
+    let (reactor, pool) = (SERVER + 2, SERVER + 3);
+    let mut tape = asleep(10);
+    tape.off(20, reactor, epoll(), INTERRUPTIBLE, Class::None);
+    tape.off(30, pool, "futex", INTERRUPTIBLE, Class::None);
+    tape.request(1_000);
+    tape.wake(1_100, reactor, SERVER, "write");
+    tape.on(1_100, reactor, 0);
+    tape.off(1_120, SERVER, "futex", INTERRUPTIBLE, Class::None);
+    tape.ask(1_150, reactor, 500);
+    tape.off(1_200, reactor, epoll(), INTERRUPTIBLE, Class::None);
+    tape.answer(3_000, 500);
+    tape.wake(3_000, reactor, 0, "");
+    tape.on(3_010, reactor, 0);
+    tape.take(3_020, reactor, 500);
+    let waker = if signals { reactor } else { SERVER + 4 };
+    tape.wake(3_030, pool, waker, "futex");
+    tape.on(3_030, pool, 0);
+    tape.wake(3_080, SERVER, pool, "futex");
+    tape.on(3_090, SERVER, 0);
+    tape.write(3_200, SERVER, 1);
+    tape
+}
+
+#[test]
+fn who_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
+    let target = asked_by_a_library(true).account();
+    let peer = "10.0.0.1:500";
+    assert_eq!(at(&target, Place::Upstream, peer, ""), 1_850);
+    // Through the hands of two threads, and back onto the CPU.
+    assert_eq!(at(&target, Place::UpstreamUnread, peer, ""), 90);
+    assert_eq!(time_at(&target, Place::Blocked), 30);
+    // Whoever signals without an answer has a lock or a condition.
+    let target = asked_by_a_library(false).account();
+    assert_eq!(time_at(&target, Place::Upstream), 0);
+    assert_eq!(time_at(&target, Place::Blocked), 1_970);
+}
+
 #[test]
 fn a_loop_asks_for_whom_it_opened_the_connection() {
     let mut tape = Tape::default();

@@ -5,7 +5,7 @@
 //! it: an upstream's answer that was read, a further piece of the response, or something that no thread shows.
 
 use super::pieces::{Piece, overlapping};
-use super::sockets::{Act, NONE, Op, Sockets, Turn};
+use super::sockets::{Act, Loose, NONE, Op, Sockets, Turn};
 use super::started::{Born, Started};
 use super::threads::{BEFORE_ASKING, Names, State, Wait, WaitKind};
 use super::told::Meetings;
@@ -53,6 +53,9 @@ impl Row {
 /// Any socket takes so much of a response before its program has to wait until more can be sent: the kernel's smallest
 /// send buffer is 4,608 bytes (`SOCK_MIN_SNDBUF`).
 const ALWAYS_TAKEN: u64 = 4_096;
+
+/// Threads through whose hands an answer goes at most: who reads it, who makes something of it, who waits for that.
+const MOST_HANDS: usize = 3;
 
 /// What a turn waits for while no thread works for it.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +170,10 @@ pub(super) struct Scene<'a> {
     alone: HashMap<u32, usize>,
     /// Who ended a poll by a request on a connection, of those by which one was ended.
     askers: HashMap<u32, u32>,
+    /// Exchanges that no turn can be told for, of the threads that took the answers, by rising time.
+    brought: HashMap<u32, Vec<Loose>>,
+    /// Threads of which a runtime told where they were: better than what follows from their wake-ups.
+    pub told: HashSet<u32>,
 }
 
 impl<'a> Scene<'a> {
@@ -211,6 +218,13 @@ impl<'a> Scene<'a> {
                 askers.entry(turn.connection).or_insert(waker);
             }
         }
+        let mut brought: HashMap<u32, Vec<Loose>> = HashMap::new();
+        for one in &sockets.loose {
+            brought.entry(one.tid).or_default().push(*one);
+        }
+        for exchanges in brought.values_mut() {
+            exchanges.sort_unstable_by_key(|one| one.read);
+        }
         Self {
             sockets,
             pieces,
@@ -225,6 +239,8 @@ impl<'a> Scene<'a> {
             before,
             alone: of_one_connection(sockets),
             askers,
+            brought,
+            told: HashSet::new(),
         }
     }
 
@@ -419,8 +435,37 @@ impl<'a> Scene<'a> {
         peer.filter(|_| wait.class.is_upstream() && wait.kind != WaitKind::Send)
     }
 
+    /// The exchange whose answer ended a thread's wait in a futex: a thread that serves no request read it and then
+    /// signalled who waited, or another one that did (the reactor of a client library, and its pool).
+    fn brought_by_others(&self, tid: u32, wait: &Wait, until: u64) -> Option<&Loose> {
+        let own = self.told.contains(&tid) || self.green.contains(&tid);
+        if wait.kind != WaitKind::Futex || own || self.brought.is_empty() {
+            return None;
+        }
+        let (mut by, mut at) = (wait.by, until);
+        for _ in 0..MOST_HANDS {
+            let pieces = self.pieces.get(&by)?;
+            let before = &pieces[..pieces.partition_point(|piece| piece.from < at)];
+            let waited = before
+                .iter()
+                .rev()
+                .take_while(|piece| piece.owner == NONE)
+                .find(|piece| matches!(piece.state, State::Waiting(_)))?;
+            let read = self.brought.get(&by).map_or(&[][..], Vec::as_slice);
+            let read = &read[..read.partition_point(|one| one.read <= at)];
+            if let Some(last) = read.last().filter(|one| one.read >= waited.to) {
+                return Some(last);
+            }
+            let State::Waiting(wait) = waited.state else {
+                return None;
+            };
+            (by, at) = (wait.by, waited.to);
+        }
+        None
+    }
+
     /// What a thread does in a part of its time, whoever that is for.
-    pub(super) fn of_thread(&self, piece: &Piece) -> Row {
+    pub(super) fn of_thread(&self, tid: u32, piece: &Piece) -> Row {
         match piece.state {
             State::Running => Row::at(Place::OnCpu),
             State::Ready { who, idle } => ready(who, idle),
@@ -431,7 +476,10 @@ impl<'a> Scene<'a> {
             State::Waiting(wait) if self.is_nobodys(piece, &wait) => {
                 self.blocked(Place::Loop, &wait)
             }
-            State::Waiting(wait) => match self.asked_by(&wait) {
+            State::Waiting(wait) => match self.asked_by(&wait).or_else(|| {
+                let brought = self.brought_by_others(tid, &wait, piece.to);
+                brought.map(|one| one.peer)
+            }) {
                 Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
                 None => self.blocked(Place::Blocked, &wait),
             },
@@ -485,7 +533,17 @@ impl<'a> Scene<'a> {
                 self.stretch(one.tid, index, at, queued, meantime, give);
                 for piece in self.pieces_of(one.tid, queued, to) {
                     let (begin, end) = (piece.from.max(queued), piece.to.min(to));
-                    give_some(give, self.of_queued(piece, index), begin, end);
+                    let row = self.of_queued(piece, index);
+                    let brought = match piece.state {
+                        State::Waiting(wait) if row.place == Place::Blocked => {
+                            self.brought_by_others(one.tid, &wait, piece.to)
+                        }
+                        _ => None,
+                    };
+                    match brought {
+                        Some(_) => self.until_brought(index, row, brought, (begin, end), give),
+                        None => give_some(give, row, begin, end),
+                    }
                 }
             } else {
                 let left = self.served_until(one.tid, index, at, to);
@@ -628,12 +686,33 @@ impl<'a> Scene<'a> {
                     self.wait(index, meantime, 0, begin, end, give);
                 }
                 State::Waiting(wait) => {
+                    let brought = self.brought_by_others(tid, &wait, piece.to);
                     let row = self.blocked(Place::Blocked, &wait);
-                    self.meanwhile(index, row, begin, end, give);
+                    self.until_brought(index, row, brought, (begin, end), give);
                 }
             }
         }
         self.wait(index, meantime, 0, at, to, give);
+    }
+
+    /// A wait of a turn's own thread, of which the latter part may be one for an upstream that others ask.
+    fn until_brought(
+        &self,
+        index: u32,
+        row: Row,
+        brought: Option<&Loose>,
+        (from, to): (u64, u64),
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let asked = brought.map_or(to, |one| one.asked.clamp(from, to));
+        self.meanwhile(index, row, from, asked, give);
+        if let Some(one) = brought {
+            let there = Meantime::Upstream {
+                detail: self.words.peers[one.peer as usize],
+                arrived: one.arrived,
+            };
+            self.wait(index, there, 0, asked, to, give);
+        }
     }
 
     /// A thread with a connection of its own has nothing but that connection's request to wait for. When one of its
