@@ -363,6 +363,8 @@ spawn-fcgi                                spawn-fcgi
 /usr/share/nodejs/mysql/*                 node-mysql
 /usr/share/java/c3p0.jar                  libc3p0-java
 /usr/share/java/tomcat10-coyote.jar       libtomcat10-java
+nats-server                               nats-server
+/usr/share/gocode/src/github.com/nats-io/nats.go/* golang-github-nats-io-go-nats-dev
 TABLE
 }
 

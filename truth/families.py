@@ -222,6 +222,7 @@ NEEDS = {
     "flaskext": (f"{PYTHON}/flask_session/__init__.py",
                  "gunicorn python3-flask-session python3-flask-caching python3-flask-sqlalchemy python3-psycopg2"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
+    "nats": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
 }
 
 
@@ -2098,4 +2099,5 @@ COMMANDS = {
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
+    "nats": go_program("nats_app.go"),
 }

@@ -1,4 +1,4 @@
-"""Databases, caches, a pooler and a container of servlets that the front servers of the truth set stand on.
+"""Databases, caches, a pooler, a bus and a container of servlets that the front servers of the truth set stand on.
 
 Each is a real server on the servers' core with its data below the state's own directory. PostgreSQL and MariaDB have 20,000 rows
 in `valves`, of which `name` has no index and `id` has, and 64 counters; nothing is synced unless a case says so.
@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
+from families import GOPATH, go_program
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -39,6 +40,8 @@ NEEDS = {
     "memcached": ("memcached", "memcached"),
     "slapd": ("slapd", "slapd"),
     "celery": ("/usr/lib/python3/dist-packages/celery/__init__.py", "python3-celery python3-pecan python3-redis"),
+    "bus": ("nats-server", "nats-server"),
+    "worker": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
 PEOPLE, FITTERS = 5000, 30
@@ -171,5 +174,16 @@ def celery(lab, settings, own):
         "BROKER": lab.fill("{{redis.port}}", settings)}, False
 
 
+def bus(lab, settings, own):
+    return ["nats-server", "-a", "127.0.0.1", "-p", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
+def worker(lab, settings, own):
+    """Who answers what is asked by NATS, and listens nowhere: a file says that it is ready."""
+    settings["socket_path"] = str(own / "ready")
+    command, env, privileged = go_program("nats_app.go")(lab, settings, own)
+    return [*command, settings["socket_path"]], env, privileged
+
+
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
-            "slapd": slapd, "ajp": ajp, "celery": celery}
+            "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker}
