@@ -365,6 +365,7 @@ spawn-fcgi                                spawn-fcgi
 /usr/share/java/tomcat10-coyote.jar       libtomcat10-java
 nats-server                               nats-server
 /usr/share/gocode/src/github.com/nats-io/nats.go/* golang-github-nats-io-go-nats-dev
+/usr/share/java/lucene-core-8*.jar        liblucene8-java
 TABLE
 }
 

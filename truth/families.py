@@ -61,6 +61,7 @@ C3P0 = [f"/usr/share/java/{part}.jar" for part in (
     "c3p0", "postgresql", "tomcat10-catalina", "tomcat10-coyote", "tomcat10-juli", "tomcat10-util",
     "tomcat10-util-scan", "tomcat10-servlet-api", "tomcat10-annotations-api", "tomcat10-jni", "tomcat10-jaspic-api", "tomcat10-api",
     "tomcat10-jsp-api", "tomcat10-el-api")]
+LUCENE = [next((str(path) for path in Path("/usr/share/java").glob("lucene-core-8*.jar")), "/usr/share/java/lucene-core-8.jar")]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -223,6 +224,7 @@ NEEDS = {
                  "gunicorn python3-flask-session python3-flask-caching python3-flask-sqlalchemy python3-psycopg2"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
     "nats": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
+    "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
 }
 
 
@@ -2058,6 +2060,13 @@ def flaskext(lab, settings, own):
     return command, {"HOME": str(own)}, privileged
 
 
+def lucene(lab, settings, own):
+    """It writes its index first, into its own directory."""
+    where = class_path(lab, settings, "Catalogue", LUCENE)
+    flags = ["-Dsun.net.httpserver.nodelay=true", *settings.get("flags", [])]
+    return ["java", *flags, "-cp", where, "Catalogue", str(settings["port"]), str(own / "index"), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2099,5 +2108,5 @@ COMMANDS = {
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
-    "nats": go_program("nats_app.go"),
+    "nats": go_program("nats_app.go"), "lucene": lucene,
 }
