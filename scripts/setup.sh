@@ -363,6 +363,7 @@ spawn-fcgi                                spawn-fcgi
 /usr/share/nodejs/mysql/*                 node-mysql
 /usr/share/java/c3p0.jar                  libc3p0-java
 /usr/share/java/tomcat10-coyote.jar       libtomcat10-java
+/usr/lib/nginx/modules/ngx_http_xslt_filter_module.so libnginx-mod-http-xslt-filter
 nats-server                               nats-server
 /usr/share/gocode/src/github.com/nats-io/nats.go/* golang-github-nats-io-go-nats-dev
 /usr/share/java/lucene-core-8*.jar        liblucene8-java

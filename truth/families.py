@@ -223,6 +223,7 @@ NEEDS = {
     "flaskext": (f"{PYTHON}/flask_session/__init__.py",
                  "gunicorn python3-flask-session python3-flask-caching python3-flask-sqlalchemy python3-psycopg2"),
     "mapserver": ("/usr/lib/cgi-bin/mapserv", "cgi-mapserver mapserver-bin spawn-fcgi"),
+    "xslt": (f"{NGINX_MODULES}/ngx_http_xslt_filter_module.so", "nginx libnginx-mod-http-xslt-filter"),
     "nats": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
 }
@@ -2060,6 +2061,30 @@ def flaskext(lab, settings, own):
     return command, {"HOME": str(own)}, privileged
 
 
+# How many valves a document has, in how many halls; and how many prices a list has.
+STOCKS = {"stock": (400, 40), "hall": (40, 1), "month": (300, 30), "year": (12_000, 60)}
+PRICES = {"prices": 6000, "prices-of-hall": 40}
+
+
+def xslt(lab, settings, own):
+    """Documents in XML of which nginx makes pages itself, by a stylesheet of apps/xslt."""
+    stock = own / "stock"
+    for name, (count, halls) in STOCKS.items():
+        rows = "".join(f'<valve id="{n}" hall="{n * 7 % halls}">valve {n}</valve>\n' for n in range(count))
+        write(stock / f"{name}.xml", f'<?xml version="1.0"?>\n<stock>\n{rows}</stock>\n')
+    for name, count in PRICES.items():
+        rows = "".join(f'<price valve="{n}">{n % 90}.50</price>\n' for n in range(count))
+        write(stock / f"{name}.xml", f'<?xml version="1.0"?>\n<prices>\n{rows}</prices>\n')
+    owned(lab, own)
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_xslt_filter_module.so;\n",
+        "server": "types { text/xml xml; }",
+        "location": "root {{own}}/stock; xslt_stylesheet {{dir}}/apps/xslt/{{sheet=halls}}.xsl; {{more=}}",
+    }
+    text = lab.fill((Path(__file__).parent / "configs/nginx.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
 def lucene(lab, settings, own):
     """It writes its index first, into its own directory."""
     where = class_path(lab, settings, "Catalogue", LUCENE)
@@ -2108,5 +2133,5 @@ COMMANDS = {
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
-    "nats": go_program("nats_app.go"), "lucene": lucene,
+    "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene,
 }
