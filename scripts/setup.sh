@@ -367,6 +367,7 @@ spawn-fcgi                                spawn-fcgi
 nats-server                               nats-server
 /usr/share/gocode/src/github.com/nats-io/nats.go/* golang-github-nats-io-go-nats-dev
 /usr/share/java/lucene-core-8*.jar        liblucene8-java
+/usr/lib/python3/dist-packages/rest_framework/* python3-djangorestframework
 TABLE
 }
 

@@ -226,6 +226,7 @@ NEEDS = {
     "xslt": (f"{NGINX_MODULES}/ngx_http_xslt_filter_module.so", "nginx libnginx-mod-http-xslt-filter"),
     "nats": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
+    "drf": (f"{PYTHON}/rest_framework/__init__.py", "gunicorn python3-djangorestframework python3-psycopg2"),
 }
 
 
@@ -2133,5 +2134,5 @@ COMMANDS = {
     "imagefilter": imagefilter, "prosody": prosody, "pecan": pecan,
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
-    "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene,
+    "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
 }
