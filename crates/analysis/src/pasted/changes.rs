@@ -354,6 +354,8 @@ fn transfers(pasted: &Pasted) -> Option<Held> {
     ))
 }
 
+/// Tool of a generator whose lines are read one by one.
+const LOAD: &str = "part of a load generator's output";
 /// Runs that a sentence names.
 const RUNS: usize = 4;
 
@@ -373,8 +375,14 @@ fn runs(pasted: &Pasted) -> Option<Held> {
             let url = run.rows.first().map_or("", |r| r.label.as_str());
             (url, run.value("load.rate_per_s"), run.value("load.mean_ms"))
         });
+    // Others whose lines are read one by one, each run from its own rate on.
+    let others = pasted.artefacts.iter().filter(|a| {
+        let own = ["load.rate_per_s", "load.mean_ms", "load.max_ms"];
+        a.tool == LOAD && own.iter().all(|name| a.value(name).is_some())
+    });
+    let others = others.map(|run| ("", run.value("load.rate_per_s"), run.value("load.mean_ms")));
     let all: Vec<_> = match pasted.loads.len() {
-        0 => parts.collect(),
+        0 => parts.chain(others).collect(),
         1 | 2 => return None,
         _ => whole.collect(),
     };

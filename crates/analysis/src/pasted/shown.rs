@@ -830,11 +830,12 @@ fn is_own(symbol: &str) -> bool {
 
 /// Parts of a system that an unknown text is about, and what is run next there.
 #[rustfmt::skip]
-const STEPS: [(&str, &str); 9] = [
+const STEPS: [(&str, &str); 10] = [
     ("about.database", "the database's slow log with a limit of 0.1 s and `EXPLAIN (ANALYZE, BUFFERS)` of its statement, `SELECT state, wait_event, query FROM pg_stat_activity` or `SHOW FULL PROCESSLIST` while it is slow, and how many queries a request sends (many of one kind are read at once by a JOIN, `select_related` and `prefetch_related`, `includes`)"),
     ("about.code", "who calls the largest row, and how often: a profile with callers (`py-spy record -o out.svg --pid PID`, `stackprof`, `rbspy`, async-profiler, `perf record -g -p PID -- sleep 10`), and the same without it where it can be switched off (middleware, debugging and profiling in production)"),
     ("about.memory", "a profile of what allocates (`memory_profiler`, `memray`, heap snapshots of Node, `jmap -histo:live PID`, `/debug/pprof/heap`), the same after more requests for what grows, and its collections in the log of the runtime"),
     ("about.network", "`ss -tinp` for the connection's state, timers and idle time, `tcpdump -ni any -ttt host ADDRESS` for who waits for whom and who closes, `nstat -az` for retransmits; `curl -w '%{time_namelookup} %{time_connect} %{time_appconnect} %{time_starttransfer}\n' -so /dev/null URL` for whether a new connection is what takes the time"),
+    ("about.tls", "whether handshakes are whole or resumed (`openssl s_client -connect HOST:443 -reconnect`: `Reused`; tickets or a cache of sessions that all processes share; many generators never resume a session), the key (`openssl s_client` for RSA 2048 or ECDSA P-256, which costs the server a tenth), connections that are kept; `ss -tinp` and `perf top -p PID` meanwhile"),
     ("about.queue", "how many workers or threads are busy and what these wait for (`py-spy dump --pid PID`, `jstack PID`, `dotnet-stack report -p PID`), calls that block a thread of the pool for another one of it (await instead), `ss -ltn` for the queue before them, and the setting for their number beside the requests at a time; uneven ones: how connections are spread over them, and the server's version"),
     ("about.disk", "`iostat -x 1 5`, `pidstat -d 1 5` and `fatrace` for who reads and writes what, `strace -f -T -e trace=fsync,fdatasync,openat,read,write -p PID` for how long"),
     ("about.processor", "`pidstat -t -p PID 1 5` for which thread computes, `perf record -g -p PID -- sleep 10; perf report --stdio | head -60` for what, `cat /sys/fs/cgroup/cpu.stat` for a quota"),

@@ -61,6 +61,15 @@ const WRONG: [&str; 29] = [
 const LIMITS: [&str; 6] = ["max", "limit", "maximum", "capacity", "hard", "soft"];
 const FULL: f64 = 0.95;
 
+/// Words of names of what is left, and of what is used beside it.
+const LEFT: [&str; 5] = ["free", "available", "idle", "remaining", "left"];
+const USED: [&str; 6] = ["used", "use", "busy", "active", "allocated", "in"];
+/// Ends of names of files with lines.
+const SOURCES: [&str; 19] = [
+    "php", "py", "js", "ts", "rb", "go", "java", "c", "cc", "cpp", "h", "rs", "cs", "ex", "exs", "lua",
+    "kt", "scala", "mjs",
+];
+
 struct Amount {
     line: u32,
     name: String,
@@ -119,8 +128,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     }
     let first = all.first()?;
     let mut found = artefact("numbers with names", first.line);
-    let rows = limits(&all)
+    let nothing_left = nothing_left(&all);
+    let full = nothing_left.len() as f64;
+    let rows = nothing_left
         .into_iter()
+        .chain(limits(&all))
         .chain(outstanding(&all))
         .chain(wrong.iter().map(|a| row(a, "")));
     for row in rows {
@@ -142,6 +154,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         ("rows", all.len() as f64),
         ("wrong", telling as f64),
         ("most", most),
+        ("full", full),
     ] {
         found.figures.insert(format!("amounts.{name}"), n);
     }
@@ -162,19 +175,41 @@ fn is_wrong(name: &str) -> bool {
     WRONG.iter().any(|w| lower.contains(w))
 }
 
+/// The words of an amount's name, in small letters.
+fn words_of(amount: &Amount) -> Vec<String> {
+    let lower = amount.name.to_ascii_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
+}
+
+/// What has nothing left: `Free memory 0` beside `Used memory 536868960`.
+fn nothing_left(all: &[Amount]) -> Vec<Row> {
+    let apart = |a: &Amount, names: &[&str]| -> Option<Vec<String>> {
+        let (own, rest): (Vec<String>, Vec<String>) =
+            words_of(a).into_iter().partition(|w| names.contains(&w.as_str()));
+        (!own.is_empty()).then_some(rest)
+    };
+    let rows = all.iter().filter(|a| a.n.abs() < f64::EPSILON);
+    let rows = rows.filter_map(|free| {
+        let rest = apart(free, &LEFT)?;
+        let used = all.iter().find(|u| u.n > 0.0 && apart(u, &USED).as_ref() == Some(&rest))?;
+        Some(Row {
+            label: free.name.clone(),
+            place: format!("0 beside {} {}", used.name, used.text),
+            share: used.n,
+        })
+    });
+    rows.collect()
+}
+
 /// What is at its limit: `open_fds 1023` beside `max_fds 1024`.
 fn limits(all: &[Amount]) -> Vec<Row> {
-    let words = |a: &Amount| -> Vec<String> {
-        let lower = a.name.to_ascii_lowercase();
-        let words = lower.split(|c: char| !c.is_alphanumeric());
-        words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
-    };
     let rows = all.iter().flat_map(|limit| {
-        let (ends, of): (Vec<String>, Vec<String>) = words(limit)
+        let (ends, of): (Vec<String>, Vec<String>) = words_of(limit)
             .into_iter()
             .partition(|w| LIMITS.contains(&w.as_str()));
         let full = |a: &&Amount| {
-            let words = words(a);
+            let words = words_of(a);
             a.n >= FULL * limit.n
                 && (2.0..=limit.n).contains(&a.n)
                 && of.iter().all(|w| words.contains(w))
@@ -276,6 +311,11 @@ fn parted(text: &str) -> Vec<&str> {
 fn pair(part: &str, line: u32) -> Option<Amount> {
     let at = part.find([':', '='])?;
     let (name, behind) = (part[..at].trim(), part[at + 1..].trim());
+    // `Loader.php:1285` is a place.
+    let extension = name.rsplit('.').next().unwrap_or_default();
+    if name.contains('.') && SOURCES.contains(&extension) {
+        return None;
+    }
     let name = name.trim_matches(|c: char| !c.is_alphanumeric() && c != '%');
     let behind = behind.trim_matches(['"', '\'', '}', ']', ')', ' ']);
     // `api.request:3201|ms` of StatsD.

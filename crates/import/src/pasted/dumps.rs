@@ -175,8 +175,10 @@ const WRITES: [&str; 9] = [
     "undertow.servlet.spec.ServletOutputStreamImpl",
 ];
 /// Parts of frames that wait for a lock.
-const LOCKS: [&str; 6] = [
+const LOCKS: [&str; 8] = [
     "lll_lock_wait",
+    "flock() ",
+    "sem_acquire() ",
     "Monitor.Enter",
     "SemacquireMutex",
     "SemacquireRWMutex",
@@ -457,6 +459,10 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
             "threads.network_reads",
             if thread.reads() { thread.count } else { 0.0 },
         );
+        let of_session = |f: &&str| f.starts_with("session_start() ");
+        if thread.state == State::Blocked && thread.frames.iter().any(of_session) {
+            found.add("threads.session_locks", thread.count);
+        }
         if thread.in_a_loop() {
             found.add("threads.loop_waits", thread.count);
             if let Some(row) = thread.row() {
@@ -662,6 +668,10 @@ fn bare_frame(text: &str) -> Option<&str> {
 fn php(text: &str) -> Option<Line<'_>> {
     if text.contains("[pool ") && text.contains("] pid ") {
         return Some(Line::Head(State::Waits, 1.0));
+    }
+    // A panel shows the stack alone.
+    if text.starts_with("script_filename = ") {
+        return Some(Line::State(State::Waits));
     }
     let (address, frame) = text.strip_prefix("[0x")?.split_once("] ")?;
     let hex = address.bytes().all(|b| b.is_ascii_hexdigit());

@@ -41,6 +41,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         parts.into_iter().map(move |part| (number, part))
     });
     let parts = listed_by_line(lines, &without_clocks(parts.collect()));
+    let parts = without_what_is_well(lines, parts);
     for (number, (took, label)) in parts {
         found.begin_at(number);
         found.add("times.rows", 1.0);
@@ -106,6 +107,23 @@ fn without_clocks(parts: Vec<Named>) -> Vec<Named> {
     let is_clock = |name: &str| clocks.iter().any(|c| name.eq_ignore_ascii_case(c));
     let kept = parts.into_iter().filter(|(_, (_, n))| !is_clock(n));
     kept.collect()
+}
+
+/// First words of a line about a run that is as it should be.
+const WELL: [&str; 4] = ["healthy", "baseline", "expected", "good"];
+
+/// Times but for those of a run that is called well, where there are others.
+fn without_what_is_well(lines: &[&str], parts: Vec<Named>) -> Vec<Named> {
+    let well = |(number, _): &Named| {
+        let line = lines.get(*number as usize - 1).copied().unwrap_or_default();
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let first = first.trim_matches(|c: char| !c.is_alphanumeric());
+        WELL.iter().any(|w| first.eq_ignore_ascii_case(w))
+    };
+    match parts.iter().all(well) {
+        true => parts,
+        false => parts.into_iter().filter(|p| !well(p)).collect(),
+    }
 }
 
 /// A time whose name stands in line after line is told with its line.

@@ -27,7 +27,10 @@ fn is_network(rest: &str) -> bool {
     let lower = rest.to_ascii_lowercase();
     // A timer or a disk of virtio is no network.
     let other = ["block", "request", "timer", "config", "ahci", "nvme", "usb"];
-    NAMES.iter().any(|n| lower.contains(n)) && !other.iter().any(|n| lower.contains(n))
+    // `<constMethodKlass>`, a row of jmap, has a device's letters within a word.
+    let begins = |at: usize| !lower[..at].ends_with(|c: char| c.is_ascii_alphabetic());
+    let named = |n: &&str| lower.match_indices(*n).any(|(at, _)| n.starts_with('-') || *n == "txrx" || begins(at));
+    NAMES.iter().any(|n| named(&n)) && !other.iter().any(|n| lower.contains(n))
 }
 
 /// `27: 356669796 0 0 PCI-MSI 1048577-edge eth0-TxRx-0` and `NET_RX: 12 0 0`.

@@ -23,12 +23,12 @@ const LEVELS: [&str; 20] = [
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 61] = [
+const TELLING: [(&str, &str, f64); 72] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0), ("temporarily unavailable", "messages.full", 4.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
     ("exceeded", "messages.full", 4.0), ("exhausted", "messages.full", 4.0), ("too many", "messages.full", 4.0), ("too large", "messages.full", 4.0), ("full", "messages.full", 2.0),
-    ("limit", "messages.full", 2.0), ("overflow", "messages.full", 3.0), ("dropped", "messages.full", 2.0), ("backpressure", "messages.full", 3.0), ("throttl", "messages.full", 3.0),
+    ("limit", "messages.full", 2.0), ("overflow", "messages.full", 3.0), ("dropped", "messages.full", 2.0), ("backpressure", "messages.full", 3.0),
     ("blocked", "messages.slow", 4.0), ("blocking call", "messages.slow", 4.0), ("slow", "messages.slow", 3.0), ("stall", "messages.slow", 3.0), ("took", "messages.slow", 2.0), ("deadlock", "messages.slow", 4.0),
     ("could not connect", "messages.refused", 3.0), ("unhealthy", "messages.refused", 2.0), ("insufficient", "messages.full", 3.0),
     ("hung", "messages.slow", 3.0), ("stuck", "messages.slow", 4.0), ("has been running", "messages.slow", 3.0), ("delayed", "messages.slow", 2.0), ("not respond", "messages.timeouts", 3.0),
@@ -36,6 +36,9 @@ const TELLING: [(&str, &str, f64); 61] = [
     ("overload", "messages.full", 3.0), ("rejected", "messages.full", 3.0), ("evict", "messages.full", 3.0), ("drop", "messages.full", 2.0), ("backlog", "messages.full", 2.0),
     ("retrying", "messages.timeouts", 2.0), ("fail", "messages.failed", 2.0), ("unable to", "messages.failed", 2.0), ("cannot", "messages.failed", 2.0), ("killed", "messages.failed", 3.0),
     ("lost", "messages.failed", 2.0), ("leak", "messages.full", 3.0), ("out of memory", "messages.full", 4.0),
+    ("rate limit", "messages.rate", 5.0), ("rate exceeded", "messages.rate", 5.0), ("retry quota", "messages.rate", 5.0), ("throttl", "messages.rate", 5.0), ("too many requests", "messages.rate", 5.0),
+    ("too many retries", "messages.rate", 4.0), ("maximum number of attempts", "messages.rate", 4.0), ("quota exceeded", "messages.rate", 5.0), ("poorly", "messages.slow", 3.0),
+    ("died", "messages.failed", 3.0), ("crash", "messages.failed", 3.0), ("restarting", "messages.failed", 2.0),
     ("reached", "messages.full", 3.0), ("not enough", "messages.full", 4.0), ("oom", "messages.full", 4.0), ("temporary file", "messages.slow", 2.0), ("cannot assign", "messages.failed", 3.0), ("down", "messages.failed", 2.0),
 ];
 
@@ -55,6 +58,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let telling: Vec<_> = TELLING
             .iter()
             .filter(|(word, _, much)| has(&lower, word, *much >= STRONG))
+            // A processor is throttled by its own limit.
+            .filter(|(word, ..)| *word != "throttl" || !of_a_processor(&lower))
             .collect();
         let much = telling.iter().map(|t| t.2).fold(0.0, f64::max);
         if much + level < 2.0 || level < 0.0 && much < STRONG {
@@ -96,6 +101,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         })
         .collect();
     told(found)
+}
+
+fn of_a_processor(lower: &str) -> bool {
+    ["cpu", "clock", "thermal", "temperature"].iter().any(|w| lower.contains(w))
 }
 
 /// Bytes before the telling word of a long message from which on it is quoted, and what is long.
@@ -216,6 +225,12 @@ fn is_time(word: &str) -> bool {
 
 /// `java.util.concurrent.TimeoutException: ...`, `Error: ...`, `panic: ...`.
 fn thrown(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let verb = words.any(|w| ["threw", "throws", "raised", "caught"].contains(&w));
+    let name = |w: &str| w.ends_with("Exception") || w.ends_with("Error") && w.len() > 5;
+    if verb && words.next().is_some_and(name) {
+        return true;
+    }
     let Some((name, _)) = line.split_once(':') else {
         return false;
     };

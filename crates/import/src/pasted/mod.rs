@@ -43,9 +43,14 @@
 //! trees       trees of calls with their times
 //! times       `time CMD`, as shells print it
 //! statements  a statement with its time in fields, in any form
+//! plans       plans of queries without costs or times
+//! locks       locks with who holds them and who waits
+//! plugins     performance data of monitoring plug-ins
 //! alike       statements that a log repeats with other values
 //!
 //! messages    what a log says plainly, where nothing else was found, as all of these
+//! records     records of a structured log, whole or cut off
+//! varied      times by a field of lines that are alike
 //! durations   times that lines of a log or of a list name
 //! silences    where a log is silent
 //! cells       tables of any tool
@@ -81,18 +86,22 @@ mod interrupts;
 mod kinds;
 mod lines;
 mod links;
+mod locks;
 mod logs;
 mod messages;
 mod metrics;
 mod mongostat;
 mod packets;
 mod pieces;
+mod plans;
+mod plugins;
 mod pools;
 mod printed;
 mod probes;
 mod processes;
 mod profiles;
 mod prometheus;
+mod records;
 mod requests;
 mod retries;
 mod silences;
@@ -103,6 +112,7 @@ mod statuses;
 mod tables;
 mod times;
 mod trees;
+mod varied;
 
 use crate::read::loads;
 use crate::text::{plain, words};
@@ -174,7 +184,12 @@ fn plainly(text: &str) -> Vec<Artefact> {
         return Vec::new();
     }
     let lines = lines_of(text);
-    let mut found: Vec<Artefact> = messages::read(&lines).into_iter().collect();
+    let joined = records::in_one_line(&lines);
+    let joined: Vec<&str> = joined.iter().map(|l| &**l).collect();
+    let mut found: Vec<Artefact> = messages::read(&joined).into_iter().collect();
+    if found.is_empty() {
+        found.extend(records::read(&lines));
+    }
     for read in [growths::by_latency, growths::by_size] {
         if found.is_empty() {
             found.extend(read(&lines));
@@ -184,6 +199,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         found = cells::read(&lines);
     }
     let readers = [
+        varied::read,
         waits,
         kinds::shares,
         amounts::read,
@@ -259,6 +275,11 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     if !found.iter().any(timed) {
         found.extend(statements::read(lines));
     }
+    if !found.iter().any(|a| a.value("plan.steps").is_some()) {
+        found.extend(plans::read(lines));
+    }
+    found.extend(locks::read(lines));
+    found.extend(plugins::read(lines));
     found.extend(alike::read(lines));
     found.extend(requests::read(lines));
     found.extend(mongostat::read(lines));

@@ -26,7 +26,12 @@ fn way(lines: &[&str]) -> Option<Artefact> {
     let (mut hops, mut longest, mut step) = (0_u32, 0.0_f64, 0.0);
     for (number, line) in (1_u32..).zip(lines) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let hop = words.first().and_then(|w| w.parse::<u32>().ok());
+        // `10 % in 0.92 ms` is a generator's percentile: a hop has a name with a point, or an address.
+        let of_a_way = || {
+            let host = |w: &&str| w.contains(['.', ':', '(']) && w.trim_start_matches('<').parse::<f64>().is_err();
+            !line.contains('%') && words[1..].iter().any(host)
+        };
+        let hop = words.first().and_then(|w| w.parse::<u32>().ok()).filter(|_| of_a_way());
         // Windows has its times before the name of the hop.
         let times = words.windows(2).filter(|w| w[1] == "ms");
         let times = times.filter_map(|w| w[0].trim_start_matches('<').parse::<f64>().ok());

@@ -30,9 +30,9 @@ const TEXTS: [&str; 7] = [
     "stmt",
 ];
 /// Parts of a name of a field that holds its time.
-const TIMES: [&str; 6] = ["duration", "elapsed", "took", "time", "latency", "cost"];
+pub(super) const TIMES: [&str; 6] = ["duration", "elapsed", "took", "time", "latency", "cost"];
 /// Ends of such a name, and seconds of one.
-const UNITS: [(&str, f64); 10] = [
+pub(super) const UNITS: [(&str, f64); 10] = [
     ("_ms", 1e-3),
     ("millis", 1e-3),
     ("milliseconds", 1e-3),
@@ -151,7 +151,7 @@ fn add(found: &mut Artefact, row: Option<Record<'_>>) {
 }
 
 /// `name=value`, `name="value"`, `"name": value` of a line, in order.
-fn fields(line: &str) -> Vec<(&str, &str)> {
+pub(super) fn fields(line: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = line[from..].find(['=', ':']).map(|at| from + at) {

@@ -146,39 +146,117 @@ fn of_a_cache(name: &str) -> bool {
         || name.ends_with("-cache-status")
 }
 
+/// Names of heads by which a list of heads is known where no space stands behind the colon.
+const NAMES: [&str; 20] = [
+    "accept-ranges",
+    "age",
+    "cache-control",
+    "cf-cache-status",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "etag",
+    "expires",
+    "last-modified",
+    "location",
+    "pragma",
+    "server",
+    "set-cookie",
+    "strict-transport-security",
+    "transfer-encoding",
+    "vary",
+    "via",
+];
+
+/// A head of a response: its line, its name in small letters, what it says.
+type Head = (u32, String, String);
+
+/// Heads that stand alone, as curl and browsers list them: `Age: 7`, `age:7`, and the name above its content.
+fn list_of_heads(lines: &[&str]) -> Vec<Head> {
+    let known = |name: &str| NAMES.contains(&name) || of_a_cache(name);
+    let mut found: Vec<Head> = Vec::new();
+    let mut above: Option<String> = None;
+    for (number, line) in (1_u32..).zip(lines) {
+        let line = line.trim_start_matches(['<', '*', ' ']).trim();
+        if let Some(name) = above.take().filter(|_| !line.is_empty()) {
+            found.push((number, name, line.to_owned()));
+            continue;
+        }
+        let Some((name, content)) = line.split_once(':') else {
+            continue;
+        };
+        let token = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let name = name.to_ascii_lowercase();
+        if name.len() <= 2 || !name.chars().all(token) {
+            continue;
+        }
+        match content {
+            "" if known(&name) => above = Some(name),
+            content if content.starts_with(' ') || known(&name) => {
+                found.push((number, name, content.trim().to_owned()));
+            }
+            // Beside those that are known others stand alike.
+            content if name.contains('-') || name == "status" => {
+                found.push((number, name, content.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Seconds behind a word of `Cache-Control`.
+fn seconds_of(content: &str, name: &str) -> Option<f64> {
+    let mut words = content.split([',', ' ', ';']);
+    words.find_map(|w| w.trim().strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
 /// What a cache says in heads that stand alone, without the line of the status.
 fn heads_of_a_cache(lines: &[&str]) -> Option<Artefact> {
-    let name = |line: &str| -> Option<String> {
-        let line = line.trim_start_matches(['<', '*', ' ']).trim();
-        let (name, content) = line.split_once(':')?;
-        let token = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        (name.len() > 2 && name.chars().all(token) && content.starts_with(' '))
-            .then(|| name.to_ascii_lowercase())
-    };
     let filled = lines.iter().filter(|l| !l.trim().is_empty()).count();
-    let named: Vec<_> = (1_u32..)
-        .zip(lines)
-        .filter_map(|(n, l)| Some((n, name(l)?, l.trim())))
-        .collect();
+    let named = list_of_heads(lines);
     let status = lines.iter().any(|l| status_line(l.trim()).is_some());
     if status || named.len() * 2 < filled {
         return None;
     }
     let mut found = artefact("heads of a cache", 0);
-    for (number, name, line) in &named {
+    for (number, name, content) in &named {
         let telling = ["age", "vary", "cache-control"].contains(&name.as_str());
         if !of_a_cache(name) && !telling && !name.ends_with("-vary") {
             continue;
         }
         found.begin_at(*number);
         if of_a_cache(name) {
-            let hit = line.to_ascii_lowercase().contains("hit");
+            let hit = content.to_ascii_lowercase().contains("hit");
             found.add("cacheheads.hits", f64::from(u8::from(hit)));
             found.add("cacheheads.rows", 1.0);
         }
-        found.rows.push(Row::new(super::pieces::short(line), 1.0));
+        let uncached = ["no-store", "no-cache", "private", "max-age=0"];
+        let (figure, n) = match name.as_str() {
+            "age" => ("age_s", content.parse().ok()),
+            "cache-control" if uncached.iter().any(|w| content.contains(w)) => ("uncached", Some(1.0)),
+            "cache-control" => ("max_age_s", seconds_of(content, "max-age")),
+            _ => ("", None),
+        };
+        if let Some(n) = n {
+            found.figures.insert(format!("cacheheads.{figure}"), n);
+        }
+        let line = lines[*number as usize - 1].trim();
+        // Where the content stands below its name both are told.
+        let label = match line.contains(':') && line.contains(content.as_str()) && line.len() > content.len() {
+            true => line.to_owned(),
+            false => format!("{name}: {content}"),
+        };
+        found.rows.push(Row::new(super::pieces::short(&label), 1.0));
     }
-    told(found).filter(|f| f.value("cacheheads.rows").is_some())
+    let of = |name: &str| found.value(&format!("cacheheads.{name}"));
+    let beyond = of("age_s").zip(of("max_age_s")).is_some_and(|(age, max)| age > max && max > 0.0);
+    let told_by = of("rows").is_some() || beyond || of("uncached").is_some();
+    found.figures.insert("cacheheads.beyond".into(), f64::from(u8::from(beyond)));
+    found.figures.entry("cacheheads.rows".into()).or_insert(0.0);
+    told(found).filter(|_| told_by)
 }
 
 fn head(found: &mut Artefact, name: &str, content: &str) {
