@@ -3456,3 +3456,57 @@ fn a_plan_without_times_shows_its_scans() {
         ),
     ]);
 }
+
+#[test]
+fn what_is_cut_off_and_what_differs_is_told_by_its_form() {
+    check(&[
+        (
+            "  \"status\": 200,\n  \"path\": \"/orders\",\n  \"duration\": 5100.5,\n  \"level\": \"info\"\n },\n",
+            "unknown",
+            &["`duration 5100.5`", "path /orders"],
+            &["pool", "trace"],
+        ),
+        (
+            "QUERY PLAN\n|--SCAN orders\n`--USE TEMP B-TREE FOR ORDER BY\n",
+            "unknown",
+            &["1 of its 2 steps", "SCAN orders"],
+            &["an index"],
+        ),
+        (
+            "render page=/a cache=miss 412ms\nrender page=/b cache=hit 3ms\nrender page=/a cache=hit 4ms\n",
+            "unknown",
+            &["`cache miss`", "412 ms in 1 line", "with hit: 3 to 4 ms"],
+            &["grep -c"],
+        ),
+        (
+            "gzip level 1: 4.1 ms, 120 kB\ngzip level 6: 11.8 ms, 108 kB\ngzip level 9: 61.3 ms, 108 kB\n",
+            "unknown",
+            &["`level`", "61.3 ms at 9"],
+            &["gzip_comp_level"],
+        ),
+        (
+            "COMMAND  PID TYPE SIZE MODE M START END PATH\nphp-fpm 12 FLOCK 1K WRITE 0 0 0 /s/sess_a\nphp-fpm 13 FLOCK 1K WRITE* 0 0 0 /s/sess_a\n",
+            "unknown",
+            &["/s/sess_a", "held by process 12, 1 waiting"],
+            &["session_write_close()"],
+        ),
+        (
+            "used_bytes: 900\nfree_bytes: 0\nmisses: 12\n",
+            "unknown",
+            &["free_bytes", "0 beside used_bytes 900"],
+            &["a larger one"],
+        ),
+        (
+            "age:900\ncache-control:public, max-age=300\ncontent-type:text/css\n",
+            "unknown",
+            &["900 s by Age", "300 s by max-age"],
+            &["curl -sI"],
+        ),
+        (
+            "2024-03-01T10:00:00.123Z 7f1c Task timed out after 10.01 seconds\n",
+            "unknown",
+            &["time limit of 10"],
+            &["connect"],
+        ),
+    ]);
+}

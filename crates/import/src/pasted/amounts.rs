@@ -66,8 +66,8 @@ const LEFT: [&str; 5] = ["free", "available", "idle", "remaining", "left"];
 const USED: [&str; 6] = ["used", "use", "busy", "active", "allocated", "in"];
 /// Ends of names of files with lines.
 const SOURCES: [&str; 19] = [
-    "php", "py", "js", "ts", "rb", "go", "java", "c", "cc", "cpp", "h", "rs", "cs", "ex", "exs", "lua",
-    "kt", "scala", "mjs",
+    "php", "py", "js", "ts", "rb", "go", "java", "c", "cc", "cpp", "h", "rs", "cs", "ex", "exs",
+    "lua", "kt", "scala", "mjs",
 ];
 
 struct Amount {
@@ -185,14 +185,17 @@ fn words_of(amount: &Amount) -> Vec<String> {
 /// What has nothing left: `Free memory 0` beside `Used memory 536868960`.
 fn nothing_left(all: &[Amount]) -> Vec<Row> {
     let apart = |a: &Amount, names: &[&str]| -> Option<Vec<String>> {
-        let (own, rest): (Vec<String>, Vec<String>) =
-            words_of(a).into_iter().partition(|w| names.contains(&w.as_str()));
+        let (own, rest): (Vec<String>, Vec<String>) = words_of(a)
+            .into_iter()
+            .partition(|w| names.contains(&w.as_str()));
         (!own.is_empty()).then_some(rest)
     };
     let rows = all.iter().filter(|a| a.n.abs() < f64::EPSILON);
     let rows = rows.filter_map(|free| {
         let rest = apart(free, &LEFT)?;
-        let used = all.iter().find(|u| u.n > 0.0 && apart(u, &USED).as_ref() == Some(&rest))?;
+        let used = all
+            .iter()
+            .find(|u| u.n > 0.0 && apart(u, &USED).as_ref() == Some(&rest))?;
         Some(Row {
             label: free.name.clone(),
             place: format!("0 beside {} {}", used.name, used.text),

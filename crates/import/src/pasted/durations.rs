@@ -154,7 +154,12 @@ fn listed(line: &str) -> Option<(f64, String)> {
     let parts = pieces(text);
     let named = parts.first()?.text.contains(char::is_alphabetic);
     let sentence = text.ends_with(['.', '?', '!']) || parts.len() > 2 * WORDS;
-    let times = parts.iter().filter_map(|p| seconds(p.text));
+    let time = |at: usize| {
+        let unit = parts.get(at + 1).and_then(|p| unit_of(p.text));
+        let apart = || Some(parts[at].text.parse::<f64>().ok()? * unit?);
+        seconds(parts[at].text).or_else(apart)
+    };
+    let times = (0..parts.len()).filter_map(time);
     let took = times.reduce(f64::max).filter(|_| named && !sentence)?;
     Some((took, short(text)))
 }

@@ -63,7 +63,7 @@ const FORMS: &[Form] = &[
     form(("functions", "stackprof"), &["TOTAL", "SAMPLES", "FRAME"], ("FRAME", "SAMPLES"), "{SAMPLES} samples itself", &[]),
     form(("functions", "async-profiler"), &["percent", "samples", "top"], ("top", "samples"), "{percent}", &[]),
     form(("functions", "line_profiler"), &["Line #", "Hits", "Per Hit", "% Time", "Line Contents"], ("Line Contents", "% Time"), "{% Time} % of the time, {Hits} times", &[]),
-    form(("stages", "SHOW PROFILE"), &["Status", "Duration"], ("Status", "Duration"), "{Duration} s", &[]),
+    form(("steps", "SHOW PROFILE"), &["Status", "Duration"], ("Status", "Duration"), "{Duration} s", &[]),
     form(("scanned", "pg_stat_user_tables"), &["relname", "seq_scan", "seq_tup_read"], ("relname", "seq_tup_read"), "{seq_tup_read} rows read by {seq_scan} scans of the whole table", &[]),
     form(("functions", "StopWatch"), &["%", "Task name"], ("Task name", "%"), "{%}", &[]),
     form(("recorded", "jfr summary"), &["Event Type", "Count", "Size (bytes)"], ("Event Type", "Count"), "{Count} times", &[]),

@@ -29,8 +29,11 @@ fn is_network(rest: &str) -> bool {
     let other = ["block", "request", "timer", "config", "ahci", "nvme", "usb"];
     // `<constMethodKlass>`, a row of jmap, has a device's letters within a word.
     let begins = |at: usize| !lower[..at].ends_with(|c: char| c.is_ascii_alphabetic());
-    let named = |n: &&str| lower.match_indices(*n).any(|(at, _)| n.starts_with('-') || *n == "txrx" || begins(at));
-    NAMES.iter().any(|n| named(&n)) && !other.iter().any(|n| lower.contains(n))
+    let named = |n: &str| {
+        let whole = n.starts_with('-') || n == "txrx";
+        lower.match_indices(n).any(|(at, _)| whole || begins(at))
+    };
+    NAMES.iter().any(|n| named(n)) && !other.iter().any(|n| lower.contains(n))
 }
 
 /// `27: 356669796 0 0 PCI-MSI 1048577-edge eth0-TxRx-0` and `NET_RX: 12 0 0`.

@@ -282,6 +282,7 @@ const WORDINGS: &[Wording] = &[
     ("Lambda's report", "Duration # ms Billed Duration # ms Memory Size # MB Max Memory Used # MB Init Duration # ms", &["lambda.ms", "-", "lambda.memory_mb", "lambda.used_mb", "lambda.init_ms"], Largest),
     ("Lambda's report", "Duration # ms Billed Duration # ms Memory Size # MB Max Memory Used # MB", &["lambda.ms", "-", "lambda.memory_mb", "lambda.used_mb"], Largest),
     ("thread pool of .NET", "ThreadCount # PendingWorkItemCount #", &["dotnetpool.threads", "dotnetpool.pending"], Largest),
+    ("Lambda's report", "Function execution took # ms finished with status timeout", &["lambda.limit_ms"], Largest),
     ("Lambda's report", "Task timed out after # seconds", &["lambda.limit_s"], Largest),
     ("browser", "TTFB # s", &["browser.wait_s"], Largest),
     ("browser", "TTFB # ms", &["browser.wait_ms"], Largest),

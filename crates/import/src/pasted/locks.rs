@@ -66,8 +66,12 @@ fn of_the_kernel(lines: &[&str]) -> Option<Artefact> {
         };
         let session = label.contains("sess_") || label.contains("session");
         found.largest("filelocks.session", f64::from(u8::from(session)));
-        let place = format!("{}, held by process {}, {n} wait", held.kind, held.pid);
-        found.rows.push(Row { label: short(&label), place, share: n as f64 });
+        let place = format!("{}, held by process {}, {n} waiting", held.kind, held.pid);
+        found.rows.push(Row {
+            label: short(&label),
+            place,
+            share: n as f64,
+        });
     }
     found.largest_first();
     let rows = found.rows.len() as f64;
@@ -83,7 +87,10 @@ fn listed<'a>(words: &[&'a str], at: usize) -> Option<Known<'a>> {
     let [kind, _, _, pid, place, ..] = words.get(at..)? else {
         return None;
     };
-    let inode = place.rsplit(':').next().filter(|_| place.matches(':').count() == 2)?;
+    let inode = place
+        .rsplit(':')
+        .next()
+        .filter(|_| place.matches(':').count() == 2)?;
     Some((kind, pid, inode, words[..at].contains(&"->")))
 }
 
@@ -92,7 +99,9 @@ fn by_name<'a>(words: &[&'a str], at: usize) -> Option<Known<'a>> {
     let pid = *words.get(at.checked_sub(1)?)?;
     pid.parse::<u32>().ok()?;
     let path = *words.last().filter(|w| w.starts_with('/'))?;
-    let mode = words[at..].iter().find(|w| w.starts_with("WRITE") || w.starts_with("READ"))?;
+    let mode = words[at..]
+        .iter()
+        .find(|w| w.starts_with("WRITE") || w.starts_with("READ"))?;
     Some((words[at], pid, path, mode.ends_with('*')))
 }
 
@@ -142,7 +151,9 @@ fn of_tables(lines: &[&str]) -> Option<Artefact> {
             continue;
         }
         let at = |names: &[&str]| {
-            let at = head.iter().position(|h| names.iter().any(|n| h.eq_ignore_ascii_case(n)))?;
+            let at = head
+                .iter()
+                .position(|h| names.iter().any(|n| h.eq_ignore_ascii_case(n)))?;
             row.get(at).copied().filter(|c| !c.is_empty())
         };
         let (Some(mode), Some(granted)) = (at(&["mode"]), at(&["granted"])) else {
@@ -156,7 +167,9 @@ fn of_tables(lines: &[&str]) -> Option<Artefact> {
             mode,
             of: at(&["relation", "relname", "table"]).unwrap_or("-"),
             granted: granted.starts_with(['t', 'T', '1']),
-            n: at(&["count", "backends", "n", "locks"]).and_then(value).unwrap_or(1.0),
+            n: at(&["count", "backends", "n", "locks"])
+                .and_then(value)
+                .unwrap_or(1.0),
             more: waited.map_or_else(String::new, |(h, c)| format!(", {h} {c}")),
         });
     }
@@ -181,7 +194,7 @@ fn of_tables(lines: &[&str]) -> Option<Artefact> {
         };
         found.rows.push(Row {
             label: lock.of.to_owned(),
-            place: format!("{} wait for {}{}{holds}", lock.n, lock.mode, lock.more),
+            place: format!("{} waiting for {}{}{holds}", lock.n, lock.mode, lock.more),
             share: lock.n,
         });
     }
@@ -200,7 +213,7 @@ mod tests {
         let text = "1: FLOCK  ADVISORY  WRITE 7 00:89:42 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 7 00:89:42 0 EOF\n2: POSIX  ADVISORY  READ 9 08:01:77 0 EOF\n$ stat -c %i /tmp/sess_a\n42\n";
         let found = of_the_kernel(&text.lines().collect::<Vec<_>>()).unwrap();
         assert_eq!(found.rows[0].label, "/tmp/sess_a (inode 42)");
-        assert_eq!(found.rows[0].place, "FLOCK, held by process 7, 1 wait");
+        assert_eq!(found.rows[0].place, "FLOCK, held by process 7, 1 waiting");
         assert_eq!(found.value("filelocks.session"), Some(1.0));
         assert_eq!(found.value("filelocks.waiting"), Some(1.0));
     }
@@ -212,7 +225,7 @@ mod tests {
         assert_eq!(found.rows[0].label, "orders");
         assert_eq!(
             found.rows[0].place,
-            "3 wait for AccessShareLock, oldest_wait_ms 4235; granted there: AccessExclusiveLock"
+            "3 waiting for AccessShareLock, oldest_wait_ms 4235; granted there: AccessExclusiveLock"
         );
     }
 }

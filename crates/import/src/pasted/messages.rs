@@ -23,7 +23,7 @@ const LEVELS: [&str; 20] = [
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 72] = [
+const TELLING: [(&str, &str, f64); 76] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0), ("temporarily unavailable", "messages.full", 4.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
@@ -37,6 +37,7 @@ const TELLING: [(&str, &str, f64); 72] = [
     ("retrying", "messages.timeouts", 2.0), ("fail", "messages.failed", 2.0), ("unable to", "messages.failed", 2.0), ("cannot", "messages.failed", 2.0), ("killed", "messages.failed", 3.0),
     ("lost", "messages.failed", 2.0), ("leak", "messages.full", 3.0), ("out of memory", "messages.full", 4.0),
     ("rate limit", "messages.rate", 5.0), ("rate exceeded", "messages.rate", 5.0), ("retry quota", "messages.rate", 5.0), ("throttl", "messages.rate", 5.0), ("too many requests", "messages.rate", 5.0),
+    ("time limit", "messages.time_limits", 5.0), ("timeout value", "messages.time_limits", 5.0), ("execution timeout", "messages.time_limits", 5.0), ("maximum execution time", "messages.time_limits", 5.0),
     ("too many retries", "messages.rate", 4.0), ("maximum number of attempts", "messages.rate", 4.0), ("quota exceeded", "messages.rate", 5.0), ("poorly", "messages.slow", 3.0),
     ("died", "messages.failed", 3.0), ("crash", "messages.failed", 3.0), ("restarting", "messages.failed", 2.0),
     ("reached", "messages.full", 3.0), ("not enough", "messages.full", 4.0), ("oom", "messages.full", 4.0), ("temporary file", "messages.slow", 2.0), ("cannot assign", "messages.failed", 3.0), ("down", "messages.failed", 2.0),
@@ -104,7 +105,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
 }
 
 fn of_a_processor(lower: &str) -> bool {
-    ["cpu", "clock", "thermal", "temperature"].iter().any(|w| lower.contains(w))
+    ["cpu", "clock", "thermal", "temperature"]
+        .iter()
+        .any(|w| lower.contains(w))
 }
 
 /// Bytes before the telling word of a long message from which on it is quoted, and what is long.

@@ -56,6 +56,15 @@ const NAMES: [&str; 6] = [
     "\"ns\":",
 ];
 const NEAR: usize = 8;
+/// So much of a table is all of it.
+const MOSTLY: f64 = 0.9;
+/// Names of what was counted, which are told beside a part.
+const COUNTS: [&str; 4] = [
+    "totalDocsExamined",
+    "nReturned",
+    "executionTimeMillis",
+    "rows_examined_per_scan",
+];
 
 /// The steps of a text's plans.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
@@ -71,6 +80,7 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             .or_else(|| part(lines, at))
             .or_else(|| vertical(lines, at))
             .or_else(|| spans(line))
+            .or_else(|| granules(lines, at))
         else {
             continue;
         };
@@ -97,7 +107,9 @@ fn is_sqlites(line: &str) -> bool {
     let text = bare(line);
     text == "QUERY PLAN"
         || line.contains("EXPLAIN QUERY PLAN")
-        || ["SCAN TABLE ", "SEARCH TABLE ", "USE TEMP B-TREE"].iter().any(|s| text.starts_with(s))
+        || ["SCAN TABLE ", "SEARCH TABLE ", "USE TEMP B-TREE"]
+            .iter()
+            .any(|s| text.starts_with(s))
         || text.starts_with("SEARCH ") && text.contains(" USING ")
 }
 
@@ -111,7 +123,9 @@ fn step(line: &str, of_sqlite: bool) -> Option<(Step, String)> {
     let name = text.split('|').map(str::trim).filter(|c| !c.is_empty());
     let label = short(&name.take(2).collect::<Vec<_>>().join(" "));
     let squeezed: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let known = STEPS.iter().find(|(begins, _)| squeezed.starts_with(begins));
+    let known = STEPS
+        .iter()
+        .find(|(begins, _)| squeezed.starts_with(begins));
     if let Some((begins, step)) = known {
         // A word that sentences have too is a step beside others alone.
         let sure = *begins != "SEARCH " || of_sqlite;
@@ -132,9 +146,19 @@ fn part(lines: &[&str], at: usize) -> Option<(Step, String)> {
         Some(name.trim().trim_matches(['"', '\'', ',', ' ']).to_owned())
     });
     let words = words.replace(['"', '\''], "");
-    let label = match name {
-        Some(name) => format!("{name} ({words})"),
-        None => short(line.trim()),
+    let counts = lines.iter().skip(at).take(2 * NEAR).filter(|l| {
+        let name = l.trim().trim_start_matches('"');
+        COUNTS.iter().any(|c| name.starts_with(c))
+    });
+    let counts: Vec<String> = counts.map(|l| l.trim().replace(['"', ','], "")).collect();
+    let label = match (name, counts.is_empty()) {
+        (Some(name), _) => format!("{name} ({words})"),
+        (None, true) => short(line.trim()),
+        (None, false) => words,
+    };
+    let label = match counts.is_empty() {
+        true => label,
+        false => short(&format!("{label}; {}", counts.join(", "))),
     };
     Some((*step, label))
 }
@@ -167,6 +191,26 @@ fn spans(line: &str) -> Option<(Step, String)> {
         || text.ends_with("ALLOW FILTERING;")
         || text.ends_with("ALLOW FILTERING");
     whole.then(|| (Step::Whole, short(text)))
+}
+
+/// `Granules: 122881/122881` of ClickHouse: what is read of what there is.
+fn granules(lines: &[&str], at: usize) -> Option<(Step, String)> {
+    let text = bare(lines[at]);
+    let (read, all) = text.strip_prefix("Granules: ")?.split_once('/')?;
+    let (read, all): (f64, f64) = (read.parse().ok()?, all.trim().parse().ok()?);
+    let near = &lines[at.saturating_sub(2 * NEAR)..at];
+    let table = near
+        .iter()
+        .rev()
+        .find_map(|l| bare(l).strip_prefix("ReadFromMergeTree"));
+    let step = match read >= MOSTLY * all {
+        true => Step::Whole,
+        false => Step::Other,
+    };
+    Some((
+        step,
+        short(&format!("{} {text}", table.unwrap_or_default().trim())),
+    ))
 }
 
 #[cfg(test)]

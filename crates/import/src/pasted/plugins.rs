@@ -1,5 +1,6 @@
 //! Performance data of monitoring plug-ins, in the form that Nagios and all after it read:
-//! `OK: text | 'busy'=350;0:332;0:346;0;350 'waiting'=347;;;0;350`, each with its warning, its limit, its least and most.
+//! `OK: text | 'busy'=350;0:332;0:346;0;350 'waiting'=347;;;0;350`, each with its warning, its limit, its least and
+//! its most.
 //!
 //! The surprise is what a plug-in adds up: workers that wait for a request are among the busy ones of some.
 
@@ -10,7 +11,15 @@ use record::pasted::{Artefact, Row};
 
 /// States of a server's workers, of which a list has several.
 const STATES: [&str; 9] = [
-    "reading", "sending", "writing", "keepalive", "logging", "closing", "starting", "dns_lookup", "open",
+    "reading",
+    "sending",
+    "writing",
+    "keepalive",
+    "logging",
+    "closing",
+    "starting",
+    "dns_lookup",
+    "open",
 ];
 /// Names of workers that wait for work.
 const REST: [&str; 3] = ["waiting", "idle", "sleeping"];
@@ -44,7 +53,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let rests = all.iter().filter(|m| REST.contains(&m.name.as_str()));
     let resting: f64 = rests.map(|m| m.n).sum();
     let most = all.iter().map(|m| m.n).fold(0.0, f64::max);
-    let share = if workers && most > 0.0 { resting / most } else { 0.0 };
+    let share = if workers && most > 0.0 {
+        resting / most
+    } else {
+        0.0
+    };
     found.figures.insert("plugin.resting_share".into(), share);
     for measure in all.iter().filter(|m| m.n > 0.0) {
         let beyond = measure.limit.is_some_and(|l| measure.n > l);
@@ -74,7 +87,10 @@ fn measure(word: &str) -> Option<Measure> {
     let mut parts = data.split(';');
     let n = value(parts.next()?)?;
     let rest: Vec<&str> = parts.collect();
-    let range = |part: &&str| part.chars().all(|c| c.is_ascii_digit() || ".:~@-".contains(c));
+    let range = |part: &&str| {
+        part.chars()
+            .all(|c| c.is_ascii_digit() || ".:~@-".contains(c))
+    };
     if rest.len() < 2 || !rest.iter().all(range) {
         return None;
     }

@@ -28,10 +28,15 @@ fn way(lines: &[&str]) -> Option<Artefact> {
         let words: Vec<&str> = line.split_whitespace().collect();
         // `10 % in 0.92 ms` is a generator's percentile: a hop has a name with a point, or an address.
         let of_a_way = || {
-            let host = |w: &&str| w.contains(['.', ':', '(']) && w.trim_start_matches('<').parse::<f64>().is_err();
+            let host = |w: &&str| {
+                w.contains(['.', ':', '(']) && w.trim_start_matches('<').parse::<f64>().is_err()
+            };
             !line.contains('%') && words[1..].iter().any(host)
         };
-        let hop = words.first().and_then(|w| w.parse::<u32>().ok()).filter(|_| of_a_way());
+        let hop = words
+            .first()
+            .and_then(|w| w.parse::<u32>().ok())
+            .filter(|_| of_a_way());
         // Windows has its times before the name of the hop.
         let times = words.windows(2).filter(|w| w[1] == "ms");
         let times = times.filter_map(|w| w[0].trim_start_matches('<').parse::<f64>().ok());

@@ -34,8 +34,20 @@ const SAYS: [&str; 10] = [
 /// Names of its level, and of what it is about.
 const LEVELS: [&str; 4] = ["level", "severity", "lvl", "log.level"];
 const ABOUT: [&str; 14] = [
-    "status", "status_code", "code", "method", "path", "url", "uri", "route", "handler", "action",
-    "controller", "operation", "service", "target",
+    "status",
+    "status_code",
+    "code",
+    "method",
+    "path",
+    "url",
+    "uri",
+    "route",
+    "handler",
+    "action",
+    "controller",
+    "operation",
+    "service",
+    "target",
 ];
 /// Names that are no time though they sound like one.
 const STAMPS: [&str; 6] = ["date", "stamp", "start", "end_time", "created", "uptime"];
@@ -79,7 +91,7 @@ fn records<'a>(lines: &[&'a str]) -> Vec<Record<'a>> {
                     record.fields.push((name, content));
                 }
             }
-            None if bracket && !(ends && !text.ends_with(',')) => {
+            None if bracket && (!ends || text.ends_with(',')) => {
                 let begins = text == "{" || text.contains("},");
                 if begins && open.as_ref().is_some_and(|r| r.fields.len() >= FEWEST) {
                     done.extend(open.take());
@@ -158,7 +170,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let (mut timed, mut failed) = (0.0, 0.0);
     for record in &all {
         let status = of(record, &["status", "status_code", "statuscode", "code"]).and_then(value);
-        failed += f64::from(u8::from(status.is_some_and(|s| (500.0..600.0).contains(&s))));
+        failed += f64::from(u8::from(
+            status.is_some_and(|s| (500.0..600.0).contains(&s)),
+        ));
         let times = record.fields.iter().filter_map(|(n, c)| time(n, c));
         let Some((n, label)) = times.reduce(|a, b| if b.0 > a.0 { b } else { a }) else {
             continue;
@@ -166,7 +180,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         timed += 1.0;
         found.begin_at(u32::try_from(record.first + 1).ok()?);
         let is_about = |n: &&str| ABOUT.iter().any(|a| a.eq_ignore_ascii_case(n));
-        let about = record.fields.iter().filter(|(n, _)| is_about(n));
+        let about = record.fields.iter();
+        let about = about.filter(|(n, c)| is_about(n) && !c.starts_with(['[', '{']));
         let about: Vec<String> = about.map(|(n, c)| format!("{n} {c}")).take(4).collect();
         found.rows.push(Row {
             label: short(&label),

@@ -46,8 +46,10 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     sorted.sort_by(f64::total_cmp);
     let median = sorted[sorted.len() / 2];
     let texts: Vec<String> = stamped.iter().map(|(.., line)| unnumbered(line)).collect();
-    let repeats = texts.len() > 2 && texts.iter().all(|t| *t == texts[0]) && longest <= EVEN * median;
-    let told = enough && !repeats && longest >= LEAST_S && longest >= PART * all && longest <= MOST_S;
+    let repeats =
+        texts.len() > 2 && texts.iter().all(|t| *t == texts[0]) && longest <= EVEN * median;
+    let told =
+        enough && !repeats && longest >= LEAST_S && longest >= PART * all && longest <= MOST_S;
     told.then(|| {
         let mut found = artefact("silence of a log", stamped[at].0);
         let figures = [

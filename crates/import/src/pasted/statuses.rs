@@ -236,7 +236,9 @@ fn heads_of_a_cache(lines: &[&str]) -> Option<Artefact> {
         let uncached = ["no-store", "no-cache", "private", "max-age=0"];
         let (figure, n) = match name.as_str() {
             "age" => ("age_s", content.parse().ok()),
-            "cache-control" if uncached.iter().any(|w| content.contains(w)) => ("uncached", Some(1.0)),
+            "cache-control" if uncached.iter().any(|w| content.contains(w)) => {
+                ("uncached", Some(1.0))
+            }
             "cache-control" => ("max_age_s", seconds_of(content, "max-age")),
             _ => ("", None),
         };
@@ -245,16 +247,23 @@ fn heads_of_a_cache(lines: &[&str]) -> Option<Artefact> {
         }
         let line = lines[*number as usize - 1].trim();
         // Where the content stands below its name both are told.
-        let label = match line.contains(':') && line.contains(content.as_str()) && line.len() > content.len() {
+        let label = match line.contains(':')
+            && line.contains(content.as_str())
+            && line.len() > content.len()
+        {
             true => line.to_owned(),
             false => format!("{name}: {content}"),
         };
         found.rows.push(Row::new(super::pieces::short(&label), 1.0));
     }
     let of = |name: &str| found.value(&format!("cacheheads.{name}"));
-    let beyond = of("age_s").zip(of("max_age_s")).is_some_and(|(age, max)| age > max && max > 0.0);
+    let beyond = of("age_s")
+        .zip(of("max_age_s"))
+        .is_some_and(|(age, max)| age > max && max > 0.0);
     let told_by = of("rows").is_some() || beyond || of("uncached").is_some();
-    found.figures.insert("cacheheads.beyond".into(), f64::from(u8::from(beyond)));
+    found
+        .figures
+        .insert("cacheheads.beyond".into(), f64::from(u8::from(beyond)));
     found.figures.entry("cacheheads.rows".into()).or_insert(0.0);
     told(found).filter(|_| told_by)
 }

@@ -22,6 +22,28 @@ const APART: f64 = 2.0;
 /// Times that are told of a list.
 const TOLD: usize = 4;
 
+/// Names of what compresses.
+const COMPRESSORS: [&str; 7] = [
+    "gzip", "brotli", "zstd", "zlib", "deflate", "compress", "lz4",
+];
+/// Names of what is varied, which have their number behind a space.
+const VARIED: [&str; 14] = [
+    "level",
+    "size",
+    "threads",
+    "workers",
+    "concurrency",
+    "connections",
+    "clients",
+    "users",
+    "batch",
+    "depth",
+    "quality",
+    "shards",
+    "partitions",
+    "cores",
+];
+
 /// A line of a list: its words, its time as it is written and in seconds, its fields.
 struct Entry<'a> {
     line: u32,
@@ -50,10 +72,15 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     }
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (_, line, levels, _) = rows.first()?;
+    let compresses = lines.iter().any(|line| {
+        let lower = line.to_ascii_lowercase();
+        COMPRESSORS.iter().any(|c| lower.contains(c))
+    });
     let mut found = artefact("times by a field", *line);
     for (name, n) in [
         ("rows", rows.len() as f64),
         ("levels", f64::from(u8::from(*levels))),
+        ("compression", f64::from(u8::from(compresses))),
     ] {
         found.figures.insert(format!("varied.{name}"), n);
     }
@@ -78,6 +105,23 @@ fn entry(line: u32, raw: &str) -> Option<Entry<'_>> {
     let mut took: Option<(f64, String)> = None;
     let mut kind: Vec<&str> = Vec::new();
     for (at, word) in words.iter().enumerate() {
+        // `level 9: 61.3 ms` and `workers 4 took 19ms`.
+        let before = at
+            .checked_sub(1)
+            .and_then(|at| words.get(at).copied())
+            .unwrap_or_default();
+        let bare = word.trim_end_matches(':');
+        let named = before.len() > 1 && before.chars().all(char::is_alphabetic);
+        let varied = VARIED.contains(&before.to_ascii_lowercase().as_str());
+        let next = words.get(at + 1).copied().unwrap_or_default();
+        if bare.parse::<f64>().is_ok()
+            && named
+            && (bare != *word || varied)
+            && time_of(bare, next).is_none()
+        {
+            fields.push((before, bare));
+            continue;
+        }
         let word_at = |at: usize| words.get(at).copied().unwrap_or_default();
         let (name, content, behind) = match word.split_once('=') {
             Some((name, content)) if !content.is_empty() => (name, content, at + 1),
@@ -162,9 +206,14 @@ fn levels(list: &[Entry<'_>]) -> Option<Row> {
         }
         let shortest = *longest.last()?;
         let mut named: Vec<_> = longest.into_iter().take(TOLD - 1).collect();
-        named.push(shortest);
+        if named.iter().all(|(n, _)| n.total_cmp(&shortest.0).is_ne()) {
+            named.push(shortest);
+        }
         let named = named.iter().map(|(n, e)| {
-            let beside = e.fields.iter().filter(|f| f.0 != name && f.1.parse::<f64>().is_ok());
+            let beside = e
+                .fields
+                .iter()
+                .filter(|f| f.0 != name && f.1.parse::<f64>().is_ok());
             let beside: Vec<String> = beside.map(|(n, c)| format!("{n} {c}")).take(2).collect();
             match beside.is_empty() {
                 true => format!("{} at {n}", e.written),
@@ -195,19 +244,24 @@ fn two(list: &[Entry<'_>]) -> Option<Row> {
             let least = times.iter().copied().fold(f64::MAX, f64::min);
             (least, times.iter().copied().fold(0.0, f64::max))
         };
-        let (slow, fast) = if ends(&a.1).0 > ends(&b.1).0 { (a, b) } else { (b, a) };
+        let (slow, fast) = if ends(&a.1).0 > ends(&b.1).0 {
+            (a, b)
+        } else {
+            (b, a)
+        };
         let (from, to) = (ends(&fast.1), ends(&slow.1));
         let said = |(least, most): (f64, f64), n: usize| {
             let ms = |s: f64| format!("{}", (s * 1e6).round() / 1e3);
+            let lines = if n == 1 { "line" } else { "lines" };
             match least < most {
-                true => format!("{} to {} ms ({n})", ms(least), ms(most)),
-                false => format!("{} ms ({n})", ms(most)),
+                true => format!("{} to {} ms in {n} {lines}", ms(least), ms(most)),
+                false => format!("{} ms in {n} {lines}", ms(most)),
             }
         };
         (to.0 >= APART * from.1).then(|| Row {
             label: format!("{name} {}", slow.0),
             place: format!(
-                "{}, with {} {}",
+                "{}; with {}: {}",
                 said(to, slow.1.len()),
                 fast.0,
                 said(from, fast.1.len())
@@ -233,11 +287,17 @@ mod tests {
         let levels = "z level=-1 bytes=3 kB time=90ms\nz level=1 bytes=9 kB time=2ms\nz level=2 bytes=8 kB time=4ms\nz level=3 bytes=3 kB time=90ms (DEFAULT)\n";
         let (label, place) = first(levels).unwrap();
         assert_eq!(label, "level");
-        assert!(place.starts_with("90ms at 3 (bytes 3), 4ms at 2"), "{place}");
+        assert!(
+            place.starts_with("90ms at 3 (bytes 3), 4ms at 2"),
+            "{place}"
+        );
         let two = "took 12 milliseconds, cipher: A-128, cached: 0\ntook 1 milliseconds, cipher: A-128, cached: 1\ntook 3 milliseconds, cipher: A-128, cached: 1\n";
         assert_eq!(
             first(two).unwrap(),
-            ("cached 0".to_owned(), "12 ms (1), with 1 1 to 3 ms (2)".to_owned())
+            (
+                "cached 0".to_owned(),
+                "12 ms in 1 line; with 1: 1 to 3 ms in 2 lines".to_owned()
+            )
         );
         let even = "a n=1 t=5ms\na n=2 t=5ms\na n=3 t=6ms\n";
         assert!(first(even).is_none());
