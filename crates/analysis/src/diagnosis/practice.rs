@@ -1140,6 +1140,7 @@ fn what_a_database_in_the_process_makes_the_collector_do_is_the_databases() {
         ("worker.busiest", 0.97),
         ("profile.database_share", 0.01),
         ("profile.embedded_database_share", 0.5),
+        ("profile.search_share", 0.0),
         ("profile.net_send_share", 0.05),
         ("profile.net_receive_share", 0.02),
         ("profile.gc_share", 0.3),

@@ -114,6 +114,11 @@ pub(crate) fn rank(
     }
     // The way to the clients is no part of an account of traffic that was watched.
     let watched = facts.view("").value("traffic.watched") == Some(1.0);
+    // Of a closed loop that fills nobody the requests' own time is what can be spared: work beside them (a collector's)
+    // takes CPU that none of them waits for.
+    let closed = facts.view("").value("client.open_loop") == Some(0.0);
+    let most = ledger.as_ref().filter(|_| closed).and_then(in_requests);
+    let works = |cause: &Cause| cause.explains == Explains::Cpu && !cause.whole;
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
     for cause in &catalogue.causes {
@@ -139,7 +144,13 @@ pub(crate) fn rank(
                     let bounds = Bounds {
                         rows: bound
                             .filter(|_| !watched || cause.explains != Explains::Quantum)
-                            .and_then(|l| ledger::bound(l, cause, about, front)),
+                            .and_then(|l| ledger::bound(l, cause, about, front))
+                            .map(|rows| {
+                                rows.min(
+                                    most.filter(|_| works(cause) && about == front)
+                                        .unwrap_or(1.0),
+                                )
+                            }),
                         on_cpu: bound.and_then(|l| ledger::on_cpu(l, cause, about, front)),
                     };
                     let seen = (confidence, status, evidence);
@@ -245,6 +256,13 @@ pub(crate) fn rank(
     ranked.findings = findings;
     ranked.ledger = ledger;
     ranked
+}
+
+/// What is left of the requests' time without their waits for what takes no CPU of the server, where nobody's CPU is full
+/// and the account of the rate is theirs.
+fn in_requests(ledger: &Ledger) -> Option<f64> {
+    let rate = (ledger.rate.as_ref()).filter(|rate| rate.basis == Basis::Requests)?;
+    Some(1.0 - rate.share_of(Row::waits_elsewhere))
 }
 
 /// A row of a full CPU matters from this share: what is less may be how a program of its kind spends its time.

@@ -93,7 +93,7 @@ pub(crate) fn find(
     latency
         .and_then(|account| in_line(facts, account, front))
         .or_else(|| waiting(facts, front))
-        .or_else(|| client_path(facts, front))
+        .or_else(|| client_path(facts, latency, front))
         .or_else(|| few_at_once(facts, front))
         .or_else(|| held_back(facts, front))
         .unwrap_or_else(|| match verdict {
@@ -252,8 +252,15 @@ fn waiting(facts: &FactSet, front: &str) -> Option<Station> {
     }
 }
 
-fn client_path(facts: &FactSet, front: &str) -> Option<Station> {
+/// A single client sees how long its responses take, and not where: what stood in the servers all the time, by the account
+/// of it, was on no way to the client.
+fn client_path(facts: &FactSet, latency: Option<&Account>, front: &str) -> Option<Station> {
     let view = facts.view(front);
+    let ways = ["client", "path", "receiving", "sending"];
+    let on_the_way = latency.map(|a| a.share_of(|row| ways.contains(&row.kind.as_str())));
+    if on_the_way.is_some_and(|share| share < LITTLE_ELSE) {
+        return None;
+    }
     let signs = [
         (
             "client.single_client_quantum_40ms_share",

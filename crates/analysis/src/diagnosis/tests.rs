@@ -1065,6 +1065,61 @@ fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
     assert_eq!(named(0.88, 0.0, &runs), "upstream");
 }
 
+/// A scatter that waits 40 ms for its answers, by Go's timer: that is no delayed acknowledgement, and what the collector
+/// takes beside it is no part of a response.
+#[test]
+fn a_closed_loop_spares_no_more_cpu_than_its_requests_want() {
+    let first = |waits: f64, client: f64| {
+        let facts = [
+            ("cpu.use_of_allowed", 0.5),
+            ("worker.busiest", 0.4),
+            ("core.own_mean", 0.5),
+            ("client.parallel_share", 0.99),
+            ("client.single_client_quantum_40ms_share", 1.0),
+            ("profile.gc_share", 0.7),
+        ];
+        let row = |kind: &str, share, own_work| crate::Row {
+            kind: kind.to_owned(),
+            label: kind.to_owned(),
+            share,
+            own_work,
+            ..crate::Row::default()
+        };
+        let account = |basis, rows: Vec<crate::Row>| crate::Account {
+            basis,
+            rows,
+            ..crate::Account::default()
+        };
+        let work = 1.0 - waits - client;
+        let requests = vec![
+            row("channel", waits, false),
+            row("other_turns", work, true),
+            row("client", client, true),
+        ];
+        let requests = account(crate::Basis::Requests, requests);
+        let cpu = vec![row("gc", 0.7, false), row("net_send", 0.3, true)];
+        let ledger = crate::Ledger {
+            cpu: [("web".to_owned(), account(crate::Basis::CpuUsed, cpu))].into(),
+            rate: Some(requests.clone()),
+            latency: Some(requests),
+            ..crate::Ledger::default()
+        };
+        let seen = super::Seen::Measured(Some(Box::new(ledger)));
+        let found = super::conclude(
+            &set_facts(&[GOOD_LOAD, &facts].concat()),
+            None,
+            seen,
+            "proc",
+        );
+        (found.station.name, found.findings[0].cause.clone())
+    };
+    let (station, cause) = first(0.9, 0.02);
+    assert_ne!(station, "client_path");
+    assert_eq!(cause, "unlabelled");
+    assert_eq!(first(0.1, 0.02).1, "gc_small_heap");
+    assert_eq!(first(0.1, 0.5).0, "client_path");
+}
+
 #[test]
 fn whoever_waits_for_a_cpu_of_its_own_server_waits_for_a_full_one() {
     // Of many short processes the kernel's books hold a part, and none of them runs all the time.

@@ -27,7 +27,7 @@ pub(super) const LEAVES: [&str; 11] = [
 /// Kinds of rows of requests that wait until somebody takes them.
 const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
-const ON_THE_WAY: [&str; 5] = ["client", "path", "receiving", "sending", "upstream"];
+pub(super) const ON_THE_WAY: [&str; 5] = ["client", "path", "receiving", "sending", "upstream"];
 /// Kinds of rows of requests that wait for others, for a CPU, or for nothing.
 const IN_LINE: [&str; 16] = [
     QUEUE,

@@ -140,6 +140,17 @@ impl Row {
         self.label.contains(super::latency::LOCK_OR_CONDITION)
     }
 
+    /// A request waits for what takes no CPU of its server: a lock, a timer, a message, a server behind, its client.
+    pub(crate) fn waits_elsewhere(&self) -> bool {
+        const MESSAGES: [&str; 3] = ["channel", "condition", "upstream_unread"];
+        let kind = self.kind.as_str();
+        let is_wait = super::label::LEAVES.contains(&kind)
+            || super::label::ON_THE_WAY.contains(&kind)
+            || MESSAGES.contains(&kind);
+        let ran = self.label.starts_with(super::latency::ON_CPU);
+        is_wait && !ran && !super::label::is_for_interpreter(self)
+    }
+
     /// Work whose purpose nothing tells: a function of a stripped program, or of the kernel below no call.
     pub(super) fn is_nameless(&self) -> bool {
         match self.kind.as_str() {

@@ -611,8 +611,8 @@ fn a_process_that_another_one_signals_stood_behind_it() {
     assert_eq!(at(&target, Place::Hidden, "", "timer"), 498_900);
 }
 
-/// A thread hands its question to a client library, whose reactor asks and reads, and whose pool signals. `signals`: the
-/// reactor wakes the pool, or goes back to sleep while the pool was at something else.
+/// A thread hands its question to a client library, whose reactor asks and reads, and whose pool signals. `signals`:
+/// the reactor wakes the pool, or another thread does.
 fn asked_by_a_library(signals: bool) -> Tape {
     let (reactor, pool) = (SERVER + 2, SERVER + 3);
     let mut tape = asleep(10);
