@@ -114,10 +114,9 @@ pub(crate) fn rank(
     }
     // The way to the clients is no part of an account of traffic that was watched.
     let watched = facts.view("").value("traffic.watched") == Some(1.0);
-    // Of a closed loop that fills nobody the requests' own time is what can be spared: work beside them (a collector's)
-    // takes CPU that none of them waits for.
-    let closed = facts.view("").value("client.open_loop") == Some(0.0);
-    let most = ledger.as_ref().filter(|_| closed).and_then(in_requests);
+    // Where nobody is full, the requests' own time is what can be spared: work beside them (a collector's) takes CPU that
+    // none of them waits for.
+    let most = ledger.as_ref().and_then(in_requests);
     let works = |cause: &Cause| cause.explains == Explains::Cpu && !cause.whole;
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
@@ -258,8 +257,8 @@ pub(crate) fn rank(
     ranked
 }
 
-/// What is left of the requests' time without their waits for what takes no CPU of the server, where nobody's CPU is full
-/// and the account of the rate is theirs.
+/// What is left of the requests' time without their waits for what takes no CPU of the server, where nobody's CPU is
+/// full and the account of the rate is theirs.
 fn in_requests(ledger: &Ledger) -> Option<f64> {
     let rate = (ledger.rate.as_ref()).filter(|rate| rate.basis == Basis::Requests)?;
     Some(1.0 - rate.share_of(Row::waits_elsewhere))

@@ -252,8 +252,8 @@ fn waiting(facts: &FactSet, front: &str) -> Option<Station> {
     }
 }
 
-/// A single client sees how long its responses take, and not where: what stood in the servers all the time, by the account
-/// of it, was on no way to the client.
+/// A single client sees how long its responses take, and not where: what stood in the servers all the time, by the
+/// account of it, was on no way to the client.
 fn client_path(facts: &FactSet, latency: Option<&Account>, front: &str) -> Option<Station> {
     let view = facts.view(front);
     let ways = ["client", "path", "receiving", "sending"];

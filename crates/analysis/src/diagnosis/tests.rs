@@ -782,6 +782,17 @@ fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
     }
 }
 
+/// A row that is called as its kind is.
+fn row(kind: &str, share: f64, own_work: bool) -> crate::Row {
+    crate::Row {
+        kind: kind.to_owned(),
+        label: kind.to_owned(),
+        share,
+        own_work,
+        ..crate::Row::default()
+    }
+}
+
 /// A closed loop whose requests are all answered, by a generator with time off.
 const GOOD_LOAD: &[(&str, f64)] = &[
     ("server.is_front", 1.0),
@@ -801,13 +812,6 @@ fn what_a_program_of_its_kind_serves_with_does_not_stand_out() {
             ("worker.busiest", 0.99),
             ("core.own_mean", 0.99),
         ];
-        let row = |kind: &str, share, own_work| crate::Row {
-            kind: kind.to_owned(),
-            label: kind.to_owned(),
-            share,
-            own_work,
-            ..crate::Row::default()
-        };
         let rows = vec![
             row(kind, share, false),
             row("net_send", net, true),
@@ -1031,12 +1035,9 @@ fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
             ("client.open_loop", open_loop),
             ("upstream.service_share", 1.0),
         ]);
-        let rows = rows.iter().map(|(kind, share, own_work)| crate::Row {
-            kind: (*kind).to_owned(),
-            share: *share,
-            own_work: *own_work,
-            ..crate::Row::default()
-        });
+        let rows = rows
+            .iter()
+            .map(|&(kind, share, own_work)| row(kind, share, own_work));
         let latency = crate::Account {
             rows: rows.collect(),
             ..crate::Account::default()
@@ -1065,8 +1066,8 @@ fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
     assert_eq!(named(0.88, 0.0, &runs), "upstream");
 }
 
-/// A scatter that waits 40 ms for its answers, by Go's timer: that is no delayed acknowledgement, and what the collector
-/// takes beside it is no part of a response.
+/// A scatter that waits 40 ms for its answers, by Go's timer: that is no delayed acknowledgement, and what the
+/// collector takes beside it is no part of a response.
 #[test]
 fn a_closed_loop_spares_no_more_cpu_than_its_requests_want() {
     let first = |waits: f64, client: f64| {
@@ -1078,13 +1079,6 @@ fn a_closed_loop_spares_no_more_cpu_than_its_requests_want() {
             ("client.single_client_quantum_40ms_share", 1.0),
             ("profile.gc_share", 0.7),
         ];
-        let row = |kind: &str, share, own_work| crate::Row {
-            kind: kind.to_owned(),
-            label: kind.to_owned(),
-            share,
-            own_work,
-            ..crate::Row::default()
-        };
         let account = |basis, rows: Vec<crate::Row>| crate::Account {
             basis,
             rows,
