@@ -114,8 +114,8 @@ pub(crate) fn rank(
     }
     // The way to the clients is no part of an account of traffic that was watched.
     let watched = facts.view("").value("traffic.watched") == Some(1.0);
-    // Where nobody is full, the requests' own time is what can be spared: work beside them (a collector's) takes CPU that
-    // none of them waits for.
+    // Where nobody is full, the requests' own time is what can be spared: work beside them (a collector's) takes CPU
+    // that none of them waits for.
     let most = ledger.as_ref().and_then(in_requests);
     let works = |cause: &Cause| cause.explains == Explains::Cpu && !cause.whole;
     let mut held: Vec<Held<'_>> = Vec::new();
