@@ -28,7 +28,7 @@ const STEPS: [(&str, Step); 23] = [
     ("SCAN CONSTANT ROW", Step::Other), ("SCAN SUBQUERY", Step::Other), ("SCAN TABLE ", Step::Whole), ("SEARCH TABLE ", Step::Other),
     ("SEARCH ", Step::Other), ("USE TEMP B-TREE FOR ", Step::Sorts),
     ("Seq Scan on ", Step::Whole), ("Parallel Seq Scan on ", Step::Whole), ("Index Scan using ", Step::Other), ("Index Only Scan using ", Step::Other),
-    ("Bitmap Heap Scan on ", Step::Other), 
+    ("Bitmap Heap Scan on ", Step::Other),
     ("TABLE ACCESS FULL", Step::Whole), ("TABLE ACCESS STORAGE FULL", Step::Whole), ("INDEX FULL SCAN", Step::Whole), ("TABLE ACCESS BY INDEX ROWID", Step::Other), ("INDEX RANGE SCAN", Step::Other), ("INDEX UNIQUE SCAN", Step::Other), ("SORT ORDER BY", Step::Sorts),
     ("Table scan on ", Step::Whole), ("Index scan on ", Step::Whole), ("Index lookup on ", Step::Other), ("Single-row index lookup on ", Step::Other),
     ("Table Scan(", Step::Whole),
