@@ -116,8 +116,7 @@ pub(crate) fn rank(
     let watched = facts.view("").value("traffic.watched") == Some(1.0);
     // Where nobody is full, the requests' own time is what can be spared: work beside them (a collector's) takes CPU
     // that none of them waits for.
-    let most = ledger.as_ref().and_then(in_requests);
-    let works = |cause: &Cause| cause.explains == Explains::Cpu && !cause.whole;
+    let requests_want = ledger.as_ref().and_then(in_requests);
     let mut held: Vec<Held<'_>> = Vec::new();
     let mut ruled_out: Vec<(f64, RuledOut)> = Vec::new();
     for cause in &catalogue.causes {
@@ -140,16 +139,14 @@ pub(crate) fn rank(
                     evidence,
                 } => {
                     let bound = ledger.as_ref();
+                    let works = cause.explains == Explains::Cpu && !cause.whole;
+                    let most = requests_want.filter(|_| works && about == front);
+                    let most = most.unwrap_or(1.0);
                     let bounds = Bounds {
                         rows: bound
                             .filter(|_| !watched || cause.explains != Explains::Quantum)
                             .and_then(|l| ledger::bound(l, cause, about, front))
-                            .map(|rows| {
-                                rows.min(
-                                    most.filter(|_| works(cause) && about == front)
-                                        .unwrap_or(1.0),
-                                )
-                            }),
+                            .map(|rows| rows.min(most)),
                         on_cpu: bound.and_then(|l| ledger::on_cpu(l, cause, about, front)),
                     };
                     let seen = (confidence, status, evidence);

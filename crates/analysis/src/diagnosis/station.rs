@@ -211,8 +211,8 @@ fn in_line(facts: &FactSet, latency: &Account, front: &str) -> Option<Station> {
     }
     let line = latency.share_of(|row| ["other_turns", "run_queue"].contains(&row.kind.as_str()));
     let inside = 1.0 - latency.share_of(|row| row.kind == "client");
-    let else_where = latency.share_of(|row| !row.own_work && row.kind != "client");
-    (line >= IN_LINE && else_where < LITTLE_ELSE * inside).then(|| {
+    let elsewhere = latency.share_of(|row| !row.own_work && row.kind != "client");
+    (line >= IN_LINE && elsewhere < LITTLE_ELSE * inside).then(|| {
         let why = format!(
             "requests were in line for a CPU {} of their time in the servers",
             percent(line / inside)

@@ -6,9 +6,9 @@
 //! the thread that reads requests hands out work, another thread of the pool gives a lock back, and a timer is nobody.
 
 use super::Traced;
-use super::pieces::Piece;
+use super::pieces::{Piece, waited};
 use super::sockets::{Act, NONE};
-use super::threads::{Names, State, Threads, Wait, WaitKind};
+use super::threads::{Names, Threads, Wait, WaitKind};
 use super::walk::{Row, Scene};
 use record::Place;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -452,13 +452,6 @@ impl Finder<'_> {
         let name = self.traced.names.get(&tgid);
         let name = name.filter(|_| self.is_process(tgid));
         names.id(name.map_or("", String::as_str))
-    }
-}
-
-fn waited(piece: &Piece) -> Option<Wait> {
-    match piece.state {
-        State::Waiting(wait) => Some(wait),
-        State::Running | State::Ready { .. } => None,
     }
 }
 

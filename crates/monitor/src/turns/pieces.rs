@@ -216,6 +216,14 @@ impl Builder<'_> {
     }
 }
 
+/// What a thread waits for there.
+pub(super) fn waited(piece: &Piece) -> Option<Wait> {
+    match piece.state {
+        State::Waiting(wait) => Some(wait),
+        State::Running | State::Ready { .. } => None,
+    }
+}
+
 fn is_futex(piece: &Piece) -> bool {
     matches!(piece.state, State::Waiting(wait) if wait.kind == WaitKind::Futex)
 }

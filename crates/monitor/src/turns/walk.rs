@@ -4,7 +4,7 @@
 //! exactly once. The surprise: what a turn waits for while no thread works for it follows from what happened next on
 //! it: an upstream's answer that was read, a further piece of the response, or something that no thread shows.
 
-use super::pieces::{Piece, overlapping};
+use super::pieces::{Piece, overlapping, waited};
 use super::sockets::{Act, Loose, NONE, Op, Sockets, Turn};
 use super::started::{Born, Started};
 use super::threads::{BEFORE_ASKING, Names, State, Wait, WaitKind};
@@ -437,29 +437,24 @@ impl<'a> Scene<'a> {
 
     /// The exchange whose answer ended a thread's wait in a futex: a thread that serves no request read it and then
     /// signalled who waited, or another one that did (the reactor of a client library, and its pool).
-    fn brought_by_others(&self, tid: u32, wait: &Wait, until: u64) -> Option<&Loose> {
+    fn brought_by_others(&self, tid: u32, piece: &Piece) -> Option<&Loose> {
+        let wait = waited(piece).filter(|wait| wait.kind == WaitKind::Futex)?;
         let own = self.told.contains(&tid) || self.green.contains(&tid);
-        if wait.kind != WaitKind::Futex || own || self.brought.is_empty() {
+        if own || self.brought.is_empty() {
             return None;
         }
-        let (mut by, mut at) = (wait.by, until);
+        let (mut by, mut at) = (wait.by, piece.to);
         for _ in 0..MOST_HANDS {
             let pieces = self.pieces.get(&by)?;
             let before = &pieces[..pieces.partition_point(|piece| piece.from < at)];
-            let waited = before
-                .iter()
-                .rev()
-                .take_while(|piece| piece.owner == NONE)
-                .find(|piece| matches!(piece.state, State::Waiting(_)))?;
+            let mut free = before.iter().rev().take_while(|piece| piece.owner == NONE);
+            let (woken_by, woken) = free.find_map(|piece| Some((waited(piece)?.by, piece.to)))?;
             let read = self.brought.get(&by).map_or(&[][..], Vec::as_slice);
             let read = &read[..read.partition_point(|one| one.read <= at)];
-            if let Some(last) = read.last().filter(|one| one.read >= waited.to) {
+            if let Some(last) = read.last().filter(|one| one.read >= woken) {
                 return Some(last);
             }
-            let State::Waiting(wait) = waited.state else {
-                return None;
-            };
-            (by, at) = (wait.by, waited.to);
+            (by, at) = (woken_by, woken);
         }
         None
     }
@@ -476,13 +471,13 @@ impl<'a> Scene<'a> {
             State::Waiting(wait) if self.is_nobodys(piece, &wait) => {
                 self.blocked(Place::Loop, &wait)
             }
-            State::Waiting(wait) => match self.asked_by(&wait).or_else(|| {
-                let brought = self.brought_by_others(tid, &wait, piece.to);
-                brought.map(|one| one.peer)
-            }) {
-                Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
-                None => self.blocked(Place::Blocked, &wait),
-            },
+            State::Waiting(wait) => {
+                let brought = || Some(self.brought_by_others(tid, piece)?.peer);
+                match self.asked_by(&wait).or_else(brought) {
+                    Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
+                    None => self.blocked(Place::Blocked, &wait),
+                }
+            }
         }
     }
 
@@ -534,14 +529,10 @@ impl<'a> Scene<'a> {
                 for piece in self.pieces_of(one.tid, queued, to) {
                     let (begin, end) = (piece.from.max(queued), piece.to.min(to));
                     let row = self.of_queued(piece, index);
-                    let brought = match piece.state {
-                        State::Waiting(wait) if row.place == Place::Blocked => {
-                            self.brought_by_others(one.tid, &wait, piece.to)
-                        }
-                        _ => None,
-                    };
-                    match brought {
-                        Some(_) => self.until_brought(index, row, brought, (begin, end), give),
+                    let blocked = row.place == Place::Blocked;
+                    let brought = blocked.then(|| self.brought_by_others(one.tid, piece));
+                    match brought.flatten() {
+                        Some(one) => self.until_brought(index, row, one, (begin, end), give),
                         None => give_some(give, row, begin, end),
                     }
                 }
@@ -686,33 +677,33 @@ impl<'a> Scene<'a> {
                     self.wait(index, meantime, 0, begin, end, give);
                 }
                 State::Waiting(wait) => {
-                    let brought = self.brought_by_others(tid, &wait, piece.to);
                     let row = self.blocked(Place::Blocked, &wait);
-                    self.until_brought(index, row, brought, (begin, end), give);
+                    match self.brought_by_others(tid, piece) {
+                        Some(one) => self.until_brought(index, row, one, (begin, end), give),
+                        None => self.meanwhile(index, row, begin, end, give),
+                    }
                 }
             }
         }
         self.wait(index, meantime, 0, at, to, give);
     }
 
-    /// A wait of a turn's own thread, of which the latter part may be one for an upstream that others ask.
+    /// A wait of a turn's own thread, of which the latter part is one for an upstream that others ask.
     fn until_brought(
         &self,
         index: u32,
         row: Row,
-        brought: Option<&Loose>,
+        brought: &Loose,
         (from, to): (u64, u64),
         give: &mut dyn FnMut(Row, u64, u64),
     ) {
-        let asked = brought.map_or(to, |one| one.asked.clamp(from, to));
+        let asked = brought.asked.clamp(from, to);
+        let there = Meantime::Upstream {
+            detail: self.words.peers[brought.peer as usize],
+            arrived: brought.arrived,
+        };
         self.meanwhile(index, row, from, asked, give);
-        if let Some(one) = brought {
-            let there = Meantime::Upstream {
-                detail: self.words.peers[one.peer as usize],
-                arrived: one.arrived,
-            };
-            self.wait(index, there, 0, asked, to, give);
-        }
+        self.wait(index, there, 0, asked, to, give);
     }
 
     /// A thread with a connection of its own has nothing but that connection's request to wait for. When one of its
