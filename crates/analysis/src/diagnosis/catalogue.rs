@@ -8,7 +8,7 @@ use super::expression::Expression;
 use super::fact::matches_pattern;
 use crate::Metric;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 /// A fact as it is declared: the extractors produce it, the causes use it.
@@ -374,7 +374,11 @@ fn declarations(file: FactFile) -> Vec<FactDeclaration> {
 /// Everything that is compiled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    pub facts: Vec<FactDeclaration>,
+    facts: Vec<FactDeclaration>,
+    /// Where each name stands in `facts`.
+    places: HashMap<String, usize>,
+    /// Where each pattern stands, with its letters before the first `*`.
+    patterns: Vec<(String, usize)>,
     /// Causes, in the order of their files.
     pub causes: Vec<Cause>,
 }
@@ -422,16 +426,35 @@ impl Catalogue {
             all.extend(file.cause);
         }
         all.iter().try_for_each(Cause::check)?;
+        let facts = declarations(facts);
+        let (mut places, mut patterns) = (HashMap::new(), Vec::new());
+        for (at, fact) in facts.iter().enumerate() {
+            if let Some((head, _)) = fact.name.split_once('*') {
+                patterns.push((head.to_owned(), at));
+            }
+            places.insert(fact.name.clone(), at);
+        }
         Ok(Catalogue {
-            facts: declarations(facts),
+            facts,
+            places,
+            patterns,
             causes: all,
         })
     }
 
+    /// Every declaration.
+    pub fn facts(&self) -> &[FactDeclaration] {
+        &self.facts
+    }
+
     /// The declaration of a fact; an exact name goes before a pattern.
     pub fn fact(&self, name: &str) -> Option<&FactDeclaration> {
-        let exact = self.facts.iter().find(|f| f.name == name);
-        exact.or_else(|| self.facts.iter().find(|f| matches_pattern(&f.name, name)))
+        let fits = |(head, at): &&(String, usize)| {
+            name.starts_with(head.as_str()) && matches_pattern(&self.facts[*at].name, name)
+        };
+        let exact = self.places.get(name).copied();
+        let at = exact.or_else(|| self.patterns.iter().find(fits).map(|&(_, at)| at))?;
+        self.facts.get(at)
     }
 
     /// A fact's unit; `1` when it is not declared.

@@ -256,7 +256,7 @@ fn every_declared_fact_has_an_extractor_and_the_other_way_round() {
         .chain(facts_of(&full, &[], 0.01).produced())
         .chain(pasted().produced())
         .collect();
-    let declared = &catalogue().facts;
+    let declared = catalogue().facts();
     for fact in declared {
         let found = produced
             .iter()
@@ -323,7 +323,7 @@ fn unread(catalogue: &Catalogue) -> Vec<String> {
         let mut read = read.iter();
         read.any(|r| matches_pattern(name, r) || matches_pattern(r, name))
     };
-    let names = catalogue.facts.iter().map(|f| f.name.clone());
+    let names = catalogue.facts().iter().map(|f| f.name.clone());
     names.filter(|name| !is_read(name)).collect()
 }
 

@@ -60,14 +60,8 @@ pub(super) fn readings() -> &'static [Reading] {
 /// Those that hold over these facts.
 pub(super) fn hold(pasted: &Pasted, facts: &FactSet) -> Vec<Held> {
     let held = readings().iter().filter_map(|reading| {
-        let judged: Vec<_> = reading
-            .when
-            .iter()
-            .map(|c| condition(c, scene(facts)))
-            .collect();
-        if judged.iter().any(|j| j.truth != Truth::True) {
-            return None;
-        }
+        let holds = |c| Some(condition(c, scene(facts))).filter(|j| j.truth == Truth::True);
+        let judged: Vec<_> = reading.when.iter().map(holds).collect::<Option<_>>()?;
         let text = |template: &str| {
             let parsed = Template::parse(template);
             let text = parsed.map_or_else(|_| template.to_owned(), |t| t.text(&scene(facts).facts));

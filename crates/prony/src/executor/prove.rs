@@ -942,7 +942,7 @@ mod tests {
         let server = with_config(sut::discover::of_pids(&[pid], SERVER));
         let mut facts = analysis::FactSet::default();
         facts.targets.push(SERVER.to_owned());
-        for fact in &analysis::catalogue().facts {
+        for fact in analysis::catalogue().facts() {
             facts.known("", &fact.name, 91_000.0, "a number");
         }
         // It stands for many in the list of facts.
