@@ -415,7 +415,7 @@ impl Finder<'_> {
             let own = piece.owner == NONE && kind != Kind::Peer;
             let whole = Row {
                 thread,
-                ..self.scene.of_helper(piece)
+                ..self.scene.of_helper(tid, piece)
             };
             let row = own.then_some(Row {
                 stack: None,

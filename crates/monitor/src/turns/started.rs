@@ -106,25 +106,25 @@ impl Started {
         self.turns.get(&tid).copied()
     }
 
-    /// What the programs of a turn were at from one time to another, as from, to and the one that the turn was with;
+    /// What the programs of a turn were at from one time to another, as from, to and the thread that the turn was with;
     /// `None` where all of them waited for each other or for whoever has started them, or none was there.
     pub(super) fn at<'a>(
         &self,
         turn: u32,
         pieces: &'a BTreeMap<u32, Vec<Piece>>,
         (from, to): (u64, u64),
-        part: &mut dyn FnMut(u64, u64, Option<&'a Piece>),
+        part: &mut dyn FnMut(u64, u64, Option<(u32, &'a Piece)>),
     ) {
         let Some(tids) = self.tids.get(&turn) else {
             return part(from, to, None);
         };
         let of = |tid: &u32| pieces.get(tid).map_or(&[][..], Vec::as_slice);
-        let all: Vec<&[Piece]> = tids
+        let all: Vec<(u32, &[Piece])> = tids
             .iter()
-            .map(|tid| overlapping(of(tid), from, to))
-            .filter(|some| !some.is_empty())
+            .map(|tid| (*tid, overlapping(of(tid), from, to)))
+            .filter(|(_, some)| !some.is_empty())
             .collect();
-        let mut cuts: Vec<u64> = (all.iter().copied().flatten())
+        let mut cuts: Vec<u64> = (all.iter().flat_map(|(_, some)| *some))
             .flat_map(|piece| [piece.from, piece.to])
             .filter(|at| (from..to).contains(at))
             .chain([from, to])
@@ -132,12 +132,13 @@ impl Started {
         cuts.sort_unstable();
         cuts.dedup();
         for pair in cuts.windows(2) {
-            let here = all
-                .iter()
-                .filter_map(|some| overlapping(some, pair[0], pair[1]).first());
+            let here = all.iter().filter_map(|(tid, some)| {
+                let piece = overlapping(some, pair[0], pair[1]).first()?;
+                Some((*tid, piece))
+            });
             let with = here
-                .filter(|piece| rank(piece) > 0)
-                .max_by_key(|piece| rank(piece));
+                .filter(|(_, piece)| rank(piece) > 0)
+                .max_by_key(|(_, piece)| rank(piece));
             part(pair[0], pair[1], with);
         }
     }

@@ -898,17 +898,15 @@ fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {
     tape
 }
 
-/// They are handed to a thread of a pool.
-fn handed_over(pool: u32) -> Tape {
+/// They are handed to a thread of a pool, a fifth of whose work is its own and the rest a wait from one time to another.
+fn handed_over_to(pool: u32, wait: impl Fn(&mut Tape, u64, u64)) -> Tape {
     let mut tape = behind_a_loop("futex", Class::None, pool);
     tape.wake(1_100, pool, SERVER, "futex");
     tape.off(1_100, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     tape.on(1_100, pool, 0);
     for turn in 0..3 {
         let from = 1_100 + turn * 1_000;
-        // A fifth of a request is work, the rest sleep.
-        tape.off(from + 200, pool, "nanosleep", INTERRUPTIBLE, Class::None);
-        tape.wake(from + 1_000, pool, 0, "");
+        wait(&mut tape, from + 200, from + 1_000);
         tape.on(from + 1_000, pool, 0);
         tape.wake(from + 1_000, SERVER, pool, "write");
         tape.on(from + 1_000, SERVER, 0);
@@ -916,6 +914,14 @@ fn handed_over(pool: u32) -> Tape {
         tape.off(from + 1_000, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
     tape
+}
+
+/// It sleeps.
+fn handed_over(pool: u32) -> Tape {
+    handed_over_to(pool, |tape, from, to| {
+        tape.off(from, pool, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.wake(to, pool, 0, "");
+    })
 }
 
 #[test]
@@ -940,6 +946,29 @@ fn behind_an_event_loop_a_request_is_with_a_thread_of_the_pool_or_waits_for_one(
     assert_eq!((threads.threads, threads.name.as_str()), (1, "t14"));
     let asleep = threads.account.places.iter().find(|p| p.detail == "sleep");
     assert_eq!(asleep.map(|p| p.total_ns), Some(3 * 800));
+}
+
+#[test]
+fn a_pool_that_waits_for_a_reactor_of_its_own_server_waits_for_what_that_one_asked() {
+    let (pool, reactor) = (SERVER + 4, SERVER + 5);
+    let tape = handed_over_to(pool, |tape, from, to| {
+        tape.wake(from - 100, reactor, pool, "write");
+        tape.on(from - 100, reactor, 0);
+        tape.ask(from - 90, reactor, 500);
+        tape.off(from - 80, reactor, epoll(), INTERRUPTIBLE, Class::None);
+        tape.off(from, pool, "futex", INTERRUPTIBLE, Class::None);
+        tape.answer(to - 50, 500);
+        tape.wake(to - 50, reactor, 0, "");
+        tape.on(to - 50, reactor, 0);
+        tape.take(to - 40, reactor, 500);
+        tape.wake(to, pool, reactor, "futex");
+        tape.off(to, reactor, epoll(), INTERRUPTIBLE, Class::None);
+    });
+    let threads = tape.account().threads.unwrap();
+    assert_eq!((threads.threads, threads.name.as_str()), (1, "t14"));
+    let places = &threads.account.places;
+    let upstream = places.iter().find(|p| p.place == Place::Upstream);
+    assert_eq!(upstream.map(|p| p.total_ns), Some(3 * 800), "{places:#?}");
 }
 
 /// A loop reads two requests, four times, then asks a store for both on these connections, and responds when it has the

@@ -471,20 +471,23 @@ impl<'a> Scene<'a> {
             State::Waiting(wait) if self.is_nobodys(piece, &wait) => {
                 self.blocked(Place::Loop, &wait)
             }
-            State::Waiting(wait) => {
-                let brought = || Some(self.brought_by_others(tid, piece)?.peer);
-                match self.asked_by(&wait).or_else(brought) {
-                    Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
-                    None => self.blocked(Place::Blocked, &wait),
-                }
-            }
+            State::Waiting(wait) => self.waits_for(tid, piece, &wait),
+        }
+    }
+
+    /// What a thread waits for: an upstream, whoever of its server asks that, or something else.
+    fn waits_for(&self, tid: u32, piece: &Piece, wait: &Wait) -> Row {
+        let brought = || Some(self.brought_by_others(tid, piece)?.peer);
+        match self.asked_by(wait).or_else(brought) {
+            Some(peer) => Row::with(Place::Upstream, self.words.peers[peer as usize]),
+            None => self.blocked(Place::Blocked, wait),
         }
     }
 
     /// What a thread does for requests that no socket of its own tells of.
-    pub(super) fn of_helper(&self, piece: &Piece) -> Row {
+    pub(super) fn of_helper(&self, tid: u32, piece: &Piece) -> Row {
         match piece.state {
-            State::Waiting(wait) => self.blocked(Place::Blocked, &wait),
+            State::Waiting(wait) => self.waits_for(tid, piece, &wait),
             State::Running => Row::at(Place::OnCpu),
             State::Ready { who, idle } => ready(who, idle),
         }
@@ -762,8 +765,8 @@ impl<'a> Scene<'a> {
     ) {
         let pieces = &self.pieces;
         self.started
-            .at(index, pieces, (from, to), &mut |from, to, piece| {
-                let row = piece.map_or(row, |piece| self.of_helper(piece));
+            .at(index, pieces, (from, to), &mut |from, to, found| {
+                let row = found.map_or(row, |(tid, piece)| self.of_helper(tid, piece));
                 give_some(give, row, from, to);
             });
     }
