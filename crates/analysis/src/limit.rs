@@ -11,6 +11,7 @@ use crate::stats::share;
 use crate::words::{percent, plural, rate};
 use crate::{Evidence, Limit};
 use record::{Nanos, TargetRecord};
+use std::collections::BTreeMap;
 
 /// A thread that ran, or waited to run, for this share of the time had no time off.
 const SATURATED: f64 = 0.95;
@@ -286,12 +287,12 @@ impl Others {
 /// All cores that a target may use are full, and of its own work: several threads share them, or softirq
 /// work fills what the threads leave.
 fn full_cores(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
-    // Busiest first: that is the thread to name.
-    let (task, cores, filling) = observed.tasks.iter().find_map(|task| {
+    let (cores, filling) = observed.tasks.iter().find_map(|task| {
         let cores = observed.cores_of(task);
         let filling = filling(observed, &cores)?;
-        Some((task, cores, filling))
+        Some((cores, filling))
     })?;
+    let task = largest_part(observed, &cores)?;
     let note = format!(
         "; the server's threads fill {} ({} of run time and {} of softirq each)",
         core_list(&cores),
@@ -308,6 +309,28 @@ fn full_cores(sight: &Sight<'_>, observed: &Observed) -> Option<Finding> {
     Some(finding)
 }
 
+/// The busiest thread of the server whose threads run most on these cores: of two that share them, each with many
+/// threads, the busiest thread of all tells nothing.
+fn largest_part<'a>(observed: &'a Observed, cores: &[u32]) -> Option<&'a TaskUse> {
+    let mut of: BTreeMap<&str, (f64, Option<&TaskUse>)> = BTreeMap::new();
+    // Busiest first: that is the thread to name.
+    for task in there(observed, cores) {
+        let (busy, first) = of.entry(&task.owner).or_default();
+        *busy += task.busy;
+        first.get_or_insert(task);
+    }
+    let largest = of.into_values().max_by(|a, b| a.0.total_cmp(&b.0));
+    largest?.1
+}
+
+/// Threads that may run on these cores and on no other, the busiest first.
+fn there<'a>(observed: &'a Observed, cores: &[u32]) -> impl Iterator<Item = &'a TaskUse> {
+    observed.tasks_here().filter(|task| {
+        let theirs = observed.cores_of(task);
+        theirs.iter().all(|core| cores.contains(core))
+    })
+}
+
 /// What fills a set of cores, as shares of one core.
 struct Filling {
     run: f64,
@@ -319,11 +342,7 @@ struct Filling {
 fn filling(observed: &Observed, cores: &[u32]) -> Option<Filling> {
     let n = cores.len() as f64;
     let used: Vec<&CoreUse> = cores.iter().filter_map(|c| observed.cores.get(c)).collect();
-    let there = observed.tasks_here().filter(|t| {
-        let theirs = observed.cores_of(t);
-        theirs.iter().all(|core| cores.contains(core))
-    });
-    let run = share(there.map(|t| t.busy).sum(), n)?;
+    let run = share(there(observed, cores).map(|t| t.busy).sum(), n)?;
     let interrupts = share(used.iter().map(|c| c.interrupts()).sum(), n)?;
     let full = used.len() == cores.len() && used.iter().all(|c| c.busy >= CORE_FULL);
     let theirs = full && run + interrupts >= OWN_SHARE;

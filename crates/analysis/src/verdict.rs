@@ -721,6 +721,16 @@ mod tests {
                 l.targets.insert(0, target("backend", 8, "127.0.0.1:9000"));
             });
         check(&load, true, Limit::Server, "backend", &["fill core 0"]);
+        // The one with the larger part is told, whose thread is not the busiest.
+        let threads = [7, 8].map(|tid| thread("web", 7, tid, 0.3, 0.3)).concat();
+        let load = half_of_a_core()
+            .change(|l| l.series.retain(|s| !s.signal.starts_with("thread.")))
+            .with(threads)
+            .with(thread("backend", 9, 9, 0.4, 0.3))
+            .change(|l| {
+                l.targets.insert(0, target("backend", 9, "127.0.0.1:9000"));
+            });
+        check(&load, true, Limit::Server, "worker", &["fill core 0"]);
     }
 
     #[test]

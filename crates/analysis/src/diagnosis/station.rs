@@ -199,14 +199,15 @@ pub(crate) fn full_of_requests(facts: &FactSet) -> Option<(&str, f64)> {
     all.find_map(|(target, wanted)| Some((target, wanted.filter(|w| *w >= SATURATED)?)))
 }
 
-/// A closed loop whose requests are in line for the CPU of the servers most of the time, though nobody ran all of it: a
+/// A load by no clock whose requests are in line for the servers' CPU most of the time, though nobody ran all of it: a
 /// host whose CPUs are taken away now and then, or a generator that answers late, lets them stand idle for moments.
 fn in_line(facts: &FactSet, latency: &Account, front: &str) -> Option<Station> {
     let view = facts.view(front);
     let of = |name: &str| view.value(name);
     let busy = of("core.own_mean").zip(of("core.own_foreign_share"));
     let busy = busy.is_some_and(|(used, foreign)| used - foreign >= MOST_OF_CORES);
-    if of("client.open_loop") != Some(0.0) || !busy {
+    let by_a_clock = of("client.open_loop").is_some_and(|open| open > 0.0);
+    if by_a_clock || !busy {
         return None;
     }
     let line = latency.share_of(|row| ["other_turns", "run_queue"].contains(&row.kind.as_str()));

@@ -1026,15 +1026,17 @@ fn a_server_fills_its_cores_though_the_host_takes_some_of_them() {
 /// A core that a shared host takes away for moments stands idle in others: nobody is full by the kernel's books.
 #[test]
 fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
-    let named = |used: f64, open_loop: f64, rows: &[(&str, f64, bool)]| {
-        let set = set_facts(&[
+    let by = |used: f64, open_loop: Option<f64>, rows: &[(&str, f64, bool)]| {
+        let facts = [
             ("worker.busiest", 0.5),
             ("cpu.use_of_allowed", 0.5),
             ("core.own_mean", used),
             ("core.own_foreign_share", 0.0),
-            ("client.open_loop", open_loop),
             ("upstream.service_share", 1.0),
-        ]);
+        ];
+        let clock = open_loop.map(|open| ("client.open_loop", open));
+        let facts: Vec<(&str, f64)> = facts.into_iter().chain(clock).collect();
+        let set = set_facts(&facts);
         let rows = rows
             .iter()
             .map(|&(kind, share, own_work)| row(kind, share, own_work));
@@ -1044,6 +1046,7 @@ fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
         };
         super::station::find(&set, None, Some(&latency)).name
     };
+    let named = |used, open_loop, rows: &[(&str, f64, bool)]| by(used, Some(open_loop), rows);
     let line = [
         ("other_turns", 0.35, true),
         ("run_queue", 0.3, true),
@@ -1052,6 +1055,8 @@ fn requests_in_line_for_a_cpu_wait_for_the_core_though_nobody_ran_all_of_it() {
         ("on_cpu", 0.03, true),
     ];
     assert_eq!(named(0.88, 0.0, &line), "core");
+    // So it is by somebody else's load, of which nobody knows whether a clock makes it.
+    assert_eq!(by(0.88, None, &line), "core");
     // A clock that offers the load leaves its own gaps, and a core that is half idle is nobody's limit.
     assert_eq!(named(0.88, 1.0, &line), "upstream");
     assert_eq!(named(0.5, 0.0, &line), "upstream");

@@ -572,7 +572,8 @@ impl Tree {
         rows
     }
 
-    /// Adds this branch by its deepest function, or by what is below that where it is on the way of all requests.
+    /// Adds this branch by its deepest function, or by what is below that where it is on the way of all requests or
+    /// where threads begin.
     fn branch<'a>(
         &'a self,
         name: &'a str,
@@ -582,7 +583,7 @@ impl Tree {
     ) {
         let mut callers = above.to_vec();
         let (deepest, at) = self.deepest(name, &mut callers);
-        let divided = ways.contains(deepest);
+        let divided = callers.is_empty() || ways.contains(deepest);
         let below = if divided { at.samples - at.itself() } else { 0 };
         if self.samples > below {
             let nearest: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();

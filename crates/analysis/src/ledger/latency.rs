@@ -759,7 +759,12 @@ impl LatencyCase<'_> {
             }
             Place::Upstream if detail.starts_with("udp") => {
                 let of = detail.strip_prefix("udp ").unwrap_or("an unknown peer");
-                let words = format!("waiting for a UDP answer (name look-up) of {of}");
+                let look_up = if is_name_server(of) {
+                    " (name look-up)"
+                } else {
+                    ""
+                };
+                let words = format!("waiting for a UDP answer{look_up} of {of}");
                 ("dns", words, false)
             }
             Place::Upstream => (
@@ -960,6 +965,15 @@ pub(super) fn any_of_pool(waker: &str) -> String {
         "" => waker.to_owned(),
         of => format!("a thread {of}"),
     }
+}
+
+/// Ports on which name servers answer: plain, over TLS, and on the own network.
+const NAME_SERVERS: [&str; 3] = ["53", "853", "5353"];
+
+/// Whether datagrams for an address (`10.0.0.2:53`) are look-ups of names, by its port; so is what has none.
+pub(crate) fn is_name_server(address: &str) -> bool {
+    let port = address.rsplit_once(':').map(|(_, port)| port);
+    port.is_none_or(|port| NAME_SERVERS.contains(&port))
 }
 
 /// In the process, and nothing is known of it but that.

@@ -21,6 +21,7 @@ mod tests;
 mod told;
 mod types;
 
+pub(crate) use latency::is_name_server;
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};

@@ -270,6 +270,21 @@ fn what_lies_on_the_way_of_all_requests_is_divided_into_its_parts() {
     assert_eq!(named(rows(&all[1..])), expected);
 }
 
+/// In Go most stacks begin in one function of the runtime, and not so many that it were the program's own beginning.
+#[test]
+fn where_threads_begin_is_no_place_of_work() {
+    let found = rows(&[
+        (&["app:goexit", "app:serve", "app:handle"], 30),
+        (&["app:goexit", "app:unpack", "app:unroll"], 40),
+        (&["app:systemstack", "app:mark"], 30),
+    ]);
+    let named: Vec<(&str, u64)> = found
+        .iter()
+        .map(|(_, name, n)| (name.as_str(), *n))
+        .collect();
+    assert_eq!(named, [("unroll", 40), ("handle", 30), ("mark", 30)]);
+}
+
 #[test]
 fn a_library_is_named_and_a_known_purpose_takes_what_is_below_it() {
     let found = rows(&[

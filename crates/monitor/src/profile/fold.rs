@@ -179,7 +179,11 @@ impl<'a> Folder<'a> {
         // A walk that ends outside all code has gone astray.
         let root = addresses.last();
         whole &= root.is_some_and(|&root| space.region(root).is_some());
-        for address in addresses {
+        for (depth, address) in addresses.into_iter().enumerate() {
+            // Where a function has no frame of its own yet, the word on top of the stack need be no caller.
+            if depth > 0 && self.spaces[&sample.pid].region(address).is_none() {
+                continue;
+            }
             let frame = self.user_frame(sample.pid, address);
             let repeats = frames.last() == Some(&frame) && self.is_jit(frame);
             if !repeats {

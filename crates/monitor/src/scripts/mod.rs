@@ -243,6 +243,14 @@ pub trait Interpreter: Debug + Send {
     fn lock(&self) -> io::Result<Option<GilState>> {
         Ok(None)
     }
+
+    /// Where the thread is that has the lock, by its record in [`GilState::holder`]; `None` where it moved meanwhile.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    fn at_lock(&mut self, _holder: u64) -> io::Result<Option<(u32, Told)>> {
+        Ok(None)
+    }
 }
 
 /// The lock of an interpreter at a moment.

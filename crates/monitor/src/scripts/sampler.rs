@@ -1,8 +1,9 @@
 //! Looks at interpreters through a window.
 //!
-//! In the flow: started with a trace of turns and ended with it. A lock is read some hundred times a second and the
-//! stacks a quarter as often. The surprise: what a look costs grows with the threads, so the time between looks is a
-//! hundred times what the last one took, where that is more.
+//! In the flow: started with a trace of turns and ended with it. A lock is read some hundred times a second, with the
+//! stack of the thread that has it, which is what the interpreter's CPU time is spent on; the stacks of all threads are
+//! read less often. The surprise: what a look at all costs grows with the threads, a hundred times what the one that
+//! works costs, so each of the two has its own pause, in lengths of what it took.
 
 use super::{GIL, Interpreter};
 use crate::turns::{TimeSamples, When};
@@ -15,10 +16,12 @@ use std::time::Duration;
 
 /// Between looks at the lock, ns.
 const STEP_NS: u64 = 2_500_000;
-/// Looks at the lock for each at the stacks.
+/// Looks at the lock for each at all stacks, at least.
 const STACKS_EVERY: u64 = 4;
-/// Time between looks in lengths of a look.
-const PAUSE: u64 = 50;
+/// Time between looks at all stacks in lengths of such a look.
+const PAUSE: u64 = 60;
+/// Time between looks at the lock in lengths of such a look: with the other, 1.7 % and 0.5 % of a core at most.
+const LOCK_PAUSE: u64 = 200;
 /// The golden ratio's fraction: pauses of all lengths, so that nothing periodic is always met or never.
 const SPREAD: f64 = 0.618_033_988_749_894_9;
 /// Samples that are kept at most.
@@ -99,17 +102,24 @@ impl Drop for Sampler {
 
 fn look(mut all: Vec<Watched>, ended: &AtomicBool) -> Gathered {
     let mut samples = TimeSamples::default();
-    let (mut turn, mut spread) = (0_u64, 0.0_f64);
+    let (mut turn, mut spread, mut stacks_due) = (0_u64, 0.0_f64, 0_u64);
     while !ended.load(Ordering::Acquire) && samples.len() < MOST_SAMPLES {
         let began = linux::clock::monotonic_ns();
+        let stacks = began >= stacks_due;
         for one in all.iter_mut().filter(|one| !one.gone) {
-            one.look(turn % STACKS_EVERY == 0, &mut samples);
+            one.look(stacks, &mut samples);
         }
         turn += 1;
         spread += SPREAD;
         let took = linux::clock::monotonic_ns() - began;
-        let pause = STEP_NS.max(PAUSE * took) as f64 * (0.5 + spread.fract());
-        std::thread::sleep(Duration::from_nanos(pause as u64));
+        let spread_out = |pause: u64| (pause as f64 * (0.5 + spread.fract())) as u64;
+        let pause = if stacks {
+            stacks_due = began + spread_out((STACKS_EVERY * STEP_NS).max(PAUSE * took));
+            STEP_NS
+        } else {
+            STEP_NS.max(LOCK_PAUSE * took)
+        };
+        std::thread::sleep(Duration::from_nanos(spread_out(pause)));
     }
     Gathered {
         samples,
@@ -136,6 +146,12 @@ impl Watched {
             self.first.get_or_insert(self.last);
         }
         if !stacks {
+            if let Some(holder) = lock.and_then(|lock| lock.holder)
+                && let Ok(Some((tid, told))) = self.interpreter.at_lock(holder)
+            {
+                let at = When::at(linux::clock::monotonic_ns());
+                samples.add(tid, at, told);
+            }
             return;
         }
         // What moved while it was read is left out; the next look comes soon.

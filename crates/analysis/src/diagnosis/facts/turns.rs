@@ -3,7 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use crate::ledger::{is_at_limiter, is_in_pool, tries_a_lock};
+use crate::ledger::{is_at_limiter, is_in_pool, is_name_server, tries_a_lock};
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -38,7 +38,7 @@ const LONGEST: &str = "upstream.longest_turn_share";
 /// Fewer turns than this for one request are not many of which one may be the longest.
 const SEVERAL_TURNS: f64 = 2.0;
 /// Waits that have a name of their own in facts.
-const WAITS: [&str; 10] = [
+const WAITS: [&str; 11] = [
     "pipe",
     "lock",
     "told_lock",
@@ -49,6 +49,7 @@ const WAITS: [&str; 10] = [
     "limiter",
     "unix_peer",
     "datagram",
+    "name_server",
 ];
 /// Waits for other threads of the server: a lock, or a condition that they signal.
 const LOCKS: [&str; 3] = ["futex", "flock", "signalled"];
@@ -171,6 +172,12 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         matches!(p.place, Place::Blocked | Place::Upstream) && p.detail.starts_with("udp")
     });
     sheet.known("turn.datagram_share", datagram, SOURCE);
+    let named = share(&|p| {
+        let peer = p.detail.strip_prefix("udp");
+        let named = peer.is_some_and(|address| is_name_server(address.trim_start()));
+        matches!(p.place, Place::Blocked | Place::Upstream) && named
+    });
+    sheet.known("turn.name_server_share", named, SOURCE);
     let unix = share(&|p| {
         let is_unix = p.place == Place::Upstream && p.detail.starts_with("unix:");
         is_unix && material.target_at(&p.detail).is_some()

@@ -110,6 +110,17 @@ impl Python {
         })
     }
 
+    /// The id of a thread by its record, as its own namespace counts.
+    fn id(&self, thread: u64) -> io::Result<u32> {
+        match self.layout.native {
+            Some(native) => Ok(self.memory.word(thread + native)? as u32),
+            None => {
+                let pthread = self.memory.word(thread + self.layout.pthread)?;
+                Ok(self.memory.int(pthread + TID_IN_PTHREAD)?.cast_unsigned())
+            }
+        }
+    }
+
     /// Threads of the first interpreter: their records and their ids; what is no thread of the process is left out.
     fn threads(&mut self) -> io::Result<Vec<(u64, u32)>> {
         let layout = self.layout;
@@ -119,13 +130,7 @@ impl Python {
             if thread == 0 {
                 break;
             }
-            let tid = match layout.native {
-                Some(native) => self.memory.word(thread + native)? as u32,
-                None => {
-                    let pthread = self.memory.word(thread + layout.pthread)?;
-                    self.memory.int(pthread + TID_IN_PTHREAD)?.cast_unsigned()
-                }
-            };
+            let tid = self.id(thread)?;
             threads.extend(self.tasks.here(tid).map(|tid| (thread, tid)));
             thread = self.memory.word(thread + layout.next)?;
         }
@@ -256,6 +261,16 @@ impl Interpreter for Python {
 
     fn lock(&self) -> io::Result<Option<GilState>> {
         self.gil().map(Some)
+    }
+
+    fn at_lock(&mut self, holder: u64) -> io::Result<Option<(u32, Told)>> {
+        let id = self.id(holder)?;
+        let Some(tid) = self.tasks.here(id) else {
+            return Ok(None);
+        };
+        let frames = self.frames(holder)?;
+        let told = told(self.language(), frames, (ToldState::Running, ""));
+        Ok(told.map(|told| (tid, told)))
     }
 }
 
