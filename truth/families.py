@@ -227,6 +227,7 @@ NEEDS = {
     "nats": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
     "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
     "drf": (f"{PYTHON}/rest_framework/__init__.py", "gunicorn python3-djangorestframework python3-psycopg2"),
+    "victoria": ("victoria-metrics", "victoria-metrics"),
 }
 
 
@@ -2093,6 +2094,38 @@ def lucene(lab, settings, own):
     return ["java", *flags, "-cp", where, "Catalogue", str(settings["port"]), str(own / "index"), *extra(lab, settings)], {}, False
 
 
+def fill_victoria(port):
+    """What 2,000 meters showed in each of the last five hours' minutes."""
+    end = time.monotonic() + 20
+    times = [(int(time.time()) // 60 - minute) * 60_000 for minute in range(MINUTES, 0, -1)]
+    lines = "\n".join(json.dumps({
+        "metric": {"__name__": "pressure_bar", "valve": str(n), "hall": str(n % 12)}, "timestamps": times,
+        "values": [n * minute % 170 / 10 for minute in range(MINUTES)]}) for n in range(2000))
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            with contextlib.closing(connection):
+                connection.request("POST", "/api/v1/import", lines)
+                if connection.getresponse().status == 204:
+                    return
+        except ConnectionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.05)
+
+
+def victoria(lab, settings, own):
+    """A server of its own, which is filled, ended and started again."""
+    command = ["victoria-metrics", f"-storageDataPath={own}/data", f"-httpListenAddr=127.0.0.1:{settings['port']}",
+               "-loggerLevel=WARN"]
+    with running(own, command):
+        fill_victoria(settings["port"])
+    scrape = lab.fill("{{scrape=}}", settings)
+    flags = [f"-promscrape.config={write(own / 'scrape.yml', scrape)}"] if scrape else []
+    owned(lab, own)
+    return [*command, *flags, *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2135,4 +2168,5 @@ COMMANDS = {
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
+    "victoria": victoria,
 }
