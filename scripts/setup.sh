@@ -369,6 +369,7 @@ nats-server                               nats-server
 /usr/share/java/lucene-core-8*.jar        liblucene8-java
 /usr/lib/python3/dist-packages/rest_framework/* python3-djangorestframework
 victoria-metrics                          victoria-metrics
+/usr/include/ulfius.h                     libulfius-dev
 TABLE
 }
 

@@ -228,6 +228,7 @@ NEEDS = {
     "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
     "drf": (f"{PYTHON}/rest_framework/__init__.py", "gunicorn python3-djangorestframework python3-psycopg2"),
     "victoria": ("victoria-metrics", "victoria-metrics"),
+    "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
 
@@ -2168,5 +2169,5 @@ COMMANDS = {
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
-    "victoria": victoria,
+    "victoria": victoria, "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
