@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server kamailio prosody victoria-metrics'
+    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -369,6 +369,7 @@ nats-server                               nats-server
 /usr/share/java/lucene-core-8*.jar        liblucene8-java
 /usr/lib/python3/dist-packages/rest_framework/* python3-djangorestframework
 victoria-metrics                          victoria-metrics
+dnsdist                                   dnsdist
 /usr/include/ulfius.h                     libulfius-dev
 TABLE
 }

@@ -228,6 +228,7 @@ NEEDS = {
     "lucene": (LUCENE[0], "liblucene8-java default-jdk-headless"),
     "drf": (f"{PYTHON}/rest_framework/__init__.py", "gunicorn python3-djangorestframework python3-psycopg2"),
     "victoria": ("victoria-metrics", "victoria-metrics"),
+    "dnsdist": ("dnsdist", "dnsdist"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2127,6 +2128,23 @@ def victoria(lab, settings, own):
     return [*command, *flags, *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+LISTED = 200_000
+
+
+def dnsdist(lab, settings, own):
+    """It answers questions for names by HTTP, and keeps what the server of names that was started before it says."""
+    write(own / "names", "".join(f"tracker{n}.example.\n" for n in range(LISTED)))
+    config = write(own / "dnsdist.conf", lab.fill(f"""setLocal("127.0.0.1:{free_port()}")
+setSecurityPollSuffix("")
+newServer({{address="127.0.0.1:{{{{names.port}}}}", name="names"}}):setUp()
+addDOHLocal("127.0.0.1:{{{{port}}}}", nil, nil, "/dns-query")
+getPool(""):setCache(newPacketCache(10000, {{ {{{{cache=}}}} }}))
+{{{{more=}}}}
+""", settings))
+    owned(lab, own)
+    return ["dnsdist", "--supervised", "--disable-syslog", "-C", config], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2169,5 +2187,6 @@ COMMANDS = {
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
-    "victoria": victoria, "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
+    "victoria": victoria, "dnsdist": dnsdist,
+    "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
