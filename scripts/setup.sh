@@ -370,6 +370,8 @@ nats-server                               nats-server
 /usr/lib/python3/dist-packages/rest_framework/* python3-djangorestframework
 victoria-metrics                          victoria-metrics
 dnsdist                                   dnsdist
+/usr/lib/python3/dist-packages/spyne/*    python3-spyne
+/usr/lib/python3/dist-packages/zeep/*     python3-zeep
 /usr/include/ulfius.h                     libulfius-dev
 TABLE
 }

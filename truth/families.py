@@ -229,6 +229,7 @@ NEEDS = {
     "drf": (f"{PYTHON}/rest_framework/__init__.py", "gunicorn python3-djangorestframework python3-psycopg2"),
     "victoria": ("victoria-metrics", "victoria-metrics"),
     "dnsdist": ("dnsdist", "dnsdist"),
+    "soap": (f"{PYTHON}/zeep/__init__.py", "gunicorn python3-zeep"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2145,6 +2146,18 @@ getPool(""):setCache(newPacketCache(10000, {{ {{{{cache=}}}} }}))
     return ["dnsdist", "--supervised", "--disable-syslog", "-C", config], {"HOME": str(own)}, False
 
 
+MACHINES = 150
+
+
+def soap(lab, settings, own):
+    """In front of a service that was started before it; its home has the names and passwords of many machines."""
+    write(own / ".netrc", "".join(f"machine valve{n}.example login fitter password open{n}\n" for n in range(MACHINES)))
+    (own / ".netrc").chmod(0o600)
+    owned(lab, own)
+    command, _, privileged = threaded("soap_app")(lab, settings, own)
+    return command, {"HOME": str(own)}, privileged
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2187,6 +2200,6 @@ COMMANDS = {
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
-    "victoria": victoria, "dnsdist": dnsdist,
+    "victoria": victoria, "dnsdist": dnsdist, "soap": soap,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

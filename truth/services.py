@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from defaults import write
-from families import GOPATH, go_program
+from families import GOPATH, PYTHON, go_program, threaded
 
 POSTGRES = next((str(path.parent) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "/usr/lib/postgresql")
 TABLES = (
@@ -42,6 +42,7 @@ NEEDS = {
     "celery": ("/usr/lib/python3/dist-packages/celery/__init__.py", "python3-celery python3-pecan python3-redis"),
     "bus": ("nats-server", "nats-server"),
     "worker": (f"{GOPATH}/src/github.com/nats-io/nats.go/nats.go", "golang-go golang-github-nats-io-go-nats-dev"),
+    "plant": (f"{PYTHON}/spyne/__init__.py", "gunicorn python3-spyne"),
     "ajp": ("/usr/share/tomcat10/bin/bootstrap.jar", "tomcat10-common default-jdk-headless"),
 }
 PEOPLE, FITTERS = 5000, 30
@@ -186,4 +187,5 @@ def worker(lab, settings, own):
 
 
 COMMANDS = {"postgres": postgres, "pgbouncer": pgbouncer, "mariadb": mariadb, "redis": redis, "memcached": memcached,
-            "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker}
+            "slapd": slapd, "ajp": ajp, "celery": celery, "bus": bus, "worker": worker,
+            "plant": threaded("plant_app")}
