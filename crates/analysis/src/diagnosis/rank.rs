@@ -239,7 +239,7 @@ pub(crate) fn rank(
         let none = none.filter(|_| !pasted && shown && measured);
         // Nor where requests wait for something else than the server's own work, whatever is full.
         let latency = ledger.as_ref().and_then(|l| l.latency.as_ref());
-        let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(r))?)));
+        let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(l, r))?)));
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         let first = match (waits, stalls) {
@@ -266,12 +266,17 @@ const LARGE_FUNCTION: f64 = 0.2;
 /// A wait matters from this share of a request's time.
 const LARGE_WAIT: f64 = 0.3;
 
+/// Whoever has a lock waits for a CPU as others do: of such a queue, the part that a lock's may be without a fault.
+const LOCKED_IN_LINE: f64 = 0.25;
+
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away. What another thread signals may
 /// only wait until that thread gets the CPU: it is seen where it is large.
-fn is_seen(row: &Row) -> bool {
-    let from = match row.may_be_signalled() {
-        true => LARGE_WAIT,
-        false => SMALL_WORK,
+fn is_seen(latency: &Account, row: &Row) -> bool {
+    let in_line = latency.share_of(|row| row.kind == "run_queue");
+    let from = match row.kind.as_str() {
+        _ if row.may_be_signalled() => LARGE_WAIT,
+        "lock" => SMALL_WORK.max(LOCKED_IN_LINE * in_line),
+        _ => SMALL_WORK,
     };
     row.share - row.share_error >= from
 }
