@@ -208,7 +208,13 @@ pub(crate) fn rank(
     if let Some((account, row)) = account.and_then(|a| Some((a, a.largest_open()?))) {
         lead(&mut findings, &mut worth, account, row);
     }
-    let row = account.and_then(|a| Some((a, a.largest_unlabelled(|r| stands_out(a, r))?)));
+    let row = account.and_then(|a| {
+        let one = a.largest_unlabelled(|r| stands_out(a, r)).cloned();
+        Some((
+            a,
+            one.or_else(|| a.below_one().filter(|r| stands_out(a, r)))?,
+        ))
+    });
     if let Some((account, row)) = row {
         // Whatever else holds: what takes less than half of it stands behind it.
         let less = |(index, f): &(usize, &Finding)| {
@@ -223,7 +229,10 @@ pub(crate) fn rank(
             let cause = catalogue.cause(&f.cause);
             cause.is_some_and(|c| c.explains == Explains::Errors)
         });
-        findings.insert(if fails { at.max(1) } else { at }, unlabelled(account, row));
+        findings.insert(
+            if fails { at.max(1) } else { at },
+            unlabelled(account, &row),
+        );
     } else if !worthy && !unsure {
         let none = nones.into_iter().filter(|h| h.fits);
         let specific = |h: &Held<'_>| h.cause.beats.iter().any(|b| b == "none");

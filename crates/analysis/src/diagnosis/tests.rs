@@ -903,6 +903,48 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
     assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
 }
 
+/// Functions of which none stands out, and all of which one calls, are that one's.
+#[test]
+fn functions_that_one_calls_are_told_together() {
+    let full = [
+        ("worker.busiest", 1.0),
+        ("cpu.use_of_allowed", 1.0),
+        ("core.own_mean", 1.0),
+    ];
+    let first = |below: [&str; 3]| {
+        let set = set_facts(&[GOOD_LOAD, &full].concat());
+        let functions = below
+            .iter()
+            .zip([0.22, 0.18, 0.05])
+            .map(|(below, share)| crate::Row {
+                below: (*below).to_owned(),
+                ..row("function", share, false)
+            });
+        let others = [row("softirq", 0.35, true), row("net_send", 0.2, true)];
+        let ledger = crate::Ledger {
+            rate: Some(crate::Account {
+                target: "web".to_owned(),
+                basis: crate::Basis::Cpu,
+                rows: functions.chain(others).collect(),
+                ..crate::Account::default()
+            }),
+            ..crate::Ledger::default()
+        };
+        let seen = super::Seen::Measured(Some(Box::new(ledger)));
+        super::conclude(&set, None, seen, "proc")
+            .findings
+            .swap_remove(0)
+    };
+    let told = first(["rules"; 3]);
+    assert_eq!(told.cause, "unlabelled", "{told:#?}");
+    assert!(told.why.contains("rules and what it calls"), "{}", told.why);
+    assert!(
+        told.gain_bound
+            .is_some_and(|share| (share - 0.45).abs() < 1e-9)
+    );
+    assert_ne!(first([""; 3]).cause, "unlabelled");
+}
+
 #[test]
 fn a_load_that_never_started_has_no_cause() {
     let mut record = trial(0.5);

@@ -101,12 +101,12 @@ const MOST_SERVING_EACH: f64 = 0.2;
 
 /// A function with less than this of its branch is one of many there (seen: less than 0.2 in healthy servers, more than
 /// 0.4 where one function was what is slow).
-const ONE_OF_MANY: f64 = 0.3;
+pub(super) const ONE_OF_MANY: f64 = 0.3;
 /// A branch with more of the samples than this is told, however many functions share it.
 const MOST_SPREAD: f64 = 0.5;
 
 /// A part of the samples.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuRow {
     pub kind: String,
     pub label: String,
@@ -114,6 +114,8 @@ pub(crate) struct CpuRow {
     pub place: String,
     pub own: bool,
     pub samples: u64,
+    /// The one function below which nearly all that the program itself does is, if that is on no request's way.
+    pub below: String,
 }
 
 /// Samples of some stacks as rows, largest first. `program` is the file name of the server's program.
@@ -383,6 +385,7 @@ impl Gathered {
             place,
             own,
             samples: self.samples,
+            ..CpuRow::default()
         }
     }
 }
@@ -465,6 +468,16 @@ struct Branch {
 }
 
 impl Branch {
+    fn join(&mut self, other: Self) {
+        if self.samples == 0 {
+            self.callers = other.callers;
+        }
+        self.samples += other.samples;
+        for (name, samples) in other.ran {
+            *self.ran.entry(name).or_default() += samples;
+        }
+    }
+
     /// Whether many functions share it, and more is done besides: the work that was asked for, and no function that
     /// stands out.
     fn is_spread(&self, total: u64) -> bool {
@@ -527,14 +540,23 @@ impl Tree {
             above.push(name);
             at = child;
         }
+        let mut last = ByName::new();
         for (name, child) in &at.children {
-            child.branch(name, &above, ways, &mut by_name);
+            child.branch(name, &above, ways, &mut last);
         }
-        if at.itself() > 0 && !above.is_empty() {
-            let name = above[above.len() - 1];
-            let branch = by_name.entry(name.to_owned()).or_default();
+        if let Some(name) = above.last().filter(|_| at.itself() > 0) {
+            let branch = last.entry((*name).to_owned()).or_default();
             branch.samples += at.itself();
-            *branch.ran.entry(name.to_owned()).or_default() += at.itself();
+            *branch.ran.entry((*name).to_owned()).or_default() += at.itself();
+        }
+        // Where threads begin, and what all requests pass, holds everything without doing it.
+        let below = match above.as_slice() {
+            [_, .., name] if !ways.contains(*name) => *name,
+            _ => "",
+        };
+        let of_last: BTreeSet<String> = last.keys().cloned().collect();
+        for (name, branch) in last {
+            by_name.entry(name).or_default().join(branch);
         }
         let mut rest = self.samples - by_name.values().map(|b| b.samples).sum::<u64>();
         let mut rows = Vec::new();
@@ -558,6 +580,11 @@ impl Tree {
                 },
                 own: branch.is_spread(total),
                 samples: branch.samples,
+                below: if of_last.contains(&name) {
+                    below.to_owned()
+                } else {
+                    String::new()
+                },
             });
         }
         if rest > 0 {
@@ -567,6 +594,7 @@ impl Tree {
                 place: String::new(),
                 own: true,
                 samples: rest,
+                ..CpuRow::default()
             });
         }
         rows

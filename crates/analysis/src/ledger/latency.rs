@@ -304,10 +304,10 @@ impl LatencyCase<'_> {
                 share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
                 place: p.place,
                 source: SOURCE.to_owned(),
-                cause: None,
                 requests: concurrency.map(|c| c * share),
                 own_work: p.own,
                 server: p.server,
+                ..Row::default()
             }
         });
         let mut rows: Vec<Row> = rows.collect();

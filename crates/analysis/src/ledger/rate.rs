@@ -262,6 +262,7 @@ impl<'a> Scope<'a> {
                     place: p.place.clone(),
                     source: "on-CPU profile, scaled to the run time of the threads".to_owned(),
                     own_work: p.own,
+                    below: p.below.clone(),
                     ..Row::default()
                 }
             })

@@ -270,6 +270,31 @@ fn what_lies_on_the_way_of_all_requests_is_divided_into_its_parts() {
     assert_eq!(named(rows(&all[1..])), expected);
 }
 
+/// A rule for each name: one function tries all of them, and no function that it calls takes most of the time.
+#[test]
+fn what_one_function_does_with_those_it_calls_is_known_together() {
+    let below = |read_below: bool| {
+        let reads: &[&str] = match read_below {
+            true => &["app:main", "app:query", "app:rules", "kernel:tcp_recvmsg"],
+            false => &["app:main", "app:query", "kernel:tcp_recvmsg"],
+        };
+        let stacks: [(&[&str], u64); 4] = [
+            (&["app:main", "app:query", "app:rules", "app:labels"], 40),
+            (&["app:main", "app:query", "app:rules", "app:compare"], 35),
+            (&["app:main", "app:query", "app:rules"], 10),
+            (reads, 15),
+        ];
+        let profile = profile(&stacks);
+        let all: Vec<(&Stack, u64)> = profile.stacks.iter().map(|s| (s, s.weight)).collect();
+        let rows = cpu_rows(&profile, &all, "app");
+        let functions = rows.into_iter().filter(|r| r.kind == "function");
+        functions.map(|r| r.below).collect::<Vec<_>>()
+    };
+    assert_eq!(below(false), ["rules", "rules", "rules"]);
+    // What all requests pass is no place of work.
+    assert_eq!(below(true), ["", "", ""]);
+}
+
 /// In Go most stacks begin in one function of the runtime, and not so many that it were the program's own beginning.
 #[test]
 fn where_threads_begin_is_no_place_of_work() {
@@ -844,9 +869,9 @@ fn an_interpreters_row_is_divided_by_what_its_runtime_told_and_adds_up() {
     let row = |kind: &str, samples| super::cpu::CpuRow {
         kind: kind.to_owned(),
         label: kind.to_owned(),
-        place: String::new(),
         own: true,
         samples,
+        ..super::cpu::CpuRow::default()
     };
     for scale in [1, 7, 1_000] {
         let ran: Vec<PlaceTold> = [(0, 61), (1, 20), (2, 500)]

@@ -316,6 +316,7 @@ impl Looks<'_> {
                 place,
                 own: scripted()[index].own,
                 samples: part,
+                ..CpuRow::default()
             },
             At::Function(function) => CpuRow {
                 label: format!("running scripts: {function}"),

@@ -92,7 +92,13 @@ pub struct Row {
     /// The server behind that the requests are in, where they are not in the account's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
+    /// Of a function: the one below which nearly all that the program itself does is, if that is on no request's way.
+    #[serde(skip)]
+    pub(crate) below: String,
 }
+
+/// Functions that are named of those that one calls.
+const MOST_PARTS: usize = 3;
 
 impl Account {
     /// Sum of the shares: 1 up to rounding, or the account does not close.
@@ -116,6 +122,36 @@ impl Account {
     pub fn largest_unlabelled(&self, chosen: impl Fn(&Row) -> bool) -> Option<&Row> {
         let open = self.rows.iter().filter(|r| r.is_unlabelled() && chosen(r));
         open.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+
+    /// What one function of the program does with those that it calls, where no cause labels them and not many share
+    /// it: each may be small, and all of them are for the one.
+    pub(crate) fn below_one(&self) -> Option<Row> {
+        let rows = self
+            .rows
+            .iter()
+            .filter(|r| r.kind == "function" && r.is_unlabelled());
+        let mut rows: Vec<&Row> = rows.filter(|r| !r.below.is_empty()).collect();
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let [largest, _, ..] = rows.as_slice() else {
+            return None;
+        };
+        let share: f64 = rows.iter().map(|r| r.share).sum();
+        let error = rows
+            .iter()
+            .map(|r| r.share_error.powi(2))
+            .sum::<f64>()
+            .sqrt();
+        let parts = rows.iter().take(MOST_PARTS);
+        let parts = parts.map(|r| format!("{} {}", r.label, crate::words::percent(r.share)));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        (largest.share >= super::cpu::ONE_OF_MANY * share).then(|| Row {
+            label: largest.below.clone(),
+            share,
+            share_error: error,
+            place: format!("{} and what it calls: {parts}", largest.below),
+            ..(*largest).clone()
+        })
     }
 
     /// The largest wait that has a name of its own (a lock, a sleep, a disk, a pipe, another process) and no label:

@@ -898,7 +898,7 @@ fn behind_a_loop(call: &str, class: Class, helper: u32) -> Tape {
     tape
 }
 
-/// They are handed to a thread of a pool, a fifth of whose work is its own and the rest a wait from one time to another.
+/// They are handed to a thread of a pool: a fifth of its work is its own, the rest a wait from one time to another.
 fn handed_over_to(pool: u32, wait: impl Fn(&mut Tape, u64, u64)) -> Tape {
     let mut tape = behind_a_loop("futex", Class::None, pool);
     tape.wake(1_100, pool, SERVER, "futex");
