@@ -133,6 +133,10 @@ fn echoes(lines: &[&str]) -> Option<Artefact> {
             continue;
         };
         found.begin_at(number);
+        if all.iter().all(|t| took > *t) {
+            found.rows = vec![Row::new(short(line), took)];
+            found.figures.insert("ping.rows".into(), 1.0);
+        }
         all.push(took);
         numbers.extend(behind("icmp_seq=").or_else(|| behind("seq=")));
     }
