@@ -522,10 +522,35 @@ fn prose_and_data_are_refused() {
         "1,2,3,4,5,6,7,8\n9,10,11,12,13,14,15,16\n",
         "Time: 12\nState: open\n",
         "\u{fffd}ELF\u{1}\u{2} WARN \u{fffd} exceeded\n",
-        "Exception in thread \"main\" org.a.Odd\n\tat org.a.B.c(B.java:1)\n",
     ] {
         let pasted = read(text);
         assert!(pasted.is_empty(), "{text}: {:?}", pasted.contents());
+    }
+}
+
+#[test]
+fn a_sentence_of_a_program_is_quoted_with_a_next_step() {
+    for (text, quoted, next) in [
+        (
+            "Exception in thread \"main\" org.a.Odd\n\tat org.a.B.c(B.java:1)\n",
+            "org.a.Odd",
+            "`grep -C20`",
+        ),
+        (
+            "Application maximum poll interval (300000ms) exceeded by 88ms\n",
+            "exceeded by 88ms",
+            "max.poll.records",
+        ),
+        (
+            "odd.Pool [worker-3] has 12 items unused. Consider lowering odd.pool.max_items to 4\n",
+            "12 items unused",
+            "Consider lowering odd.pool.max_items to 4",
+        ),
+    ] {
+        let finding = diagnose_pasted(&read(text)).findings.remove(0);
+        assert_eq!(finding.cause, "unknown", "{text}");
+        assert!(finding.why.contains(quoted), "{}", finding.why);
+        assert!(finding.remedy.contains(next), "{}", finding.remedy);
     }
 }
 

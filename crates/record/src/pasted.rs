@@ -204,6 +204,19 @@ impl Artefact {
     }
 }
 
+/// What a text says in its own words, whatever readers found in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// Its begin and its end, as much as names a product.
+    pub text: String,
+    /// Lines that say most of what went wrong, the most telling first.
+    pub telling: Vec<String>,
+    /// Sentences that say what to do.
+    pub advice: Vec<String>,
+    /// Names of settings beside words of a limit.
+    pub settings: Vec<String>,
+}
+
 /// Everything that was recognised, each kind in the order in which it was pasted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pasted {
@@ -218,12 +231,19 @@ pub struct Pasted {
     pub loads: Vec<Reported>,
     /// Everything else.
     pub artefacts: Vec<Artefact>,
+    /// The text's own words, which recognise nothing by themselves.
+    pub said: Said,
 }
 
 impl Pasted {
     /// Whether nothing was recognised.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.straces.is_empty()
+            && self.sizes.is_empty()
+            && self.vmstats.is_empty()
+            && self.pidstats.is_empty()
+            && self.loads.is_empty()
+            && self.artefacts.is_empty()
     }
 
     /// What was recognised, in words: `2 x strace -c`.

@@ -8,10 +8,10 @@ use super::pieces::{pieces, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
 /// A longer line is data.
-const LINE: usize = 2_000;
+pub(super) const LINE: usize = 2_000;
 
 /// How much words tell that make a message of a line without a level or a stamp.
-const STRONG: f64 = 3.0;
+pub(super) const STRONG: f64 = 3.0;
 
 /// Kinds of messages that are told apart.
 const KINDS: usize = 200;
@@ -23,7 +23,7 @@ const LEVELS: [&str; 20] = [
 
 /// Words that tell something, the figure that counts them, and how much they tell.
 #[rustfmt::skip]
-const TELLING: [(&str, &str, f64); 76] = [
+pub(super) const TELLING: [(&str, &str, f64); 76] = [
     ("timeout", "messages.timeouts", 3.0), ("timed out", "messages.timeouts", 3.0), ("time-out", "messages.timeouts", 3.0), ("deadline", "messages.timeouts", 3.0),
     ("refused", "messages.refused", 3.0), ("unreachable", "messages.refused", 3.0), ("unavailable", "messages.refused", 2.0), ("temporarily unavailable", "messages.full", 4.0),
     ("reset", "messages.closed", 2.0), ("closed", "messages.closed", 2.0), ("aborted", "messages.closed", 2.0), ("disconnect", "messages.closed", 2.0), ("broken pipe", "messages.closed", 2.0),
@@ -43,6 +43,9 @@ const TELLING: [(&str, &str, f64); 76] = [
     ("reached", "messages.full", 3.0), ("not enough", "messages.full", 4.0), ("oom", "messages.full", 4.0), ("temporary file", "messages.slow", 2.0), ("cannot assign", "messages.failed", 3.0), ("down", "messages.failed", 2.0),
 ];
 
+/// What is read to its end and not full.
+const READS_ALL: [&str; 4] = ["full table", "full collection", "full scan", "full gc"];
+
 /// The messages of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("messages", 0);
@@ -59,6 +62,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         let telling: Vec<_> = TELLING
             .iter()
             .filter(|(word, _, much)| has(&lower, word, *much >= STRONG))
+            // A full scan fills nothing.
+            .filter(|(word, ..)| *word != "full" || !READS_ALL.iter().any(|r| lower.contains(r)))
             // A processor is throttled by its own limit.
             .filter(|(word, ..)| *word != "throttl" || !of_a_processor(&lower))
             .collect();
@@ -126,10 +131,15 @@ fn around(text: &str, at: Option<usize>) -> &str {
 
 /// Whether a text has a word, or one that begins with it. A common word that is a part of a name (`full_dirname`,
 /// `os.reset()`) is none; a strong one may be one of a constant (`DEADLINE_EXCEEDED`).
-fn has(lower: &str, word: &str, strong: bool) -> bool {
+pub(super) fn has(lower: &str, word: &str, strong: bool) -> bool {
     lower.match_indices(word).any(|(at, _)| {
         let before = lower[..at].chars().next_back();
-        let behind = lower[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let rest = &lower[at + word.len()..];
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        // `fully` says nothing of what is full.
+        if ["y", "ly"].contains(&&rest[..rest.len() - behind.len()]) {
+            return false;
+        }
         let of_a_name = matches!(before, Some('_' | '.')) || behind.starts_with(['_', '(']);
         before.is_none_or(|c| !c.is_ascii_alphabetic()) && (strong || !of_a_name)
     })
@@ -137,7 +147,7 @@ fn has(lower: &str, word: &str, strong: bool) -> bool {
 
 /// How grave a message is by its level, less than 0 where it is one by its words alone, and its text without the stamp;
 /// `None` for a line that is none.
-fn message(line: &str) -> Option<(f64, &str)> {
+pub(super) fn message(line: &str) -> Option<(f64, &str)> {
     let line = line.trim();
     let odd = |c: char| c == '\u{fffd}' || c.is_control() && c != '\t';
     if line.is_empty() || line.len() > LINE || line.contains(odd) {
@@ -246,7 +256,7 @@ fn thrown(line: &str) -> bool {
 }
 
 /// Words that only a person writes.
-const PERSON: [&str; 12] = [
+pub(super) const PERSON: [&str; 12] = [
     " i ", " my ", " we ", " our ", " you ", " your ", " me ", "i'm", "i've", "please", "thanks",
     "?",
 ];
@@ -290,7 +300,7 @@ fn of_the_system(line: &str) -> bool {
 }
 
 /// A line from behind its stamp on.
-fn unstamped(line: &str) -> &str {
+pub(super) fn unstamped(line: &str) -> &str {
     let mut rest = line;
     for _ in 0..4 {
         let Some((word, behind)) = rest.split_once(' ') else {
@@ -310,7 +320,7 @@ fn unstamped(line: &str) -> &str {
 }
 
 /// The longest time of a line, in seconds: `3402 ms`, `took 3.4s`, `after 30 seconds`.
-fn longest(text: &str) -> Option<f64> {
+pub(super) fn longest(text: &str) -> Option<f64> {
     let pieces = pieces(text);
     let times = pieces.iter().enumerate().filter_map(|(i, piece)| {
         if let Some(s) = seconds(piece.text) {

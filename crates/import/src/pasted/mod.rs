@@ -58,6 +58,7 @@
 //! kinds       lines that are alike, and lines with a share
 //! growths     times by a size or by the latency of the way
 //! about       to which part of a system a text belongs
+//! said        the most telling lines of any text, what it advises, the settings that it names
 //! ```
 
 mod about;
@@ -104,6 +105,7 @@ mod prometheus;
 mod records;
 mod requests;
 mod retries;
+mod said;
 mod silences;
 mod sockets;
 mod stacks;
@@ -144,7 +146,8 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         all.artefacts
             .extend(others.filter(|a| !whole || a.tool != lines::LOAD));
     }
-    if only(&all, |a| SETTINGS.contains(&a.tool.as_str())) {
+    let unknown = only(&all, |a| SETTINGS.contains(&a.tool.as_str()));
+    if unknown {
         let said = plain.iter().flat_map(|text| plainly(text));
         all.artefacts.extend(said);
     } else if only(&all, |a| a.tool == "log") {
@@ -152,6 +155,12 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
         let long = |a: &Artefact| a.value("times.most_s") >= Some(durations::LONG_S);
         let times = plain.iter().map(|text| durations::read(&lines_of(text)));
         all.artefacts.extend(times.flatten().filter(long));
+    }
+    let readable: Vec<&String> = plain.iter().filter(|text| is_text(text)).collect();
+    all.said = said::of(&readable);
+    // Who knows the tool has told what its output shows.
+    if !unknown {
+        all.said.telling.clear();
     }
     all
 }
@@ -205,6 +214,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         amounts::read,
         statements::untimed,
         kinds::read,
+        said::read,
     ];
     for read in readers {
         if found.is_empty() {
@@ -232,6 +242,9 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     let lines = lines.as_slice();
     let named = named(lines);
     let own = failures::own_lines(lines);
+    // A futex that times out is a timer of the program and no message of it.
+    let own = own.into_iter().zip(&named);
+    let own = own.map(|(own, line)| own || line.contains("futex("));
     let split = named.iter().zip(own).map(|(line, own)| match own {
         true => Vec::new(),
         false => pieces::pieces(line),
