@@ -7,12 +7,15 @@
 //! ```
 //! The generator's own output is judged first: what it says of itself decides what its figures are worth. Where no
 //! cause is established the answer is `unknown`, which names what was shown and the command to run next; pasted text
-//! never shows that a server is healthy.
+//! never shows that a server is healthy. Before the next command stands what the text itself says to do, and what is
+//! looked at in its product's own tools (catalogue/products.toml): `steps`.
 
 mod changes;
 mod facts;
+mod products;
 mod readings;
 mod shown;
+mod steps;
 
 pub use facts::pasted_facts;
 
@@ -44,6 +47,9 @@ pub fn diagnose_pasted(pasted: &Pasted) -> Diagnosis {
             .then(a.name.cmp(&b.name))
     });
     diagnosis.findings = findings(&held, diagnosis.findings, &shown);
+    if let Some(first) = diagnosis.findings.first_mut() {
+        steps::add(first, &held, pasted);
+    }
     diagnosis.facts = shown.values(catalogue());
     for fact in diagnosis
         .facts

@@ -1,0 +1,238 @@
+//! What is looked at next in a product's own tools and settings, as data (`catalogue/products.toml`).
+//!
+//! A product is known by its marks, a topic of it by further words near them. The surprise is that no entry names a
+//! cause: it only says where whoever knows that product would look.
+
+use serde::Deserialize;
+use std::sync::OnceLock;
+
+/// An entry.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Product {
+    /// Product, with its topic behind a colon.
+    pub name: String,
+    /// One must be there.
+    pub marks: Vec<String>,
+    /// One of these too, in lines near the mark; empty where the marks are enough.
+    #[serde(default)]
+    pub when: Vec<String>,
+    /// Commands, settings and patterns of that product.
+    pub next: String,
+    /// A line that leads to it; for the test of the file.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by a test of the file"))]
+    pub sample: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    product: Vec<Product>,
+}
+
+/// An entry that a text leads to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Led {
+    pub product: &'static Product,
+    /// How much of the entry's text is there; a topic is worth more than a product.
+    pub score: usize,
+    /// Whether the sentence that is told holds its mark.
+    pub told: bool,
+    /// Whether its further words are there too.
+    pub whole: bool,
+}
+
+/// What a topic of a product is worth beyond its words, and one of no product (`any: ...`).
+const TOPIC: usize = 40;
+const ANY: usize = 10;
+/// A mark that long names its product without further words.
+const SURE: usize = 12;
+/// Characters of marks that are counted: many of them are a long text, and no surer sign.
+const MOST: usize = 40;
+/// What a mark is worth in the line that is told.
+const TOLD: usize = 30;
+/// Lines before and behind a mark in which its further words are looked for.
+const NEAR: usize = 4;
+/// A shorter mark is a whole word.
+const WORD: usize = 5;
+
+fn products() -> &'static [Product] {
+    static PRODUCTS: OnceLock<Vec<Product>> = OnceLock::new();
+    PRODUCTS.get_or_init(|| {
+        let file: File = toml::from_str(include_str!("../../catalogue/products.toml"))
+            .expect("a test parses the file that is compiled in");
+        file.product
+    })
+}
+
+impl Product {
+    /// Whether it is of a topic of any product.
+    pub(super) fn is_any(&self) -> bool {
+        self.name.starts_with("any:")
+    }
+
+    /// Whether a mark is a name that only this product has: a package, a class, a file.
+    fn is_sure(&self, mark: &str) -> bool {
+        let named = mark.contains(['.', '_']) && !mark.contains(' ');
+        !self.is_any() && named && mark.len() >= SURE
+    }
+
+    /// Whether it is of a topic of its product.
+    pub(super) fn is_topic(&self) -> bool {
+        self.name.contains(':')
+    }
+}
+
+/// The entries that a text leads to, the most specific first. `told` is what is said of it.
+pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
+    let text = Text::new(text);
+    let told = Text::new(told);
+    let mut all: Vec<Led> = products()
+        .iter()
+        .filter_map(|product| {
+            let there = |mark: &&String| text.find(mark).is_some();
+            let found: Vec<&String> = product.marks.iter().filter(there).collect();
+            let near = found
+                .iter()
+                .filter_map(|mark| text.further(product, text.find(mark)?));
+            // The product is known also where its topic is another one.
+            let sure = || found.iter().any(|mark| product.is_sure(mark)).then_some(0);
+            let further = near.max();
+            let near = further.or_else(sure)?;
+            let marks: usize = found.iter().map(|mark| mark.len()).sum();
+            let told = found.iter().any(|mark| told.find(mark).is_some());
+            let topic = match further {
+                Some(_) if product.is_any() => ANY,
+                Some(_) if product.is_topic() => TOPIC,
+                _ => 0,
+            };
+            (marks > 0).then(|| Led {
+                product,
+                score: marks.min(MOST) + near + topic + if told { TOLD } else { 0 },
+                told,
+                whole: further.is_some(),
+            })
+        })
+        .collect();
+    all.sort_by_key(|led| std::cmp::Reverse((led.score, led.whole)));
+    all
+}
+
+/// A text as it is and in small letters.
+struct Text<'a> {
+    plain: &'a str,
+    lower: String,
+}
+
+impl<'a> Text<'a> {
+    fn new(plain: &'a str) -> Self {
+        Self {
+            plain,
+            lower: plain.to_ascii_lowercase(),
+        }
+    }
+
+    /// Where a mark is. One with a capital letter is looked for as it is written, others in any letters.
+    fn find(&self, mark: &str) -> Option<usize> {
+        let cased = mark.contains(|c: char| c.is_ascii_uppercase());
+        let text = if cased { self.plain } else { &self.lower };
+        places(text, mark).next()
+    }
+
+    /// How much of a product's further words stands near a place: 0 where it needs none, `None` where none is there.
+    fn further(&self, product: &Product, at: usize) -> Option<usize> {
+        if product.when.is_empty() {
+            return Some(0);
+        }
+        let before = self.lower[..at].rmatch_indices('\n').nth(NEAR);
+        let behind = self.lower[at..].match_indices('\n').nth(NEAR);
+        let from = before.map_or(0, |(i, _)| i);
+        let to = behind.map_or(self.lower.len(), |(i, _)| at + i);
+        let near = &self.lower[from..to];
+        let there = |word: &&String| places(near, &word.to_ascii_lowercase()).next().is_some();
+        product.when.iter().filter(there).map(String::len).max()
+    }
+}
+
+/// Places of a mark in a text, at the begin of a word; a short one is a whole word.
+fn places<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = mark.starts_with(part);
+    let whole = mark.len() < WORD && mark.ends_with(part);
+    let found = text.match_indices(mark).map(|(at, _)| at);
+    found.filter(move |at| {
+        let before = text[..*at].chars().next_back();
+        let behind = text[at + mark.len()..].chars().next();
+        !(begins && before.is_some_and(part) || whole && behind.is_some_and(part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What people write about any server, without a product.
+    const PROSE: &str = "The server is slow under load and we do not know why. Requests take a long time, some fail \
+        with an error or a timeout, and the database seems fine. We looked at memory, disk, network, threads, workers, \
+        connections, cache, queue, the limit of the pool, the log of the service and the time of each response. It was \
+        restarted, the problem went away and came back after a day; a call of the other application waits for data. \
+        Thanks for any help, I got this message when a user opens the page. The host is at a provider, a process has \
+        most of the CPU, the build and the test are fine, and the client gets its response late.";
+
+    #[test]
+    fn every_entry_is_well_formed() {
+        let (mut names, mut steps) = (BTreeSet::new(), BTreeSet::new());
+        let prose = Text::new(PROSE);
+        for product in products() {
+            let name = &product.name;
+            assert!(names.insert(name), "{name} is there twice");
+            assert!(steps.insert(&product.next), "{name}: another says the same");
+            assert!(!product.marks.is_empty(), "{name}: no mark");
+            assert!(product.next.contains('`'), "{name}: no command or setting");
+            assert!(!product.next.ends_with('.'), "{name}: ends with a point");
+            assert!(
+                product.next.chars().count() <= 380,
+                "{name}: too long to read"
+            );
+            assert!(
+                product.next.matches('`').count() % 2 == 0,
+                "{name}: marks of code"
+            );
+            let marks: BTreeSet<_> = product.marks.iter().collect();
+            assert!(marks.len() == product.marks.len(), "{name}: a mark twice");
+            for mark in &product.marks {
+                assert!(mark.len() >= 2 && mark.trim() == mark, "{name}: `{mark}`");
+                assert!(
+                    prose.find(mark).is_none(),
+                    "{name}: `{mark}` is a common word"
+                );
+            }
+        }
+        assert!(led(PROSE, "").is_empty());
+    }
+
+    #[test]
+    fn the_sample_of_every_entry_leads_to_it() {
+        let mut other = Vec::new();
+        for product in products() {
+            let first = led(&product.sample, "").into_iter().next();
+            match first {
+                Some(led) if led.product.name == product.name => {}
+                first => other.push(format!(
+                    "{}: {:?}",
+                    product.name,
+                    first.map(|l| &l.product.name)
+                )),
+            }
+        }
+        assert!(other.is_empty(), "{}", other.join("\n"));
+    }
+
+    #[test]
+    fn a_short_mark_is_a_whole_word_and_capitals_count() {
+        let find = |text: &str, mark: &str| Text::new(text).find(mark).is_some();
+        assert!(find("the GIL is held", "GIL") && !find("the gil", "GIL") && !find("AGILE", "GIL"));
+        assert!(find("Caused by: tombstones", "tombstone") && !find("xtombstone", "tombstone"));
+    }
+}
