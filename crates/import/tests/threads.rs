@@ -130,7 +130,7 @@ fn threads_that_the_readers_were_written_with() {
 
 #[test]
 fn threads_that_were_collected_afterwards() {
-    for round in [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
+    for round in [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17] {
         let (judged, text) = table(round);
         println!("{text}{}", reach(&judged).expect(&text));
     }
