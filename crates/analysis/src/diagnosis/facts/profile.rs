@@ -10,6 +10,8 @@ const SOURCE: &str = "on-CPU profile";
 const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
+/// Looks at an interpreter cost more than samples: of so few on, a part is known less its standard error.
+const FEWEST_LOOKS: u64 = 20;
 const NAMES: [&str; 6] = [
     "profile.crypto_share",
     "profile.logging_call_share",
@@ -64,12 +66,13 @@ fn scripts(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         .collect();
     let looks: u64 = ran.iter().map(|(_, samples)| samples).sum();
     let interpreter = sheet.value("profile.interpreter_share");
-    let Some(interpreter) = interpreter.filter(|_| looks >= FEWEST) else {
+    let Some(interpreter) = interpreter.filter(|_| looks >= FEWEST_LOOKS) else {
         return;
     };
     for kind in (work::works().judged()).filter(|kind| work::works().has_scripts(kind)) {
         let of_kind = ran.iter().filter(|(t, _)| work::works().scripted(t, kind));
         let part = of_kind.map(|(_, n)| n).sum::<u64>() as f64 / looks as f64;
+        let part = part - (part * (1.0 - part) / looks as f64).sqrt();
         let name = format!("profile.{kind}_share");
         let share = (part * interpreter).max(sheet.value(&name).unwrap_or(0.0));
         if part > 0.0 {
