@@ -251,11 +251,16 @@ pub(crate) fn rank(
         let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(l, r))?)));
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
-        let first = match (waits, stalls) {
+        let mut first = match (waits, stalls) {
             (Some((account, row)), _) if none.is_some() => unlabelled(account, row),
             (_, Some(stalls)) if none.is_some() => stalls,
             _ => nothing(facts, station, verdict, none, account),
         };
+        if first.cause == "none"
+            && let Some(tail) = ledger.as_ref().and_then(long_tail)
+        {
+            first.why.push_str(&tail);
+        }
         findings.insert(0, first);
     }
     ranked.findings = findings;
@@ -431,6 +436,24 @@ fn in_tail(ledger: &Ledger) -> Option<String> {
         " Of the slowest 1 % of the requests {share} is {}.",
         placed(row)
     ))
+}
+
+/// The slowest requests of a healthy server are worth a sentence from so many times the mean on.
+const LONG_TAIL: f64 = 5.0;
+
+/// How much longer the slowest requests take than the mean, and what most of that is.
+fn long_tail(ledger: &Ledger) -> Option<String> {
+    let (tail, mean) = (ledger.tail.as_ref()?, ledger.latency.as_ref()?);
+    let times = tail.total / mean.total;
+    (mean.total > 0.0).then_some(())?;
+    let row = tail.rows.first().filter(|row| row.share >= 0.5)?;
+    (times >= LONG_TAIL).then(|| {
+        format!(
+            " The slowest 1 % take {times:.0} times as long as the mean: {} of it is {}.",
+            percent(row.share),
+            placed(row),
+        )
+    })
 }
 
 /// What a person does about a row that no rule knows.

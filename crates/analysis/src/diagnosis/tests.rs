@@ -874,21 +874,19 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
         ("worker.run_queue_wait_share", 0.0),
         ("core.own_mean", 0.2),
     ];
-    let first = |parallel: Option<f64>| {
+    let with_tail = |parallel: Option<f64>, times: f64| {
         let mut set = set_facts(&[GOOD_LOAD, &idle].concat());
         if let Some(share) = parallel {
             set.known("", "client.parallel_share", share, "test");
         }
-        let row = crate::Row {
-            share: 1.0,
-            own_work: true,
-            ..crate::Row::default()
+        let account = |total: f64, kind: &str| crate::Account {
+            total,
+            rows: vec![row(kind, 1.0, true)],
+            ..crate::Account::default()
         };
         let ledger = crate::Ledger {
-            latency: Some(crate::Account {
-                rows: vec![row],
-                ..crate::Account::default()
-            }),
+            latency: Some(account(1_000.0, "on_cpu")),
+            tail: Some(account(1_000.0 * times, "loop")),
             ..crate::Ledger::default()
         };
         let seen = super::Seen::Measured(Some(Box::new(ledger)));
@@ -896,11 +894,18 @@ fn neither_busy_nor_underloaded_is_not_healthy() {
             .findings
             .swap_remove(0)
     };
+    let first = |parallel| with_tail(parallel, 2.0);
     assert_eq!(first(Some(0.2)).cause, "unknown");
     assert_eq!(first(None).cause, "unknown");
     let healthy = first(Some(0.9));
     assert_eq!(healthy.cause, "none");
     assert_eq!(healthy.variant.as_deref(), Some("healthy_underloaded"));
+    // A long tail is said, and alleges nothing.
+    let tail = "The slowest 1 % take 12 times as long as the mean: 100 % of it is loop.";
+    assert!(!healthy.why.contains("slowest"), "{}", healthy.why);
+    let long = with_tail(Some(0.9), 12.0);
+    assert_eq!(long.cause, "none");
+    assert!(long.why.contains(tail), "{}", long.why);
 }
 
 /// Functions of which none stands out, and all of which one calls, are that one's.

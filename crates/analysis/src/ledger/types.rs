@@ -94,7 +94,7 @@ pub struct Row {
     pub server: String,
     /// Of a function: the one below which nearly all that the program itself does is, if that is on no request's way.
     #[serde(skip)]
-    pub(crate) below: String,
+    pub below: String,
 }
 
 /// Functions that are named of those that one calls.
