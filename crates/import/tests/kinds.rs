@@ -3528,6 +3528,12 @@ fn what_is_cut_off_and_what_differs_is_told_by_its_form() {
             &["curl -sI"],
         ),
         (
+            "# Query_time: 0.4\n# Parse_time: 0.001 Compile_time: 0.38\n# Wait_time: 0.02\n# DB: shop\n",
+            "unknown",
+            &["not in the text", "Compile_time took 0.380 s of it"],
+            &["EXPLAIN"],
+        ),
+        (
             "2024-03-01T10:00:00.123Z 7f1c Task timed out after 10.01 seconds\n",
             "unknown",
             &["time limit of 10"],

@@ -423,7 +423,15 @@ fn slow_queries(lines: &[&str]) -> Option<Artefact> {
                 && !lower.starts_with("use ")
         });
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        statement(&mut found, number, took, text.unwrap_or(""));
+        let head = lines[at..]
+            .iter()
+            .take_while(|l| l.trim_start().starts_with('#'));
+        let unseen = || match largest_part(head) {
+            Some((name, seconds)) => format!("not in the text; {name} took {seconds:.3} s of it"),
+            None => "not in the text".to_owned(),
+        };
+        let text = text.map_or_else(unseen, str::to_owned);
+        statement(&mut found, number, took, &text);
         for (name, ours) in [
             ("Lock_time", "database.lock_s"),
             ("Rows_examined", "database.rows_read"),
@@ -435,6 +443,23 @@ fn slow_queries(lines: &[&str]) -> Option<Artefact> {
         }
     }
     sorted(found)
+}
+
+/// The largest of the times that the head of a statement names beside the whole (`# Compile_time: 0.1005`), s.
+fn largest_part<'a>(head: impl Iterator<Item = &'a &'a str>) -> Option<(&'a str, f64)> {
+    let words = head.flat_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let pairs = words.windows(2).map(|pair| (pair[0], pair[1]));
+        pairs.collect::<Vec<_>>()
+    });
+    let times = words.filter_map(|(name, value)| {
+        let name = name
+            .strip_suffix(':')
+            .filter(|name| name.ends_with("_time"))?;
+        let seconds = value.parse::<f64>().ok().filter(|s| *s > 0.0)?;
+        (name != "Query_time").then_some((name, seconds))
+    });
+    times.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// PostgreSQL's `duration: 5012.123 ms  statement: SELECT ...`, and MongoDB's lines that end with `5012ms`.
