@@ -229,7 +229,17 @@ fn a_lock_that_all_want_is_held_all_the_time_by_one_of_them() {
         let Some(running) = Running::start(&binary, 3) else {
             continue;
         };
-        let python = Python::open(running.pid()).unwrap();
+        let mut python = Python::open(running.pid()).unwrap();
+        // The one that has the lock is met by itself too; a thread that gives it on may move while it is read.
+        let met = (0..1_000).find_map(|_| {
+            let holder = python.gil().unwrap().holder?;
+            python.at_lock(holder).ok().flatten()
+        });
+        let (tid, told) = met.unwrap_or_else(|| panic!("{binary:?}: nobody"));
+        assert_eq!(told.state, ToldState::Running);
+        assert!(told.frames[0].starts_with("burn ("), "{binary:?}: {told:?}");
+        let task = format!("/proc/{}/task/{tid}", running.pid());
+        assert!(std::path::Path::new(&task).exists(), "{binary:?}: {task}");
         let sampler = Sampler::start(vec![("app".to_owned(), Box::new(python))]);
         let began = Instant::now();
         // Long enough for some dozen looks on a machine that does other things; nothing is asserted of how many.
