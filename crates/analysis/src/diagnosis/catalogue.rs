@@ -432,7 +432,7 @@ impl Catalogue {
             if let Some((head, _)) = fact.name.split_once('*') {
                 patterns.push((head.to_owned(), at));
             }
-            places.insert(fact.name.clone(), at);
+            places.entry(fact.name.clone()).or_insert(at);
         }
         Ok(Catalogue {
             facts,

@@ -444,10 +444,9 @@ const LONG_TAIL: f64 = 5.0;
 /// How much longer the slowest requests take than the mean, and what most of that is.
 fn long_tail(ledger: &Ledger) -> Option<String> {
     let (tail, mean) = (ledger.tail.as_ref()?, ledger.latency.as_ref()?);
-    let times = tail.total / mean.total;
-    (mean.total > 0.0).then_some(())?;
     let row = tail.rows.first().filter(|row| row.share >= 0.5)?;
-    (times >= LONG_TAIL).then(|| {
+    let times = tail.total / mean.total;
+    (mean.total > 0.0 && times >= LONG_TAIL).then(|| {
         format!(
             " The slowest 1 % take {times:.0} times as long as the mean: {} of it is {}.",
             percent(row.share),

@@ -465,6 +465,8 @@ struct Branch {
     callers: String,
     /// By the function that ran.
     ran: BTreeMap<String, u64>,
+    /// What [`CpuRow::below`] says.
+    below: String,
 }
 
 impl Branch {
@@ -554,9 +556,10 @@ impl Tree {
             [_, .., name] if !ways.contains(*name) => *name,
             _ => "",
         };
-        let of_last: BTreeSet<String> = last.keys().cloned().collect();
         for (name, branch) in last {
-            by_name.entry(name).or_default().join(branch);
+            let joined = by_name.entry(name).or_default();
+            joined.join(branch);
+            joined.below = below.to_owned();
         }
         let mut rest = self.samples - by_name.values().map(|b| b.samples).sum::<u64>();
         let mut rows = Vec::new();
@@ -580,11 +583,7 @@ impl Tree {
                 },
                 own: branch.is_spread(total),
                 samples: branch.samples,
-                below: if of_last.contains(&name) {
-                    below.to_owned()
-                } else {
-                    String::new()
-                },
+                below: branch.below,
             });
         }
         if rest > 0 {

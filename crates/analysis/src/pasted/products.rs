@@ -90,17 +90,19 @@ pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
     let mut all: Vec<Led> = products()
         .iter()
         .filter_map(|product| {
-            let there = |mark: &&String| text.find(mark).is_some();
-            let found: Vec<&String> = product.marks.iter().filter(there).collect();
+            let marks = product.marks.iter();
+            let found = marks.filter_map(|mark| Some((mark, text.find(mark)?)));
+            let found: Vec<(&String, usize)> = found.collect();
             let near = found
                 .iter()
-                .filter_map(|mark| text.further(product, text.find(mark)?));
+                .filter_map(|&(_, at)| text.further(product, at));
             // The product is known also where its topic is another one.
-            let sure = || found.iter().any(|mark| product.is_sure(mark)).then_some(0);
+            let is_sure = |(mark, _): &(&String, usize)| product.is_sure(mark);
+            let sure = || found.iter().any(is_sure).then_some(0);
             let further = near.max();
             let near = further.or_else(sure)?;
-            let marks: usize = found.iter().map(|mark| mark.len()).sum();
-            let told = found.iter().any(|mark| told.find(mark).is_some());
+            let marks: usize = found.iter().map(|(mark, _)| mark.len()).sum();
+            let told = found.iter().any(|(mark, _)| told.find(mark).is_some());
             let topic = match further {
                 Some(_) if product.is_any() => ANY,
                 Some(_) if product.is_topic() => TOPIC,

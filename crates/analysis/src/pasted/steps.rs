@@ -27,15 +27,12 @@ const QUOTED: usize = 160;
 
 /// Adds to the first finding what the text's own words say.
 pub(super) fn add(finding: &mut Finding, held: &[Held], pasted: &Pasted) {
-    let untold = finding.cause == "unknown";
-    let from_messages = |h: &&Held| {
-        let signals = h.evidence.iter().map(|e| e.signal.as_str());
-        let mut signals =
-            signals.filter(|s| s.contains("seen.log.") || s.contains("seen.messages."));
-        signals.next().is_some()
-    };
-    let message = held.iter().find(from_messages);
-    if !untold {
+    if finding.cause != "unknown" {
+        let from_messages = |h: &&Held| {
+            let mut signals = h.evidence.iter().map(|e| e.signal.as_str());
+            signals.any(|s| s.contains("seen.log.") || s.contains("seen.messages."))
+        };
+        let message = held.iter().find(from_messages);
         let own = message.is_some_and(|h| h.cause.as_ref() == Some(&finding.cause));
         if let Some(advice) = advised(&pasted.said, &finding.remedy).filter(|_| own) {
             finding.remedy = format!("{advice}; then {}", finding.remedy);
@@ -69,21 +66,18 @@ pub(super) fn add(finding: &mut Finding, held: &[Held], pasted: &Pasted) {
     };
 }
 
-/// Says the most telling line that is not quoted yet.
+/// Says the most telling line, where it is not quoted yet.
 fn quote(why: &mut String, said: &Said) {
     // A reading may quote a line from its telling words on.
-    let quoted = |line: &&String| {
+    let unquoted = |line: &&String| {
         let begin: String = line.chars().take(KNOWN_BY).collect();
         let skipped = line.chars().count().saturating_sub(KNOWN_BY);
         let end: String = line.chars().skip(skipped).collect();
         !why.contains(&begin) && !why.contains(&end)
     };
-    let Some(line) = said.telling.iter().find(quoted) else {
+    let Some(line) = said.telling.first().filter(unquoted) else {
         return;
     };
-    if said.telling.first() != Some(line) {
-        return;
-    }
     let line: String = line.chars().take(QUOTED).collect();
     let before = why.trim_end_matches('.');
     *why = format!(

@@ -223,7 +223,7 @@ fn signs(line: &str) -> usize {
     let kinds = [
         message(line).is_some_and(|(level, _)| level >= 0.0),
         names().any(is_name),
-        names().any(|w| w.contains('/') && (w.starts_with('/') || is_place(w)) || is_place(w)),
+        names().any(|w| w.starts_with('/') || is_place(w)),
         names().any(|w| seconds(w).is_some() && !w.ends_with(|c: char| c.is_ascii_digit())),
         marks.iter().any(|m| line.contains(m)) || bracketed,
         words().next().is_some_and(|w| STATEMENTS.contains(&w)),

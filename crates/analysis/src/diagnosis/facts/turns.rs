@@ -168,15 +168,14 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     });
     sheet.known("turn.told_lock_share", told_lock, SOURCE);
     // A thread that waits, or a loop that goes on meanwhile.
-    let datagram = share(&|p| {
-        matches!(p.place, Place::Blocked | Place::Upstream) && p.detail.starts_with("udp")
-    });
-    sheet.known("turn.datagram_share", datagram, SOURCE);
-    let named = share(&|p| {
+    let by_datagrams = |p: &PlaceTime, whom: fn(&str) -> bool| {
         let peer = p.detail.strip_prefix("udp");
-        let named = peer.is_some_and(|address| is_name_server(address.trim_start()));
-        matches!(p.place, Place::Blocked | Place::Upstream) && named
-    });
+        let fits = peer.is_some_and(|address| whom(address.trim_start()));
+        matches!(p.place, Place::Blocked | Place::Upstream) && fits
+    };
+    let datagram = share(&|p| by_datagrams(p, |_| true));
+    sheet.known("turn.datagram_share", datagram, SOURCE);
+    let named = share(&|p| by_datagrams(p, is_name_server));
     sheet.known("turn.name_server_share", named, SOURCE);
     let unix = share(&|p| {
         let is_unix = p.place == Place::Upstream && p.detail.starts_with("unix:");
