@@ -103,8 +103,8 @@ fn table(round: u8) -> (Vec<Judged>, String) {
     (all, text)
 }
 
-/// None wrong, and nine in ten right or honest; the counts in a line.
-fn reach(judged: &[Judged]) -> Result<String, String> {
+/// None wrong or refused, and so many in a hundred right or honest; the counts in a line.
+fn reach(judged: &[Judged], percent: usize) -> Result<String, String> {
     let count = |wanted: Judged| judged.iter().filter(|j| **j == wanted).count();
     let counts = format!(
         "{} threads: {} right, {} honest, {} weak, {} refused, {} wrong",
@@ -116,24 +116,43 @@ fn reach(judged: &[Judged]) -> Result<String, String> {
         count(Judged::Wrong)
     );
     let good = count(Judged::Right) + count(Judged::Honest);
-    match count(Judged::Wrong) == 0 && good * 10 >= judged.len() * 9 {
+    let refused = count(Judged::Wrong) + count(Judged::Refused);
+    match refused == 0 && good * 100 >= judged.len() * percent {
         true => Ok(counts),
         false => Err(counts),
     }
 }
 
+fn hold(rounds: &[u8], percent: usize) {
+    let mut failed = String::new();
+    for round in rounds {
+        let (judged, text) = table(*round);
+        let reached = reach(&judged, percent);
+        println!("round {round}: {reached:?}");
+        failed += &reached.err().map(|_| text).unwrap_or_default();
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
 #[test]
 fn threads_that_the_readers_were_written_with() {
-    let (judged, text) = table(1);
-    println!("{text}{}", reach(&judged).expect(&text));
+    hold(&[1], 90);
 }
 
 #[test]
 fn threads_that_were_collected_afterwards() {
-    for round in [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17] {
-        let (judged, text) = table(round);
-        println!("{text}{}", reach(&judged).expect(&text));
-    }
+    hold(&[2, 3, 4, 5, 6, 7, 8, 9], 90);
+}
+
+#[test]
+fn threads_that_were_collected_later() {
+    hold(&[10, 11, 12, 13, 14, 15, 16, 17], 90);
+}
+
+/// Of these only what holds for any text was mended.
+#[test]
+fn threads_of_the_last_rounds() {
+    hold(&[18, 19, 20], 75);
 }
 
 #[test]

@@ -211,10 +211,14 @@ pub struct Said {
     pub text: String,
     /// Lines that say most of what went wrong, the most telling first.
     pub telling: Vec<String>,
+    /// The line that says most, however little that is.
+    pub best: Option<String>,
     /// Sentences that say what to do.
     pub advice: Vec<String>,
     /// Names of settings beside words of a limit.
     pub settings: Vec<String>,
+    /// Whether a reader knew the tool.
+    pub known: bool,
 }
 
 /// Everything that was recognised, each kind in the order in which it was pasted.

@@ -133,10 +133,16 @@ fn established(held: &Held) -> Finding {
 fn untold_from(held: &[Held], facts: &FactSet) -> Finding {
     let rows: Vec<&Held> = held.iter().take(ROWS).collect();
     let said: Vec<&str> = rows.iter().map(|h| h.says.as_str()).collect();
-    let mut steps: Vec<&str> = Vec::new();
+    let mut steps: Vec<String> = Vec::new();
     for held in &rows {
-        if steps.len() < STEPS && !steps.contains(&held.next.as_str()) {
-            steps.push(&held.next);
+        // Two readings may end with the same general clause.
+        let said = steps.join("; ");
+        let new = steps::clauses(&held.next).into_iter().map(str::trim);
+        let new =
+            new.filter(|c| !said.contains(c.trim_start_matches("then ").trim_start_matches("or ")));
+        let new: Vec<&str> = new.collect();
+        if steps.len() < STEPS && !new.is_empty() {
+            steps.push(new.join("; "));
         }
     }
     let why = match said.is_empty() {

@@ -3,7 +3,9 @@
 //! A product is known by its marks, a topic of it by further words near them. The surprise is that no entry names a
 //! cause: it only says where whoever knows that product would look.
 
+use aho_corasick::AhoCorasick;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// An entry.
@@ -83,39 +85,86 @@ impl Product {
     }
 }
 
+/// The marks of all products, each with the product's and its own number, for one pass over a text.
+struct Marks {
+    /// Those with a capital letter are looked for as they are written, the others in small letters.
+    cased: (AhoCorasick, Vec<(usize, usize)>),
+    lower: (AhoCorasick, Vec<(usize, usize)>),
+}
+
+fn marks() -> &'static Marks {
+    static MARKS: OnceLock<Marks> = OnceLock::new();
+    MARKS.get_or_init(|| {
+        let of = |cased: bool| {
+            let all = products().iter().enumerate().flat_map(|(at, product)| {
+                let marks = product.marks.iter().enumerate();
+                marks.map(move |(mark, text)| ((at, mark), text))
+            });
+            let (of, texts): (Vec<_>, Vec<_>) =
+                all.filter(|(_, mark)| is_cased(mark) == cased).unzip();
+            let finder = AhoCorasick::new(texts).expect("some thousands of short marks");
+            (finder, of)
+        };
+        Marks {
+            cased: of(true),
+            lower: of(false),
+        }
+    })
+}
+
+fn is_cased(mark: &str) -> bool {
+    mark.contains(|c: char| c.is_ascii_uppercase())
+}
+
+/// By product the marks that are in a text, each with its first place.
+fn found(text: &Text) -> BTreeMap<usize, BTreeMap<usize, usize>> {
+    let mut all: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
+    let marks = marks();
+    for ((finder, of), plain) in [
+        (&marks.cased, text.plain),
+        (&marks.lower, text.lower.as_str()),
+    ] {
+        for hit in finder.find_overlapping_iter(plain) {
+            let (product, mark) = of[hit.pattern().as_usize()];
+            if is_word(plain, hit.start(), &plain[hit.range()]) {
+                let places = all.entry(product).or_default();
+                let first = places.entry(mark).or_insert(hit.start());
+                *first = hit.start().min(*first);
+            }
+        }
+    }
+    all
+}
+
 /// The entries that a text leads to, the most specific first. `told` is what is said of it.
 pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
     let text = Text::new(text);
-    let told = Text::new(told);
-    let mut all: Vec<Led> = products()
-        .iter()
-        .filter_map(|product| {
-            let marks = product.marks.iter();
-            let found = marks.filter_map(|mark| Some((mark, text.find(mark)?)));
-            let found: Vec<(&String, usize)> = found.collect();
-            let near = found
-                .iter()
-                .filter_map(|&(_, at)| text.further(product, at));
-            // The product is known also where its topic is another one.
-            let is_sure = |(mark, _): &(&String, usize)| product.is_sure(mark);
-            let sure = || found.iter().any(is_sure).then_some(0);
-            let further = near.max();
-            let near = further.or_else(sure)?;
-            let marks: usize = found.iter().map(|(mark, _)| mark.len()).sum();
-            let told = found.iter().any(|(mark, _)| told.find(mark).is_some());
-            let topic = match further {
-                Some(_) if product.is_any() => ANY,
-                Some(_) if product.is_topic() => TOPIC,
-                _ => 0,
-            };
-            (marks > 0).then(|| Led {
-                product,
-                score: marks.min(MOST) + near + topic + if told { TOLD } else { 0 },
-                told,
-                whole: further.is_some(),
-            })
+    let told = found(&Text::new(told));
+    let all = found(&text).into_iter().filter_map(|(at, found)| {
+        let product = &products()[at];
+        let near = found.values().filter_map(|at| text.further(product, *at));
+        // The product is known also where its topic is another one.
+        let is_sure = |mark: &usize| product.is_sure(&product.marks[*mark]);
+        let sure = || found.keys().any(is_sure).then_some(0);
+        let further = near.max();
+        let near = further.or_else(sure)?;
+        let marks: usize = found.keys().map(|mark| product.marks[*mark].len()).sum();
+        let told = found
+            .keys()
+            .any(|mark| told.get(&at).is_some_and(|t| t.contains_key(mark)));
+        let topic = match further {
+            Some(_) if product.is_any() => ANY,
+            Some(_) if product.is_topic() => TOPIC,
+            _ => 0,
+        };
+        Some(Led {
+            product,
+            score: marks.min(MOST) + near + topic + if told { TOLD } else { 0 },
+            told,
+            whole: further.is_some(),
         })
-        .collect();
+    });
+    let mut all: Vec<Led> = all.collect();
     all.sort_by_key(|led| std::cmp::Reverse((led.score, led.whole)));
     all
 }
@@ -134,13 +183,6 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Where a mark is. One with a capital letter is looked for as it is written, others in any letters.
-    fn find(&self, mark: &str) -> Option<usize> {
-        let cased = mark.contains(|c: char| c.is_ascii_uppercase());
-        let text = if cased { self.plain } else { &self.lower };
-        places(text, mark).next()
-    }
-
     /// How much of a product's further words stands near a place: 0 where it needs none, `None` where none is there.
     fn further(&self, product: &Product, at: usize) -> Option<usize> {
         if product.when.is_empty() {
@@ -151,22 +193,22 @@ impl<'a> Text<'a> {
         let from = before.map_or(0, |(i, _)| i);
         let to = behind.map_or(self.lower.len(), |(i, _)| at + i);
         let near = &self.lower[from..to];
-        let there = |word: &&String| places(near, &word.to_ascii_lowercase()).next().is_some();
+        let there = |word: &&String| {
+            let word = word.to_ascii_lowercase();
+            let mut places = near.match_indices(&word);
+            places.any(|(at, _)| is_word(near, at, &word))
+        };
         product.when.iter().filter(there).map(String::len).max()
     }
 }
 
-/// Places of a mark in a text, at the begin of a word; a short one is a whole word.
-fn places<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = usize> + 'a {
+/// Whether a mark of a text begins a word; a short one is a whole word.
+fn is_word(text: &str, at: usize, mark: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let begins = mark.starts_with(part);
+    let before = text[..at].chars().next_back();
+    let behind = text[at + mark.len()..].chars().next();
     let whole = mark.len() < WORD && mark.ends_with(part);
-    let found = text.match_indices(mark).map(|(at, _)| at);
-    found.filter(move |at| {
-        let before = text[..*at].chars().next_back();
-        let behind = text[at + mark.len()..].chars().next();
-        !(begins && before.is_some_and(part) || whole && behind.is_some_and(part))
-    })
+    !(mark.starts_with(part) && before.is_some_and(part) || whole && behind.is_some_and(part))
 }
 
 #[cfg(test)]
@@ -185,7 +227,7 @@ mod tests {
     #[test]
     fn every_entry_is_well_formed() {
         let (mut names, mut steps) = (BTreeSet::new(), BTreeSet::new());
-        let prose = Text::new(PROSE);
+        let prose = found(&Text::new(PROSE));
         for product in products() {
             let name = &product.name;
             assert!(names.insert(name), "{name} is there twice");
@@ -205,12 +247,17 @@ mod tests {
             assert!(marks.len() == product.marks.len(), "{name}: a mark twice");
             for mark in &product.marks {
                 assert!(mark.len() >= 2 && mark.trim() == mark, "{name}: `{mark}`");
-                assert!(
-                    prose.find(mark).is_none(),
-                    "{name}: `{mark}` is a common word"
-                );
             }
         }
+        let common = prose.iter().flat_map(|(at, marks)| {
+            let product = &products()[*at];
+            let named = marks
+                .keys()
+                .map(|mark| (&product.name, &product.marks[*mark]));
+            named.collect::<Vec<_>>()
+        });
+        let common: Vec<_> = common.collect();
+        assert!(common.is_empty(), "common words: {common:?}");
         assert!(led(PROSE, "").is_empty());
     }
 
@@ -233,7 +280,15 @@ mod tests {
 
     #[test]
     fn a_short_mark_is_a_whole_word_and_capitals_count() {
-        let find = |text: &str, mark: &str| Text::new(text).find(mark).is_some();
+        let find = |text: &str, mark: &str| {
+            let plain = if is_cased(mark) {
+                text.to_owned()
+            } else {
+                text.to_ascii_lowercase()
+            };
+            let mut places = plain.match_indices(mark);
+            places.any(|(at, _)| is_word(&plain, at, mark))
+        };
         assert!(find("the GIL is held", "GIL") && !find("the gil", "GIL") && !find("AGILE", "GIL"));
         assert!(find("Caused by: tombstones", "tombstone") && !find("xtombstone", "tombstone"));
     }

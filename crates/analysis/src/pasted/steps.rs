@@ -40,7 +40,8 @@ pub(super) fn add(finding: &mut Finding, held: &[Held], pasted: &Pasted) {
         return;
     }
     let generic = held.first().is_none_or(|h| h.weight < KNOWN);
-    if generic {
+    // What a reader knew is told by a reading, or else by the text's own line.
+    if generic && !pasted.said.known || held.is_empty() {
         quote(&mut finding.why, &pasted.said);
     }
     let led = chosen(&products::led(&pasted.said.text, &finding.why), generic);
@@ -75,7 +76,8 @@ fn quote(why: &mut String, said: &Said) {
         let end: String = line.chars().skip(skipped).collect();
         !why.contains(&begin) && !why.contains(&end)
     };
-    let Some(line) = said.telling.first().filter(unquoted) else {
+    let line = said.telling.first().filter(unquoted);
+    let Some(line) = line.or(said.best.as_ref().filter(|_| said.known)) else {
         return;
     };
     let line: String = line.chars().take(QUOTED).collect();
@@ -156,7 +158,7 @@ fn shortened(step: &str, before: &str, room: usize) -> String {
 }
 
 /// A step at its semicolons, but for those in code and in brackets.
-fn clauses(step: &str) -> Vec<&str> {
+pub(super) fn clauses(step: &str) -> Vec<&str> {
     let (mut found, mut from) = (Vec::new(), 0);
     let (mut code, mut depth) = (false, 0_i32);
     for (at, c) in step.char_indices() {
@@ -195,8 +197,10 @@ mod tests {
         Said {
             text: text.to_owned(),
             telling: vec![text.to_owned()],
+            best: None,
             advice: all(advice),
             settings: all(settings),
+            known: false,
         }
     }
 

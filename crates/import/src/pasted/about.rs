@@ -9,7 +9,7 @@ use record::pasted::Artefact;
 #[rustfmt::skip]
 const PARTS: [(&str, &[&str]); 10] = [
     ("about.database", &["quer", "select ", "insert ", "sql", "mongo", "postgres", "transaction", "innodb", "statement", "database", "rows read", "index", "repo."]),
-    ("about.code", &["::", "()", ".py", ".rb", ".js:", ".go:", ".java", ".php", "function", "method", "calls", "frame", "samples", "__", "middleware", "profil", "self"]),
+    ("about.code", &["::", "()", ".py", ".rb", ".js:", ".go:", ".java", ".php", "function", "method", "calls", "frame", "samples", "__", "middleware", "profil", "self", "node_modules", "site-packages"]),
     ("about.memory", &["alloc", "heap", "memory", "rss", "leak", "objects", "garbage", "gc "]),
     ("about.network", &["packet", "retrans", "tcp", "socket", "dns", "rtt", "mtu", "rx_", "tx_", "handshake", "tls", "ssl", "session", "connect", "network"]),
     ("about.tls", &["tls", "ssl", "handshake", "cipher", "certificate", "negotiat", "x509", "rsa_"]),

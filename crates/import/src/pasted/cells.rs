@@ -19,7 +19,7 @@ const TOLD: usize = 5;
 /// Rows that are told.
 const ROWS: usize = 3;
 /// A measure changed that is so many times another.
-const CHANGED: f64 = 1.3;
+const CHANGED: f64 = 1.15;
 
 /// Words of columns that count what went wrong.
 const WRONG: [&str; 20] = [
@@ -58,6 +58,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     };
     let mut done = Vec::new();
     done.extend(compared(&tables));
+    done.extend(scaling(&tables));
     if done.is_empty() {
         done.extend(tables.iter().find_map(first_is_slow));
     }
@@ -78,6 +79,18 @@ fn tables(lines: &[&str], cells: fn(&str) -> Option<Vec<String>>) -> Vec<Table> 
             continue;
         }
         let cells = cells(line).filter(|c| c.len() <= WIDEST);
+        // Above a rule of bars a row of numbers names its columns too.
+        let ruled = lines
+            .get(number as usize)
+            .is_some_and(|next| is_rule(next) && next.contains('|') && next.contains("--"));
+        if ruled && let Some(head) = &cells {
+            done.extend(open.replace(Table {
+                line: number,
+                head: head.clone(),
+                rows: Vec::new(),
+            }));
+            continue;
+        }
         let fits = |t: &Table| {
             let cells = cells.as_deref()?;
             let measured = cells
@@ -111,18 +124,30 @@ fn is_rule(line: &str) -> bool {
             .all(|c| "-=+|:_ ".contains(c) || ('\u{2500}'..='\u{257f}').contains(&c))
 }
 
-/// Whether cells are names: short ones, of which none but the first is a number.
+/// Whether cells are names: short ones, of which none is a number but the first, which may be what the table is of.
 fn is_head(cells: &[String]) -> bool {
-    // A percentile is a name.
+    // A percentile is a name, and so is `100 threads`.
+    let counted = |c: &str| {
+        let words: Vec<&str> = c.split_whitespace().collect();
+        words.len() == 2
+            && words[1].len() >= 4
+            && words[1].chars().all(char::is_alphabetic)
+            && seconds(&words.concat()).is_none()
+    };
     let number = |c: &String| {
-        c.starts_with(|c: char| c.is_ascii_digit()) && !c.ends_with('%') && !c.ends_with("th")
+        c.starts_with(|c: char| c.is_ascii_digit())
+            && !c.ends_with('%')
+            && !c.ends_with("th")
+            && !counted(c)
     };
     let letters = |c: &String| c.chars().any(char::is_alphabetic);
+    let address = |c: &String| c.matches('.').count() == 3;
     cells.len() >= 2
         && !cells.iter().any(|c| c.ends_with(':'))
         && cells.iter().all(|c| c.len() <= NAME)
         && cells.iter().any(letters)
-        && !cells.iter().any(number)
+        && !cells[1..].iter().any(number)
+        && (!number(&cells[0]) || address(&cells[0]))
 }
 
 fn trimmed(cell: &str) -> String {
@@ -181,8 +206,9 @@ fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
     }
     let mut parts = text.split_whitespace();
     let (n, unit) = (parts.next()?, parts.next().unwrap_or_default());
-    // Of `2.4-2.5s` the larger end.
+    // Of `2.4-2.5s` the larger end, and of `1.3M/sec` the number.
     let n = n.split_once('-').map_or(n, |(_, end)| end);
+    let n = n.split_once('/').map_or(n, |(n, _)| n);
     let wrong = WRONG.iter().any(|w| head.contains(w));
     let kind = |kind: Kind| if wrong { Kind::Wrong } else { kind };
     if n.matches(':').count() >= 2 {
@@ -275,6 +301,173 @@ fn largest(table: &Table) -> Option<Artefact> {
     told(found)
 }
 
+/// Words of what a load is varied by, and of what is measured by it.
+const VARIED: [&str; 17] = [
+    "conc", "client", "thread", "conn", "pipelin", "batch", "users", "vus", "workers", "parallel",
+    "rows", "records", "items", "count", "size", "depth", "clients",
+];
+const RATES: [&str; 9] = [
+    "req/s",
+    "rps",
+    "qps",
+    "tps",
+    "/s",
+    "throughput",
+    "per second",
+    "ops",
+    "rate",
+];
+/// Values of it that are at least needed, and how far the last is from the first.
+const VALUES: usize = 3;
+const FAR: f64 = 3.0;
+/// The power of what is varied with which a time grows, from which on requests stand in line; a rate that grows with a
+/// lower one is held by something that is common to all.
+const IN_LINE: f64 = 0.7;
+const HELD: f64 = 0.4;
+
+/// Points of one column by what was varied.
+struct Series {
+    line: u32,
+    varied: String,
+    measured: String,
+    kind: Kind,
+    /// What was varied, what was measured, and how that is written.
+    points: Vec<(f64, f64, String)>,
+}
+
+/// A time that grows with the load, or a rate that does not: what is done one after the other.
+fn scaling(tables: &[Table]) -> Option<Artefact> {
+    let all = tables
+        .iter()
+        .flat_map(|t| by_column(t).into_iter().chain(by_head(t)));
+    let mut found = artefact("scaling", tables.first()?.line);
+    for series in all {
+        let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
+            continue;
+        };
+        let far = last.0 / first.0.max(1e-9);
+        if series.points.len() < VALUES || far < FAR || first.1 <= 0.0 || last.1 <= 0.0 {
+            continue;
+        }
+        let power = (last.1 / first.1).ln() / far.ln();
+        let in_line = series.kind == Kind::Time && power >= IN_LINE;
+        let held = series.kind == Kind::Number && power <= HELD;
+        if !(in_line || held) {
+            continue;
+        }
+        found.begin_at(series.line);
+        found.add(
+            if in_line {
+                "scaling.in_line"
+            } else {
+                "scaling.held"
+            },
+            1.0,
+        );
+        found.rows.push(Row {
+            label: short(&format!("{} by {}", series.measured, series.varied)),
+            place: format!(
+                "{} at {}, {} at {}: {:.1} times for {far:.0} times",
+                first.2,
+                first.0,
+                last.2,
+                last.0,
+                last.1 / first.1
+            ),
+            share: if in_line { power } else { 1.0 - power },
+        });
+    }
+    found.largest_first();
+    told(found)
+}
+
+fn is_varied(head: &str) -> bool {
+    let lower = head.to_ascii_lowercase();
+    VARIED.iter().any(|w| lower.contains(w))
+}
+
+/// Columns of a table by one that is varied, in runs of rows in which nothing else is.
+fn by_column(table: &Table) -> Vec<Series> {
+    let varied: Vec<usize> = (0..table.head.len())
+        .filter(|at| is_varied(&table.head[*at]))
+        .collect();
+    let n = |row: &[String], at: usize| measure(&row[at], &table.head[at]);
+    let mut done = Vec::new();
+    for at in &varied {
+        let others = |row: &[String]| -> Vec<String> {
+            let others = varied.iter().filter(|o| *o != at);
+            others.map(|o| row[*o].clone()).collect()
+        };
+        let grows = |a: &Vec<String>, b: &Vec<String>| {
+            let (a_n, b_n) = (n(a, *at), n(b, *at));
+            let more = a_n.zip(b_n).is_some_and(|(a, b)| b.0 > a.0);
+            more && others(a) == others(b) && name_of(table, a) == name_of(table, b)
+        };
+        for run in table.rows.chunk_by(grows) {
+            for measured in (0..table.head.len()).filter(|m| !varied.contains(m)) {
+                let points: Option<Vec<_>> = run
+                    .iter()
+                    .map(|row| Some((n(row, *at)?.0, n(row, measured)?, row[measured].clone())))
+                    .collect();
+                let Some(points) = points else { continue };
+                let head = table.head[measured].to_ascii_lowercase();
+                let rate = RATES.iter().any(|w| head.contains(w));
+                let time = head.contains("latency") || points.iter().all(|p| p.1.1 == Kind::Time);
+                done.push(Series {
+                    line: table.line,
+                    varied: table.head[*at].clone(),
+                    measured: table.head[measured].clone(),
+                    kind: match (time, rate) {
+                        (true, _) => Kind::Time,
+                        (_, true) => Kind::Number,
+                        _ => Kind::Share,
+                    },
+                    points: points.into_iter().map(|(x, y, w)| (x, y.0, w)).collect(),
+                });
+            }
+        }
+    }
+    done
+}
+
+/// Rows of a table whose heads are what is varied: `1 thread`, `4 threads`.
+fn by_head(table: &Table) -> Vec<Series> {
+    let columns: Vec<(usize, f64)> = (0..table.head.len())
+        .filter(|at| is_varied(&table.head[*at]))
+        .filter_map(|at| Some((at, value(table.head[at].split_whitespace().next()?)?)))
+        .collect();
+    if columns.len() < VALUES {
+        return Vec::new();
+    }
+    let rows = table.rows.iter().filter_map(|row| {
+        let points = columns.iter().map(|(at, x)| {
+            let (y, kind) = measure(&row[*at], "")?;
+            Some(((*x, y, row[*at].clone()), kind))
+        });
+        let (mut points, kinds): (Vec<_>, Vec<_>) =
+            points.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let written = points.first()?.2.to_ascii_lowercase();
+        let rate = RATES.iter().any(|w| written.contains(w));
+        Some(Series {
+            line: table.line,
+            varied: table.head[columns[0].0]
+                .split_whitespace()
+                .nth(1)
+                .unwrap_or("it")
+                .to_owned(),
+            measured: row[0].clone(),
+            kind: match kinds.contains(&Kind::Time) {
+                true => Kind::Time,
+                false if rate => Kind::Number,
+                false => Kind::Share,
+            },
+            points,
+        })
+    });
+    rows.collect()
+}
+
 /// Heads of a column that numbers what was done one after the other.
 const SERIES: [&str; 9] = [
     "wave", "round", "run", "iter", "request", "attempt", "try", "call", "batch",
@@ -347,6 +540,7 @@ fn compared(tables: &[Table]) -> Option<Artefact> {
         .iter()
         .find_map(rows_compared)
         .or_else(|| tables.iter().find_map(columns_compared))
+        .or_else(|| tables.iter().find_map(settings_compared))
         .or_else(|| two_tables(tables))?;
     let mut found = artefact("comparison", tables.first()?.line);
     for (name, before, after, a, b) in changes {
@@ -406,17 +600,48 @@ fn columns_compared(table: &Table) -> Option<Vec<Change>> {
     Some(rows.collect()).filter(|_| before != after)
 }
 
+/// Columns that are called by the values of one setting, as `2 (default)`, `10`, `100`: the middle of each beside the
+/// first's.
+fn settings_compared(table: &Table) -> Option<Vec<Change>> {
+    let set = |head: &String| value(head.split_whitespace().next()?);
+    let columns: Vec<usize> = (0..table.head.len())
+        .filter(|at| set(&table.head[*at]).is_some())
+        .collect();
+    let middle = |at: usize| {
+        let cells = table
+            .rows
+            .iter()
+            .map(|row| Some((measure(&row[at], "")?.0, &row[at])));
+        let mut cells: Vec<(f64, &String)> = cells.collect::<Option<Vec<_>>>()?;
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+        cells.get(cells.len() / 2).copied()
+    };
+    let (first, rest) = columns.split_first()?;
+    let (a, before) = middle(*first)?;
+    let changes = rest.iter().filter_map(|at| {
+        let (b, after) = middle(*at)?;
+        let name = format!("with {} and with {}", table.head[*first], table.head[*at]);
+        Some((name, before.clone(), after.clone(), a, b))
+    });
+    Some(changes.collect()).filter(|c: &Vec<Change>| !c.is_empty())
+}
+
 /// Two tables with one head: rows of the same name, by the last column that measures.
 fn two_tables(tables: &[Table]) -> Option<Vec<Change>> {
     let [first, second, ..] = tables else {
         return None;
     };
-    if first.head != second.head {
+    // The first cell may be what each is of.
+    if first.head[1..] != second.head[1..] {
         return None;
     }
+    let bare = |table: &Table, row: &[String]| {
+        let name = name_of(table, row);
+        name.trim_matches(|c: char| !c.is_alphanumeric()).to_owned()
+    };
     let changes = first.rows.iter().flat_map(|row| {
-        let name = name_of(first, row);
-        let other = second.rows.iter().find(|r| name_of(second, r) == name);
+        let name = bare(first, row);
+        let other = second.rows.iter().find(|r| bare(second, r) == name);
         let columns = (0..row.len()).filter_map(move |at| {
             let (head, other) = (&first.head[at], other?);
             Some((

@@ -6,6 +6,7 @@
 //! waiting.
 
 use super::beans;
+use super::chains;
 use super::events::{artefact, told};
 use record::pasted::{Artefact, Row};
 
@@ -15,6 +16,9 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
     let json: Vec<&str> = json.iter().map(String::as_str).collect();
     let mut done = threads(lines);
     done.extend(threads(&json));
+    let chain = chains::lines(lines);
+    let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
+    done.extend(threads(&chain));
     done.extend(total(lines));
     let ticks = node(lines);
     // Without its own part, rows that are set in may be another tool's.
@@ -96,6 +100,9 @@ fn total(lines: &[&str]) -> Option<Artefact> {
     found.figures.insert("go.goroutines".into(), n);
     Some(found)
 }
+
+/// Callers that are told of a stack that stands alone.
+const OF_ONE: usize = 4;
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum State {
@@ -303,14 +310,21 @@ impl Thread<'_> {
         self.state == State::Waits && self.frames.iter().any(writes)
     }
 
-    /// Where it stands, and the first frame behind that which is the program's own.
-    fn row(&self) -> Option<String> {
+    /// Where it stands, and the first frame behind that which is the program's own; more of them where the stack stands
+    /// alone.
+    fn row(&self, alone: bool) -> Option<String> {
         let own = |frame: &str| {
             let bare = frame.strip_prefix("java.base/").unwrap_or(frame);
             let library = MACHINERY.iter().any(|m| bare.starts_with(m));
             !library && !LIBRARIES.iter().any(|l| bare.contains(l))
         };
         let (first, rest) = self.frames.split_first()?;
+        if alone {
+            let any = rest.iter().any(|f| own(f));
+            let callers = rest.iter().filter(|f| !any || own(f)).take(OF_ONE);
+            let told: Vec<&str> = std::iter::once(first).chain(callers).copied().collect();
+            return Some(told.join(" < "));
+        }
         Some(match rest.iter().find(|f| own(f)) {
             Some(next) => format!("{first} < {next}"),
             // A poll says nothing of who reads: the last frame that is shown does.
@@ -465,7 +479,7 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
         }
         if thread.in_a_loop() {
             found.add("threads.loop_waits", thread.count);
-            if let Some(row) = thread.row() {
+            if let Some(row) = thread.row(false) {
                 loops.rows.push(Row::new(row, thread.count));
             }
         }
@@ -474,7 +488,7 @@ fn summary(all: &[Thread<'_>], first: u32) -> Vec<Artefact> {
         }
         if thread.idle() {
             found.add("threads.idle", thread.count);
-        } else if let Some(name) = thread.row() {
+        } else if let Some(name) = thread.row(all.len() == 1) {
             if thread.state == State::Blocked {
                 blocked.rows.push(Row::new(name.clone(), thread.count));
             }
@@ -537,6 +551,20 @@ fn line_of(line: &str) -> Option<Line<'_>> {
         .or_else(|| gdb(text))
         .or_else(|| dotnet(text))
         .or_else(|| php(text))
+        .or_else(|| chained(text))
+}
+
+/// What `chains` makes of a stack.
+fn chained(text: &str) -> Option<Line<'_>> {
+    if let Some(frame) = text.strip_prefix(chains::FRAME) {
+        return Some(Line::Frame(frame));
+    }
+    let state = match text.strip_prefix(chains::HEAD)? {
+        "blocked" => State::Blocked,
+        "waits" => State::Waits,
+        _ => State::Runs,
+    };
+    Some(Line::Head(state, 1.0))
 }
 
 fn java(text: &str) -> Option<Line<'_>> {

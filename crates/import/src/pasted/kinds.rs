@@ -6,7 +6,7 @@
 
 use super::about;
 use super::events::{artefact, told};
-use super::pieces::{short, value};
+use super::pieces::{seconds, short, value};
 use record::pasted::{Artefact, Row};
 
 /// Fewer lines of a kind are no list.
@@ -92,6 +92,17 @@ pub(super) fn shares(lines: &[&str]) -> Option<Artefact> {
     found.figures.insert("shares.rows".into(), rows);
     about::add(&mut found, lines);
     told(found).filter(|_| most > 0.0)
+}
+
+/// A list of what took the time, a time and its share a line: `1.260s 38.7% node_modules/ajv`.
+pub(super) fn shares_of_times(lines: &[&str]) -> Option<Artefact> {
+    let both = |line: &&&str| {
+        let words: Vec<&str> = line.split_whitespace().take(3).collect();
+        let timed = |w: &&str| seconds(w).is_some() && w.ends_with(char::is_alphabetic);
+        words.iter().any(|w| w.ends_with('%')) && words.iter().any(timed)
+    };
+    let listed: Vec<&str> = lines.iter().filter(both).copied().collect();
+    (listed.len() >= FEWEST).then(|| shares(&listed))?
 }
 
 /// The first share of a line, in percent; where that is 0 the next one, behind all others.

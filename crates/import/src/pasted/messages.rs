@@ -140,6 +140,11 @@ pub(super) fn has(lower: &str, word: &str, strong: bool) -> bool {
         if ["y", "ly"].contains(&&rest[..rest.len() - behind.len()]) {
             return false;
         }
+        // `limit: 20` is a field, which every program has that has a limit.
+        let field = word == "limit" && rest.trim_start_matches('"').starts_with([':', '=']);
+        if field {
+            return false;
+        }
         let of_a_name = matches!(before, Some('_' | '.')) || behind.starts_with(['_', '(']);
         before.is_none_or(|c| !c.is_ascii_alphabetic()) && (strong || !of_a_name)
     })

@@ -29,6 +29,7 @@
 //! retries     requests that a proxy sent to a second upstream, by its access log
 //! dumps       threads with their state and frames
 //! beans       threads as JSON, for `dumps`
+//! chains      one stack as a person lists it, for `dumps`
 //! begun       load generators without a result
 //! benchmarks  benchmarks of parts: redis, `openssl speed`
 //! mongostat   MongoDB a second a line
@@ -50,6 +51,8 @@
 //!
 //! messages    what a log says plainly, where nothing else was found, as all of these
 //! records     records of a structured log, whole or cut off
+//! factors     times whose names differ by one word
+//! sections    parts under a person's own headings, with the same lines in each
 //! varied      times by a field of lines that are alike
 //! durations   times that lines of a log or of a list name
 //! silences    where a log is silent
@@ -69,6 +72,7 @@ mod begun;
 mod benchmarks;
 mod calls;
 mod cells;
+mod chains;
 mod columns;
 mod commands;
 mod curl;
@@ -78,6 +82,7 @@ mod digests;
 mod dumps;
 mod durations;
 mod events;
+mod factors;
 mod failures;
 mod forms;
 mod generators;
@@ -106,6 +111,7 @@ mod records;
 mod requests;
 mod retries;
 mod said;
+mod sections;
 mod silences;
 mod sockets;
 mod stacks;
@@ -159,9 +165,7 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     let readable: Vec<&String> = plain.iter().filter(|text| is_text(text)).collect();
     all.said = said::of(&readable);
     // Who knows the tool has told what its output shows.
-    if !unknown {
-        all.said.telling.clear();
-    }
+    all.said.known = !unknown;
     all
 }
 
@@ -199,7 +203,12 @@ fn plainly(text: &str) -> Vec<Artefact> {
     if found.is_empty() {
         found.extend(records::read(&lines));
     }
-    for read in [growths::by_latency, growths::by_size] {
+    for read in [
+        growths::by_latency,
+        growths::by_size,
+        sections::read,
+        factors::read,
+    ] {
         if found.is_empty() {
             found.extend(read(&lines));
         }
@@ -209,6 +218,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
     }
     let readers = [
         varied::read,
+        kinds::shares_of_times,
         waits,
         kinds::shares,
         amounts::read,
@@ -220,6 +230,9 @@ fn plainly(text: &str) -> Vec<Artefact> {
         if found.is_empty() {
             found.extend(read(&lines));
         }
+    }
+    if found.is_empty() {
+        found.extend(said::quoted_by_a_person(text));
     }
     found
 }

@@ -19,11 +19,20 @@ const ADVICE: usize = 2;
 const NAMES: usize = 3;
 /// How much a line tells that is quoted beside what a reader found.
 const QUOTED: f64 = 3.5;
+/// Lines of one record that is broken, the fields of one, and the words of a sentence in it.
+const BROKEN: usize = 8;
+const FIELDS: usize = 8;
+const FEW: usize = 4;
+/// Words of what a person quotes of a program at most.
+const CITED: usize = 20;
+/// So many lines with a sign of a program are a program's, and so many words a sentence that reports.
+const MARKED: usize = 3;
+const REPORT: usize = 5;
 /// Lines that are looked at.
 const LOOKED_AT: usize = 5_000;
 
 /// Words that tell something beyond those of a log's messages, and how much.
-const FURTHER: [(&str, f64); 37] = [
+const FURTHER: [(&str, f64); 39] = [
     ("full table", 4.0),
     ("full collection", 4.0),
     ("full scan", 4.0),
@@ -48,6 +57,8 @@ const FURTHER: [(&str, f64); 37] = [
     ("shutting down", 2.0),
     ("suspend", 2.0),
     ("busy", 2.0),
+    ("too frequent", 4.0),
+    ("too often", 4.0),
     ("too small", 4.0),
     ("too low", 4.0),
     ("too high", 4.0),
@@ -72,7 +83,10 @@ pub(super) fn of(texts: &[&String]) -> Said {
         said.text.push('\n');
         said.advice.extend(advice(&lines));
         said.settings.extend(settings(&lines));
-        let telling = telling(&lines).into_iter().take(LINES);
+        let telling = telling(&lines, false);
+        let best = telling.first().map(|(_, line)| short(unstamped(line)));
+        said.best = said.best.take().or(best);
+        let telling = telling.into_iter().take(LINES);
         let telling = telling.filter(|(score, _)| *score >= QUOTED);
         said.telling
             .extend(telling.map(|(_, line)| short(unstamped(line))));
@@ -106,13 +120,50 @@ fn kept(text: &str) -> String {
     format!("{}\n{}", &text[..begin], &text[end..])
 }
 
+/// The sentences in quotes of a log that is written as comma separated values, each a line; lines that a mail or a
+/// terminal broke are one.
+fn quoted(lines: &[&str]) -> Vec<String> {
+    let mut done = Vec::new();
+    let (mut open, mut joined) = (String::new(), 0);
+    for line in lines {
+        if joined > 0 {
+            open.push(' ');
+        }
+        open += line.trim();
+        joined += 1;
+        let whole = open.matches('"').count().is_multiple_of(2);
+        if whole || joined >= BROKEN {
+            if whole && open.matches(',').count() >= FIELDS {
+                let fields = open.replace("\"\"", "'");
+                let fields = fields.split('"').skip(1).step_by(2);
+                let sentences = fields.filter(|f| f.split_whitespace().count() >= FEW);
+                done.extend(sentences.map(str::to_owned));
+            }
+            open.clear();
+            joined = 0;
+        }
+    }
+    done
+}
+
 /// The most telling lines of a text in which no other reader found anything.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     let lines = &lines[..lines.len().min(LOOKED_AT)];
-    if !lines.iter().any(|line| of_a_program(line)) {
+    let fields = quoted(lines);
+    let sentences: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let lines = if sentences.is_empty() {
+        lines
+    } else {
+        &sentences
+    };
+    let marked = lines.iter().filter(|line| signs(line) > 0).count();
+    let programs = lines.iter().any(|line| of_a_program(line)) || marked >= MARKED;
+    // A page or a person may say how long something took, and no more than that.
+    let reported = || lines.iter().any(|line| is_reported(line));
+    if !programs && !reported() {
         return None;
     }
-    let telling = telling(lines);
+    let telling = telling(lines, !programs);
     let (first, _) = telling.first().copied()?;
     let at = |line: &str| lines.iter().position(|l| *l == line).unwrap_or(0);
     let mut found = artefact("sentences", at(telling[0].1) as u32 + 1);
@@ -131,13 +182,13 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
 }
 
 /// Lines of programs with how much they tell, the most telling first.
-fn telling<'a>(lines: &[&'a str]) -> Vec<(f64, &'a str)> {
+fn telling<'a>(lines: &[&'a str], persons: bool) -> Vec<(f64, &'a str)> {
     let scored = lines.iter().filter_map(|line| {
         let line = line.trim();
         let words = line
             .split_whitespace()
             .any(|w| w.chars().filter(|c| c.is_alphabetic()).count() >= 3);
-        if !words || line.len() > LINE || of_a_person(line) {
+        if !words || line.len() > LINE || !persons && of_a_person(line) {
             return None;
         }
         let tells = tells(&line.to_ascii_lowercase());
@@ -151,8 +202,10 @@ fn telling<'a>(lines: &[&'a str]) -> Vec<(f64, &'a str)> {
         // A frame of a stack says where and not what.
         let frame =
             line.starts_with("at ") || line.contains(":in `") || line.starts_with("File \"");
-        let score = tells + 0.5 * signs + time + magnitude(line) + 2.0 * advises;
-        (tells + signs + time > 0.0).then_some((if frame { score - 2.0 } else { score }, line))
+        let nothing = if moves_nothing(line) { 3.0 } else { 0.0 };
+        let score = tells + 0.5 * signs + time + magnitude(line) + nothing + 2.0 * advises;
+        (tells + signs + time + nothing > 0.0)
+            .then_some((if frame { score - 2.0 } else { score }, line))
     });
     let mut scored: Vec<(f64, &str)> = scored.collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -170,6 +223,15 @@ fn magnitude(line: &str) -> f64 {
     0.5 + numbers.fold(1.0, f64::max).log10().min(6.0) / 6.0
 }
 
+/// `Upload: 0.00 Mbit/s`: a rate of nothing, where there should be one.
+fn moves_nothing(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let nothing = pair[0].parse::<f64>().is_ok_and(|n| n.abs() < f64::EPSILON);
+        nothing && (pair[1].ends_with("/s") || pair[1].ends_with("bps"))
+    })
+}
+
 /// How much the words of a line in small letters tell.
 fn tells(lower: &str) -> f64 {
     let known = TELLING.iter().map(|(word, _, much)| (*word, *much));
@@ -177,6 +239,12 @@ fn tells(lower: &str) -> f64 {
     let found =
         all.filter(|(word, much)| lower.contains(word) && has(lower, word, *much >= STRONG));
     found.map(|(_, much)| much).fold(0.0, f64::max)
+}
+
+/// Whether a sentence says of something how long it took.
+fn is_reported(line: &str) -> bool {
+    let words = line.split_whitespace().count();
+    words >= REPORT && line.len() <= LINE && longest(line).is_some_and(|s| s > 0.0)
 }
 
 fn of_a_person(line: &str) -> bool {
@@ -209,6 +277,31 @@ const STATEMENTS: [&str; 16] = [
     "SELECT", "INSERT", "UPDATE", "DELETE", "FROM", "WHERE", "JOIN", "ORDER", "GROUP", "EXPLAIN",
     "WITH", "MATCH", "PROFILE", "ALTER", "CREATE", "MERGE",
 ];
+
+/// What a person quotes of a program: lines behind a mark, and words in quotes, where nothing else is a program's.
+pub(super) fn quoted_by_a_person(text: &str) -> Option<Artefact> {
+    let mut found = artefact("sentences", 0);
+    for (number, line) in (1_u32..).zip(text.lines()).take(LOOKED_AT) {
+        let behind = line.trim_start().strip_prefix('>').map(str::trim);
+        let marks = ['"', '`', '\u{201c}', '\u{201d}'];
+        let inside = line.split(marks).skip(1).step_by(2).map(str::trim);
+        for quote in behind
+            .into_iter()
+            .chain(inside.filter(|_| behind.is_none()))
+        {
+            let words = quote.split_whitespace().count();
+            if (2..=CITED).contains(&words) && quote.contains(char::is_alphabetic) {
+                found.begin_at(number);
+                found.rows.push(Row::new(short(quote), 0.0));
+            }
+        }
+    }
+    found.rows.truncate(LINES);
+    found.figures.insert("sentence.rows".into(), 1.0);
+    let lines: Vec<&str> = text.lines().collect();
+    about::add(&mut found, &lines);
+    (!found.rows.is_empty()).then(|| told(found))?
+}
 
 /// How many kinds of signs of a program a line has.
 fn signs(line: &str) -> usize {
@@ -445,6 +538,10 @@ const PARTS: [&str; 23] = [
 fn settings(lines: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines.iter().filter(|l| l.len() <= LINE && !of_a_person(l)) {
+        if let Some(none) = set_to_nothing(line) {
+            found.push(none);
+            continue;
+        }
         let lower = line.to_ascii_lowercase();
         // Names in a statement are columns.
         let statement = lower.contains("select ") || lower.contains("where ");
@@ -459,6 +556,21 @@ fn settings(lines: &[&str]) -> Vec<String> {
         }
     }
     found
+}
+
+/// `max_queued_messages 0` of a configuration: a bound of nothing, or of none.
+fn set_to_nothing(line: &str) -> Option<String> {
+    let line = line.trim().trim_end_matches(';');
+    let (name, value) = line
+        .split_once('=')
+        .or_else(|| line.split_once(": "))
+        .or_else(|| line.split_once(' '))?;
+    let bound = ["max", "limit", "timeout", "size", "pool", "cache"];
+    let is_bound = name
+        .split(['.', '_', '-'])
+        .any(|part| bound.contains(&part));
+    (value.trim() == "0" && is_bound && setting(name.trim()).is_some())
+        .then(|| format!("{} {}", name.trim(), value.trim()))
 }
 
 /// `max.poll.interval.ms`, `tombstone_failure_threshold`, `-XX:ReservedCodeCacheSize`, `pm.max_children`.

@@ -60,6 +60,9 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         for (name, n) in figures {
             found.figures.insert(format!("silence.{name}"), n);
         }
+        if let Some(limit) = time_limit(longest) {
+            found.figures.insert("silence.limit_s".into(), limit);
+        }
         let sides = [stamped[at].2, stamped[at + 1].2];
         found.rows = (["behind", "before"].iter().zip(sides))
             .map(|(place, line)| Row {
@@ -70,6 +73,17 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
             .collect();
         found
     })
+}
+
+/// Seconds to which time limits are set, and by how much a wait that ends with one is longer.
+const LIMITS: [f64; 12] = [
+    5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 90.0, 100.0, 120.0, 180.0, 300.0,
+];
+const LONGER: f64 = 1.04;
+
+/// The time limit with which a wait of so many seconds ended, where it looks so.
+fn time_limit(s: f64) -> Option<f64> {
+    LIMITS.into_iter().find(|l| (*l..=l * LONGER).contains(&s))
 }
 
 /// A line without its digits.

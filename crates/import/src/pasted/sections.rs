@@ -1,0 +1,273 @@
+//! Parts of a text under headings of a person's own, with the same lines in each: what differs most between two of them.
+//!
+//! `running with localhost` above `complete: 45 in 2190ms`, `with 127.0.0.1` above `complete: 45 in 128ms`. The surprise is
+//! the heading, which has no form but that it holds no figure of its own and that what follows comes again elsewhere.
+
+use super::about;
+use super::events::{artefact, told};
+use super::pieces::{pieces, seconds, short, value};
+use record::pasted::{Artefact, Row};
+use std::collections::BTreeMap;
+
+/// A longer heading is a sentence.
+const HEADING: usize = 90;
+/// A longer line is data.
+const LINE: usize = 300;
+/// Headings that are looked at; more are entries of a log.
+const MOST: usize = 12;
+/// A figure changed that is so many times another.
+const CHANGED: f64 = 1.5;
+/// Rows that are told.
+const ROWS: usize = 4;
+
+/// A part: its heading, and by kind of line and place in it the figures with how they are written.
+#[derive(Default)]
+struct Section<'a> {
+    line: u32,
+    heading: &'a str,
+    figures: BTreeMap<(String, usize), Vec<(f64, String)>>,
+}
+
+/// What differs most between two parts, or what sentences say of before and after.
+pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
+    let sections = sections(lines);
+    let mut found = artefact("comparison", 0);
+    found
+        .rows
+        .extend(lines.iter().flat_map(|line| in_words(line)));
+    if (2..=MOST).contains(&sections.len()) {
+        for (at, first) in sections.iter().enumerate() {
+            for second in &sections[at + 1..] {
+                found.rows.extend(differs(first, second));
+            }
+        }
+    }
+    found.begin_at(sections.first().map_or(1, |s| s.line));
+    found.largest_first();
+    found.rows.truncate(ROWS);
+    let most = found.rows.first()?.share;
+    for (name, n) in [("rows", found.rows.len() as f64), ("most", most)] {
+        found.figures.insert(format!("compared.{name}"), n);
+    }
+    about::add(&mut found, lines);
+    told(found)
+}
+
+/// `78207 ms -> 4812 ms`, `87 ms instead of 1465 ms`: a figure before and behind a change, in a line of words.
+fn in_words(line: &str) -> Vec<Row> {
+    let line = line.trim();
+    if line.len() > LINE {
+        return Vec::new();
+    }
+    let figure = |words: &mut dyn Iterator<Item = &str>, back: bool| {
+        let two: Vec<&str> = words.take(2).collect();
+        let n = |w: &str| value(w.trim_matches(|c: char| !c.is_alphanumeric()));
+        let lone = two.first().and_then(|w| Some((n(w)?, (*w).to_owned())));
+        // Behind the mark the unit comes second, before it first.
+        let [a, b] = two.as_slice() else {
+            return lone;
+        };
+        let (number, unit) = if back { (b, a) } else { (a, b) };
+        let plain = unit.chars().all(|c| c.is_alphabetic() || "%/".contains(c));
+        let united = n(number)
+            .filter(|_| plain)
+            .map(|x| (x, format!("{number} {unit}")));
+        if back {
+            lone.or(united)
+        } else {
+            united.or(lone)
+        }
+    };
+    let mut rows = Vec::new();
+    for (mark, turned) in [
+        (" -> ", false),
+        (" => ", false),
+        (" \u{2192} ", false),
+        (" instead of ", true),
+    ] {
+        for (at, _) in line.match_indices(mark) {
+            let before = figure(&mut line[..at].split_whitespace().rev(), true);
+            let behind = figure(&mut line[at + mark.len()..].split_whitespace(), false);
+            let (Some(a), Some(b)) = (before, behind) else {
+                continue;
+            };
+            let (old, new) = if turned { (b, a) } else { (a, b) };
+            let times = old.0.max(new.0) / old.0.min(new.0).max(1e-9);
+            if old.0.min(new.0) > 0.0 && times >= CHANGED {
+                rows.push(Row {
+                    label: short(line),
+                    place: format!("{} -> {}", old.1, new.1),
+                    share: times,
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn sections<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
+    let mut all: Vec<Section<'a>> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let text = line.trim();
+        if let Some(heading) = heading(lines, at) {
+            // A part without lines of its own gives its name to the next.
+            match all.last_mut().filter(|s| s.figures.is_empty()) {
+                Some(open) => open.heading = heading,
+                None => all.push(Section {
+                    line: at as u32 + 1,
+                    heading,
+                    ..Section::default()
+                }),
+            }
+            continue;
+        }
+        if all.is_empty() && !text.is_empty() {
+            all.push(Section {
+                line: at as u32 + 1,
+                heading: "the first part",
+                ..Section::default()
+            });
+        }
+        let Some(open) = all.last_mut().filter(|_| text.len() <= LINE) else {
+            continue;
+        };
+        let (kind, figures) = figures(text);
+        for (place, figure) in figures.into_iter().enumerate() {
+            let key = (kind.clone(), place);
+            open.figures.entry(key).or_default().push(figure);
+        }
+    }
+    all.retain(|s| !s.figures.is_empty());
+    all
+}
+
+/// A line that stands above others as their name: with a colon or a mark of a heading, above a blank line, or a rule.
+fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+    let text = lines[at].trim();
+    if text.len() >= 4 && text.chars().all(|c| "-=*_#".contains(c)) {
+        return Some("behind the rule");
+    }
+    let bare = text.trim_matches(|c: char| "#*=-: `".contains(c));
+    let marked = text.starts_with('#') || text.starts_with("**") || text.starts_with("==");
+    let behind = lines.get(at + 1).is_none_or(|l| l.trim().is_empty());
+    let above = at == 0 || lines[at - 1].trim().is_empty();
+    let named = text.ends_with(':') && (above || behind) || marked || above && behind;
+    let words = bare.split_whitespace().count();
+    let letters = bare.chars().filter(|c| c.is_alphabetic()).count();
+    let measures = pieces(bare)
+        .iter()
+        .any(|p| seconds(p.text).is_some() && p.text.ends_with(|c: char| c.is_alphabetic()));
+    (named && text.len() <= HEADING && (1..=12).contains(&words) && letters >= 2 && !measures)
+        .then_some(bare)
+}
+
+/// The words of a line without its figures, and these. Numbers with a unit go before bare ones, which may be names.
+fn figures(text: &str) -> (String, Vec<(f64, String)>) {
+    let parts = pieces(text);
+    let mut kind: Vec<&str> = Vec::new();
+    let (mut measured, mut bare) = (Vec::new(), Vec::new());
+    for (at, part) in parts.iter().enumerate() {
+        let written = part.text;
+        if !written.starts_with(|c: char| c.is_ascii_digit()) {
+            kind.push(written);
+            continue;
+        }
+        let behind = parts.get(at + 1).map_or("", |p| p.text);
+        if let Some(s) = seconds(written).filter(|_| written.ends_with(char::is_alphabetic)) {
+            measured.push((s, written.to_owned()));
+        } else if let Some(n) = value(written) {
+            match seconds(&format!("{written}{behind}")) {
+                Some(s) if written.bytes().all(|b| b.is_ascii_digit() || b == b'.') => {
+                    measured.push((s, format!("{written} {behind}")));
+                }
+                _ => bare.push((n, written.to_owned())),
+            }
+        }
+    }
+    (
+        kind.join(" "),
+        if measured.is_empty() { bare } else { measured },
+    )
+}
+
+/// The largest difference of each kind of line between two parts, by the middle one of its figures.
+fn differs(first: &Section<'_>, second: &Section<'_>) -> Vec<Row> {
+    let middle = |of: &[(f64, String)]| {
+        let mut sorted = of.to_vec();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sorted.get(sorted.len() / 2).cloned()
+    };
+    let alike = first.figures.iter().filter_map(|(key, of)| {
+        let (a, before) = middle(of)?;
+        let (b, after) = middle(second.figures.get(key)?)?;
+        let times = a.max(b) / a.min(b).max(1e-9);
+        (a.min(b) > 0.0 && times >= CHANGED).then(|| Row {
+            label: short(&key.0),
+            place: short(&format!(
+                "{before} under `{}`, {after} under `{}`",
+                first.heading, second.heading
+            )),
+            share: times,
+        })
+    });
+    alike.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Vec<String> {
+        let found = read(&text.lines().collect::<Vec<_>>());
+        let rows = found.map(|a| a.rows).unwrap_or_default();
+        rows.iter()
+            .map(|r| format!("{}: {}", r.label, r.place))
+            .collect()
+    }
+
+    #[test]
+    fn the_same_lines_under_two_headings_are_compared() {
+        let text = "with `a.example` url:\n\ndone: 45 (33 bytes in 2190ms)\ndone: 46 (33 bytes in 2000ms)\n\nwith `b.example` url:\n\ndone: 45 (33 bytes in 128ms)\n";
+        let found = rows(text);
+        assert!(
+            found[0].contains("2190ms under `with `a.example` url`"),
+            "{found:?}"
+        );
+        assert!(
+            found[0].contains("128ms under `with `b.example` url`"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_rule_parts_too_and_the_middle_figure_is_taken() {
+        let text = "Rate: 36\nRate: 11\nRate: 9\n-------\nRate: 80\nRate: 79\nRate: 10\n";
+        assert_eq!(
+            rows(text),
+            ["Rate: 11 under `the first part`, 79 under `behind the rule`"]
+        );
+    }
+
+    #[test]
+    fn sentences_say_what_was_before_and_after() {
+        let text = "**Mean** 78207 ms -> 4812 ms (16x)\nAt 100 at a time: 87 ms instead of 1465 ms.\na -> b\n";
+        let found = rows(text);
+        assert!(
+            found[0].ends_with("1465 ms -> 87 ms") || found[0].contains("-> 87 ms"),
+            "{found:?}"
+        );
+        assert!(found[1].ends_with("78207 ms -> 4812 ms"), "{found:?}");
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn parts_without_the_same_lines_are_not_compared() {
+        for text in [
+            "Before:\n\nrate 12\n\nAfter:\n\nrate 13\n",
+            "first:\n\nalpha 12\n\nsecond:\n\nbeta 40\n",
+            "rate 12\nrate 40\n",
+        ] {
+            assert!(rows(text).is_empty(), "{text}: {:?}", rows(text));
+        }
+    }
+}
