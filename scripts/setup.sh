@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist'
+    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -373,6 +373,7 @@ dnsdist                                   dnsdist
 /usr/lib/python3/dist-packages/spyne/*    python3-spyne
 /usr/lib/python3/dist-packages/zeep/*     python3-zeep
 /usr/include/ulfius.h                     libulfius-dev
+stunnel4                                  stunnel4
 TABLE
 }
 

@@ -230,6 +230,7 @@ NEEDS = {
     "victoria": ("victoria-metrics", "victoria-metrics"),
     "dnsdist": ("dnsdist", "dnsdist"),
     "soap": (f"{PYTHON}/zeep/__init__.py", "gunicorn python3-zeep"),
+    "stunnel": ("stunnel4", "stunnel4"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2158,6 +2159,23 @@ def soap(lab, settings, own):
     return command, {"HOME": str(own)}, privileged
 
 
+def stunnel(lab, settings, own):
+    """In front of the server that was started before it; as a client of one that speaks TLS where `side` says so."""
+    settings |= {"pem": lab.key(settings.get("key", "ec")), "backend": list(lab.servers.values())[-2]["port"]}
+    text = lab.fill("""foreground = quiet
+syslog = no
+pid =
+debug = {{debug=5}}
+output = {{own}}/stunnel.log
+[plant]
+accept = 127.0.0.1:{{port}}
+{{peers=connect = 127.0.0.1:{{backend}}}}
+{{side=cert = {{pem}}}}
+{{more=}}
+""", settings)
+    return ["stunnel4", write(own / "stunnel.conf", text)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2200,6 +2218,6 @@ COMMANDS = {
     "graphene": threaded("graphene_app"), "modauth": modauth, "rclone": rclone, "guile": guile, "mapserver": mapserver,
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
-    "victoria": victoria, "dnsdist": dnsdist, "soap": soap,
+    "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
