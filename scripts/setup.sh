@@ -374,6 +374,7 @@ dnsdist                                   dnsdist
 /usr/lib/python3/dist-packages/zeep/*     python3-zeep
 /usr/include/ulfius.h                     libulfius-dev
 stunnel4                                  stunnel4
+groonga                                   groonga-bin
 TABLE
 }
 

@@ -231,6 +231,7 @@ NEEDS = {
     "dnsdist": ("dnsdist", "dnsdist"),
     "soap": (f"{PYTHON}/zeep/__init__.py", "gunicorn python3-zeep"),
     "stunnel": ("stunnel4", "stunnel4"),
+    "groonga": ("groonga", "groonga-bin"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2176,6 +2177,43 @@ accept = 127.0.0.1:{{port}}
     return ["stunnel4", write(own / "stunnel.conf", text)], {}, False
 
 
+# A logbook has so many entries unless a case says otherwise, and a job brings all of them or those that changed.
+LOGGED, CHANGED = 10_000, 10
+LOGBOOK = """table_create Entries TABLE_HASH_KEY ShortText
+column_create Entries hall COLUMN_SCALAR UInt32
+column_create Entries time COLUMN_SCALAR Time
+column_create Entries title COLUMN_SCALAR ShortText
+column_create Entries text COLUMN_SCALAR Text
+table_create Terms TABLE_PAT_KEY ShortText --default_tokenizer TokenBigram --normalizer NormalizerAuto
+{{index=column_create Terms entries_text COLUMN_INDEX|WITH_POSITION Entries text}}
+load --table Entries
+"""
+
+
+def logbook(count):
+    """Entries of some fifty words; one of two hundred says that something leaks."""
+    source = random.Random(7)
+    syllables = ["val", "ve", "shut", "pre", "ss", "ure", "hall", "o", "pen", "me", "ter"]
+    words = ["".join(source.choices(syllables, k=4)) for _ in range(3000)]
+    return json.dumps([{
+        "_key": f"entry {n}", "hall": n % 12, "time": 1_700_000_000 + n * 600, "title": f"valve {n % 400}",
+        "text": " ".join(source.choices(words, k=50)) + (" leaking" if n % 200 == 0 else "")} for n in range(count)])
+
+
+def groonga(lab, settings, own):
+    """A search server with a logbook, filled by its own program; one thread for one core."""
+    book = logbook(settings.get("entries", LOGGED))
+    write(own / "all.json", book)
+    write(own / "changed.json", logbook(CHANGED))
+    (own / "db").mkdir()
+    log = [f"--log-path={own}/groonga.log"]
+    subprocess.run(["groonga", *log, "-n", str(own / "db/plant")], input=f"{lab.fill(LOGBOOK, settings)}{book}\n", check=True,
+                   capture_output=True, text=True)
+    owned(lab, own)
+    return ["groonga", *log, "--protocol=http", "--bind-address=127.0.0.1", "-p", str(settings["port"]), "-t", "1",
+            *extra(lab, settings), "-s", str(own / "db/plant")], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2219,5 +2257,6 @@ COMMANDS = {
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
+    "groonga": groonga,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
