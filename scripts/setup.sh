@@ -375,6 +375,9 @@ dnsdist                                   dnsdist
 /usr/include/ulfius.h                     libulfius-dev
 stunnel4                                  stunnel4
 groonga                                   groonga-bin
+/usr/lib/php/*/pdo_pgsql.so               php-pgsql
+/usr/share/php/Doctrine/DBAL/autoload.php php-doctrine-dbal
+/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php php-symfony-framework-bundle
 TABLE
 }
 

@@ -80,6 +80,8 @@ WIKI = [part for name in ("mysqlnd", "mysqli", "ctype", "iconv", "fileinfo", "ca
                           "mbstring", "intl", "apcu") for part in ("-d", f"extension={name}")]
 SHOP = [part for name in ("ctype", "mbstring", "apcu", "igbinary", "redis") for part in ("-d", f"extension={name}")] + [
     "-d", "zend_extension=opcache"]
+SYMFONY = [part for name in ("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql")
+           for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -232,6 +234,8 @@ NEEDS = {
     "soap": (f"{PYTHON}/zeep/__init__.py", "gunicorn python3-zeep"),
     "stunnel": ("stunnel4", "stunnel4"),
     "groonga": ("groonga", "groonga-bin"),
+    "symfony": ("/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php",
+                "php-fpm php-symfony-framework-bundle php-doctrine-dbal php-mbstring php-pgsql php-xml"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2214,6 +2218,13 @@ def groonga(lab, settings, own):
             *extra(lab, settings), "-s", str(own / "db/plant")], {"HOME": str(own)}, False
 
 
+def symfony(lab, settings, own):
+    """PHP processes with a plant's pages on Symfony, whose container is its own."""
+    settings |= {"index": str(lab.dir / "apps/symfony/index.php"), "own": str(own)}
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *SYMFONY, "-d", "display_errors=0"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2257,6 +2268,6 @@ COMMANDS = {
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
-    "groonga": groonga,
+    "groonga": groonga, "symfony": symfony,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

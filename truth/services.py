@@ -17,6 +17,8 @@ TABLES = (
     "insert into valves select n, 'valve ' || n, repeat('open and shut ', 4) from generate_series(1, 20000) n",
     "create table counters (id int primary key, n int) with (fillfactor = 20)",
     "insert into counters select n, 0 from generate_series(1, 64) n",
+    "create table sessions (sess_id varchar(128) primary key, sess_data bytea, sess_lifetime int, sess_time int)",
+    "insert into sessions values ('abcdefghijklmnopqrstuvwxyz', '_sf2_attributes|a:1:{s:4:\"name\";s:6:\"fitter\";}', 2147483647, 0)",
     "vacuum analyze",
 )
 MARIADB_TABLES = (
