@@ -378,6 +378,8 @@ groonga                                   groonga-bin
 /usr/lib/php/*/pdo_pgsql.so               php-pgsql
 /usr/share/php/Doctrine/DBAL/autoload.php php-doctrine-dbal
 /usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php php-symfony-framework-bundle
+scalac                                    scala
+/usr/share/java/scala-parser-combinators_2.11.jar scala-parser-combinators
 TABLE
 }
 

@@ -62,6 +62,8 @@ C3P0 = [f"/usr/share/java/{part}.jar" for part in (
     "tomcat10-util-scan", "tomcat10-servlet-api", "tomcat10-annotations-api", "tomcat10-jni", "tomcat10-jaspic-api", "tomcat10-api",
     "tomcat10-jsp-api", "tomcat10-el-api")]
 LUCENE = [next((str(path) for path in Path("/usr/share/java").glob("lucene-core-8*.jar")), "/usr/share/java/lucene-core-8.jar")]
+SCALA = [*(f"/usr/share/java/{part}.jar" for part in (
+    "scala-library", "scala-parser-combinators_2.11", "jackson-databind", "jackson-core", "jackson-annotations")), *JETTY]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -236,6 +238,7 @@ NEEDS = {
     "groonga": ("groonga", "groonga-bin"),
     "symfony": ("/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php",
                 "php-fpm php-symfony-framework-bundle php-doctrine-dbal php-mbstring php-pgsql php-xml"),
+    "scala": ("scalac", "scala libjetty9-java libservlet-api-java libjackson2-databind-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2225,6 +2228,17 @@ def symfony(lab, settings, own):
     return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *SYMFONY, "-d", "display_errors=0"], {}, True
 
 
+def scala(lab, settings, own):
+    """Compiled once for all cases."""
+    classes = lab.common(settings)["build"] / "scala"
+    if not classes.exists():
+        classes.mkdir()
+        subprocess.run(["scalac", "-cp", ":".join(SCALA), "-d", str(classes), str(lab.dir / "apps/Plant.scala")], check=True,
+                       capture_output=True, text=True)
+    where = ":".join([str(classes), *SCALA])
+    return ["java", "-Xmx256m", "-cp", where, "Plant", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2268,6 +2282,6 @@ COMMANDS = {
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
-    "groonga": groonga, "symfony": symfony,
+    "groonga": groonga, "symfony": symfony, "scala": scala,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
