@@ -399,6 +399,35 @@ fn what_is_full_is_the_server_behind() {
 }
 
 #[test]
+fn handshakes_that_bring_no_certificate_are_resumed() {
+    let reads = |bytes, requests| {
+        [
+            ("upstream.connects_per_request", 1.0),
+            ("upstream.requests_per_request", requests),
+            ("profile.tls_handshake_share", 0.5),
+            ("profile.tls_share", 0.5),
+            ("client.tls", 0.0),
+            ("client.tls_full_per_request", 0.0),
+            ("read.upstream.bytes_per_request", bytes),
+            ("write.client.bytes_per_request", 1_262.0),
+            ("cpu.us_per_request", 900.0),
+        ]
+    };
+    let named = |bytes, requests| {
+        named(
+            "upstream_tls_without_resumption",
+            "nginx",
+            &reads(bytes, requests),
+        )
+    };
+    assert_eq!(named(2_834.0, 1.0), Some(true));
+    assert_eq!(named(1_464.0, 1.0), None);
+    assert_eq!(named(604.0, 1.0), None);
+    // A cache answers most: what it reads says nothing of what it writes.
+    assert_eq!(named(604.0, 0.3), Some(true));
+}
+
+#[test]
 fn a_thread_for_each_connection() {
     // Whoever opens the connections is to blame where that is another server of the test.
     let started = |accepted, front| {

@@ -187,6 +187,9 @@ pub(crate) fn rank(
         let seen = ledger.as_ref().and_then(|ledger| match held.cause {
             cause if cause.tail => in_tail(ledger),
             cause if cause.whole => fills_it(ledger, front),
+            cause if cause.rows.iter().any(|kind| kind == "compiled") => {
+                most_of_it(ledger, cause, &held.finding.target, front)
+            }
             _ => None,
         });
         if let Some(row) = seen {
@@ -420,6 +423,22 @@ fn fills_it(ledger: &Ledger, front: &str) -> Option<String> {
     ))
 }
 
+/// Functions of a cause's own rows that are named, and from which share of the account on.
+const FUNCTIONS: usize = 3;
+const NAMED_FROM: f64 = 0.05;
+
+/// The largest of the rows that a cause is about, with their shares.
+fn most_of_it(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -> Option<String> {
+    let account = ledger.cpu_of(target, front)?;
+    let rows = account.rows.iter();
+    let its = rows.filter(|row| cause.rows.contains(&row.kind) && row.share >= NAMED_FROM);
+    let told = its.take(FUNCTIONS);
+    let told: Vec<String> = told
+        .map(|row| format!("{} {}", placed(row), percent(row.share)))
+        .collect();
+    (!told.is_empty()).then(|| format!(" Of {}: {}.", account.of, told.join(", ")))
+}
+
 /// A row's label with its place in brackets, where that is known.
 fn placed(row: &Row) -> String {
     match row.place.as_str() {
@@ -573,7 +592,9 @@ fn gain(cause: &Cause, facts: &FactView<'_>) -> (Option<f64>, Option<String>) {
 
 /// What it would bring at the servers behind, where this one and the load leave them the limit.
 fn behind(cause: &Cause, scene: Scene<'_>) -> Option<f64> {
+    // Whoever is full elsewhere may be the one that this target asks, or share its cores.
     let theirs = matches!(scene.station, "upstream" | "core" | "none" | "unknown")
+        || scene.station == "elsewhere" && cause.explains == Explains::Cpu
         || cause.station.iter().any(|station| station == scene.station);
     let text = cause.peer_gain.as_ref().filter(|_| theirs)?;
     match Expression::parse(text).ok()?.reading(&scene.facts) {

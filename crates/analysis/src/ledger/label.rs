@@ -58,7 +58,7 @@ const SEVERAL: f64 = 1.5;
 
 impl Ledger {
     /// The account of a target's CPU.
-    fn cpu_of(&self, target: &str, front: &str) -> Option<&Account> {
+    pub(crate) fn cpu_of(&self, target: &str, front: &str) -> Option<&Account> {
         self.cpu.get(if target.is_empty() { front } else { target })
     }
 

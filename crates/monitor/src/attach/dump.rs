@@ -189,18 +189,8 @@ fn state(thread: &DumpedThread) -> ToldState {
         None if state.starts_with("TIMED") => ToldState::Sleep,
         None => ToldState::Signal,
         Some(class) if has(class, &["Semaphore"]) => ToldState::Permit,
-        Some(class)
-            if has(
-                class,
-                &[
-                    "CountDownLatch",
-                    "CompletableFuture",
-                    "FutureTask",
-                    "Phaser",
-                    "CyclicBarrier",
-                ],
-            ) =>
-        {
+        // A latch, a future or a promise of any library: what is waited for is another thread's result.
+        Some(class) if has(class, &["Latch", "Future", "Promise", "Phaser", "Barrier"]) => {
             ToldState::Result
         }
         Some(class)

@@ -80,6 +80,22 @@ fn waits_of_each_kind_are_told_apart() {
 }
 
 #[test]
+fn a_promise_of_any_library_is_the_result_of_another_thread() {
+    let java = "java.util.concurrent.CountDownLatch$Sync";
+    assert!(OF_17.contains(java));
+    for class in [
+        "scala.concurrent.impl.Promise$CompletionLatch",
+        "org.example.SettableFuture",
+        "io.netty.util.concurrent.DefaultPromise",
+    ] {
+        let text = OF_17.replace(java, class);
+        assert_eq!(of(&text, "latch").state, ToldState::Result, "{class}");
+    }
+    let text = OF_17.replace(java, "org.example.Turnstile");
+    assert_eq!(of(&text, "latch").state, ToldState::Lock);
+}
+
+#[test]
 fn the_one_who_has_a_monitor_is_named_and_one_who_waits_for_a_signal_has_it_not() {
     for text in [OF_17, OF_25] {
         assert_eq!(of(text, "mon-1").owner, "thread holder in L.holdMonitor");

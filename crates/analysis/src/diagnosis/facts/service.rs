@@ -249,13 +249,10 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         }
         None => Vec::new(),
     };
+    opening(material, sheet, &local);
     let alone = material.server(&sheet.target);
     if alone.is_some_and(|server| server.upstreams.is_empty()) {
-        for name in [
-            "upstream.busiest_demand",
-            "upstream.rwnd_limited_share",
-            "upstream.opening_share",
-        ] {
+        for name in ["upstream.busiest_demand", "upstream.rwnd_limited_share"] {
             sheet.not_applicable(name, "it has no upstream");
         }
         return;
@@ -267,7 +264,28 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         let view = sheet.set.view(target);
         view.value("socket.client.rwnd_limited_share")
     });
-    let opening = largest(&|target| {
+    let reason = "no upstream on this host was watched";
+    sheet.maybe("upstream.busiest_demand", wanted, PEERS, reason);
+    sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
+}
+
+/// What opening connections takes of whom this target asks. A chain's servers are all noted at the first of it, so that
+/// the counted questions say who asks whom.
+fn opening(material: &Material<'_>, sheet: &mut Sheet<'_>, noted: &[&str]) {
+    const OPENING: &str = "upstream.opening_share";
+    let asked: Vec<&str> = match material.signature(&sheet.target) {
+        Some(signature) => {
+            let peers = signature.upstreams.iter().flatten();
+            let asked = peers.filter(|peer| peer.connects > 0 || peer.requests > 0);
+            let targets = asked.filter_map(|peer| material.target_at(&peer.address));
+            targets.filter(|t| *t != sheet.target).collect()
+        }
+        None => noted.to_vec(),
+    };
+    if asked.is_empty() && noted.is_empty() {
+        return sheet.not_applicable(OPENING, "it has no upstream");
+    }
+    let opening = asked.iter().filter_map(|target| {
         let view = sheet.set.view(target);
         let share = |kind: &str| view.value(&format!("profile.{kind}_share"));
         // A new process copies the pages that it writes to.
@@ -280,9 +298,7 @@ fn peers(material: &Material<'_>, sheet: &mut Sheet<'_>) {
         Some(share("spawn")? + share("connection")? + share("connect")? + of_process)
     });
     let reason = "no upstream on this host was watched";
-    sheet.maybe("upstream.opening_share", opening, PEERS, reason);
-    sheet.maybe("upstream.busiest_demand", wanted, PEERS, reason);
-    sheet.maybe("upstream.rwnd_limited_share", stopped, PEERS, reason);
+    sheet.maybe(OPENING, opening.reduce(f64::max), PEERS, reason);
 }
 
 #[cfg(test)]
