@@ -131,7 +131,8 @@ use std::borrow::Cow;
 /// Reads texts, each with its file's name, in order.
 pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     let mut all = Pasted::default();
-    let plain: Vec<String> = texts.iter().map(|(_, text)| plain(text)).collect();
+    let plain = texts.iter().map(|(_, text)| without_endless(&plain(text)));
+    let plain: Vec<String> = plain.collect();
     for ((name, _), text) in texts.iter().zip(&plain) {
         let lines: Vec<&str> = text.lines().collect();
         let words = words(text);
@@ -167,6 +168,20 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     // Who knows the tool has told what its output shows.
     all.said.known = !unknown;
     all
+}
+
+/// Bytes of a line that is read; dozens of readers look at each.
+const ENDLESS: usize = 64 << 10;
+
+/// A text of which lines that no person reads to their end have only their begin.
+fn without_endless(text: &str) -> String {
+    if text.lines().all(|line| line.len() <= ENDLESS) {
+        return text.to_owned();
+    }
+    let begins = text
+        .lines()
+        .map(|line| &line[..line.floor_char_boundary(ENDLESS)]);
+    begins.collect::<Vec<_>>().join("\n")
 }
 
 /// Tools that print what is set, and nothing of what happens.
@@ -363,6 +378,16 @@ fn unquoted(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_endless_line_the_begin_is_read() {
+        let line = format!("42 connections open {}", "\u{e9}9 ".repeat(ENDLESS));
+        let text = format!("{line}\nRequests/sec: 12.5\n");
+        let kept = without_endless(&text);
+        assert!(kept.len() < ENDLESS + 40 && kept.starts_with("42 conn"));
+        assert!(kept.ends_with("\nRequests/sec: 12.5"));
+        assert_eq!(without_endless("a\nb\n"), "a\nb\n");
+    }
 
     #[test]
     fn nothing_known_is_nothing() {
