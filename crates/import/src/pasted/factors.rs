@@ -1,7 +1,8 @@
-//! Times whose names differ by one word: `EF Core async: 2803ms` beside `EF Core sync: 50ms`. What is told is the word by
-//! which most is lost, in all pairs that it parts.
+//! Times whose names differ by one word: `EF Core async: 2803ms` beside `EF Core sync: 50ms`. What is told is the word
+//! by which most is lost, in all pairs that it parts.
 //!
-//! The surprise is that the longest time alone says nothing of it: three rows have that word, and so have their shortest.
+//! The surprise is that the longest time alone says nothing of it: three rows have that word, and so have their
+//! shortest.
 
 use super::about;
 use super::events::{artefact, told};

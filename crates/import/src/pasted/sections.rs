@@ -1,7 +1,9 @@
-//! Parts of a text under headings of a person's own, with the same lines in each: what differs most between two of them.
+//! Parts of a text under headings of a person's own, with the same lines in each: what differs most between two of
+//! them.
 //!
-//! `running with localhost` above `complete: 45 in 2190ms`, `with 127.0.0.1` above `complete: 45 in 128ms`. The surprise is
-//! the heading, which has no form but that it holds no figure of its own and that what follows comes again elsewhere.
+//! `running with localhost` above `complete: 45 in 2190ms`, `with 127.0.0.1` above `complete: 45 in 128ms`. The
+//! surprise is the heading, which has no form but that it holds no figure of its own and that what follows comes again
+//! elsewhere.
 
 use super::about;
 use super::events::{artefact, told};
