@@ -301,10 +301,9 @@ fn largest(table: &Table) -> Option<Artefact> {
     told(found)
 }
 
-/// Words of what a load is varied by, and of what is measured by it.
-const VARIED: [&str; 17] = [
-    "conc", "client", "thread", "conn", "pipelin", "batch", "users", "vus", "workers", "parallel",
-    "rows", "records", "items", "count", "size", "depth", "clients",
+/// Words of how much is asked at a time, and of rates. What grows with a size grows by its nature.
+const VARIED: [&str; 9] = [
+    "conc", "client", "thread", "conn", "pipelin", "users", "vus", "workers", "parallel",
 ];
 const RATES: [&str; 9] = [
     "req/s",
@@ -320,8 +319,8 @@ const RATES: [&str; 9] = [
 /// Values of it that are at least needed, and how far the last is from the first.
 const VALUES: usize = 3;
 const FAR: f64 = 3.0;
-/// The power of what is varied with which a time grows, from which on requests stand in line; a rate that grows with a
-/// lower one is held by something that is common to all.
+/// The power of what is asked at a time with which a time grows, from which on the rate hardly grows any more; a rate
+/// that grows with a lower one does not either.
 const IN_LINE: f64 = 0.7;
 const HELD: f64 = 0.4;
 
@@ -335,12 +334,12 @@ struct Series {
     points: Vec<(f64, f64, String)>,
 }
 
-/// A time that grows with the load, or a rate that does not: what is done one after the other.
+/// A time that grows with the load, or a rate that does not: something is full, or is done one after the other.
 fn scaling(tables: &[Table]) -> Option<Artefact> {
     let all = tables
         .iter()
         .flat_map(|t| by_column(t).into_iter().chain(by_head(t)));
-    let mut found = artefact("scaling", tables.first()?.line);
+    let mut found = artefact("scaling", 0);
     for series in all {
         let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
             continue;
@@ -603,7 +602,12 @@ fn columns_compared(table: &Table) -> Option<Vec<Change>> {
 /// Columns that are called by the values of one setting, as `2 (default)`, `10`, `100`: the middle of each beside the
 /// first's.
 fn settings_compared(table: &Table) -> Option<Vec<Change>> {
-    let set = |head: &String| value(head.split_whitespace().next()?);
+    // Percentiles are no setting.
+    let is_share = |head: &str| head.ends_with('%') || head.ends_with("th");
+    let set = |head: &String| {
+        let first = head.split_whitespace().next()?;
+        value(first).filter(|_| !is_share(first))
+    };
     let columns: Vec<usize> = (0..table.head.len())
         .filter(|at| set(&table.head[*at]).is_some())
         .collect();
@@ -689,6 +693,34 @@ mod tests {
         assert_eq!(rows(text, "table")[0], "04:30:27 kworker: LAT(us) 7500");
         let text = "page,took,n\n/a,2.4-2.5s,9\n/b,1.0-6.0s,7\n";
         assert_eq!(rows(text, "table")[0], "/b: took 1.0-6.0s, n 7");
+    }
+
+    #[test]
+    fn what_grows_with_the_load_is_told_and_what_grows_with_a_size_is_not() {
+        let text =
+            "| clients | latency |\n|--|--|\n| 10 | 5 ms |\n| 20 | 10 ms |\n| 50 | 25 ms |\n";
+        let found = rows(text, "scaling");
+        assert_eq!(
+            found,
+            ["latency by clients: 5 ms at 10, 25 ms at 50: 5.0 times for 5 times"]
+        );
+        assert!(rows(&text.replace("clients", "rows"), "scaling").is_empty());
+        let text = "run\t1 threads\t4 threads\t100 threads\nnew\t1M/sec\t1.3M/sec\t1.1M/sec\n";
+        assert_eq!(rows(text, "scaling").len(), 1);
+        let grows = text.replace("1.3M", "4M").replace("1.1M", "90M");
+        let lines: Vec<&str> = grows.lines().collect();
+        assert!(read(&lines).iter().all(|a| a.tool != "scaling"), "{grows}");
+    }
+
+    #[test]
+    fn columns_of_a_setting_are_compared_and_percentiles_are_none() {
+        let text = "| 2 (default) | 10 |\n|--|--|\n| 8.2 | 7.0 |\n| 8.4 | 6.9 |\n| 8.8 | 7.1 |\n";
+        let found = rows(text, "comparison");
+        assert_eq!(found, ["with 2 (default) and with 10: 8.4 -> 7.0"]);
+        let shares = text
+            .replace("2 (default)", "50%")
+            .replace("| 10 |", "| 99% |");
+        assert!(rows(&shares, "comparison").is_empty());
     }
 
     #[test]

@@ -9,18 +9,9 @@ const FEWEST: usize = 4;
 const PART: f64 = 0.7;
 /// What stands before a name that another calls.
 const ARROWS: [&str; 6] = ["->", "=>", "\u{2192}", "\u{2514}", "\u{21b3}", "|-"];
-/// Parts of names of functions that wait, and of those that take a lock.
-const WAITS: [&str; 9] = [
-    "cond_wait",
-    "park",
-    "wait",
-    "sleep",
-    "poll",
-    "select",
-    "recv",
-    "read",
-    "accept",
-];
+/// Parts of names of functions that wait, with what such a name begins, and parts of those that take a lock.
+const PARTS: [&str; 3] = ["cond_wait", "park", "sleep"];
+const WAITS: [&str; 7] = ["wait", "poll", "epoll_", "select", "recv", "read", "accept"];
 const TAKES: [&str; 5] = ["mutex", "_lock", "semaphore", "SemAcquire", "monitorenter"];
 /// What the lines that are handed on begin with.
 pub(super) const HEAD: &str = "chain of calls: ";
@@ -45,13 +36,16 @@ pub(super) fn lines(lines: &[&str]) -> Vec<String> {
         frames.reverse();
     }
     let at = frames[0].to_ascii_lowercase();
+    let name = at.rsplit(['.', ':']).next().unwrap_or_default();
+    let name = name.trim_start_matches('_');
+    let waits = PARTS.iter().any(|p| name.contains(p)) || WAITS.iter().any(|w| name.starts_with(w));
     let locks = frames.iter().take(2);
     let locks = locks
         .filter(|f| TAKES.iter().any(|t| f.contains(t)))
         .count();
     let state = match () {
         () if locks > 0 => "blocked",
-        () if WAITS.iter().any(|w| at.contains(w)) => "waits",
+        () if waits => "waits",
         () => "runs",
     };
     let head = std::iter::once(format!("{HEAD}{state}"));
@@ -111,6 +105,9 @@ mod tests {
         assert_eq!(found[0], format!("{HEAD}blocked"));
         assert_eq!(found[1], format!("{FRAME}pthread_cond_wait"));
         assert_eq!(found[5], format!("{FRAME}A.handle"));
+        // `thread` begins with no `read`.
+        let runs = "A.main()\n-> B.a()\n-> C.b()\n-> D.thread_body()\n";
+        assert_eq!(of(runs)[0], format!("{HEAD}runs"));
         let ide = "park:1, Unsafe {sun.misc}\nput:2, Queue {a.b}\nsend:3, Writer {a.b}\nrun:4, Main {a}\n";
         let found = of(ide);
         assert_eq!(found[0], format!("{HEAD}waits"));

@@ -95,7 +95,12 @@ fn in_words(line: &str) -> Vec<Row> {
             };
             let (old, new) = if turned { (b, a) } else { (a, b) };
             let times = old.0.max(new.0) / old.0.min(new.0).max(1e-9);
-            if old.0.min(new.0) > 0.0 && times >= CHANGED {
+            // States and steps have no unit.
+            let measured = [&old.1, &new.1];
+            let measured = measured
+                .iter()
+                .any(|of| of.contains(|c: char| c.is_alphabetic() || c == '%'));
+            if old.0.min(new.0) > 0.0 && times >= CHANGED && measured {
                 rows.push(Row {
                     label: short(line),
                     place: format!("{} -> {}", old.1, new.1),
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn sentences_say_what_was_before_and_after() {
-        let text = "**Mean** 78207 ms -> 4812 ms (16x)\nAt 100 at a time: 87 ms instead of 1465 ms.\na -> b\n";
+        let text = "**Mean** 78207 ms -> 4812 ms (16x)\nAt 100 at a time: 87 ms instead of 1465 ms.\na -> b\nstate 1 -> 3\n";
         let found = rows(text);
         assert!(
             found[0].ends_with("1465 ms -> 87 ms") || found[0].contains("-> 87 ms"),
