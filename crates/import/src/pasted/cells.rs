@@ -397,10 +397,15 @@ fn by_column(table: &Table) -> Vec<Series> {
             let others = varied.iter().filter(|o| *o != at);
             others.map(|o| row[*o].clone()).collect()
         };
+        let named = |row: &[String]| -> Vec<String> {
+            let cells = row.iter().zip(&table.head);
+            let names = cells.filter(|(c, h)| measure(c, h).is_none());
+            names.map(|(c, _)| c.clone()).collect()
+        };
         let grows = |a: &Vec<String>, b: &Vec<String>| {
             let (a_n, b_n) = (n(a, *at), n(b, *at));
             let more = a_n.zip(b_n).is_some_and(|(a, b)| b.0 > a.0);
-            more && others(a) == others(b) && name_of(table, a) == name_of(table, b)
+            more && others(a) == others(b) && named(a) == named(b)
         };
         for run in table.rows.chunk_by(grows) {
             for measured in (0..table.head.len()).filter(|m| !varied.contains(m)) {

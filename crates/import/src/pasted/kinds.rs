@@ -109,12 +109,12 @@ pub(super) fn shares_of_times(lines: &[&str]) -> Option<Artefact> {
 fn share(text: &str) -> Option<f64> {
     let ends = text.match_indices('%').map(|(at, _)| text[..at].trim_end());
     let shares = ends.filter_map(|before| {
-        let begins = before.rfind(|c: char| !c.is_ascii_digit() && c != '.');
+        let number = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         // `lat (ms,99%): 12` has a percentile in its name.
-        if before[..begins.map_or(0, |at| at + 1)].ends_with("s,") {
+        if number.ends_with("s,") {
             return None;
         }
-        value(&before[begins.map_or(0, |at| at + 1)..])
+        value(&before[number.len()..])
     });
     let mut shares = shares.filter(|n| (0.0..=6_400.0).contains(n)).peekable();
     let first = shares.peek().copied()?;
@@ -143,6 +143,7 @@ mod tests {
         let found = shares(&text.lines().collect::<Vec<_>>()).unwrap();
         let labels: Vec<&str> = found.rows.iter().map(|r| r.label.as_str()).collect();
         assert_eq!(labels[0], "+ 81.5% nginx [.] pfree");
+        assert!(shares(&["a \u{e9}3.7% load", "b \u{e9}2% save"]).is_some());
         // A second column stands behind all that have a first.
         assert_eq!(labels[2], "0.00 % 99.99 % agent");
     }
