@@ -355,6 +355,7 @@ fn scaling(tables: &[Table]) -> Option<Artefact> {
             continue;
         }
         found.begin_at(series.line);
+        found.add("scaling.rows", 1.0);
         found.add(
             if in_line {
                 "scaling.in_line"
