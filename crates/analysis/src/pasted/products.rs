@@ -95,52 +95,54 @@ struct Marks {
 fn marks() -> &'static Marks {
     static MARKS: OnceLock<Marks> = OnceLock::new();
     MARKS.get_or_init(|| {
-        let of = |cased: bool| {
-            let all = products().iter().enumerate().flat_map(|(at, product)| {
-                let marks = product.marks.iter().enumerate();
-                marks.map(move |(mark, text)| ((at, mark), text))
-            });
-            let (of, texts): (Vec<_>, Vec<_>) =
-                all.filter(|(_, mark)| is_cased(mark) == cased).unzip();
-            let finder = AhoCorasick::new(texts).expect("some thousands of short marks");
-            (finder, of)
-        };
-        Marks {
-            cased: of(true),
-            lower: of(false),
-        }
+        let all = products().iter().enumerate().flat_map(|(at, product)| {
+            let marks = product.marks.iter().enumerate();
+            marks.map(move |(mark, text)| ((at, mark), text.as_str()))
+        });
+        Marks::new(&all.collect::<Vec<_>>())
     })
 }
 
-fn is_cased(mark: &str) -> bool {
-    mark.contains(|c: char| c.is_ascii_uppercase())
-}
-
-/// By product the marks that are in a text, each with its first place.
-fn found(text: &Text) -> BTreeMap<usize, BTreeMap<usize, usize>> {
-    let mut all: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
-    let marks = marks();
-    for ((finder, of), plain) in [
-        (&marks.cased, text.plain),
-        (&marks.lower, text.lower.as_str()),
-    ] {
-        for hit in finder.find_overlapping_iter(plain) {
-            let (product, mark) = of[hit.pattern().as_usize()];
-            if is_word(plain, hit.start(), &plain[hit.range()]) {
-                let places = all.entry(product).or_default();
-                let first = places.entry(mark).or_insert(hit.start());
-                *first = hit.start().min(*first);
-            }
+impl Marks {
+    fn new(all: &[((usize, usize), &str)]) -> Self {
+        let of = |cased: bool| {
+            let is_cased = |mark: &str| mark.contains(|c: char| c.is_ascii_uppercase());
+            let its = all.iter().filter(|(_, mark)| is_cased(mark) == cased);
+            let (of, texts): (Vec<_>, Vec<_>) = its.copied().unzip();
+            let finder = AhoCorasick::new(texts).expect("some thousands of short marks");
+            (finder, of)
+        };
+        Self {
+            cased: of(true),
+            lower: of(false),
         }
     }
-    all
+
+    /// By product the marks that are in a text, each with its first place.
+    fn found(&self, text: &Text) -> BTreeMap<usize, BTreeMap<usize, usize>> {
+        let mut all: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
+        for ((finder, of), plain) in [
+            (&self.cased, text.plain),
+            (&self.lower, text.lower.as_str()),
+        ] {
+            for hit in finder.find_overlapping_iter(plain) {
+                let (product, mark) = of[hit.pattern().as_usize()];
+                if is_word(plain, hit.start(), &plain[hit.range()]) {
+                    let places = all.entry(product).or_default();
+                    let first = places.entry(mark).or_insert(hit.start());
+                    *first = hit.start().min(*first);
+                }
+            }
+        }
+        all
+    }
 }
 
 /// The entries that a text leads to, the most specific first. `told` is what is said of it.
 pub(super) fn led(text: &str, told: &str) -> Vec<Led> {
     let text = Text::new(text);
-    let told = found(&Text::new(told));
-    let all = found(&text).into_iter().filter_map(|(at, found)| {
+    let told = marks().found(&Text::new(told));
+    let all = marks().found(&text).into_iter().filter_map(|(at, found)| {
         let product = &products()[at];
         let near = found.values().filter_map(|at| text.further(product, *at));
         // The product is known also where its topic is another one.
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn every_entry_is_well_formed() {
         let (mut names, mut steps) = (BTreeSet::new(), BTreeSet::new());
-        let prose = found(&Text::new(PROSE));
+        let prose = marks().found(&Text::new(PROSE));
         for product in products() {
             let name = &product.name;
             assert!(names.insert(name), "{name} is there twice");
@@ -281,13 +283,8 @@ mod tests {
     #[test]
     fn a_short_mark_is_a_whole_word_and_capitals_count() {
         let find = |text: &str, mark: &str| {
-            let plain = if is_cased(mark) {
-                text.to_owned()
-            } else {
-                text.to_ascii_lowercase()
-            };
-            let mut places = plain.match_indices(mark);
-            places.any(|(at, _)| is_word(&plain, at, mark))
+            let marks = Marks::new(&[((0, 0), mark)]);
+            !marks.found(&Text::new(text)).is_empty()
         };
         assert!(find("the GIL is held", "GIL") && !find("the gil", "GIL") && !find("AGILE", "GIL"));
         assert!(find("Caused by: tombstones", "tombstone") && !find("xtombstone", "tombstone"));

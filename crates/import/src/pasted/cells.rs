@@ -7,7 +7,7 @@
 
 use super::about;
 use super::events::{artefact, told};
-use super::pieces::{by_sixties, seconds, short, value};
+use super::pieces::{apart, by_sixties, middle, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
 /// More cells than that are data.
@@ -126,7 +126,7 @@ fn is_rule(line: &str) -> bool {
 
 /// Whether cells are names: short ones, of which none is a number but the first, which may be what the table is of.
 fn is_head(cells: &[String]) -> bool {
-    // A percentile is a name, and so is `100 threads`.
+    // `100 threads` is a name.
     let counted = |c: &str| {
         let words: Vec<&str> = c.split_whitespace().collect();
         words.len() == 2
@@ -135,10 +135,7 @@ fn is_head(cells: &[String]) -> bool {
             && seconds(&words.concat()).is_none()
     };
     let number = |c: &String| {
-        c.starts_with(|c: char| c.is_ascii_digit())
-            && !c.ends_with('%')
-            && !c.ends_with("th")
-            && !counted(c)
+        c.starts_with(|c: char| c.is_ascii_digit()) && !is_percentile(c) && !counted(c)
     };
     let letters = |c: &String| c.chars().any(char::is_alphabetic);
     let address = |c: &String| c.matches('.').count() == 3;
@@ -148,6 +145,11 @@ fn is_head(cells: &[String]) -> bool {
         && cells.iter().any(letters)
         && !cells[1..].iter().any(number)
         && (!number(&cells[0]) || address(&cells[0]))
+}
+
+/// `99%`, `95th`: a head that names what is measured.
+fn is_percentile(head: &str) -> bool {
+    head.ends_with('%') || head.ends_with("th")
 }
 
 fn trimmed(cell: &str) -> String {
@@ -243,11 +245,17 @@ fn measure(cell: &str, head: &str) -> Option<(f64, Kind)> {
     Some((plain, kind(Kind::Number)))
 }
 
+/// The cells of a row that measure nothing.
+fn names<'a>(table: &'a Table, row: &'a [String]) -> impl Iterator<Item = &'a str> {
+    let cells = row.iter().zip(&table.head);
+    let names = cells.filter(|(c, h)| measure(c, h).is_none());
+    names.map(|(c, _)| c.as_str())
+}
+
 /// The name of a row: its cells that measure nothing.
 fn name_of(table: &Table, row: &[String]) -> String {
-    let names = row.iter().zip(&table.head);
-    let names = names.filter(|(c, h)| measure(c, h).is_none() && !c.is_empty());
-    let names: Vec<&str> = names.map(|(c, _)| c.as_str()).take(ROWS).collect();
+    let names = names(table, row).filter(|c| !c.is_empty());
+    let names: Vec<&str> = names.take(ROWS).collect();
     match names.is_empty() {
         true => format!("{} {}", table.head[0], row[0]),
         false => names.join(" "),
@@ -349,21 +357,14 @@ fn scaling(tables: &[Table]) -> Option<Artefact> {
             continue;
         }
         let power = (last.1 / first.1).ln() / far.ln();
-        let in_line = series.kind == Kind::Time && power >= IN_LINE;
-        let held = series.kind == Kind::Number && power <= HELD;
-        if !(in_line || held) {
-            continue;
-        }
+        let (figure, share) = match series.kind {
+            Kind::Time if power >= IN_LINE => ("scaling.in_line", power),
+            Kind::Number if power <= HELD => ("scaling.held", 1.0 - power),
+            _ => continue,
+        };
         found.begin_at(series.line);
         found.add("scaling.rows", 1.0);
-        found.add(
-            if in_line {
-                "scaling.in_line"
-            } else {
-                "scaling.held"
-            },
-            1.0,
-        );
+        found.add(figure, 1.0);
         found.rows.push(Row {
             label: short(&format!("{} by {}", series.measured, series.varied)),
             place: format!(
@@ -374,7 +375,7 @@ fn scaling(tables: &[Table]) -> Option<Artefact> {
                 last.0,
                 last.1 / first.1
             ),
-            share: if in_line { power } else { 1.0 - power },
+            share,
         });
     }
     found.largest_first();
@@ -386,6 +387,15 @@ fn is_varied(head: &str) -> bool {
     VARIED.iter().any(|w| lower.contains(w))
 }
 
+/// What a load is judged by: a time, or a rate by the words that name it; nothing else.
+fn time_or_rate(time: bool, words: &str) -> Option<Kind> {
+    let rate = RATES.iter().any(|w| words.contains(w));
+    match time {
+        true => Some(Kind::Time),
+        false => rate.then_some(Kind::Number),
+    }
+}
+
 /// Columns of a table by one that is varied, in runs of rows in which nothing else is.
 fn by_column(table: &Table) -> Vec<Series> {
     let varied: Vec<usize> = (0..table.head.len())
@@ -394,19 +404,13 @@ fn by_column(table: &Table) -> Vec<Series> {
     let n = |row: &[String], at: usize| measure(&row[at], &table.head[at]);
     let mut done = Vec::new();
     for at in &varied {
-        let others = |row: &[String]| -> Vec<String> {
-            let others = varied.iter().filter(|o| *o != at);
-            others.map(|o| row[*o].clone()).collect()
-        };
-        let named = |row: &[String]| -> Vec<String> {
-            let cells = row.iter().zip(&table.head);
-            let names = cells.filter(|(c, h)| measure(c, h).is_none());
-            names.map(|(c, _)| c.clone()).collect()
-        };
         let grows = |a: &Vec<String>, b: &Vec<String>| {
+            let alike = varied
+                .iter()
+                .all(|other| other == at || a[*other] == b[*other]);
             let (a_n, b_n) = (n(a, *at), n(b, *at));
             let more = a_n.zip(b_n).is_some_and(|(a, b)| b.0 > a.0);
-            more && others(a) == others(b) && named(a) == named(b)
+            more && alike && names(table, a).eq(names(table, b))
         };
         for run in table.rows.chunk_by(grows) {
             for measured in (0..table.head.len()).filter(|m| !varied.contains(m)) {
@@ -416,17 +420,15 @@ fn by_column(table: &Table) -> Vec<Series> {
                     .collect();
                 let Some(points) = points else { continue };
                 let head = table.head[measured].to_ascii_lowercase();
-                let rate = RATES.iter().any(|w| head.contains(w));
                 let time = head.contains("latency") || points.iter().all(|p| p.1.1 == Kind::Time);
+                let Some(kind) = time_or_rate(time, &head) else {
+                    continue;
+                };
                 done.push(Series {
                     line: table.line,
                     varied: table.head[*at].clone(),
                     measured: table.head[measured].clone(),
-                    kind: match (time, rate) {
-                        (true, _) => Kind::Time,
-                        (_, true) => Kind::Number,
-                        _ => Kind::Share,
-                    },
+                    kind,
                     points: points.into_iter().map(|(x, y, w)| (x, y.0, w)).collect(),
                 });
             }
@@ -453,7 +455,7 @@ fn by_head(table: &Table) -> Vec<Series> {
             points.collect::<Option<Vec<_>>>()?.into_iter().unzip();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let written = points.first()?.2.to_ascii_lowercase();
-        let rate = RATES.iter().any(|w| written.contains(w));
+        let kind = time_or_rate(kinds.contains(&Kind::Time), &written)?;
         Some(Series {
             line: table.line,
             varied: table.head[columns[0].0]
@@ -462,11 +464,7 @@ fn by_head(table: &Table) -> Vec<Series> {
                 .unwrap_or("it")
                 .to_owned(),
             measured: row[0].clone(),
-            kind: match kinds.contains(&Kind::Time) {
-                true => Kind::Time,
-                false if rate => Kind::Number,
-                false => Kind::Share,
-            },
+            kind,
             points,
         })
     });
@@ -547,26 +545,30 @@ fn compared(tables: &[Table]) -> Option<Artefact> {
         .or_else(|| tables.iter().find_map(columns_compared))
         .or_else(|| tables.iter().find_map(settings_compared))
         .or_else(|| two_tables(tables))?;
-    let mut found = artefact("comparison", tables.first()?.line);
-    for (name, before, after, a, b) in changes {
-        let times = if a > b {
-            a / b.max(1e-9)
-        } else {
-            b / a.max(1e-9)
-        };
-        if times < CHANGED || a.max(b) <= 0.0 {
-            continue;
-        }
-        found.add("compared.rows", 1.0);
-        found.rows.push(Row {
-            label: short(&name),
-            place: short(&format!("{before} -> {after}")),
-            share: times,
+    let rows = changes
+        .into_iter()
+        .filter_map(|(name, before, after, a, b)| {
+            let times = apart(a, b);
+            (times >= CHANGED && a.max(b) > 0.0).then(|| Row {
+                label: short(&name),
+                place: short(&format!("{before} -> {after}")),
+                share: times,
+            })
         });
-    }
+    comparison(tables.first()?.line, rows.collect(), usize::MAX)
+}
+
+/// Measures before and after, those that changed most first, each with how many times it changed as its share; `most`
+/// of them are kept.
+pub(super) fn comparison(line: u32, rows: Vec<Row>, most: usize) -> Option<Artefact> {
+    let mut found = artefact("comparison", line);
+    found.rows = rows;
     found.largest_first();
-    let most = found.rows.first()?.share;
-    found.figures.insert("compared.most".into(), most);
+    found.rows.truncate(most);
+    let times = found.rows.first()?.share;
+    for (name, n) in [("rows", found.rows.len() as f64), ("most", times)] {
+        found.figures.insert(format!("compared.{name}"), n);
+    }
     told(found)
 }
 
@@ -608,28 +610,22 @@ fn columns_compared(table: &Table) -> Option<Vec<Change>> {
 /// Columns that are called by the values of one setting, as `2 (default)`, `10`, `100`: the middle of each beside the
 /// first's.
 fn settings_compared(table: &Table) -> Option<Vec<Change>> {
-    // Percentiles are no setting.
-    let is_share = |head: &str| head.ends_with('%') || head.ends_with("th");
     let set = |head: &String| {
         let first = head.split_whitespace().next()?;
-        value(first).filter(|_| !is_share(first))
+        value(first).filter(|_| !is_percentile(first))
     };
     let columns: Vec<usize> = (0..table.head.len())
         .filter(|at| set(&table.head[*at]).is_some())
         .collect();
-    let middle = |at: usize| {
-        let cells = table
-            .rows
-            .iter()
-            .map(|row| Some((measure(&row[at], "")?.0, &row[at])));
-        let mut cells: Vec<(f64, &String)> = cells.collect::<Option<Vec<_>>>()?;
-        cells.sort_by(|a, b| a.0.total_cmp(&b.0));
-        cells.get(cells.len() / 2).copied()
+    let of = |at: usize| {
+        let cells = table.rows.iter();
+        let cells = cells.map(|row| Some((measure(&row[at], "")?.0, &row[at])));
+        middle(cells.collect::<Option<Vec<_>>>()?)
     };
     let (first, rest) = columns.split_first()?;
-    let (a, before) = middle(*first)?;
+    let (a, before) = of(*first)?;
     let changes = rest.iter().filter_map(|at| {
-        let (b, after) = middle(*at)?;
+        let (b, after) = of(*at)?;
         let name = format!("with {} and with {}", table.head[*first], table.head[*at]);
         Some((name, before.clone(), after.clone(), a, b))
     });

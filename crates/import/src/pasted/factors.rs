@@ -6,7 +6,7 @@
 
 use super::about;
 use super::events::{artefact, told};
-use super::pieces::{pieces, seconds, short};
+use super::pieces::{pieces, short, time_at};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -88,29 +88,18 @@ fn named(line: u32, text: &str) -> Option<Named<'_>> {
         return None;
     }
     let parts = pieces(text);
-    let mut times = parts.iter().enumerate().filter_map(|(at, part)| {
-        let whole = seconds(part.text).filter(|_| part.text.ends_with(char::is_alphabetic));
-        let behind = parts.get(at + 1).map_or("", |p| p.text);
-        let apart = || seconds(&format!("{}{behind}", part.text)).map(|s| (s, true));
-        let (took, two) = whole.map(|s| (s, false)).or_else(apart)?;
-        Some((at, two, took))
-    });
-    let (at, two, took) = times.next()?;
+    let mut times = (0..parts.len()).filter_map(|at| Some((at, time_at(&parts, at)?)));
+    let (at, (took, written, _)) = times.next()?;
     if times.any(|(next, ..)| next > at + 1) {
         return None;
     }
     let words: Vec<&str> = parts[..at].iter().map(|p| p.text).collect();
-    let unit = if two {
-        format!(" {}", parts[at + 1].text)
-    } else {
-        String::new()
-    };
     let lettered = words.iter().all(|w| w.contains(char::is_alphabetic));
-    ((1..=WORDS).contains(&words.len()) && lettered && took > 0.0).then(|| Named {
+    ((1..=WORDS).contains(&words.len()) && lettered && took > 0.0).then_some(Named {
         line,
         words,
         took,
-        written: format!("{}{unit}", parts[at].text),
+        written,
     })
 }
 
@@ -131,7 +120,7 @@ mod tests {
     #[test]
     fn the_word_by_which_most_is_lost_is_told() {
         let text = "A async: 2803ms\nA sync: 50ms\nB async: 60ms\nB sync: 23ms\nC async: 2509 ms\nC sync: 12 ms\n";
-        let found = read(&text.lines().collect::<Vec<_>>()).unwrap();
+        let found = read(&text.lines().collect::<Vec<_>>()).expect("a word parts the times");
         assert_eq!(found.rows[0].label, "async against sync");
         assert!(
             found.rows[0].place.starts_with("2509 ms against 12 ms, C"),

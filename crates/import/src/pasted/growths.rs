@@ -6,7 +6,7 @@
 //! where each time alone says nothing.
 
 use super::events::{artefact, told};
-use super::pieces::{pieces, seconds, short, value};
+use super::pieces::{pieces, seconds, short, time_at, value};
 use record::pasted::{Artefact, Row};
 
 /// Lines of one list, by size.
@@ -101,31 +101,19 @@ fn sized(line: u32, text: &str) -> Option<Sized<'_>> {
     let mut kind: Vec<&str> = Vec::new();
     let mut next = at + 1;
     while let Some(part) = parts.get(next) {
-        next += 1;
-        let behind = parts.get(next).map_or("", |p| p.text);
-        let plain =
-            value(part.text).filter(|_| part.text.bytes().all(|b| b"0123456789.,".contains(&b)));
-        let apart = plain.and_then(|_| seconds(&format!("{}{behind}", part.text)));
-        let joined = || seconds(part.text).filter(|_| part.text.ends_with(char::is_alphabetic));
-        match apart {
-            Some(s) => {
-                next += 1;
-                let written = format!("{} {behind}", part.text);
-                times.push((short(&name.join(" ")), written, s));
-                name.clear();
-            }
-            None => match joined() {
-                Some(s) => {
-                    times.push((short(&name.join(" ")), part.text.to_owned(), s));
-                    name.clear();
-                }
-                None if plain.is_some() => return None,
-                None => {
-                    name.push(part.text);
-                    kind.push(part.text);
-                }
-            },
+        if let Some((s, written, pieces)) = time_at(&parts, next) {
+            times.push((short(&name.join(" ")), written, s));
+            name.clear();
+            next += pieces;
+            continue;
         }
+        if value(part.text).is_some_and(|_| part.text.bytes().all(|b| b"0123456789.,".contains(&b)))
+        {
+            return None;
+        }
+        name.push(part.text);
+        kind.push(part.text);
+        next += 1;
     }
     Some(Sized {
         line,

@@ -131,7 +131,7 @@ use std::borrow::Cow;
 /// Reads texts, each with its file's name, in order.
 pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
     let mut all = Pasted::default();
-    let plain = texts.iter().map(|(_, text)| without_endless(&plain(text)));
+    let plain = texts.iter().map(|(_, text)| without_endless(plain(text)));
     let plain: Vec<String> = plain.collect();
     for ((name, _), text) in texts.iter().zip(&plain) {
         let lines: Vec<&str> = text.lines().collect();
@@ -174,9 +174,9 @@ pub fn read_pasted(texts: &[(String, String)]) -> Pasted {
 const ENDLESS: usize = 64 << 10;
 
 /// A text of which lines that no person reads to their end have only their begin.
-fn without_endless(text: &str) -> String {
+fn without_endless(text: String) -> String {
     if text.lines().all(|line| line.len() <= ENDLESS) {
-        return text.to_owned();
+        return text;
     }
     let begins = text
         .lines()
@@ -383,10 +383,10 @@ mod tests {
     fn of_an_endless_line_the_begin_is_read() {
         let line = format!("42 connections open {}", "\u{e9}9 ".repeat(ENDLESS));
         let text = format!("{line}\nRequests/sec: 12.5\n");
-        let kept = without_endless(&text);
+        let kept = without_endless(text);
         assert!(kept.len() < ENDLESS + 40 && kept.starts_with("42 conn"));
         assert!(kept.ends_with("\nRequests/sec: 12.5"));
-        assert_eq!(without_endless("a\nb\n"), "a\nb\n");
+        assert_eq!(without_endless("a\nb\n".to_owned()), "a\nb\n");
     }
 
     #[test]

@@ -79,6 +79,31 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     duration(text).map(|n| n.value / 1e9)
 }
 
+/// The time that begins at a piece of a line, in one (`12ms`) or with its unit behind it (`12 ms`): seconds, as it is
+/// written, and how many pieces it has.
+pub(super) fn time_at(parts: &[Piece<'_>], at: usize) -> Option<(f64, String, usize)> {
+    let text = parts.get(at)?.text;
+    if let Some(s) = seconds(text).filter(|_| text.ends_with(char::is_alphabetic)) {
+        return Some((s, text.to_owned(), 1));
+    }
+    let unit = parts.get(at + 1)?.text;
+    let plain = text.bytes().all(|b| b"0123456789.,".contains(&b));
+    let s = seconds(&format!("{text}{unit}")).filter(|_| plain)?;
+    Some((s, format!("{text} {unit}"), 2))
+}
+
+/// How many times the smaller of two figures the larger one is.
+pub(super) fn apart(a: f64, b: f64) -> f64 {
+    a.max(b) / a.min(b).max(1e-9)
+}
+
+/// The middle one of figures, with how it is written.
+pub(super) fn middle<T>(mut all: Vec<(f64, T)>) -> Option<(f64, T)> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = all.len() / 2;
+    (at < all.len()).then(|| all.swap_remove(at))
+}
+
 /// `09:06:54.709978`, `19687:56` or `12.5`: each part between colons counts 60 of the next.
 pub(super) fn by_sixties(text: &str) -> Option<f64> {
     let mut parts = text.split(':').map(str::parse::<f64>);

@@ -156,8 +156,8 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     } else {
         &sentences
     };
-    let marked = lines.iter().filter(|line| signs(line) > 0).count();
-    let programs = lines.iter().any(|line| of_a_program(line)) || marked >= MARKED;
+    let marked = || lines.iter().filter(|line| signs(line) > 0).nth(MARKED - 1);
+    let programs = lines.iter().any(|line| of_a_program(line)) || marked().is_some();
     // A page or a person may say how long something took, and no more than that.
     let reported = || lines.iter().any(|line| is_reported(line));
     if !programs && !reported() {
