@@ -1,6 +1,6 @@
 //! Every command that a document or a help text shows is one that the command line accepts.
 //!
-//! Beside the flow: a test alone. What a command prints is tried in `tests/readme.rs`; here only its flags and
+//! Beside the flow: a test alone. What a command prints is tried in `tests/suite/readme.rs`; here only its flags and
 //! values are read, so that a renamed flag cannot survive in a chapter that nobody reruns.
 
 use crate::cli::Cli;

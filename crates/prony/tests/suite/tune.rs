@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Finished, finish, prony, signal, wait_until};
+use crate::common::{Finished, finish, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

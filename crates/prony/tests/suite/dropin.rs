@@ -1,9 +1,7 @@
 //! `prony ab`, `wrk`, `wrk2` and `weighttp` against a server: the tools' own lines, exit codes and refusals, and beside
 //! the tools themselves where they are installed.
 
-mod common;
-
-use common::{Finished, Origin, finish, prony};
+use crate::common::{Finished, Origin, finish, prony};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

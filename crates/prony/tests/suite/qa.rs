@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Origin, finish, finish_child, prony, signal, wait_until};
+use crate::common::{Origin, finish, finish_child, prony, signal, wait_until};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

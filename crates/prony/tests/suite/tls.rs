@@ -6,9 +6,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Finished, Real, finish, prony};
+use crate::common::{Finished, Real, finish, prony};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Finished, finish, prony};
+use crate::common::{Finished, finish, prony};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

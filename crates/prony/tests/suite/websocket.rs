@@ -5,9 +5,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Real, finish, prony};
+use crate::common::{Real, finish, prony};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};

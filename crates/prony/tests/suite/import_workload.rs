@@ -5,9 +5,7 @@
     reason = "in a test, helpers included, a panic is the report"
 )]
 
-mod common;
-
-use common::{Finished, Origin, finish, prony};
+use crate::common::{Finished, Origin, finish, prony};
 use serde_json::{Value, json};
 use std::path::Path;
 

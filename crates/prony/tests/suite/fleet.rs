@@ -9,9 +9,7 @@
     reason = "a test that is left out says so, helpers included"
 )]
 
-mod common;
-
-use common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
+use crate::common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;

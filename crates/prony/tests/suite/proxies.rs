@@ -5,9 +5,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Finished, Origin, finish, prony, signal, wait_until};
+use crate::common::{Finished, Origin, finish, prony, signal, wait_until};
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;

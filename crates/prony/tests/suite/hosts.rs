@@ -5,9 +5,7 @@
     reason = "in a test, helpers included, a panic is the report"
 )]
 
-mod common;
-
-use common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
+use crate::common::{Finished, Origin, finish, finish_child, ours, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Finished, finish, finish_child, ours, prony, signal, wait_until};
+use crate::common::{Finished, finish, finish_child, ours, prony, signal, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;

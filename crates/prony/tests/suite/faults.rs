@@ -8,15 +8,11 @@
     reason = "a panic is how a test fails, and it says why it is skipped"
 )]
 
-mod common;
-#[path = "common/wires.rs"]
-mod wires;
-
-use common::finish;
+use crate::common::finish;
+use crate::wires::{PRONY, Wire, has, ip};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
-use wires::{PRONY, Wire, has, ip};
 
 /// What `prony origin` says when it is refused; it must not serve.
 fn refusal(wire: &Wire, before: &str, flags: &str) -> String {

@@ -10,11 +10,8 @@
     reason = "a panic is how a test fails, and it says why it is skipped"
 )]
 
-mod common;
-#[path = "common/wires.rs"]
-mod wires;
-
-use common::{Finished, finish, finish_child, prony, wait_until};
+use crate::common::{Finished, finish, finish_child, prony, wait_until};
+use crate::wires::has;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -22,7 +19,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-use wires::has;
 
 const IMAGE: &str = "localhost/host:1";
 

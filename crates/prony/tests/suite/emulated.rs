@@ -8,14 +8,10 @@
     reason = "a panic is how a test fails, and it says why it is skipped"
 )]
 
-mod common;
-#[path = "common/wires.rs"]
-mod wires;
-
-use common::{Finished, finish};
+use crate::common::{Finished, finish};
+use crate::wires::{PRONY, Wire, file, has};
 use serde_json::Value;
 use std::fs;
-use wires::{PRONY, Wire, file, has};
 
 fn total(stats: &Value, name: &str) -> u64 {
     stats["total"][name].as_u64().unwrap()

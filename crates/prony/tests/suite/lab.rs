@@ -8,17 +8,13 @@
     reason = "a panic is how a test fails, and it says why it is skipped"
 )]
 
-mod common;
-#[path = "common/wires.rs"]
-mod wires;
-
-use common::{finish, prony};
+use crate::common::{finish, prony};
+use crate::wires::{PRONY, Wire, end, ip};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wires::{PRONY, Wire, end, ip};
 
 /// Network namespaces of that prony process.
 fn namespaces(pid: u32) -> Vec<String> {
@@ -103,7 +99,7 @@ fn laboratory(dir: &Path, flags: &str, file: Option<&Path>) -> serde_json::Value
         .spawn()
         .unwrap();
     let pid = child.id();
-    let done = common::finish_child(child);
+    let done = crate::common::finish_child(child);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     assert_eq!(namespaces(pid), Vec::<String>::new());
     assert_eq!(fs::read_dir(dir.join("prony")).unwrap().count(), 0);

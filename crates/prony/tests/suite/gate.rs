@@ -4,9 +4,7 @@
     reason = "in a test, helpers included, a panic is the report"
 )]
 
-mod common;
-
-use common::{Finished, finish, prony};
+use crate::common::{Finished, finish, prony};
 use std::path::Path;
 use std::process::Command;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Finished, Origin, finish, holds_no_number, prony};
+use crate::common::{Finished, Origin, finish, holds_no_number, prony};
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
@@ -105,12 +103,12 @@ fn a_server_that_ends_in_the_middle_is_named() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    common::wait_until("the load holds connections", || {
+    crate::common::wait_until("the load holds connections", || {
         let sockets = std::fs::read_dir(format!("/proc/{}/fd", child.id())).map(Iterator::count);
         sockets.is_ok_and(|n| n > 10) || child.try_wait().unwrap().is_some()
     });
     drop(origin);
-    let finished = common::finish_child(child);
+    let finished = crate::common::finish_child(child);
     assert_eq!(finished.code, Some(3), "{}", finished.stdout);
     assert_eq!(finished.json()["verdict"]["valid"], false);
 }

@@ -5,9 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{Finished, Origin, finish, prony};
+use crate::common::{Finished, Origin, finish, prony};
 use std::path::{Path, PathBuf};
 
 /// The address that the README uses, replaced by a free one here.

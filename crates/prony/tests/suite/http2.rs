@@ -6,9 +6,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Origin, finish, prony, signal, wait_until};
+use crate::common::{Origin, finish, prony, signal, wait_until};
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -5,9 +5,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Finished, Origin, finish, prony};
+use crate::common::{Finished, Origin, finish, prony};
 use std::path::Path;
 
 fn load(state: &Path, url: &str, flags: &str) -> Finished {

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod common;
-
-use common::{finish, prony};
+use crate::common::{finish, prony};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

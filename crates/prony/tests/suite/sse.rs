@@ -5,9 +5,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{Real, finish, finish_child, prony, signal, wait_until};
+use crate::common::{Real, finish, finish_child, prony, signal, wait_until};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

@@ -6,9 +6,7 @@
     reason = "a test may fail by panicking, in its helpers too"
 )]
 
-mod common;
-
-use common::{finish, prony};
+use crate::common::{finish, prony};
 use std::process::{Command, Stdio};
 
 /// Two ports, both held by a load that is under way; the origin listens outside of their range.
