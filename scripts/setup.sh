@@ -380,6 +380,7 @@ groonga                                   groonga-bin
 /usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php php-symfony-framework-bundle
 scalac                                    scala
 /usr/share/java/scala-parser-combinators_2.11.jar scala-parser-combinators
+/usr/share/php/Illuminate/Foundation/Application.php php-laravel-framework
 TABLE
 }
 

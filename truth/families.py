@@ -84,6 +84,8 @@ SHOP = [part for name in ("ctype", "mbstring", "apcu", "igbinary", "redis") for 
     "-d", "zend_extension=opcache"]
 SYMFONY = [part for name in ("ctype", "iconv", "mbstring", "posix", "tokenizer", "xml", "dom", "simplexml", "pdo", "pdo_pgsql")
            for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
+LARAVEL = [part for name in ("ctype", "iconv", "mbstring", "tokenizer", "fileinfo", "mysqlnd", "pdo", "pdo_mysql")
+           for part in ("-d", f"extension={name}")] + ["-d", "zend_extension=opcache"]
 THREADS = ["--worker-class=gthread", "--threads=16", "--keep-alive=60"]
 
 # What must be there, and the Debian package that brings it.
@@ -239,6 +241,7 @@ NEEDS = {
     "symfony": ("/usr/share/php/Symfony/Bundle/FrameworkBundle/autoload.php",
                 "php-fpm php-symfony-framework-bundle php-doctrine-dbal php-mbstring php-pgsql php-xml"),
     "scala": ("scalac", "scala libjetty9-java libservlet-api-java libjackson2-databind-java default-jdk-headless"),
+    "laravel": ("/usr/share/php/Illuminate/Foundation/Application.php", "php-fpm php-laravel-framework php-mysql php-mbstring"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2239,6 +2242,21 @@ def scala(lab, settings, own):
     return ["java", "-Xmx256m", "-cp", where, "Plant", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def laravel(lab, settings, own):
+    """PHP processes with a plant's pages on Laravel, what it keeps being its own; its views are `views_of` seconds old."""
+    for name in ("data", "views"):
+        (own / name).mkdir()
+    place = lab.dir / "apps/laravel"
+    changed = time.time() - settings.get("views_of", 86400)
+    for path in (place / "views").iterdir():
+        os.utime(path, (changed, changed))
+    owned(lab, own)
+    settings |= {"index": str(place / "index.php"), "own": str(own)}
+    text = lab.fill((Path(__file__).parent / "configs/php-fpm.conf").read_text(), settings)
+    return ["php-fpm", "-F", "-n", "-y", write(own / "php-fpm.conf", text), *LARAVEL, "-d", "display_errors=0", "-d",
+            "include_path=/usr/share/php"], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2282,6 +2300,6 @@ COMMANDS = {
     "c3p0": orders, "modcache": modcache, "slim": slim, "nodemysql": nodemysql, "flaskext": flaskext,
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
-    "groonga": groonga, "symfony": symfony, "scala": scala,
+    "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

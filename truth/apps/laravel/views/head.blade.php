@@ -1,0 +1,3 @@
+<!doctype html>
+<html><head><title>{{ $title }}</title></head><body>
+<h1>{{ $title }}</h1>

@@ -1,0 +1,5 @@
+@include('head', ['title' => 'The plant'])
+@foreach ($halls as $hall)
+    @include('hall', ['hall' => $hall])
+@endforeach
+</body></html>
