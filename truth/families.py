@@ -242,6 +242,7 @@ NEEDS = {
                 "php-fpm php-symfony-framework-bundle php-doctrine-dbal php-mbstring php-pgsql php-xml"),
     "scala": ("scalac", "scala libjetty9-java libservlet-api-java libjackson2-databind-java default-jdk-headless"),
     "laravel": ("/usr/share/php/Illuminate/Foundation/Application.php", "php-fpm php-laravel-framework php-mysql php-mbstring"),
+    "privoxy": ("privoxy", "privoxy"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2257,6 +2258,27 @@ def laravel(lab, settings, own):
             "include_path=/usr/share/php"], {}, True
 
 
+LISTED_PATHS = 1500
+
+
+def privoxy(lab, settings, own):
+    """Before a web server that was started before it, with the package's actions and filters, and those of a case."""
+    etc = own / "etc"
+    shutil.copytree("/etc/privoxy", etc)
+    words = [f"{word}{n}" for n in range(LISTED_PATHS // 3) for word in ("ad", "banner", "track")]
+    write(etc / "list.action", "{+block{A list of advertisements.}}\n" + "".join(
+        f"/.*[-_./](www-)?{word}[-_./].*[.](gif|js|png)\n" for word in words))
+    write(etc / "user.action", lab.fill("{{actions=}}\n", settings))
+    text = replaced(
+        (etc / "config").read_text(), (r"^listen-address  127.*", f"listen-address 127.0.0.1:{settings['port']}"),
+        (r"^listen-address  \[.*", ""), (r"^confdir .*", f"confdir {etc}"), (r"^logdir .*", f"logdir {own}"),
+        (r"^accept-intercepted-requests 0", "accept-intercepted-requests 1"))
+    text += f"\nforward / 127.0.0.1:{list(lab.servers.values())[-2]['port']}\n{more(lab, settings)}\n"
+    config = write(etc / "config", text)
+    owned(lab, own)
+    return ["privoxy", "--no-daemon", config], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2301,5 +2323,6 @@ COMMANDS = {
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
+    "privoxy": privoxy,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
