@@ -25,7 +25,7 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy'
+    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -382,6 +382,7 @@ scalac                                    scala
 /usr/share/java/scala-parser-combinators_2.11.jar scala-parser-combinators
 /usr/share/php/Illuminate/Foundation/Application.php php-laravel-framework
 privoxy                                   privoxy
+prometheus-pushgateway                    prometheus-pushgateway
 TABLE
 }
 

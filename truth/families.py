@@ -243,6 +243,7 @@ NEEDS = {
     "scala": ("scalac", "scala libjetty9-java libservlet-api-java libjackson2-databind-java default-jdk-headless"),
     "laravel": ("/usr/share/php/Illuminate/Foundation/Application.php", "php-fpm php-laravel-framework php-mysql php-mbstring"),
     "privoxy": ("privoxy", "privoxy"),
+    "pushgateway": ("prometheus-pushgateway", "prometheus-pushgateway"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2279,6 +2280,36 @@ def privoxy(lab, settings, own):
     return ["privoxy", "--no-daemon", config], {}, False
 
 
+PUSHED = ("started_seconds", "ended_seconds", "bytes", "files", "errors", "retries")
+
+
+def fill_pushgateway(port, groups):
+    """What jobs said on so many machines, each in a group of its own."""
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+                for n in range(groups):
+                    lines = "".join(f"# TYPE backup_{part} gauge\nbackup_{part} {n * 7}\n" for part in PUSHED)
+                    connection.request("PUT", f"/metrics/job/backup/instance/host{n}", lines)
+                    connection.getresponse().read()
+            return
+        except ConnectionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.05)
+
+
+def pushgateway(lab, settings, own):
+    """A server of its own, which is filled with what `groups` machines pushed, ended and started again."""
+    command = ["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{settings['port']}", f"--persistence.file={own}/kept",
+               "--log.level=warn"]
+    with running(own, [*command, "--push.disable-consistency-check"]):
+        fill_pushgateway(settings["port"], settings.get("groups", 20))
+    owned(lab, own)
+    return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2323,6 +2354,6 @@ COMMANDS = {
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
-    "privoxy": privoxy,
+    "privoxy": privoxy, "pushgateway": pushgateway,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
