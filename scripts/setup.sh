@@ -383,6 +383,7 @@ scalac                                    scala
 /usr/share/php/Illuminate/Foundation/Application.php php-laravel-framework
 privoxy                                   privoxy
 prometheus-pushgateway                    prometheus-pushgateway
+kotlinc                                   kotlin
 TABLE
 }
 

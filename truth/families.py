@@ -64,6 +64,7 @@ C3P0 = [f"/usr/share/java/{part}.jar" for part in (
 LUCENE = [next((str(path) for path in Path("/usr/share/java").glob("lucene-core-8*.jar")), "/usr/share/java/lucene-core-8.jar")]
 SCALA = [*(f"/usr/share/java/{part}.jar" for part in (
     "scala-library", "scala-parser-combinators_2.11", "jackson-databind", "jackson-core", "jackson-annotations")), *JETTY]
+KOTLIN = ["/usr/share/java/kotlin-stdlib.jar", *JETTY]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -244,6 +245,7 @@ NEEDS = {
     "laravel": ("/usr/share/php/Illuminate/Foundation/Application.php", "php-fpm php-laravel-framework php-mysql php-mbstring"),
     "privoxy": ("privoxy", "privoxy"),
     "pushgateway": ("prometheus-pushgateway", "prometheus-pushgateway"),
+    "kotlin": ("kotlinc", "kotlin libjetty9-java libservlet-api-java default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2310,6 +2312,16 @@ def pushgateway(lab, settings, own):
     return [*command, *extra(lab, settings)], {"HOME": str(own)}, False
 
 
+def kotlin(lab, settings, own):
+    """Compiled once for all cases."""
+    classes = lab.common(settings)["build"] / "kotlin"
+    if not classes.exists():
+        subprocess.run(["kotlinc", str(lab.dir / "apps/Boiler.kt"), "-no-stdlib", "-cp", ":".join(KOTLIN), "-d", str(classes)],
+                       check=True, capture_output=True, text=True)
+    where = ":".join([str(classes), *KOTLIN])
+    return ["java", "-Xmx256m", "-cp", where, "BoilerKt", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2354,6 +2366,6 @@ COMMANDS = {
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
-    "privoxy": privoxy, "pushgateway": pushgateway,
+    "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
