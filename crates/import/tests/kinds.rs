@@ -3541,3 +3541,57 @@ fn what_is_cut_off_and_what_differs_is_told_by_its_form() {
         ),
     ]);
 }
+
+#[test]
+fn links_sums_of_goroutines_and_errors_by_their_number() {
+    check(&[
+        (
+            "Settings for eth0:\n\tSupported link modes:   10baseT/Full 100baseT/Full\n\t                        1000baseT/Full\n\tSpeed: 100Mb/s\n\tDuplex: Full\n\tAuto-negotiation: on\n\tLink detected: yes\n",
+            "bandwidth_limit",
+            &["negotiated at 100 Mbit/s", "Speed: 100Mb/s"],
+            &["ethtool DEV", "cable"],
+        ),
+        (
+            "[    5.123456] r8169 0000:02:00.0 enp2s0: Link is Up - 100Mbps/Half - flow control off\n",
+            "bandwidth_limit",
+            &["half duplex"],
+            &["both negotiate"],
+        ),
+        (
+            "Settings for eth0:\n\tSpeed: 10000Mb/s\n\tDuplex: Full\n",
+            "unknown",
+            &["negotiated at 10,000 Mbit/s"],
+            &["sar -n DEV", "iperf3"],
+        ),
+        (
+            "12: sync.Mutex.Lock [5 minutes] [Created by pool.(*Pool).run in goroutine 7 @ pool.go:61]\n    sync   sema.go:95      runtime_SemacquireMutex(0, 0, 0)\n    sync   mutex.go:149    (*Mutex).lockSlow(#1)\n    stats  stats.go:310    (*Sum).Observe(#2, *)\n3: IO wait [Created by http.(*Server).Serve @ server.go:3102]\n    poll   fd_poll_runtime.go:84  (*pollDesc).wait(#3, 0)\n    http   server.go:1997  (*conn).serve(#4, {#5, #6})\n",
+            "unknown",
+            &["12 of 15", "(*Sum).Observe"],
+            &["the holder"],
+        ),
+        (
+            "2024-05-01 10:00:00 ERROR store: connect failed (errno 99) target=192.0.2.2:9001\n2024-05-01 10:00:01 ERROR store: connect failed (errno 99) target=192.0.2.2:9001\n",
+            "ports_exhausted",
+            &["2 times"],
+            &["keep upstream connections open"],
+        ),
+        (
+            "thread 'main' panicked at src/main.rs:9: accept: Os { code: 24, kind: Uncategorized, message: \"Too many open files\" }\nError: Too many open files (os error 24)\n",
+            "fd_limit",
+            &["refused a descriptor"],
+            &["LimitNOFILE"],
+        ),
+        (
+            "Caused by: java.net.SocketException: No buffer space available (maximum connections reached): connect\n\tat java.net.DualStackPlainSocketImpl.connect0(Native Method)\n",
+            "connections_not_reused",
+            &["no buffer left"],
+            &["netstat -ano"],
+        ),
+        (
+            "2024-05-01 10:00:00[Bullet] user: app\nGET /posts\nUSE eager loading detected\n  Post => [:comments]\n  Add to your query: .includes([:comments])\n",
+            "many_upstream_turns",
+            &["one at a time"],
+            &["includes"],
+        ),
+    ]);
+}

@@ -155,7 +155,7 @@ fn threads_that_were_collected_later() {
 /// Of these only what holds for any text was mended.
 #[test]
 fn threads_of_the_last_rounds() {
-    println!("{}", hold(&[18, 19, 20], 75));
+    println!("{}", hold(&[18, 19, 20, 22, 23], 75));
 }
 
 /// Nothing was mended after it.

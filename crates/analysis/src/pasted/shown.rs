@@ -399,6 +399,9 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
     };
     if let Some(top) = top_call(summary) {
         facts.known("", "seen.strace_c.top_share", top.share, "strace -c");
+        let of_children = summary.rows.iter().filter(|r| is_for_children(r));
+        let share = of_children.map(|r| r.share).sum();
+        facts.known("", "seen.strace_c.of_children_share", share, "strace -c");
     }
     let all: u64 = summary.rows.iter().map(|r| r.calls).sum();
     let failed: u64 = summary.rows.iter().map(|r| r.errors).sum();
@@ -426,11 +429,17 @@ fn calls(pasted: &Pasted, facts: &mut FactSet) {
     }
 }
 
+/// A wait for a child, which says nothing where the child's own calls are counted too.
+fn is_for_children(row: &CallCount) -> bool {
+    matches!(row.call.as_str(), "wait4" | "waitid")
+}
+
 /// The call that takes most time, by its printed part of the whole: rows may be cut off.
 fn top_call(summary: &StraceSummary) -> Option<&CallCount> {
-    let mut timed = summary.rows.iter().filter(|r| r.seconds > 0.0);
-    let first = timed.next()?;
-    Some(timed.fold(first, |a, b| if b.seconds > a.seconds { b } else { a }))
+    let timed = || summary.rows.iter().filter(|r| r.seconds > 0.0);
+    let most = |a: &&CallCount, b: &&CallCount| a.seconds.total_cmp(&b.seconds);
+    let own = timed().filter(|r| !is_for_children(r)).max_by(most);
+    own.or_else(|| timed().next())
 }
 
 /// A row in words: `deflate_slow in libz.so (41 %)`.

@@ -12,8 +12,16 @@ use std::collections::BTreeMap;
 const FEWEST_LINES: usize = 4;
 /// Fewer reads of one file are nothing to name.
 const FEWEST_READS: f64 = 3.0;
+/// A shorter time limit is a look, ms.
+const LONG_MS: f64 = 100.0;
+/// Parts of the paths of sockets at which names and users are looked up.
+const LOOKUPS: [&str; 4] = ["nscd", "resolve", "sssd", "winbind"];
 /// Seconds since the line above are small; with `-ttt` they are those since 1970.
 const EPOCH_S: f64 = 1e8;
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 
 /// A call of one line.
 struct Call<'a> {
@@ -39,15 +47,68 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
             found.add("strace.accepts_won", won);
         }
         let lost = (lost > 0.0).then_some(found);
-        return lost.into_iter().chain(file_read(&calls)).collect();
+        let beside = [lost, file_read(&calls), unanswered(&calls)];
+        return beside.into_iter().flatten().collect();
     }
     if calls.len() < FEWEST_LINES {
         return Vec::new();
     }
     let mut done = vec![counted(&calls)];
+    done.extend(unanswered(&calls));
     done.extend(stamped(&calls));
     done.extend(file_read(&calls));
     done
+}
+
+/// Waits for a peer that ended without its answer, where the connection to it is among the lines.
+fn unanswered(calls: &[Call<'_>]) -> Option<Artefact> {
+    let mut peers: BTreeMap<(Option<&str>, &str), String> = BTreeMap::new();
+    let mut found = artefact("waits without an answer", 0);
+    for call in calls {
+        if call.name == "connect"
+            && let Some((fd, address)) = call.rest.split_once(", ")
+            && let Some(peer) = peer(address)
+        {
+            peers.insert((call.process, fd), peer);
+        }
+        let waited = WAITS.contains(&call.name) && call.rest.contains("= 0 (Timeout)");
+        let fd = call.rest.split_once("{fd=").map(|(_, rest)| rest);
+        let fd = fd.and_then(|rest| rest.split([',', '}']).next());
+        // The time limit is the last argument, ms.
+        let limit = call.rest.split(')').next();
+        let limit = limit.and_then(|args| args.rsplit_once(", ")?.1.parse::<f64>().ok());
+        let (Some(fd), Some(limit), true) = (fd, limit, waited) else {
+            continue;
+        };
+        let Some(peer) = peers.get(&(call.process, fd)).filter(|_| limit >= LONG_MS) else {
+            continue;
+        };
+        found.begin_at(call.line);
+        found.add("unanswered.rows", 1.0);
+        found.add("unanswered.count", 1.0);
+        found.largest("unanswered.s", limit / 1e3);
+        let looks_up = peer.ends_with(":53") || LOOKUPS.iter().any(|part| peer.contains(part));
+        found.add("unanswered.lookups", f64::from(u8::from(looks_up)));
+        found.rows.push(Row::new(peer.clone(), 1.0));
+    }
+    found.settle();
+    super::events::told(found)
+}
+
+/// The peer of `{sa_family=AF_UNIX, sun_path="/run/x"}`, `{sa_family=AF_INET, sin_port=htons(53),
+/// sin_addr=inet_addr("1.1.1.1")}` and its like.
+fn peer(address: &str) -> Option<String> {
+    let quoted = |from: &str| address.split_once(from)?.1.split('"').nth(1);
+    if let Some(path) = quoted("sun_path=") {
+        return Some(path.to_owned());
+    }
+    let (_, port) = address.split_once("_port=htons(")?;
+    let port = port.split(')').next()?;
+    let ip = quoted("inet_addr(").or_else(|| quoted("inet_pton("))?;
+    Some(match ip.contains(':') {
+        true => format!("[{ip}]:{port}"),
+        false => format!("{ip}:{port}"),
+    })
 }
 
 /// The file that most reads are of, where its opening is among the lines.
@@ -241,7 +302,14 @@ fn call(line: &str, number: u32) -> Option<Call<'_>> {
         let (id, rest) = rest.split_once(']')?;
         (process, line) = (Some(id.trim()), rest.trim_start());
     }
-    // A process, then a stamp.
+    // The date of a journal, a process, then a stamp.
+    let mut words = line.splitn(3, ' ');
+    if let (Some(month), Some(day), Some(rest)) = (words.next(), words.next(), words.next())
+        && MONTHS.contains(&month)
+        && day.parse::<u8>().is_ok()
+    {
+        line = rest;
+    }
     for _ in 0..2 {
         let Some((word, rest)) = line.split_once(' ') else {
             break;
@@ -250,7 +318,7 @@ fn call(line: &str, number: u32) -> Option<Call<'_>> {
             process = Some(word);
         } else if let Some(at) = clock(word).filter(|_| stamp.is_none()) {
             stamp = Some(at);
-        } else {
+        } else if !in_whole_seconds(word) {
             break;
         }
         line = rest.trim_start();
@@ -268,6 +336,15 @@ fn call(line: &str, number: u32) -> Option<Call<'_>> {
         stamp,
         process,
     })
+}
+
+/// `21:20:58`, as `-t` and a journal have it: too coarse to be the time of a call.
+fn in_whole_seconds(word: &str) -> bool {
+    let pattern = |(at, b): (usize, u8)| match at % 3 {
+        2 => b == b':',
+        _ => b.is_ascii_digit(),
+    };
+    word.len() == 8 && word.bytes().enumerate().all(pattern)
 }
 
 fn is_name(name: &str) -> bool {
@@ -331,6 +408,34 @@ mod tests {
             idle(&format!("{wait}{read}{wait}{clock}{read}{wait}")),
             Some(0.0)
         );
+    }
+
+    #[test]
+    fn a_wait_without_an_answer_names_whom_it_was_for() {
+        for (text, peer, lookups) in [
+            (
+                "21:20:58 socket(AF_UNIX, SOCK_STREAM, 0) = 5\n21:20:58 connect(5, {sa_family=AF_UNIX, sun_path=\"/var/run/nscd/socket\"}, 110) = 0\n21:20:58 sendto(5, \"\\2\", 29, MSG_NOSIGNAL, NULL, 0) = 29\n21:20:58 poll([{fd=5, events=POLLIN}], 1, 5000) = 0 (Timeout)\n21:21:03 close(5) = 0\n",
+                "/var/run/nscd/socket",
+                1.0,
+            ),
+            (
+                "Jul 01 13:55:25 socket(AF_INET, SOCK_DGRAM, IPPROTO_IP) = 3\nJul 01 13:55:25 connect(3, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr(\"192.0.2.1\")}, 16) = 0\nJul 01 13:55:25 poll([{fd=3, events=POLLOUT}], 1, 0) = 1 ([{fd=3, revents=POLLOUT}])\nJul 01 13:55:30 poll([{fd=3, events=POLLIN}], 1, 4981) = 0 (Timeout)\n",
+                "192.0.2.1:53",
+                1.0,
+            ),
+            (
+                "[pid 7] connect(9, {sa_family=AF_INET6, sin6_port=htons(6379), inet_pton(AF_INET6, \"::1\", &sin6_addr)}, 28) = 0\n[pid 7] write(9, \"x\", 1) = 1\n[pid 8] poll([{fd=9, events=POLLIN}], 1, 900) = 0 (Timeout)\n[pid 7] poll([{fd=9, events=POLLIN}], 1, 900) = 0 (Timeout)\n",
+                "[::1]:6379",
+                0.0,
+            ),
+        ] {
+            let all = artefacts(text);
+            let found = all.iter().find(|a| a.tool == "waits without an answer");
+            let found = found.expect("it is told");
+            assert_eq!(found.rows[0].label, peer, "{text}");
+            assert_eq!(found.figures["unanswered.count"], 1.0, "{text}");
+            assert_eq!(found.figures["unanswered.lookups"], lookups, "{text}");
+        }
     }
 
     #[test]

@@ -192,8 +192,10 @@ const LOCKS: [&str; 8] = [
     "(*Mutex).Lock",
     "(*RWMutex).",
 ];
-/// Parts of frames of what comes with an interpreter, and of clients for HTTP.
-const LIBRARIES: [&str; 8] = [
+/// Parts of frames of what comes with an interpreter, of clients for HTTP, and of locks whose package stands apart.
+const LIBRARIES: [&str; 10] = [
+    "(*Mutex).",
+    "(*RWMutex).",
     "(ssl.py",
     "(socket.py",
     "(http/client.py",
@@ -729,6 +731,9 @@ fn go(line: &str) -> Option<Line<'_>> {
         });
         return hex.then_some(Line::Head(State::Waits, n));
     }
+    if let Some(line) = panicparse(line) {
+        return Some(line);
+    }
     // `#	0x43c5d8	sync.runtime_SemacquireMutex+0x44	/usr/lib/go/...`.
     if let Some(rest) = line.trim_start().strip_prefix('#') {
         let mut words = rest.split_whitespace();
@@ -744,6 +749,25 @@ fn go(line: &str) -> Option<Line<'_>> {
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"./_-*%()@[]~".contains(&b));
     (called && path).then_some(Line::Frame(name))
+}
+
+/// How panicparse sums goroutines up: `10: semacquire [5 minutes] [Created by a.(*B).c @ a.go:612]`, then
+/// `    sync       mutex.go:149       (*Mutex).lockSlow(#1)`.
+fn panicparse(line: &str) -> Option<Line<'_>> {
+    if let Some((n, rest)) = line.split_once(": ")
+        && let Ok(n) = n.parse::<f64>()
+    {
+        let (state, _) = rest.split_once(" [Created by ")?;
+        let state = state.split(" [").next()?;
+        return Some(Line::Head(go_state(state), n));
+    }
+    let mut words = line.strip_prefix("    ")?.split_whitespace();
+    let (_, place, called) = (words.next()?, words.next()?, words.next()?);
+    let (file, number) = place.split_once(".go:")?;
+    let is_place = !file.is_empty() && number.parse::<u32>().is_ok();
+    let from = line.find(called)?;
+    let (name, _) = line[from..].rsplit_once('(')?;
+    is_place.then_some(Line::Frame(name))
 }
 
 fn go_state(state: &str) -> State {

@@ -1,10 +1,11 @@
-//! Counters of network devices: `ip -s link`, ifconfig old and new, `ethtool -S`.
+//! Counters of network devices: `ip -s link`, ifconfig old and new, `ethtool -S`; and what a link was negotiated at:
+//! `ethtool`, the kernel's log.
 //!
 //! What is told is what was lost, by the name that it has there. They count since the device came up, so that one
 //! output shows that packets were lost and not when.
 
 use super::events::{artefact, told};
-use super::pieces::{pieces, value};
+use super::pieces::{pieces, short, value};
 use record::pasted::{Artefact, Row};
 
 /// Parts of names of counters of what was lost.
@@ -19,6 +20,51 @@ const LOST: [&str; 9] = [
     "overrun",
     "timeout",
 ];
+
+/// Speeds of links, Mbit/s.
+const MEGABITS: [f64; 9] = [10.0, 100.0, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 4e4, 1e5];
+
+/// What links were negotiated at: `Speed: 100Mb/s`, `Duplex: Half`, `Link is Up - 100Mbps/Full`.
+pub(super) fn speeds(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("speed of a link", 0);
+    for (number, line) in (1_u32..).zip(lines) {
+        let line = line.trim();
+        let up = line.split_once("Link is Up").map(|(_, rest)| rest);
+        let said = line.strip_prefix("Speed:").or(up).map(str::trim_start);
+        if let Some(speed) = said.and_then(megabits) {
+            found.begin_at(number);
+            found
+                .figures
+                .entry("link.mbit_per_s".into())
+                .or_insert(speed);
+            found.add("link.rows", 1.0);
+            found.rows.push(Row::new(short(line), speed));
+        }
+        let half = line
+            .strip_prefix("Duplex:")
+            .is_some_and(|d| d.trim() == "Half");
+        if half || up.is_some_and(|rest| rest.contains("Half")) {
+            found.largest("link.half_duplex", 1.0);
+        }
+    }
+    let known = found.figures.contains_key("link.mbit_per_s");
+    found.settle();
+    told(found).filter(|_| known)
+}
+
+/// `100Mb/s`, `- 100Mbps/Full`, `at 1000 Mbps, full duplex`.
+fn megabits(text: &str) -> Option<f64> {
+    let begin = text.find(|c: char| c.is_ascii_digit())?;
+    let digits = text[begin..].find(|c: char| !c.is_ascii_digit())?;
+    let n: f64 = text[begin..begin + digits].parse().ok()?;
+    let unit = text[begin + digits..].trim_start();
+    let n = match () {
+        () if unit.starts_with("Mb") => n,
+        () if unit.starts_with("Gb") => n * 1e3,
+        () => return None,
+    };
+    MEGABITS.contains(&n).then_some(n)
+}
 
 /// The counters of a text.
 pub(super) fn read(lines: &[&str]) -> Option<Artefact> {

@@ -42,6 +42,21 @@ pub(super) const MESSAGES: &[Message] = &[
     ("99 Address not available", "log.no_local_port", &[]),
     ("Can t assign requested address", "log.no_local_port", &[]),
     ("EADDRNOTAVAIL", "log.no_local_port", &[]),
+    // By the number alone: C and Go, Rust, Python.
+    ("errno 99", "log.no_local_port", &[]),
+    ("Errno 99", "log.no_local_port", &[]),
+    ("os error 99", "log.no_local_port", &[]),
+    ("errno 24", "log.too_many_files", &[]),
+    ("Errno 24", "log.too_many_files", &[]),
+    ("os error 24", "log.too_many_files", &[]),
+    // Windows: no port is left, or no memory of the kernel's for sockets.
+    ("No buffer space available maximum connections", "log.no_socket", &[]),
+    ("queue was full 10055", "log.no_socket", &[]),
+    // Helpers that count statements of one request.
+    ("n+1 query detected", "log.n_plus_one", &[]),
+    ("N+1 query detected", "log.n_plus_one", &[]),
+    ("N+1 queries detected", "log.n_plus_one", &[]),
+    ("USE eager loading detected", "log.n_plus_one", &[]),
     ("Address already in use while connecting", "log.bind_in_use", &[]),
     ("Address in use while connecting", "log.bind_in_use", &[]),
     ("Cannot bind to source address before connect", "log.bind_in_use", &[]),

@@ -287,6 +287,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(forms::read(lines));
     found.extend(forms::native(lines));
     found.extend(links::read(lines));
+    found.extend(links::speeds(lines));
     found.extend(stacks::read(lines));
     found.extend(sockets::read(lines));
     found.extend(profiles::read(lines));
