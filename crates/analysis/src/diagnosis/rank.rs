@@ -331,7 +331,7 @@ fn matters(account: &Account, row: &Row) -> bool {
 fn stands_out(account: &Account, row: &Row) -> bool {
     let (times, most) = match row.kind.as_str() {
         "library" => (4.0, 0.4),
-        "function" => (2.5, 0.35),
+        "function" | "compiled" => (2.5, 0.35),
         _ => return matters(account, row),
     };
     let serving = (times * net(account)).min(most);
@@ -856,11 +856,15 @@ fn nothing(
     finding
 }
 
+/// From this share on, compiling hides what limits later: less makes no other row larger by more than a third when it
+/// is gone.
+const MUCH_COMPILING: f64 = 0.25;
+
 /// What a runtime takes for compiling, where that is much: a share that is gone when it is warm, and hides what limits
 /// it then.
 fn compiling(account: &Account) -> Option<f64> {
     let mut rows = account.rows.iter();
-    let row = rows.find(|row| row.kind == "compiling" && matters(account, row))?;
+    let row = rows.find(|row| row.kind == "compiling" && row.share >= MUCH_COMPILING)?;
     Some(row.share)
 }
 

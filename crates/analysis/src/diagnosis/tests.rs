@@ -455,6 +455,15 @@ fn what_is_written_at_a_position_is_no_log() {
         (vec![file("access.log", true, 0, 1_000)], 0, 1.0),
         (vec![file("log-of-an-old-hand", false, 0, 3_000)], 0, 3.0),
         (vec![file("store.db", false, 0, 3_000)], 3_000, 0.0),
+        // What is read as often as it is written.
+        (
+            vec![record::FileStats {
+                reads: 3_000,
+                ..file("page-made-anew.php", false, 0, 3_000)
+            }],
+            0,
+            0.0,
+        ),
         (
             vec![
                 file("access.log", true, 0, 1_000),
@@ -495,6 +504,33 @@ fn what_is_written_at_a_position_is_no_log() {
         );
         let bytes = view.value("log_write.bytes_per_request");
         assert_eq!(bytes, Some(expected * 100.0), "{files:?}");
+    }
+}
+
+#[test]
+fn calls_around_each_line_of_a_log_are_that_logs() {
+    for (lines, expected) in [(8_000, 48.0), (1_000, 1.0)] {
+        let calls = vec![
+            call("write", FdClass::File, lines, 100),
+            call("flock", FdClass::File, 2 * lines, 0),
+            call("newfstatat", FdClass::None, 3 * lines, 0),
+            // No call of the log's: another number, another object.
+            call("openat", FdClass::None, lines * 4 / 10, 0),
+            call("sendto", FdClass::Client, lines, 100),
+        ];
+        let mut record = with_calls(trial(0.5), calls);
+        let examination = record.examination.as_mut().unwrap();
+        let signature = examination.signature.as_mut().unwrap();
+        signature.targets[0].files = Some(vec![record::FileStats {
+            name: "debug.log".into(),
+            append: true,
+            writes: lines,
+            written_bytes: lines * 100,
+            ..record::FileStats::default()
+        }]);
+        let facts = facts_of(&record, &[], 0.01);
+        let found = facts.view("web").value("log_write.calls_per_request");
+        assert_eq!(found, Some(expected), "{lines}");
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) const LEAVES: [&str; 11] = [
     "dns",
     "child",
 ];
+/// Kinds of waits that say less of what is waited for; they too are met where they are.
+const NAMELESS_WAITS: [&str; 4] = ["other", "channel", "condition", HIDDEN];
 /// Kinds of rows of requests that wait until somebody takes them.
 const QUEUES: [&str; 3] = [QUEUE, "listen_queue", "unanswered"];
 /// Kinds of rows of what is on its way, to a client or to a server behind.
@@ -128,12 +130,12 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
             let waits = seen > 0.0 && target == front && cause.rows == [UPSTREAM];
             let is_behind = |r: &Row| waits && !r.server.is_empty() && !is_named(r);
             let seen = seen + account.share_of(is_behind);
-            let hidden = account.share_of(|r| r.kind == HIDDEN);
-            // A wait may hide where no thread shows it; where hardly anything is hidden, it is not there. Nor is a
-            // queue.
+            let hidden = account.share_of(|r| r.kind == HIDDEN && r.server.is_empty());
+            // A wait may hide where no thread of the server shows it; where hardly anything is hidden, it is not there.
+            // Nor is a queue.
             let are = |kinds: &[&str]| cause.rows.iter().all(|row| kinds.contains(&row.as_str()));
             let absent = match cause.explains {
-                Explains::Wait => are(&[&LEAVES[..], &["other", HIDDEN]].concat()),
+                Explains::Wait => are(&[&LEAVES[..], &NAMELESS_WAITS].concat()),
                 Explains::Cap => are(&QUEUES),
                 Explains::Quantum => are(&ON_THE_WAY),
                 _ => false,
@@ -299,7 +301,11 @@ fn label_queues(ledger: &mut Ledger) {
     }
 }
 
-/// Opens rows of a server's own work that no cause of this catalogue has judged.
+/// What a server does beside its requests is its own up to this share of their time: more holds them up.
+const MOST_BESIDE: f64 = 0.5;
+
+/// Opens rows of a server's own work that no cause of this catalogue has judged, and work beside the requests that
+/// takes most of their time.
 pub(crate) fn open_unjudged(ledger: &mut Ledger, catalogue: &Catalogue) {
     let lacks = |names: &[String]| names.iter().any(|name| catalogue.cause(name).is_none());
     let rules = super::cpu::rules().iter();
@@ -316,7 +322,8 @@ pub(crate) fn open_unjudged(ledger: &mut Ledger, catalogue: &Catalogue) {
     let accounts = front.into_iter().chain(servers).flatten();
     for account in accounts.chain(ledger.cpu.values_mut()) {
         let rows = account.rows.iter_mut();
-        for row in rows.filter(|row| open.contains(&row.kind.as_str())) {
+        let holds_up = |row: &Row| row.kind == "loop" && row.share >= MOST_BESIDE;
+        for row in rows.filter(|row| open.contains(&row.kind.as_str()) || holds_up(row)) {
             row.own_work = false;
         }
     }

@@ -902,6 +902,13 @@ impl LatencyCase<'_> {
         self.told(place).is_some_and(tries)
     }
 
+    /// Whether it waits for a lock that only one holds, by the functions of its runtime or of its library.
+    pub(super) fn at_mutex(&self, place: &PlaceTime) -> bool {
+        let names = self.functions_of(place).unwrap_or_default();
+        let is_mutex = |name: &&str| told::MUTEXES.iter().any(|part| name.contains(part));
+        place.detail == "futex" && names.iter().any(is_mutex)
+    }
+
     /// The functions of programs and libraries in which a thread waited, the innermost first.
     fn functions_of(&self, place: &PlaceTime) -> Option<Vec<&str>> {
         let (profile, stack) = self.stopped_at(place)?;
@@ -1039,8 +1046,12 @@ fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow])
             format!("{} {}", r.label, crate::words::percent(share))
         });
         let mostly: Vec<String> = largest.collect();
+        // A kind of work is found by its function.
+        let first = rows.first().map(|r| r.place.as_str());
+        let at = first.filter(|place| !place.is_empty());
         return vec![Part {
-            place: format!("mostly {}", mostly.join(", ")),
+            place: format!("mostly {}", mostly.join(", "))
+                + &at.map_or(String::new(), |place| format!("; the first at {place}")),
             ..whole.clone()
         }];
     }

@@ -131,6 +131,11 @@ pub(crate) fn is_in_pool(examination: &Examination, place: &record::PlaceTime) -
     LatencyCase::of(examination).is_some_and(|case| case.in_pool(place))
 }
 
+/// Whether a request's thread waits at a place for a lock that only one holds.
+pub(crate) fn is_at_mutex(examination: &Examination, place: &record::PlaceTime) -> bool {
+    LatencyCase::of(examination).is_some_and(|case| case.at_mutex(place))
+}
+
 /// Whether a limiter of a rate holds a request back at a place.
 pub(crate) fn is_at_limiter(examination: &Examination, place: &record::PlaceTime) -> bool {
     LatencyCase::of(examination).is_some_and(|case| case.at_limiter(place))

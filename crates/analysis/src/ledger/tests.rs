@@ -1298,6 +1298,20 @@ fn work_that_no_cause_has_judged_is_not_a_servers_own() {
         open.cpu["web"].largest_unlabelled(|_| true).unwrap().kind,
         "compression"
     );
+    // What is done beside the requests holds them up where it takes most of their time.
+    for (share, is_open) in [(0.3, false), (0.7, true)] {
+        let mut beside = Ledger {
+            latency: Some(account(&[
+                ("loop", share, true),
+                ("on_cpu", 1.0 - share, true),
+            ])),
+            ..Ledger::default()
+        };
+        open_unjudged(&mut beside, catalogue());
+        let latency = beside.latency.unwrap();
+        let found = latency.largest_unlabelled(|_| true);
+        assert_eq!(found.is_some(), is_open, "{share}");
+    }
     // A name that is mistyped there would open rows for ever.
     for name in rules().iter().flat_map(|rule| &rule.judged_by) {
         assert!(catalogue().cause(name).is_some(), "{name}");
@@ -1321,6 +1335,16 @@ fn a_wait_that_no_row_shows_gains_nothing_where_nothing_is_hidden() {
     let threads = catalogue.cause("thread_pool_too_small").unwrap();
     assert_eq!(bound(&with(0.05), threads, "web", "web"), Some(0.05));
     assert_eq!(bound(&with(0.4), threads, "web", "web"), None);
+    // What is hidden in a server behind hides no wait of this one, by whatever name.
+    let mut behind = account(&[("run_queue", 0.6, true), ("hidden", 0.4, false)]);
+    behind.rows[1].server = "db".to_owned();
+    let behind = Ledger {
+        latency: Some(behind),
+        ..Ledger::default()
+    };
+    for cause in [lock, threads] {
+        assert_eq!(bound(&behind, cause, "web", "web"), Some(0.0));
+    }
 }
 
 #[test]

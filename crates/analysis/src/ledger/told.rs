@@ -109,6 +109,16 @@ pub(super) fn is_at_rest(told: &Told) -> bool {
     is_within(told, &AT_REST)
 }
 
+/// Parts of names of functions that wait for a lock that only one holds. Pools wait for a signal, behind no such lock;
+/// locks of scripts' threads are made of whatever their runtime has, and so are their signals.
+pub(super) const MUTEXES: [&str; 5] = [
+    "ObjectMonitor::enter",
+    "ObjectMonitor::EnterI",
+    "sync.(*Mutex)",
+    "ReentrantLock.lock",
+    "pthread_mutex_lock",
+];
+
 /// Whether a thread waits for a free connection of a pool.
 pub(super) fn is_in_pool(told: &Told) -> bool {
     is_within(told, &POOLS)

@@ -57,6 +57,8 @@ struct Space {
     cache: CacheNative<MayAllocateDuringUnwind>,
     /// The latest first.
     jit: Vec<JitSymbols>,
+    /// The library whose compiled patterns its code without a file is.
+    patterns: Option<String>,
 }
 
 impl std::fmt::Debug for Space {
@@ -194,7 +196,8 @@ impl<'a> Folder<'a> {
     }
 
     fn is_jit(&self, frame: u32) -> bool {
-        self.profile.frames[frame as usize].symbol == super::jit::UNNAMED
+        let symbol = self.profile.frames[frame as usize].symbol.as_str();
+        [super::jit::UNNAMED, super::jit::PATTERN].contains(&symbol)
     }
 
     fn kernel_frame(&mut self, address: u64) -> u32 {
@@ -214,9 +217,12 @@ impl<'a> Folder<'a> {
         };
         let Some((binary, bias)) = &region.binary else {
             let frame = if region.is_jit() {
-                let mut maps = self.spaces[&pid].jit.iter();
-                let name = maps.find_map(|map| map.name(address));
-                user(name.unwrap_or(super::jit::UNNAMED), super::jit::MODULE)
+                let space = &self.spaces[&pid];
+                let name = space.jit.iter().find_map(|map| map.name(address));
+                match (name, &space.patterns) {
+                    (None, Some(library)) => user(super::jit::PATTERN, library),
+                    (name, _) => user(name.unwrap_or(super::jit::UNNAMED), super::jit::MODULE),
+                }
             } else {
                 user(&format!("{}+?", region.module), &region.module)
             };
@@ -277,7 +283,9 @@ impl<'a> Folder<'a> {
         }
         regions.sort_by_key(|region| region.mapping.start);
         let has_jit = regions.iter().any(Region::is_jit);
+        let modules = regions.iter().map(|region| region.module.as_str());
         Space {
+            patterns: super::jit::patterns(modules),
             regions,
             unwinder,
             cache: CacheNative::new(),

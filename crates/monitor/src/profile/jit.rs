@@ -17,6 +17,42 @@ pub const MODULE: &str = "jit";
 /// Symbol of such code without a name.
 pub const UNNAMED: &str = "[jit]";
 
+/// Symbol of what a library of regular expressions made of one.
+pub const PATTERN: &str = "[pattern]";
+/// Libraries that compile regular expressions.
+const PATTERN_LIBRARIES: [&str; 2] = ["libpcre.so", "libpcre2-"];
+/// Parts of names of what compiles programs: then code without a file may be of that. PHP's own code lies in memory
+/// that its processes share, which has a file.
+const COMPILERS: [&str; 19] = [
+    "jvm",
+    "node",
+    "v8",
+    "luajit",
+    "mozjs",
+    "javascriptcore",
+    "coreclr",
+    "clrjit",
+    "mono",
+    "beam",
+    "pypy",
+    "ruby",
+    "LLVM",
+    "gccjit",
+    "python",
+    "guile",
+    "wasm",
+    "julia",
+    "sbcl",
+];
+
+/// The library whose compiled patterns a process's code without a file is, where it has one and nothing else that
+/// compiles.
+pub fn patterns<'a>(modules: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    let is = |module: &str, parts: &[&str]| parts.iter().any(|part| module.contains(part));
+    let library = modules.clone().find(|m| is(m, &PATTERN_LIBRARIES))?;
+    (!modules.into_iter().any(|m| is(m, &COMPILERS))).then(|| library.to_owned())
+}
+
 /// A map is not read beyond this.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -125,6 +161,29 @@ mod tests {
             (0x10, None),
         ] {
             assert_eq!(symbols.name(address), name, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn code_without_a_file_is_of_patterns_where_nothing_else_compiles() {
+        for (modules, library) in [
+            (
+                &["privoxy", "libpcre.so.3.13.3", "libc.so.6"][..],
+                Some("libpcre.so.3.13.3"),
+            ),
+            (
+                &["php-fpm8.2", "libpcre2-8.so.0.11.2"],
+                Some("libpcre2-8.so.0.11.2"),
+            ),
+            (
+                &["nginx", "libpcre2-8.so.0.11.2", "libluajit-5.1.so.2"],
+                None,
+            ),
+            (&["java", "libjvm.so", "libpcre2-8.so.0.11.2"], None),
+            (&["own", "libc.so.6"], None),
+        ] {
+            let found = patterns(modules.iter().copied());
+            assert_eq!(found.as_deref(), library, "{modules:?}");
         }
     }
 

@@ -44,6 +44,8 @@ const MISSED: f64 = 0.25;
 const MOST_ROWS: usize = 80;
 /// Waits with a stack that tell where others alike waited.
 const LEAST_SAMPLED_WAITS: u64 = 20;
+/// So many where all of them have one stack.
+const LEAST_OF_ONE_STACK: u64 = 8;
 /// Of a time that is shared out, so much stands for a moment, ns.
 const MOMENT_NS: u64 = 10_000;
 /// A pool is the requests' when these are out of their readers' hands for at least this part of its work.
@@ -845,7 +847,11 @@ fn name_by_sample(rows: &mut HashMap<Row, (u64, u64)>) {
         sampled.sort_unstable();
         let waits: u64 = sampled.iter().map(|row| rows[row].0).sum();
         let known: u64 = sampled.iter().map(|row| rows[row].1).sum();
-        if waits < LEAST_SAMPLED_WAITS || known == 0 {
+        let least = match sampled.len() {
+            1 => LEAST_OF_ONE_STACK,
+            _ => LEAST_SAMPLED_WAITS,
+        };
+        if waits < least || known == 0 {
             continue;
         }
         let (turns, ns) = rows.remove(&row).unwrap_or_default();
@@ -1158,6 +1164,31 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_without_a_stack_have_that_of_enough_that_are_alike() {
+        let row = |stack| Row {
+            place: Place::Blocked,
+            detail: 1,
+            waker: 2,
+            stack,
+            thread: 0,
+            told: None,
+            met: crate::turns::told::Meetings::default(),
+        };
+        for (sampled, left) in [
+            (&[(3, 8)][..], 0),
+            (&[(3, 7)], 90),
+            (&[(3, 8), (4, 8)], 90),
+            (&[(3, 15), (4, 5)], 0),
+        ] {
+            let mut rows = HashMap::from([(row(None), (90, 90))]);
+            rows.extend(sampled.iter().map(|&(stack, n)| (row(Some(stack)), (n, n))));
+            name_by_sample(&mut rows);
+            let rest = rows.get(&row(None)).map_or(0, |(_, ns)| *ns);
+            assert_eq!(rest, left, "{sampled:?}");
+        }
+    }
 
     #[test]
     fn a_clock_of_which_a_tick_was_not_seen_is_a_clock() {

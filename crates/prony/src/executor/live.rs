@@ -1,7 +1,8 @@
 //! Traffic that is there: watched, counted and profiled within a budget, without a load of ours.
 //!
 //! ```text
-//! look for upstreams -> window of observation (/proc, sock_diag, on-CPU profile) -> counting pass -> turns
+//! wait while a runtime compiles -> look for upstreams -> window of observation (/proc, sock_diag, on-CPU profile) ->
+//! counting pass -> turns
 //! --for: these once, then seconds of samplers alone -> a slow one -> the passes again -> seconds ...
 //! ```
 //! Nothing is loaded, written or reloaded on the server. The samplers run through all passes, so that what was counted
@@ -14,6 +15,7 @@ use super::examine::{
     see_upstreams,
 };
 use super::runtimes::{Read, Runtimes};
+use super::warm::until_little_is_compiled;
 use crate::cli::DiagnoseArgs;
 use crate::terminal::{self, Progress};
 use monitor::probe::{ProbeConfig, Probed, Probes};
@@ -31,6 +33,8 @@ use traffic::MonotonicClock;
 
 /// How long traffic is watched, when nothing else is said.
 const WATCHED: Nanos = Nanos::from_secs(4);
+/// A runtime that still compiles what it runs is left alone before, in steps of a time and for a time at most.
+const COLD: (Nanos, Nanos) = (Nanos::from_millis(500), Nanos::from_secs(2));
 /// How often a pass with probes is held against the budget.
 const LOOK: Duration = Duration::from_millis(50);
 /// Of what is left of the budget, the share that the counting pass may take; the rest is for stacks of waits.
@@ -72,6 +76,10 @@ const DIG_PART: f64 = 0.3;
 const KEPT: Nanos = Nanos::from_secs(20);
 /// Share of the budget that looking for upstreams may take.
 const LOOKING: f64 = 0.1;
+/// Whoever is found is looked at, too, up to this time.
+const SCOUT_MOST: Nanos = Nanos::from_millis(1_600);
+/// Looks that find nobody new, at least: a connection of each request's own is there for moments.
+const LOOKS_IN_VAIN: u32 = 3;
 
 /// A watch of running servers.
 pub struct Live<'a> {
@@ -160,6 +168,10 @@ impl<'a> Live<'a> {
 
     /// Watches one window and makes the passes behind it.
     pub fn window(&mut self, servers: &mut Vec<Server>) -> TrialRecord {
+        let Ok(_) = until_little_is_compiled(servers, COLD, |_| {
+            self.wait("its runtime still compiles", COLD.0, &mut || false);
+            Ok::<bool, std::convert::Infallible>(!(self.interrupted)())
+        });
         let mut budget = self.budget();
         let end = MonotonicClock.now() + self.whole_time();
         self.look_for_upstreams(servers, &budget, end);
@@ -390,12 +402,20 @@ impl<'a> Live<'a> {
     /// Upstreams are seen while there is traffic; each look goes through the open files of all processes.
     fn look_for_upstreams(&mut self, servers: &mut Vec<Server>, budget: &Budget, end: Nanos) {
         let whole = left_ns(budget, end);
-        self.wait("looking for upstreams", SCOUT_TIME, &mut || {
+        let began = MonotonicClock.now();
+        let mut in_vain = 0;
+        self.wait("looking for upstreams", SCOUT_MOST, &mut || {
             let known = servers.len();
             see_upstreams(servers);
-            // Whoever was found may ask others.
-            let found = servers.len() > known;
-            !found && left_ns(budget, end) < (whole as f64 * (1.0 - LOOKING)) as u64
+            // Whoever was found may ask others, and not at this moment. To ask programs for their versions takes longer
+            // than to look.
+            in_vain = match servers.len() > known {
+                true => 0,
+                false => in_vain + 1,
+            };
+            let is_spent = left_ns(budget, end) < (whole as f64 * (1.0 - LOOKING)) as u64;
+            let is_over = MonotonicClock.now().since(began) >= SCOUT_TIME;
+            in_vain >= LOOKS_IN_VAIN && is_spent || in_vain > 0 && is_over
         });
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The surprise: a JVM that shares one core with its compiler is warm after four to ten seconds of full load, in which
 //! a third of the core makes code. What is measured then is of a server that nobody runs for long, and what
-//! limits it later is hidden. So the load goes on until little is compiled; where that does not end, it is said.
+//! limits it later is hidden. So the load goes on until little is compiled; where that does not end, it is said. Of
+//! traffic that is there nothing is watched for a moment (`live`).
 
 use super::examine::{CpuTimes, Examiner, pids};
 use crate::exit::Failure;
@@ -26,41 +27,49 @@ impl Examiner<'_> {
     /// # Errors
     /// [`Failure`] when a load cannot start.
     pub(super) fn warm(&mut self, servers: &mut Vec<Server>) -> Result<Option<Warming>, Failure> {
-        let began = CompileTimes::of(servers);
-        if began.compilers.is_empty() {
-            return Ok(None);
-        }
-        let before = self.progress.prefix("warming, as its runtime compiles: ");
-        let warming = self.until_little_is_compiled(servers, began);
-        self.progress.prefix(&before);
-        warming.map(Some)
-    }
-
-    fn until_little_is_compiled(
-        &mut self,
-        servers: &mut Vec<Server>,
-        mut began: CompileTimes,
-    ) -> Result<Warming, Failure> {
         let step = LoadSpec {
             warmup: Nanos(0),
             requests: None,
             duration: Some(STEP),
             ..self.spec.steady()
         };
-        let mut warming = Warming::default();
-        while warming.loaded_ns < MOST.0 && !(self.interrupted)() {
+        let before = self.progress.prefix("warming, as its runtime compiles: ");
+        let warming = until_little_is_compiled(servers, (STEP, MOST), |servers| {
             self.drive_and_see(&step, servers)?;
-            let ended = CompileTimes::of(servers);
-            warming.loaded_ns += STEP.0;
-            warming.compiling_share = began.share(&ended);
-            let cores = began.compiled_ns(&ended) as f64 / STEP.0 as f64;
-            if warming.compiling_share < LITTLE || cores < LITTLE_CORES {
-                break;
-            }
-            began = ended;
-        }
-        Ok(warming)
+            Ok(!(self.interrupted)())
+        });
+        self.progress.prefix(&before);
+        warming
     }
+}
+
+/// Lets steps of a time pass, as long as `pass` says to go on and up to the second time in all, until runtimes of the
+/// servers compile little. `None` where no thread of theirs compiles.
+///
+/// # Errors
+/// As `pass` has them.
+pub(super) fn until_little_is_compiled<E>(
+    servers: &mut Vec<Server>,
+    (step, most): (Nanos, Nanos),
+    mut pass: impl FnMut(&mut Vec<Server>) -> Result<bool, E>,
+) -> Result<Option<Warming>, E> {
+    let mut began = CompileTimes::of(servers);
+    if began.compilers.is_empty() {
+        return Ok(None);
+    }
+    let mut warming = Warming::default();
+    while warming.loaded_ns < most.0 {
+        let goes_on = pass(servers)?;
+        let ended = CompileTimes::of(servers);
+        warming.loaded_ns += step.0;
+        warming.compiling_share = began.share(&ended);
+        let cores = began.compiled_ns(&ended) as f64 / step.0 as f64;
+        if warming.compiling_share < LITTLE || cores < LITTLE_CORES || !goes_on {
+            break;
+        }
+        began = ended;
+    }
+    Ok(Some(warming))
 }
 
 /// Whether a thread of the servers compiles code while they serve.

@@ -1,18 +1,18 @@
 //! Files by name, page faults, processes started, and the allocator: the rest of what a request costs.
 //!
 //! Logs are told from temporary files by how they are used: a log is open for appending, or is written for many
-//! requests once it is open; what requests open themselves and write is a temporary file.
+//! requests once it is open; what requests open themselves and write, or read as often, is a temporary file.
 
 use super::calls::OPENS;
 use super::{Material, Sheet};
-use record::{CallStats, FileStats, TargetSignature};
+use record::{CallStats, FdClass, FileStats, TargetSignature};
 use std::collections::BTreeSet;
 
 /// What is opened for fewer of the requests is opened by no request.
 const SELDOM: f64 = 0.05;
 const FILES: &str = "signature: files by name";
 const CALLS: &str = "signature: system calls";
-const FILE_NAMES: [&str; 11] = [
+const FILE_NAMES: [&str; 12] = [
     "open.missing_per_request",
     "open.top_per_request",
     "sync.per_request",
@@ -20,11 +20,17 @@ const FILE_NAMES: [&str; 11] = [
     "log_write.mean_bytes",
     "log_write.bytes_per_request",
     "log_write.time_us_per_request",
+    "log_write.calls_per_request",
     "temp_write.per_request",
     "temp_write.bytes_per_request",
     "htaccess.per_request",
     "resolv_open.per_request",
 ];
+/// What is called so often for each line of a log, at most, and so nearly as often: to open, lock or look at its file.
+const CALLS_OF_A_LINE: f64 = 4.0;
+const AS_OFTEN: f64 = 0.03;
+/// Of fewer lines for a request than this other calls come as often by chance.
+const MANY_LINES: f64 = 2.0;
 const SYNCS: [&str; 3] = ["fsync", "fdatasync", "msync"];
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
@@ -63,6 +69,18 @@ fn by_calls(calls: &[CallStats], requests: f64, sheet: &mut Sheet<'_>) {
     sheet.known("sync.per_request", synced as f64 / requests, CALLS);
 }
 
+/// Calls on files and on nothing that come as often as lines of a log, or some times as often.
+fn calls_of_lines(calls: &[CallStats], lines: f64) -> f64 {
+    let with_lines = |c: &&CallStats| {
+        let times = c.calls as f64 / lines;
+        let whole = times.round();
+        (1.0..=CALLS_OF_A_LINE).contains(&whole) && (times - whole).abs() <= AS_OFTEN * whole
+    };
+    let local = |c: &&CallStats| matches!(c.class, FdClass::File | FdClass::None);
+    let of_lines = calls.iter().filter(local).filter(with_lines);
+    of_lines.map(|c| c.calls as f64).sum()
+}
+
 fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
@@ -80,7 +98,9 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     let opened: BTreeSet<&str> = (files.iter().filter(by_requests))
         .map(|f| base(&f.name))
         .collect();
-    let log = |f: &&FileStats| f.writes > 0 && (f.append || !opened.contains(base(&f.name)));
+    // Whoever writes a log does not read it.
+    let goes_on = |f: &&FileStats| !opened.contains(base(&f.name)) && 2 * f.reads < f.writes;
+    let log = |f: &&FileStats| f.writes > 0 && (f.append || goes_on(f));
     let temporary = |f: &&FileStats| f.writes > 0 && !log(f);
     let per_request = |n: u64| n as f64 / requests;
     let total = |keep: &dyn Fn(&&FileStats) -> bool, of: &dyn Fn(&FileStats) -> u64| {
@@ -101,6 +121,13 @@ fn by_name(files: &[FileStats], calls: Option<&[CallStats]>, requests: f64, shee
     sheet.known("log_write.bytes_per_request", written / requests, FILES);
     let (part, whole) = (Some(written), Some(writes));
     sheet.divided("log_write.mean_bytes", part, whole, FILES, "");
+    let around = calls.filter(|_| writes >= MANY_LINES * requests);
+    let around = around.map_or(0.0, |calls| calls_of_lines(calls, writes));
+    sheet.known(
+        "log_write.calls_per_request",
+        around.max(writes) / requests,
+        FILES,
+    );
     let time = log_time_us(calls, temporary_writes + at_positions, requests);
     let mixed = "writes to logs were not timed apart from others";
     sheet.maybe("log_write.time_us_per_request", time, CALLS, mixed);

@@ -3,7 +3,7 @@
 //! The surprise: a place at which no turn was is 0 where turns were traced, and unknown where they were not.
 
 use super::{Material, Sheet};
-use crate::ledger::{is_at_limiter, is_in_pool, is_name_server, tries_a_lock};
+use crate::ledger::{is_at_limiter, is_at_mutex, is_in_pool, is_name_server, tries_a_lock};
 use record::{Examination, Nanos, Place, PlaceTime, TargetTurns, Told, ToldState};
 
 const SOURCE: &str = "turns: sockets and threads, traced";
@@ -164,7 +164,7 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let told_lock = share(&|p| {
         let told = p.told.and_then(|told| all_told.get(told as usize));
         let locked = told.is_some_and(|told| told.state == ToldState::Lock);
-        p.place == Place::Blocked && locked && !in_pool(p)
+        p.place == Place::Blocked && (locked || stands(p, is_at_mutex)) && !in_pool(p)
     });
     sheet.known("turn.told_lock_share", told_lock, SOURCE);
     // A thread that waits, or a loop that goes on meanwhile.
