@@ -91,7 +91,7 @@ pub use knee::moves_load;
 pub use ledger::{Account, Basis, Ledger, Row, ServerLedger};
 pub use mechanism::{CauseSeen, Difference, MechanismChange, PerRequest, RequestChange};
 pub use parts::{AgentCarried, AgentFigures, AgentState, JudgedParts, judge_parts};
-pub use pasted::{diagnose_pasted, pasted_facts};
+pub use pasted::{PASTED, diagnose_pasted, pasted_facts};
 pub use plan::{Factor, Levels, Plan, SearchFor, Stage, TargetKind, TargetSpec, TrialPlan};
 pub use predict::{
     Brought, Calibrated, Calibration, Held, Learned, Named, NextLimit, WIDEST, WhatIf, held,

@@ -23,6 +23,8 @@ use crate::diagnosis::{Diagnosis, FactSet, Finding, Scene, Status, catalogue, di
 use readings::{Held, Reading};
 use record::pasted::Pasted;
 
+/// What stands for the tier of probes where output was pasted.
+pub const PASTED: &str = "pasted";
 /// From this weight on a reading names what it says outright: a message or a counter of that very thing.
 const OUTRIGHT: f64 = 0.9;
 /// What a generator says of itself is put before a cause of the server from this weight on.
@@ -35,7 +37,7 @@ const STEPS: usize = 2;
 /// Diagnoses everything that was recognised.
 pub fn diagnose_pasted(pasted: &Pasted) -> Diagnosis {
     let facts = pasted_facts(pasted);
-    let mut diagnosis = diagnose_facts(&facts, "pasted");
+    let mut diagnosis = diagnose_facts(&facts, PASTED);
     let mut shown = facts.clone();
     shown::add(pasted, &mut shown);
     let mut held = readings::hold(pasted, &shown);

@@ -79,11 +79,18 @@ pub(super) fn hold(pasted: &Pasted, facts: &FactSet) -> Vec<Held> {
             evidence: judged
                 .into_iter()
                 .flat_map(|j| j.evidence)
+                .filter(|e| !is_absent(e))
                 .map(with_unit)
                 .collect(),
         })
     });
     held.collect()
+}
+
+/// What a text does not show is no evidence of it, though a reading may ask that it is not there.
+fn is_absent(evidence: &Evidence) -> bool {
+    let is_nothing = |value: f64| value.abs() < f64::EPSILON;
+    evidence.source.is_empty() && evidence.value.is_none_or(is_nothing)
 }
 
 /// What was shown has its unit in its name, unit last; a plain number has none.

@@ -442,6 +442,12 @@ fn in_short(why: &str) -> String {
 
 /// Causes that are hidden by the same thing stand together: one remedy shows them all.
 fn unseen(diagnosis: &Diagnosis, style: Style) -> String {
+    // Pasted output speaks of a few causes, and what it lacks for each of the others is no news.
+    if diagnosis.tier == analysis::PASTED && !diagnosis.unseen.is_empty() {
+        let causes = plural(diagnosis.unseen.len() as u64, "cause");
+        let words = format!("{causes}, of which this says too little (--json has all)");
+        return wrapped("could not be judged: ", &words, 21);
+    }
     let mut groups: Vec<(&str, Vec<&Unseen>)> = Vec::new();
     for unseen in &diagnosis.unseen {
         match groups.iter_mut().find(|(why, _)| *why == unseen.why) {
