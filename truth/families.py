@@ -1224,20 +1224,25 @@ def ask_influxdb(port, path, body=None):
             raise OSError(f"influxd: {said}")
 
 
-def fill_influxdb(port, own, statement):
-    """The database, its points in files of their own, and what else is to be there before the server is asked."""
+def once_it_listens(ask):
+    """What `ask` brings of a server that was started a moment ago."""
     end = time.monotonic() + 20
     while True:
         try:
-            ask_influxdb(port, "/query?q=create+database+plant")
-            break
+            return ask()
         except ConnectionError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.05)
+        time.sleep(0.05)
+
+
+def fill_influxdb(port, own, statement):
+    """The database, its points in files of their own, and what else is to be there before the server is asked."""
+    once_it_listens(lambda: ask_influxdb(port, "/query?q=create+database+plant"))
     lines = list(points(time.time()))
     for first in range(0, len(lines), BATCH):
         ask_influxdb(port, "/write?db=plant", "\n".join(lines[first:first + BATCH]))
+    end = time.monotonic() + 20
     while not any(own.glob("data/**/*.tsm")) and time.monotonic() < end:
         time.sleep(0.1)
     if statement:
@@ -2115,22 +2120,19 @@ def lucene(lab, settings, own):
 
 def fill_victoria(port):
     """What 2,000 meters showed in each of the last five hours' minutes."""
-    end = time.monotonic() + 20
     times = [(int(time.time()) // 60 - minute) * 60_000 for minute in range(MINUTES, 0, -1)]
     lines = "\n".join(json.dumps({
         "metric": {"__name__": "pressure_bar", "valve": str(n), "hall": str(n % 12)}, "timestamps": times,
         "values": [n * minute % 170 / 10 for minute in range(MINUTES)]}) for n in range(2000))
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        try:
-            with contextlib.closing(connection):
-                connection.request("POST", "/api/v1/import", lines)
-                if connection.getresponse().status == 204:
-                    return
-        except ConnectionError:
-            if time.monotonic() > end:
-                raise
-        time.sleep(0.05)
+
+    def bring():
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            connection.request("POST", "/api/v1/import", lines)
+            status = connection.getresponse().status
+        if status != 204:
+            raise ConnectionError(f"the import was answered with {status}")
+
+    once_it_listens(bring)
 
 
 def victoria(lab, settings, own):
@@ -2287,19 +2289,14 @@ PUSHED = ("started_seconds", "ended_seconds", "bytes", "files", "errors", "retri
 
 def fill_pushgateway(port, groups):
     """What jobs said on so many machines, each in a group of its own."""
-    end = time.monotonic() + 20
-    while True:
-        try:
-            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-                for n in range(groups):
-                    lines = "".join(f"# TYPE backup_{part} gauge\nbackup_{part} {n * 7}\n" for part in PUSHED)
-                    connection.request("PUT", f"/metrics/job/backup/instance/host{n}", lines)
-                    connection.getresponse().read()
-            return
-        except ConnectionError:
-            if time.monotonic() > end:
-                raise
-        time.sleep(0.05)
+    def push():
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            for n in range(groups):
+                lines = "".join(f"# TYPE backup_{part} gauge\nbackup_{part} {n * 7}\n" for part in PUSHED)
+                connection.request("PUT", f"/metrics/job/backup/instance/host{n}", lines)
+                connection.getresponse().read()
+
+    once_it_listens(push)
 
 
 def pushgateway(lab, settings, own):

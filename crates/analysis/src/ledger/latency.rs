@@ -904,9 +904,9 @@ impl LatencyCase<'_> {
 
     /// Whether it waits for a lock that only one holds, by the functions of its runtime or of its library.
     pub(super) fn at_mutex(&self, place: &PlaceTime) -> bool {
-        let names = self.functions_of(place).unwrap_or_default();
         let is_mutex = |name: &&str| told::MUTEXES.iter().any(|part| name.contains(part));
-        place.detail == "futex" && names.iter().any(is_mutex)
+        let in_mutex = |names: Vec<&str>| names.iter().any(is_mutex);
+        place.detail == "futex" && self.functions_of(place).is_some_and(in_mutex)
     }
 
     /// The functions of programs and libraries in which a thread waited, the innermost first.

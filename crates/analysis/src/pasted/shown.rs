@@ -436,10 +436,12 @@ fn is_for_children(row: &CallCount) -> bool {
 
 /// The call that takes most time, by its printed part of the whole: rows may be cut off.
 fn top_call(summary: &StraceSummary) -> Option<&CallCount> {
-    let timed = || summary.rows.iter().filter(|r| r.seconds > 0.0);
-    let most = |a: &&CallCount, b: &&CallCount| a.seconds.total_cmp(&b.seconds);
-    let own = timed().filter(|r| !is_for_children(r)).max_by(most);
-    own.or_else(|| timed().next())
+    let largest = |of_children: bool| {
+        let rows = summary.rows.iter().filter(|r| r.seconds > 0.0);
+        let rows = rows.filter(|r| is_for_children(r) == of_children);
+        rows.reduce(|a, b| if b.seconds > a.seconds { b } else { a })
+    };
+    largest(false).or_else(|| largest(true))
 }
 
 /// A row in words: `deflate_slow in libz.so (41 %)`.

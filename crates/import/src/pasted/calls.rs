@@ -4,7 +4,8 @@
 //! after it. The surprise is what a line may begin with: a process in brackets or bare, a clock, seconds since the line
 //! above. Text that is cut off ends in the middle of a call, which was made nevertheless.
 
-use super::events::{WAITS, artefact, clock, timed_call};
+use super::events::{WAITS, artefact, clock, timed_call, told};
+use super::pieces::by_sixties;
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -71,28 +72,27 @@ fn unanswered(calls: &[Call<'_>]) -> Option<Artefact> {
         {
             peers.insert((call.process, fd), peer);
         }
-        let waited = WAITS.contains(&call.name) && call.rest.contains("= 0 (Timeout)");
+        if !WAITS.contains(&call.name) || !call.rest.contains("= 0 (Timeout)") {
+            continue;
+        }
         let fd = call.rest.split_once("{fd=").map(|(_, rest)| rest);
         let fd = fd.and_then(|rest| rest.split([',', '}']).next());
         // The time limit is the last argument, ms.
         let limit = call.rest.split(')').next();
         let limit = limit.and_then(|args| args.rsplit_once(", ")?.1.parse::<f64>().ok());
-        let (Some(fd), Some(limit), true) = (fd, limit, waited) else {
-            continue;
-        };
-        let Some(peer) = peers.get(&(call.process, fd)).filter(|_| limit >= LONG_MS) else {
+        let peer = fd.and_then(|fd| peers.get(&(call.process, fd)));
+        let (Some(peer), Some(limit)) = (peer, limit.filter(|ms| *ms >= LONG_MS)) else {
             continue;
         };
         found.begin_at(call.line);
         found.add("unanswered.rows", 1.0);
-        found.add("unanswered.count", 1.0);
         found.largest("unanswered.s", limit / 1e3);
         let looks_up = peer.ends_with(":53") || LOOKUPS.iter().any(|part| peer.contains(part));
         found.add("unanswered.lookups", f64::from(u8::from(looks_up)));
         found.rows.push(Row::new(peer.clone(), 1.0));
     }
     found.settle();
-    super::events::told(found)
+    told(found)
 }
 
 /// The peer of `{sa_family=AF_UNIX, sun_path="/run/x"}`, `{sa_family=AF_INET, sin_port=htons(53),
@@ -340,11 +340,7 @@ fn call(line: &str, number: u32) -> Option<Call<'_>> {
 
 /// `21:20:58`, as `-t` and a journal have it: too coarse to be the time of a call.
 fn in_whole_seconds(word: &str) -> bool {
-    let pattern = |(at, b): (usize, u8)| match at % 3 {
-        2 => b == b':',
-        _ => b.is_ascii_digit(),
-    };
-    word.len() == 8 && word.bytes().enumerate().all(pattern)
+    word.len() == "21:20:58".len() && word.contains(':') && by_sixties(word).is_some()
 }
 
 fn is_name(name: &str) -> bool {
@@ -433,7 +429,7 @@ mod tests {
             let found = all.iter().find(|a| a.tool == "waits without an answer");
             let found = found.expect("it is told");
             assert_eq!(found.rows[0].label, peer, "{text}");
-            assert_eq!(found.figures["unanswered.count"], 1.0, "{text}");
+            assert_eq!(found.figures["unanswered.rows"], 1.0, "{text}");
             assert_eq!(found.figures["unanswered.lookups"], lookups, "{text}");
         }
     }

@@ -47,9 +47,8 @@ pub(super) fn speeds(lines: &[&str]) -> Option<Artefact> {
             found.largest("link.half_duplex", 1.0);
         }
     }
-    let known = found.figures.contains_key("link.mbit_per_s");
     found.settle();
-    told(found).filter(|_| known)
+    told(found)
 }
 
 /// `100Mb/s`, `- 100Mbps/Full`, `at 1000 Mbps, full duplex`.
