@@ -384,6 +384,8 @@ scalac                                    scala
 privoxy                                   privoxy
 prometheus-pushgateway                    prometheus-pushgateway
 kotlinc                                   kotlin
+/var/lib/ghc/package.conf.d/scotty-*      libghc-scotty-dev
+/var/lib/ghc/package.conf.d/hedis-*       libghc-hedis-dev
 TABLE
 }
 

@@ -246,6 +246,7 @@ NEEDS = {
     "privoxy": ("privoxy", "privoxy"),
     "pushgateway": ("prometheus-pushgateway", "prometheus-pushgateway"),
     "kotlin": ("kotlinc", "kotlin libjetty9-java libservlet-api-java default-jdk-headless"),
+    "scotty": ("/usr/share/doc/libghc-scotty-dev", "ghc libghc-scotty-dev libghc-hedis-dev"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2319,6 +2320,16 @@ def kotlin(lab, settings, own):
     return ["java", "-Xmx256m", "-cp", where, "BoilerKt", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def scotty(lab, settings, own):
+    """In front of the redis that was started before it."""
+    program = lab.common(settings)["build"] / "scotty"
+    if not program.exists():
+        subprocess.run(["ghc", "-v0", "-O2", "-threaded", "-rtsopts", "-outputdir", str(program.with_suffix(".d")), "-o", str(program),
+                        str(lab.dir / "apps/Scotty.hs")], check=True, capture_output=True, text=True)
+    return [str(program), str(settings["port"]), lab.fill("{{redis.port}}", settings), *extra(lab, settings)], {
+        "LC_ALL": "C.UTF-8"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2363,6 +2374,6 @@ COMMANDS = {
     "xslt": xslt, "nats": go_program("nats_app.go"), "lucene": lucene, "drf": threaded("drf_app"),
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
-    "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin,
+    "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
