@@ -25,7 +25,8 @@ readonly exit_usage=2 exit_environment=4
 readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnishncsa php*-fpm
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
-    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway'
+    ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
+    e2guardian clamav-daemon clamav-freshclam'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -386,6 +387,7 @@ prometheus-pushgateway                    prometheus-pushgateway
 kotlinc                                   kotlin
 /var/lib/ghc/package.conf.d/scotty-*      libghc-scotty-dev
 /var/lib/ghc/package.conf.d/hedis-*       libghc-hedis-dev
+e2guardian                                e2guardian
 TABLE
 }
 

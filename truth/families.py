@@ -247,6 +247,7 @@ NEEDS = {
     "pushgateway": ("prometheus-pushgateway", "prometheus-pushgateway"),
     "kotlin": ("kotlinc", "kotlin libjetty9-java libservlet-api-java default-jdk-headless"),
     "scotty": ("/usr/share/doc/libghc-scotty-dev", "ghc libghc-scotty-dev libghc-hedis-dev"),
+    "e2guardian": ("e2guardian", "e2guardian"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2330,6 +2331,37 @@ def scotty(lab, settings, own):
         "LC_ALL": "C.UTF-8"}, False
 
 
+def e2guardian(lab, settings, own):
+    """With the package's stories and lists, and those of a case, before a web server that was started before it."""
+    etc = own / "etc"
+    shutil.copytree("/etc/e2guardian", etc)
+    for path in etc.rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes().replace(b"/etc/e2guardian", str(etc).encode()))
+    text = replaced(
+        (etc / "e2guardian.conf").read_text(), (r"^filterip =.*", "filterip = 127.0.0.1"),
+        (r"^filterports = .*", f"filterports = {settings['port']}"), (r"^transparenthttpsport = .*", ""),
+        (r"^#proxyip = .*", "proxyip = 127.0.0.1"),
+        (r"^#proxyport = .*", f"proxyport = {lab.servers[settings.get('peer', 'nginx')]['port']}"),
+        (r"^httpworkers = .*", lab.fill("httpworkers = {{workers=50}}", settings)), (r"^nodaemon = .*", "nodaemon = on"))
+    text += lab.fill(f"""
+loglocation = '{own}/access.log'
+statlocation = '{own}/stats.log'
+pidfilename = '{own}/pid'
+daemonuser = '{{{{user}}}}'
+daemongroup = '{{{{group}}}}'
+{{{{more=}}}}
+""", settings)
+    config = write(etc / "e2guardian.conf", text)
+    for name, lines in settings.get("lists", {}).items():
+        write(etc / "lists" / name, f"{lines}\n")
+    if "scanner" in lab.servers:
+        write(etc / "contentscanners/icapscan.conf",
+              f"plugname = 'icapscan'\nicapurl = 'icap://127.0.0.1:{lab.servers['scanner']['port']}/plant'\n")
+    owned(lab, own)
+    return ["e2guardian", "-N", "-c", config], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2375,5 +2407,6 @@ COMMANDS = {
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
+    "e2guardian": e2guardian,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
