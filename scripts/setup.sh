@@ -388,6 +388,7 @@ kotlinc                                   kotlin
 /var/lib/ghc/package.conf.d/scotty-*      libghc-scotty-dev
 /var/lib/ghc/package.conf.d/hedis-*       libghc-hedis-dev
 e2guardian                                e2guardian
+/usr/share/gocode/src/github.com/jinzhu/gorm/* golang-github-jinzhu-gorm-dev
 TABLE
 }
 

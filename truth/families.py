@@ -248,6 +248,7 @@ NEEDS = {
     "kotlin": ("kotlinc", "kotlin libjetty9-java libservlet-api-java default-jdk-headless"),
     "scotty": ("/usr/share/doc/libghc-scotty-dev", "ghc libghc-scotty-dev libghc-hedis-dev"),
     "e2guardian": ("e2guardian", "e2guardian"),
+    "gorm": (f"{GOPATH}/src/github.com/jinzhu/gorm/main.go", "golang-go golang-github-jinzhu-gorm-dev"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2407,6 +2408,6 @@ COMMANDS = {
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
-    "e2guardian": e2guardian,
+    "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"),
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
