@@ -164,6 +164,12 @@ fn threads_of_the_round_behind_these() {
     println!("{}", hold(&[21], 70));
 }
 
+/// At first sight.
+#[test]
+fn threads_of_the_newest_round() {
+    println!("{}", hold(&[24], 40));
+}
+
 #[test]
 fn every_thread_has_its_address_and_nothing_is_called_healthy() {
     let threads = threads();

@@ -22,6 +22,7 @@ pub mod error;
 pub mod fields;
 pub mod full;
 pub mod goroutines;
+pub mod hotspot;
 pub mod jvm;
 pub mod listen;
 pub mod memory;

@@ -4,7 +4,7 @@
 //! address does not fail, it lies. So every read is bounded, and whoever reads checks what was found.
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 /// Data of a file that is read so far, in bytes.
@@ -55,6 +55,24 @@ impl Memory {
             let address = self.in_file(&link, start, symbol)?;
             Some(Found { address, path })
         })
+    }
+
+    /// Addresses of the symbols that begin with a word, of the dynamic table of the first mapped file that has any, by a
+    /// part of the file's name.
+    pub(crate) fn symbols(&self, file: &str, begin: &str) -> HashMap<String, u64> {
+        let of = |start: u64, link: &str| -> Option<HashMap<String, u64>> {
+            let cache = object::ReadCache::new(std::fs::File::open(link).ok()?);
+            let elf = object::File::parse(&cache).ok()?;
+            let moved = moved_by(&elf, start);
+            let symbols = elf.dynamic_symbols().filter(|one| !one.is_undefined());
+            let named =
+                symbols.filter_map(|one| Some((one.name().ok()?.to_owned(), one.address())));
+            let wanted = named.filter(|(name, _)| name.starts_with(begin));
+            Some(wanted.map(|(name, at)| (name, at + moved)).collect())
+        };
+        let files = self.files(file).into_iter();
+        let mut found = files.filter_map(|(start, link, _)| of(start, &link));
+        found.find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     fn in_file(&self, link: &str, start: u64, symbol: &str) -> Option<u64> {

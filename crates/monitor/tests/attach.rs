@@ -1,4 +1,4 @@
-//! A real JVM that is asked while it runs; nothing is checked where there is no java.
+//! A real JVM that is asked and read while it runs; nothing is checked where there is no java.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,8 @@
 )]
 
 use monitor::attach::{AttachError, Dumper, Jvm, is_jvm};
+use monitor::hotspot;
+use monitor::scripts::Interpreter as _;
 use record::ToldState;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -43,12 +45,16 @@ struct Java {
 impl Java {
     /// Of flags and, as root, of another user; `None` without java.
     fn start(flags: &[&str], user: Option<u32>) -> Option<Self> {
+        Self::of(Path::new("java"), flags, user)
+    }
+
+    fn of(java: &Path, flags: &[&str], user: Option<u32>) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("Waits.java");
         std::fs::write(&source, PROGRAM).unwrap();
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), all).unwrap();
-        let mut command = Command::new("java");
+        let mut command = Command::new(java);
         command.args(["-Xmx64m", "-XX:+UseSerialGC"]).args(flags);
         command.arg(&source).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -207,4 +213,101 @@ fn dumps_end_with_the_jvm_and_say_so() {
     let permits = permits.filter(|told| told.state == ToldState::Permit);
     let frames: Vec<&str> = permits.map(|told| told.frames[1].as_str()).collect();
     assert_eq!(frames, ["Waits.getConnection"]);
+}
+
+/// Programs of the JVMs that are installed.
+fn installed() -> Vec<PathBuf> {
+    let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten();
+    let programs = homes.flatten().map(|home| home.path().join("bin/java"));
+    let mut programs: Vec<PathBuf> = programs
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    programs.sort();
+    programs.dedup();
+    programs
+}
+
+/// Memory that was read says what the JVM itself would: the same functions of the same threads, for the same reason.
+fn is_read_as_it_tells(program: &Path, flags: &[&str]) {
+    let Some(java) = Java::of(program, flags, None) else {
+        return;
+    };
+    let what = format!("{} {flags:?}", program.display());
+    let mut read = hotspot::Java::open(java.pid()).unwrap_or_else(|e| panic!("{what}: {e:?}"));
+    let jvm = Jvm::attach(java.pid()).unwrap();
+    let (seen, dump) = (read.look().unwrap(), jvm.thread_dump().unwrap());
+    for (name, state) in [
+        ("holder", ToldState::Sleep),
+        ("waiter", ToldState::Lock),
+        ("pool", ToldState::Permit),
+    ] {
+        let thread = dump.iter().find(|thread| thread.name == name).unwrap();
+        let told = seen.iter().find(|(tid, _)| *tid == thread.tid);
+        let told = &told
+            .unwrap_or_else(|| panic!("{what}: no {name} in {seen:?}"))
+            .1;
+        assert_eq!(
+            (told.state, told.runtime.as_str()),
+            (state, "jvm"),
+            "{what}: {told:?}"
+        );
+        assert!(
+            thread.frames.ends_with(&told.frames),
+            "{what}: {told:?} and {thread:?}"
+        );
+        let class = thread.waits_for.as_ref().map_or("", |(_, class)| class);
+        let plain = !flags.contains(&"-XX:+UseZGC");
+        // Of objects that cannot be read the class is that of a function, if any.
+        let same = if plain {
+            told.object == class
+        } else {
+            class.starts_with(&told.object)
+        };
+        assert!(same, "{what}: {name} waits for {class}: {told:?}");
+        let owner = if plain && name == "waiter" {
+            "thread holder in Waits.hold"
+        } else {
+            ""
+        };
+        assert_eq!(told.owner, owner, "{what}: {name}");
+    }
+    let Ok(map) = jvm.code_names() else {
+        return;
+    };
+    let mut names = hotspot::Names::of(java.pid()).unwrap();
+    let mut same = 0;
+    for line in map.lines().filter(|line| line.ends_with("Waits.once()")) {
+        let start = line.split(' ').next().unwrap().trim_start_matches("0x");
+        let start = u64::from_str_radix(start, 16).unwrap();
+        let found = names.at(start + 16);
+        same += usize::from(found.last().is_some_and(|name| &**name == "Waits.once"));
+        assert!(names.at(1).is_empty());
+    }
+    assert!(same > 0, "{what}: {map}");
+}
+
+#[test]
+fn a_jvm_is_read_as_it_would_tell_whatever_its_version_and_its_collector() {
+    for program in installed() {
+        for flags in [
+            &[][..],
+            &["-XX:-UseSerialGC", "-XX:+UseG1GC"],
+            &[
+                "-XX:-UseSerialGC",
+                "-XX:+UseParallelGC",
+                "-XX:-UseCompressedOops",
+            ],
+            &["-XX:-UseSerialGC", "-XX:+UseZGC"],
+            &["-XX:CompileThresholdScaling=0.02"],
+        ] {
+            is_read_as_it_tells(&program, flags);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_jvm_is_not_read_as_one() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    assert!(hotspot::Java::open(own).is_err());
+    assert!(hotspot::Names::of(own).is_none());
 }

@@ -98,7 +98,7 @@ fn heading(line: &str) -> Option<DumpedThread> {
 
 /// `L.withLock(L.java:5)`, with a module before the file or a class loader before the class: the function alone.
 /// Proxies that the runtime makes for lambdas say nothing.
-fn function(frame: &str) -> Option<String> {
+pub(crate) fn function(frame: &str) -> Option<String> {
     let name = frame.split('(').next()?.trim();
     let name = name.rsplit_once("//").map_or(name, |(_, name)| name);
     let proxy = name.contains("$$Lambda") || name.contains("LambdaForm");
@@ -128,7 +128,7 @@ fn remark(thread: &mut DumpedThread, what: &str) {
 }
 
 /// All threads of a dump in the words of the record, by their ids.
-pub(super) fn told(threads: &[DumpedThread]) -> Vec<(u32, Told)> {
+pub(crate) fn told(threads: &[DumpedThread]) -> Vec<(u32, Told)> {
     let mut holders: HashMap<&str, &DumpedThread> = HashMap::new();
     for thread in threads {
         for held in &thread.holds {
@@ -155,9 +155,14 @@ pub(super) fn told(threads: &[DumpedThread]) -> Vec<(u32, Told)> {
     all
 }
 
+/// Whether a function stands between a wait and who asked for it.
+pub(crate) fn is_inner(function: &str) -> bool {
+    INNER.iter().any(|prefix| function.starts_with(prefix))
+}
+
 /// The functions from the one on that the application or a library of the runtime called to wait.
 fn callers(thread: &DumpedThread) -> Vec<String> {
-    let inner = |frame: &&String| INNER.iter().any(|prefix| frame.starts_with(prefix));
+    let inner = |frame: &&String| is_inner(frame);
     let waits = !thread.state.starts_with("RUNNABLE");
     let skip = if waits {
         thread.frames.iter().take_while(inner).count()

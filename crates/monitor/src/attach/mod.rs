@@ -8,7 +8,7 @@
 //! does not catch it dies of it. So nothing is sent before the process is seen to be a HotSpot JVM that catches it and
 //! does not refuse to be asked.
 
-mod dump;
+pub(crate) mod dump;
 mod dumper;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use super::kernel::KernelSymbols;
 use super::maps::{self, FileId, Files, Mapping};
 use super::owners::Owners;
 use super::wire::Sample;
+use crate::hotspot;
 use crate::turns::Located;
 use framehop::{CacheNative, MayAllocateDuringUnwind, Module, Unwinder, UnwinderNative};
 use record::{Frame, Profile, ProfileKind, Stack, WaitState};
@@ -55,6 +56,8 @@ struct Space {
     regions: Vec<Region>,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
+    /// What a JVM that can be read compiled.
+    java: Option<hotspot::Names>,
     /// The latest first.
     jit: Vec<JitSymbols>,
     /// The library whose compiled patterns its code without a file is.
@@ -186,6 +189,11 @@ impl<'a> Folder<'a> {
             if depth > 0 && self.spaces[&sample.pid].region(address).is_none() {
                 continue;
             }
+            let java = self.java_frames(sample.pid, address);
+            if !java.is_empty() {
+                frames.extend(java);
+                continue;
+            }
             let frame = self.user_frame(sample.pid, address);
             let repeats = frames.last() == Some(&frame) && self.is_jit(frame);
             if !repeats {
@@ -193,6 +201,20 @@ impl<'a> Folder<'a> {
             }
         }
         whole
+    }
+
+    /// Functions of Java at an address, innermost first: one and those that were put into it.
+    fn java_frames(&mut self, pid: i32, address: u64) -> Vec<u32> {
+        let Some(space) = self.spaces.get_mut(&pid) else {
+            return Vec::new();
+        };
+        let is_jit = space.region(address).is_some_and(Region::is_jit);
+        let Some(java) = space.java.as_mut().filter(|_| is_jit) else {
+            return Vec::new();
+        };
+        let names = java.at(address);
+        let frame = |name: &Arc<str>| self.intern(user(name, super::jit::MODULE));
+        names.iter().map(frame).collect()
     }
 
     fn is_jit(&self, frame: u32) -> bool {
@@ -285,7 +307,10 @@ impl<'a> Folder<'a> {
         let has_jit = regions.iter().any(Region::is_jit);
         let modules = regions.iter().map(|region| region.module.as_str());
         Space {
-            patterns: super::jit::patterns(modules),
+            patterns: super::jit::patterns(modules.clone()),
+            java: (modules.into_iter().any(|module| module == "libjvm.so"))
+                .then(|| hotspot::Names::of(pid))
+                .flatten(),
             regions,
             unwinder,
             cache: CacheNative::new(),

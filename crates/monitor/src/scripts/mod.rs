@@ -18,6 +18,7 @@ pub use php::Php;
 pub use ruby::Ruby;
 pub use sampler::{Gathered, Sampler};
 
+use crate::hotspot::Java;
 use crate::jvm::innermost_id;
 use crate::process_memory::Memory;
 use record::{Told, ToldState, Unavailable};
@@ -29,7 +30,7 @@ use std::io;
 /// A stack is followed so far: a handler stands below the functions of its framework, and above those of its libraries.
 const MOST_FRAMES: usize = 40;
 /// Threads that are looked at.
-const MOST_THREADS: usize = 256;
+pub(crate) const MOST_THREADS: usize = 256;
 /// A name is read so far, in bytes.
 const MOST_LETTERS: u64 = 200;
 /// Functions whose names are kept; scripts that are compiled anew for each request would fill the memory.
@@ -47,10 +48,11 @@ pub enum Language {
     Php,
     Perl,
     Ruby,
+    Java,
 }
 
 impl Language {
-    const ALL: [Self; 4] = [Self::Python, Self::Php, Self::Perl, Self::Ruby];
+    const ALL: [Self; 5] = [Self::Python, Self::Php, Self::Perl, Self::Ruby, Self::Java];
 
     /// As a record names the runtime.
     pub fn runtime(self) -> &'static str {
@@ -59,6 +61,7 @@ impl Language {
             Self::Php => "php",
             Self::Perl => "perl",
             Self::Ruby => "ruby",
+            Self::Java => "jvm",
         }
     }
 
@@ -69,6 +72,7 @@ impl Language {
             Self::Php => "PHP",
             Self::Perl => "Perl",
             Self::Ruby => "Ruby",
+            Self::Java => "Java",
         }
     }
 
@@ -79,6 +83,7 @@ impl Language {
             Self::Php => "7.4 to 8.4, built without threads",
             Self::Perl => "5.30 to 5.40, built with threads, as distributions do",
             Self::Ruby => "3.0 to 3.4",
+            Self::Java => "11 to 25 of HotSpot",
         }
     }
 
@@ -89,6 +94,7 @@ impl Language {
             Self::Php => "phpspy",
             Self::Perl => "Devel::NYTProf",
             Self::Ruby => "rbspy",
+            Self::Java => "async-profiler",
         }
     }
 
@@ -108,6 +114,7 @@ impl Language {
             }
             Self::Perl => version_of("perl") || file.starts_with("libperl.so"),
             Self::Ruby => version_of("ruby") || file.starts_with("libruby"),
+            Self::Java => file == "libjvm.so",
         }
     }
 }
@@ -282,6 +289,7 @@ pub fn open(language: Language, pid: i32) -> Result<Box<dyn Interpreter>, ReadEr
         Language::Php => Box::new(Php::open(pid)?),
         Language::Perl => Box::new(Perl::open(pid)?),
         Language::Ruby => Box::new(Ruby::open(pid)?),
+        Language::Java => Box::new(Java::open(pid)?),
     })
 }
 
@@ -406,14 +414,14 @@ impl<T: PartialEq> Last<T> {
 
 /// Ids of a process' threads as this host knows them, by those that the process knows: in a container they differ.
 #[derive(Debug)]
-struct Tasks {
+pub(crate) struct Tasks {
     pid: i32,
     /// `None` for an id that is no thread of the process.
     known: HashMap<u32, Option<u32>>,
 }
 
 impl Tasks {
-    fn of(pid: i32) -> Self {
+    pub(crate) fn of(pid: i32) -> Self {
         Self {
             pid,
             known: HashMap::new(),
@@ -421,7 +429,7 @@ impl Tasks {
     }
 
     /// The host's id; `None` for one that is no thread of the process.
-    fn here(&mut self, there: u32) -> Option<u32> {
+    pub(crate) fn here(&mut self, there: u32) -> Option<u32> {
         if !self.known.contains_key(&there) {
             // Threads come and go.
             for tid in crate::profile::threads(self.pid) {

@@ -71,13 +71,17 @@ impl Runtimes {
             let new = |pid: &i32| !self.all.iter().any(|one| one.pid == *pid);
             let jvms: Vec<i32> = pids.filter(new).filter(|&pid| is_jvm(pid)).collect();
             for pid in jvms {
-                self.attach(&server.target, pid);
+                match scripts::open(Language::Java, pid) {
+                    Ok(_) => self.will_read(&server.target, pid),
+                    Err(error) => self.attach(&server.target, pid, &error),
+                }
             }
             let pids = server.processes.iter().map(|p| p.pid);
             let known = |pid: &i32| self.interpreters.iter().any(|(_, _, known)| known == pid);
             let new = pids.filter(|pid| !known(pid));
             let found = new.flat_map(|pid| {
                 let languages = scripts::found_in(pid).into_iter();
+                let languages = languages.filter(|&language| language != Language::Java);
                 languages.map(move |language| (language, pid))
             });
             let found: Vec<(Language, i32)> = found.take(MOST_INTERPRETERS).collect();
@@ -86,7 +90,20 @@ impl Runtimes {
         }
     }
 
-    fn attach(&mut self, target: &str, pid: i32) {
+    /// A JVM that tells its layout is read, and need not be asked.
+    fn will_read(&mut self, target: &str, pid: i32) {
+        let of = (target.to_owned(), Language::Java, pid);
+        self.interpreters.push(of);
+        self.all.push(AskedRuntime {
+            target: target.to_owned(),
+            pid,
+            runtime: Language::Java.runtime().to_owned(),
+            ..AskedRuntime::default()
+        });
+    }
+
+    /// One that cannot be read is asked, where that is allowed.
+    fn attach(&mut self, target: &str, pid: i32, unread: &ReadError) {
         let gap = match self.consent {
             Consent::Attach => {
                 terminal::note(&format!(
@@ -103,13 +120,14 @@ impl Runtimes {
             }
             Consent::Refused => Some(Unavailable {
                 what: INSIDE.to_owned(),
-                reason: "the JVM was not asked (--no-attach)".to_owned(),
+                reason: format!("{unread}; and the JVM was not asked (--no-attach)"),
                 remedy: "diagnose without --no-attach".to_owned(),
             }),
             Consent::NotAsked => Some(Unavailable {
                 what: INSIDE.to_owned(),
-                reason: "to ask a JVM makes it act, which is not done without being told to"
-                    .to_owned(),
+                reason: format!(
+                    "{unread}; and to ask a JVM makes it act, which is not done without being told to"
+                ),
                 remedy: "prony diagnose with --attach".to_owned(),
             }),
         };
