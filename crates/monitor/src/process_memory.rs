@@ -57,8 +57,8 @@ impl Memory {
         })
     }
 
-    /// Addresses of the symbols that begin with a word, of the dynamic table of the first mapped file that has any, by a
-    /// part of the file's name.
+    /// Addresses of the symbols that begin with a word, of the dynamic table of the first mapped file that has any,
+    /// by a part of the file's name.
     pub(crate) fn symbols(&self, file: &str, begin: &str) -> HashMap<String, u64> {
         let of = |start: u64, link: &str| -> Option<HashMap<String, u64>> {
             let cache = object::ReadCache::new(std::fs::File::open(link).ok()?);
