@@ -215,13 +215,13 @@ fn dumps_end_with_the_jvm_and_say_so() {
     assert_eq!(frames, ["Waits.getConnection"]);
 }
 
-/// Programs of the JVMs that are installed.
+/// Programs of the JVMs that are installed and can compile what they are to run.
 fn installed() -> Vec<PathBuf> {
     let homes = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten();
-    let programs = homes.flatten().map(|home| home.path().join("bin/java"));
-    let mut programs: Vec<PathBuf> = programs
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
+    let programs = homes.flatten().map(|home| home.path().join("bin"));
+    let whole = programs.filter(|programs| programs.join("javac").exists());
+    let programs = whole.filter_map(|programs| programs.join("java").canonicalize().ok());
+    let mut programs: Vec<PathBuf> = programs.collect();
     programs.sort();
     programs.dedup();
     programs
