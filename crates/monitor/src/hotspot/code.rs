@@ -6,6 +6,7 @@
 
 use super::layout::{CodeAt, FieldsAt, Layout, ScopesAt};
 use crate::process_memory::Memory;
+use crate::scripts::{half, word};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -160,8 +161,8 @@ impl Code {
     fn blob(&mut self, blob: u64, address: u64) -> io::Result<Found> {
         let mut bytes = vec![0; self.layout.blob_bytes as usize];
         self.memory.read(blob, &mut bytes)?;
-        let word = |at: u64| super::word_of(&bytes, at);
-        let half = |at: u64| super::half_of(&bytes, at);
+        let word = |at: u64| word(&bytes, at as usize);
+        let half = |at: u64| half(&bytes, at as usize);
         let name = self.text(word(self.layout.blob_name))?;
         let words = u64::from(half(self.layout.blob_frame));
         let (begin, end) = match self.layout.blob_code {
@@ -186,11 +187,9 @@ impl Code {
             return Ok(found(kind, vec![name.into()]));
         }
         let itself = self.method(word(self.layout.blob_method))?;
-        let inlined = match self.layout.scopes {
-            Some(scopes) => self.inlined(scopes, blob, &bytes, address - begin).ok(),
-            // Nobody wrote down what was put into it.
-            None => None,
-        };
+        // Where nobody wrote down what was put into it, the function itself is known.
+        let scopes = self.layout.scopes;
+        let inlined = scopes.and_then(|at| self.inlined(at, blob, &bytes, address - begin).ok());
         let kind = Kind::Compiled { words };
         match inlined {
             // Another one at the root is none that this code has.
@@ -212,8 +211,8 @@ impl Code {
         bytes: &[u8],
         distance: u64,
     ) -> io::Result<Vec<Arc<str>>> {
-        let word = |at: u64| super::word_of(bytes, at);
-        let half = |at: u64| u64::from(super::half_of(bytes, at));
+        let word = |at: u64| word(bytes, at as usize);
+        let half = |at: u64| u64::from(half(bytes, at as usize));
         let (table, end, data, methods) = match scopes {
             ScopesAt::Blob {
                 data,

@@ -54,8 +54,9 @@ impl Pages<'_> {
         Ok(u64::from_ne_bytes(word))
     }
 
-    /// Up to a zero byte; nothing where there is no text.
-    fn text(&mut self, address: u64) -> io::Result<String> {
+    /// What the word at an address leads to, up to a zero byte; nothing where it leads nowhere.
+    fn text_at(&mut self, address: u64) -> io::Result<String> {
+        let address = self.word(address)?;
         let mut text = Vec::new();
         while address != 0 && text.len() < MOST_LETTERS {
             match self.byte(address + text.len() as u64)? {
@@ -106,15 +107,12 @@ impl Tables {
         let first = value("gHotSpotVMStructs")?;
         let stride = value("gHotSpotVMStructEntryArrayStride")?;
         for entry in (0..MOST_ENTRIES).map(|index| first + index * stride) {
-            let name = pages.word(entry + type_name)?;
-            let owner = pages.text(name)?;
+            let owner = pages.text_at(entry + type_name)?;
             if owner.is_empty() {
                 break;
             }
-            let name = pages.word(entry + field_name)?;
-            let name = pages.text(name)?;
-            let kind = pages.word(entry + kind)?;
-            let kind = pages.text(kind)?;
+            let name = pages.text_at(entry + field_name)?;
+            let kind = pages.text_at(entry + kind)?;
             let at = match pages.byte(entry + is_static)? {
                 0 => pages.word(entry + offset)?,
                 _ => pages.word(entry + address)?,
@@ -129,8 +127,7 @@ impl Tables {
         let first = value("gHotSpotVMTypes")?;
         let stride = value("gHotSpotVMTypeEntryArrayStride")?;
         for entry in (0..MOST_ENTRIES).map(|index| first + index * stride) {
-            let name = pages.word(entry + type_name)?;
-            let name = pages.text(name)?;
+            let name = pages.text_at(entry + type_name)?;
             if name.is_empty() {
                 break;
             }
@@ -447,8 +444,7 @@ impl Flags {
         };
         let mut set = HashMap::new();
         for flag in (0..number.min(MOST_ENTRIES)).map(|index| first + index * bytes) {
-            let name = pages.word(flag + name)?;
-            let name = pages.text(name)?;
+            let name = pages.text_at(flag + name)?;
             if name.starts_with("Use") {
                 let value = pages.word(flag + address)?;
                 set.insert(name, pages.byte(value)? != 0);

@@ -10,7 +10,7 @@ mod layout;
 
 use crate::attach::dump::{self, DumpedThread};
 use crate::process_memory::Memory;
-use crate::scripts::{Interpreter, Language, MOST_THREADS, ReadError, Tasks};
+use crate::scripts::{Interpreter, Language, MOST_THREADS, ReadError, Tasks, half, word};
 use code::{Code, Kind};
 use layout::{Layout, Missing};
 use record::Told;
@@ -34,26 +34,8 @@ const INTERPRETED_METHOD: i64 = -3;
 const INTERPRETED_SENDER: i64 = -1;
 /// Of a frame by which the virtual machine called Java: what it keeps for that.
 const ENTRY_WRAPPER: i64 = -6;
-/// Monitors whose owner is a number or a handle are so since these versions.
+/// A monitor leads to its object by a handle since this version.
 const OBJECT_IS_HANDLE_SINCE: i32 = 16;
-
-/// Eight bytes of a record that was read; 0 beyond its end.
-fn word_of(bytes: &[u8], at: u64) -> u64 {
-    let bytes = usize::try_from(at)
-        .ok()
-        .and_then(|at| bytes.get(at..at + 8));
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, u64::from_ne_bytes)
-}
-
-/// Four bytes of a record that was read; 0 beyond its end.
-fn half_of(bytes: &[u8], at: u64) -> u32 {
-    let bytes = usize::try_from(at)
-        .ok()
-        .and_then(|at| bytes.get(at..at + 4));
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, u32::from_ne_bytes)
-}
 
 fn open(pid: i32) -> Result<Code, ReadError> {
     let language = Language::Java;
@@ -90,11 +72,6 @@ impl Names {
         let found = self.0.at(address);
         found.map_or_else(Vec::new, |found| found.names.clone())
     }
-}
-
-/// An object's address, as it is shown.
-fn address_of(object: &str) -> Option<u64> {
-    u64::from_str_radix(object.strip_prefix("0x")?, 16).ok()
 }
 
 /// The class that made a thread park, by the functions it is in: where objects cannot be read.
@@ -172,7 +149,7 @@ impl Stack<'_> {
             self.memory.read(begin, &mut piece)?;
             self.bytes.extend(piece);
         }
-        Ok(word_of(&self.bytes, at as u64))
+        Ok(word(&self.bytes, at))
     }
 }
 
@@ -221,7 +198,7 @@ impl Java {
         let data = memory.word(list + layout.threads_data)?;
         let mut addresses = vec![0; 8 * number];
         memory.read(data, &mut addresses)?;
-        let all = (0..number as u64).map(|index| self.thread(word_of(&addresses, 8 * index)));
+        let all = (0..number).map(|index| self.thread(word(&addresses, 8 * index)));
         // One that has ended since is not there any more.
         Ok(all.flatten().collect())
     }
@@ -247,7 +224,7 @@ impl Java {
         }
         let mut bytes = vec![0; bytes as usize];
         self.code.memory.read(address, &mut bytes)?;
-        let word = |at| word_of(&bytes, at);
+        let word = |at: u64| word(&bytes, at as usize);
         Ok(Thread {
             address,
             anchor: Anchor {
@@ -255,7 +232,7 @@ impl Java {
                 pc: word(layout.thread_pc),
                 fp: word(layout.thread_fp),
             },
-            state: half_of(&bytes, layout.thread_state).cast_signed(),
+            state: half(&bytes, layout.thread_state as usize).cast_signed(),
             task: word(layout.thread_task),
             object: word(layout.thread_object),
             enters: word(layout.thread_enters),
@@ -283,19 +260,19 @@ impl Java {
             mut fp,
         } = anchor;
         let mut functions: Vec<Arc<str>> = Vec::new();
-        if sp == 0 {
-            return Ok(functions);
-        }
         let memory = self.code.memory;
         let mut stack = Stack {
             memory: &memory,
-            from: sp - 8,
+            from: sp.saturating_sub(8),
             bytes: Vec::new(),
         };
-        if pc == 0 {
-            pc = stack.word(sp - 8)?;
-        }
         for _ in 0..MOST_FRAMES {
+            if sp == 0 {
+                break;
+            }
+            if pc == 0 {
+                pc = stack.word(sp - 8)?;
+            }
             let Some(mut found) = self.code.at(pc.wrapping_sub(1)) else {
                 break;
             };
@@ -335,12 +312,6 @@ impl Java {
                     sp = memory.word(anchor + layout.anchor_sp)?;
                     pc = memory.word(anchor + layout.anchor_pc)?;
                     fp = memory.word(anchor + layout.anchor_fp)?;
-                    if sp == 0 {
-                        break;
-                    }
-                    if pc == 0 {
-                        pc = stack.word(sp - 8)?;
-                    }
                 }
             }
         }
@@ -357,18 +328,24 @@ impl Java {
 
     /// The record of an object's class.
     fn class_of(&self, object: u64) -> io::Result<u64> {
-        let (memory, layout) = (&self.code.memory, &self.code.layout);
+        let layout = &self.code.layout;
         if object == 0 || !layout.objects_are_plain {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let at = object + layout.object_class;
-        match layout.short_class {
-            Some((base, shift)) => {
-                let short = u64::from(memory.int(at)?.cast_unsigned());
-                Ok(base + (short << shift))
-            }
-            None => memory.word(at),
-        }
+        self.pointer(object + layout.object_class, layout.short_class)
+    }
+
+    /// An address in an object: a word, or a half of one with a base and a shift; 0 for nothing.
+    fn pointer(&self, at: u64, short: Option<(u64, u32)>) -> io::Result<u64> {
+        let Some((base, shift)) = short else {
+            return self.code.memory.word(at);
+        };
+        let short = u64::from(self.code.memory.int(at)?.cast_unsigned());
+        Ok(if short == 0 {
+            0
+        } else {
+            base + (short << shift)
+        })
     }
 
     /// Address and class of an object, as a dump shows them.
@@ -379,15 +356,15 @@ impl Java {
     }
 
     /// The object of a monitor.
-    fn of_monitor(&self, monitor: u64) -> Option<(String, String)> {
+    fn of_monitor(&self, monitor: u64) -> io::Result<u64> {
         let layout = &self.code.layout;
-        let object = self
-            .code
-            .memory
-            .word(monitor + layout.monitor_object)
-            .ok()?;
-        let is_handle = layout.major >= OBJECT_IS_HANDLE_SINCE;
-        self.named(self.object(object, is_handle).ok()?)
+        let object = self.code.memory.word(monitor + layout.monitor_object)?;
+        self.object(object, layout.major >= OBJECT_IS_HANDLE_SINCE)
+    }
+
+    /// Address and class of a monitor's object.
+    fn named_of_monitor(&self, monitor: u64) -> Option<(String, String)> {
+        self.named(self.of_monitor(monitor).ok()?)
     }
 
     /// What a thread is parked for.
@@ -402,19 +379,8 @@ impl Java {
             self.blockers.insert(class, at);
             Some(at)
         })??;
-        let memory = &self.code.memory;
-        let blocker = match self.code.layout.short_object {
-            Some((base, shift)) => {
-                let short = u64::from(memory.int(object + at).ok()?.cast_unsigned());
-                if short == 0 {
-                    0
-                } else {
-                    base + (short << shift)
-                }
-            }
-            None => memory.word(object + at).ok()?,
-        };
-        self.named(blocker)
+        let blocker = self.pointer(object + at, self.code.layout.short_object);
+        self.named(blocker.ok()?)
     }
 
     /// Where objects of a class that extends `java.lang.Thread` have it.
@@ -448,10 +414,13 @@ impl Java {
         let (state, waits_for) = if thread.enters != 0 {
             (
                 "BLOCKED (on object monitor)",
-                self.of_monitor(thread.enters),
+                self.named_of_monitor(thread.enters),
             )
         } else if is(0, "java.lang.Object.wait") {
-            ("WAITING (on object monitor)", self.of_monitor(thread.waits))
+            (
+                "WAITING (on object monitor)",
+                self.named_of_monitor(thread.waits),
+            )
         } else if is(0, "java.lang.Thread.sleep") {
             ("TIMED_WAITING (sleeping)", None)
         } else if parked {
@@ -496,9 +465,8 @@ impl Java {
         let bytes = u64::from(end.cast_unsigned()).saturating_sub(first);
         let mut locks = vec![0; (bytes as usize).min(8 * MOST_LOCKS)];
         self.code.memory.read(thread.address + first, &mut locks)?;
-        Ok((0..locks.len() as u64 / 8)
-            .map(|index| word_of(&locks, 8 * index))
-            .collect())
+        let objects = (0..locks.len()).step_by(8);
+        Ok(objects.map(|at| word(&locks, at)).collect())
     }
 
     /// Who owns a monitor, as threads are known to it.
@@ -527,24 +495,24 @@ impl Interpreter for Java {
         }
         let threads = self.threads()?;
         let mut dumped: Vec<(&Thread, DumpedThread)> = Vec::new();
-        let mut held: Vec<(u64, String)> = Vec::new();
+        let mut held: Vec<(u64, u64, String)> = Vec::new();
         for thread in &threads {
             let Some(one) = self.dumped(thread) else {
                 continue;
             };
-            let monitor = Some(thread.enters).filter(|monitor| *monitor != 0);
-            let owner = monitor.and_then(|monitor| self.owner(monitor));
-            if let (Some(owner), Some((object, _))) = (owner, &one.waits_for) {
-                held.push((owner, object.clone()));
+            if thread.enters != 0
+                && let Some(owner) = self.owner(thread.enters)
+                && let Some((object, _)) = &one.waits_for
+            {
+                held.push((thread.enters, owner, object.clone()));
             }
             dumped.push((thread, one));
         }
-        for (owner, object) in held {
-            let in_passing = (owner == SOMEBODY).then(|| address_of(&object)).flatten();
-            let owns = |thread: &Thread| match in_passing {
-                Some(object) => self
-                    .locks(thread)
-                    .is_ok_and(|locks| locks.contains(&object)),
+        for (monitor, owner, object) in held {
+            let in_passing = (owner == SOMEBODY).then(|| self.of_monitor(monitor));
+            let owns = |thread: &Thread| match &in_passing {
+                Some(Ok(object)) => self.locks(thread).is_ok_and(|locks| locks.contains(object)),
+                Some(Err(_)) => false,
                 None => thread.owns(owner),
             };
             let holders = dumped.iter_mut().filter(|(thread, _)| owns(thread));

@@ -521,13 +521,13 @@ fn is_text(bytes: &[u8]) -> bool {
 }
 
 /// Eight bytes of a record that was read; 0 beyond its end.
-fn word(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     let bytes = bytes.get(at..at + 8).and_then(|b| b.try_into().ok());
     bytes.map_or(0, u64::from_ne_bytes)
 }
 
 /// Four bytes of a record that was read; 0 beyond its end.
-fn half(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
     bytes.map_or(0, u32::from_ne_bytes)
 }
