@@ -2,7 +2,7 @@
 //!
 //! In the flow: [`Names`] is asked by a profile for addresses that no file holds, [`Java`] is looked at through a
 //! window as an interpreter is. Both read the memory of the process by the layout that its `libjvm.so` tells
-//! ([`layout`]); the JVM is neither asked nor stopped. The surprise: a thread leaves its stack in order only where it
+//! (`layout`); the JVM is neither asked nor stopped. The surprise: a thread leaves its stack in order only where it
 //! leaves Java, so one that runs Java code has no stack here, and one that waits has a whole one.
 
 mod code;
