@@ -564,6 +564,11 @@ int state_changed(u64 *ctx)
 			   (MASK && is_left_out(peer_of(sk)) && !(known_of(peer_of(sk)) & FOLLOWED))) {
 			return 0;
 		}
+	} else if (new == 4 || new == 9) {
+		// A program ends a connection (FIN_WAIT1, LAST_ACK): closed at last, it has no port that tells whose it was.
+		if (!(known_of(port) & LISTENS) || (MASK && is_left_out(peer_of(sk))))
+			return 0;
+		kind = CLOSED;
 	} else {
 		return 0;
 	}

@@ -30,7 +30,7 @@ pub const INTERVAL: Nanos = Nanos::from_millis(250);
 const COST_PARTS: u64 = 100;
 
 /// Sums over the connections of a class, in the order of `Totals::values`.
-pub const SUMS: [Signal; 11] = [
+pub const SUMS: [Signal; 12] = [
     Signal::gauge("socket.connections", "connections", "sock_diag"),
     Signal::gauge("socket.busy_s", "s", "sock_diag"),
     Signal::gauge("socket.rwnd_limited_s", "s", "sock_diag"),
@@ -40,6 +40,7 @@ pub const SUMS: [Signal; 11] = [
     Signal::gauge("socket.send_queue_bytes", "bytes", "sock_diag"),
     Signal::gauge("socket.recv_queue_bytes", "bytes", "sock_diag"),
     Signal::gauge("socket.close_wait", "connections", "sock_diag"),
+    Signal::gauge("socket.given_up", "connections", "sock_diag"),
     Signal::gauge("socket.syn_sent", "connections", "sock_diag"),
     Signal::gauge("socket.cut", "connections", "sock_diag"),
 ];
@@ -109,6 +110,8 @@ const UPSTREAM: &str = "upstream";
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Connection {
     state: u8,
+    /// A process holds it: until it is accepted it has no inode.
+    accepted: bool,
     send_queue: u32,
     receive_queue: u32,
     info: Option<Info>,
@@ -143,6 +146,7 @@ impl Connection {
         let memory = message.attribute(INET_DIAG_SKMEMINFO);
         Some(Self {
             state: message.state()?,
+            accepted: message.inode()? != 0,
             send_queue: message.u32_at(SEND_QUEUE)?,
             receive_queue: message.u32_at(RECEIVE_QUEUE)?,
             info: message.attribute(INET_DIAG_INFO).and_then(Info::read),
@@ -212,8 +216,14 @@ impl Totals {
     }
 
     /// The values of [`SUMS`].
-    fn values(&self) -> [f64; 11] {
+    fn values(&self) -> [f64; 12] {
         let count = |state| self.connections.iter().filter(|c| c.state == state).count() as f64;
+        // The peer has closed it, and either the program has not, or nobody accepted it.
+        let closed = |accepted| {
+            let all = self.connections.iter();
+            let closed = all.filter(|c| c.state == CLOSE_WAIT && c.accepted == accepted);
+            closed.count() as f64
+        };
         let sum = |value: fn(&Info) -> f64| -> f64 {
             let infos = self.connections.iter().filter_map(|c| c.info.as_ref());
             infos.map(value).sum()
@@ -230,7 +240,8 @@ impl Totals {
             sum(|info| f64::from(info.unacked)),
             bytes(|c| c.send_queue),
             bytes(|c| c.receive_queue),
-            count(CLOSE_WAIT),
+            closed(true),
+            closed(false),
             count(SYN_SENT),
             self.cut as f64,
         ]
@@ -353,7 +364,7 @@ pub struct Sockets {
     owners: Owners,
     /// Fast passes before it take no sample.
     next_at: Nanos,
-    sums: Rows<(usize, &'static str), 11>,
+    sums: Rows<(usize, &'static str), 12>,
     medians: Rows<(usize, &'static str), 8>,
     peers: Rows<(usize, SocketAddr), 1>,
     open: Rows<usize, 2>,
@@ -609,6 +620,7 @@ mod tests {
     fn medians_and_sums() {
         let connection = |rtt_us, state| Connection {
             state,
+            accepted: rtt_us != 6,
             send_queue: 10,
             receive_queue: 1,
             info: Some(Info {
@@ -635,6 +647,7 @@ mod tests {
             (900, ESTABLISHED),
             (70, ESTABLISHED),
             (5, CLOSE_WAIT),
+            (6, CLOSE_WAIT),
         ] {
             totals.take(connection(rtt_us, state));
         }
@@ -644,7 +657,7 @@ mod tests {
         assert!((medians[6] - 1.0 / 3.0).abs() < 1e-9);
         // One has no sample yet, and the one that the peer has closed does not count.
         assert_eq!(medians[7], 50e-6);
-        let sums = [3.0, 8.0, 0.0, 0.0, 0.0, 0.0, 40.0, 4.0, 1.0, 0.0, 0.0];
+        let sums = [3.0, 10.0, 0.0, 0.0, 0.0, 0.0, 50.0, 5.0, 1.0, 1.0, 0.0, 0.0];
         assert_eq!(totals.values(), sums);
     }
 
@@ -750,6 +763,7 @@ mod tests {
     fn open_requests_are_counted_by_age() {
         let connection = |sent_ago_ms, came_ago_ms| Connection {
             state: ESTABLISHED,
+            accepted: true,
             send_queue: 0,
             receive_queue: 0,
             info: Some(Info {

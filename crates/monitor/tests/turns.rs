@@ -12,6 +12,7 @@ use monitor::probe::ProbeTarget;
 use monitor::turns::{Stacks, TraceConfig, Tracer};
 use record::{Bytes, LoadOutcome, LoadSpec, Nanos, Place, TurnAccount, Turns};
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -53,6 +54,8 @@ impl Server {
                  location / {{
                    proxy_pass http://back; proxy_http_version 1.1; proxy_set_header Connection \"\";
                  }}
+                 location /rests {{ keepalive_timeout 50ms; return 200; }}
+                 location /ends {{ keepalive_timeout 0; return 200; }}
                }}
              }}"
         );
@@ -326,6 +329,39 @@ fn what_a_followed_request_asks_is_followed_at_whom_it_asks() {
                 .and_then(record::Histogram::max)
                 .map(|ns| Nanos(2 * ns.0))
     );
+}
+
+/// What is closed with its response is closed at once, and an idle connection after the time that the server gives it.
+#[test]
+fn a_connection_rests_until_the_server_ends_it() {
+    const CONNECTIONS: u64 = 8;
+    let origin = delayed_origin();
+    let Some(nginx) = Server::nginx_before(&origin.address().to_string()) else {
+        return;
+    };
+    let rested = |path: &str| {
+        let config = TraceConfig {
+            targets: vec![nginx.target("proxy")],
+            one_in: 1,
+        };
+        let tracer = Tracer::start(&config).ok()?;
+        for _ in 0..CONNECTIONS {
+            let mut client = TcpStream::connect(("127.0.0.1", nginx.port)).unwrap();
+            write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).unwrap();
+            assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+        }
+        let turns = tracer.stop().account(&Stacks::default());
+        let target = &turns.targets[0];
+        assert_eq!((target.closed, target.rested), (CONNECTIONS, CONNECTIONS));
+        Some(target.rested_ns / CONNECTIONS)
+    };
+    let (Some(idle), Some(at_once)) = (rested("/rests"), rested("/ends")) else {
+        return;
+    };
+    assert!(idle >= 49_000_000, "{idle}");
+    assert!(at_once < idle / 2, "{at_once} {idle}");
 }
 
 /// Who stands behind a thread in such a poll waits for what that thread waits for, and not for a loop to wake up.

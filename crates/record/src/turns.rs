@@ -76,6 +76,12 @@ pub struct TargetTurns {
     /// Connections accepted and closed in the window, of those that are followed.
     pub accepted: u64,
     pub closed: u64,
+    /// Those of the closed ones that had answered a request.
+    #[serde(default)]
+    pub rested: u64,
+    /// How long these rested from the end of their last response to their own, summed over them, ns.
+    #[serde(default)]
+    pub rested_ns: u64,
 }
 
 /// What asking upstreams several times for one request costs whoever asks.

@@ -7,7 +7,7 @@ use super::rules::{Outcome, Scene, Truth, condition, judge};
 use super::*;
 use crate::samples::{core, nginx, outcome, spec, thread};
 use record::{
-    CallStats, Examination, FdClass, Frame, Profile, ProfileKind, Server, Signature, Stack,
+    CallStats, Examination, FdClass, Frame, Profile, ProfileKind, Series, Server, Signature, Stack,
     TargetSignature, TrialState,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -1505,15 +1505,43 @@ fn a_full_worker_is_a_full_worker_without_a_load() {
     }
 }
 
+/// Clients whose connections stand in the listen queue in every sample, while nobody accepts, got no response; those
+/// that have given up by then ask for none.
+#[test]
+fn who_is_never_accepted_is_unanswered() {
+    let share = |accepts: u64, queue: f64, given_up: f64| {
+        let calls = vec![
+            call("read", FdClass::Client, 1_000, 60),
+            call("accept4", FdClass::Listener, accepts, 3),
+        ];
+        let mut record = without_load(with_counters(with_calls(trial(0.5), calls)));
+        let own = record.targets[0].clone();
+        let mut level = |signal: &str, labels: &[(&str, &str)], value: f64| {
+            let series = crate::samples::counter(signal, 0.0);
+            let labelled = |series: Series, (name, of): &(&str, &str)| series.with(name, of);
+            let mut series = labels.iter().fold(series, labelled);
+            series.values.fill(value);
+            record.series.push(series);
+        };
+        level("listen.queue", &[("address", &own.address)], queue);
+        let client = [("target", own.name.as_str()), ("class", "client")];
+        level("socket.connections", &client, 16.0);
+        level("socket.given_up", &client, given_up);
+        facts_of(&record, &[], 0.01)
+            .view("")
+            .value("client.unanswered_share")
+    };
+    assert_eq!(share(0, 12.0, 4.0), Some(0.5));
+    assert_eq!(share(0, 12.0, 12.0), Some(0.0));
+    assert_eq!(share(900, 12.0, 0.0), Some(0.0));
+    assert_eq!(share(0, 99.0, 0.0), Some(1.0));
+}
+
 #[test]
 fn what_only_a_client_knows_is_never_a_number() {
     let record = without_load(with_counters(with_calls(trial(0.5), Vec::new())));
     let facts = facts_of(&record, &[], 0.01);
-    for name in [
-        "client.fairness",
-        "client.unanswered_share",
-        "client.connect_p50_ms",
-    ] {
+    for name in ["client.fairness", "client.connect_p50_ms"] {
         match facts.view("").reading(name) {
             Reading::Known(value) => panic!("{name}: {value}"),
             Reading::NotApplicable(why) | Reading::Unknown(why) => {

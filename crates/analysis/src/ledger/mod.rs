@@ -25,7 +25,7 @@ pub(crate) use latency::is_name_server;
 pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
-pub(crate) use label::{bound, deciding, label, on_cpu, open_unjudged};
+pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
 pub(crate) use latency::{BRINGS, Service};
 
 use crate::diagnosis::FactSet;
@@ -37,8 +37,6 @@ use std::collections::BTreeMap;
 
 /// Rows of an account that are shown.
 const ROWS: usize = 10;
-/// Connections that are accepted for a request, below which those that wait for it are always the same ones.
-const ACCEPTED: f64 = 0.01;
 /// What is smaller joins the rest.
 const SMALLEST: f64 = 0.005;
 
@@ -194,14 +192,12 @@ impl LedgerCase<'_> {
         })
     }
 
-    /// Connections that stand in the listen queue of the server in front while hardly any is accepted.
+    /// Connections of the server in front that got no response, as far as its own side tells.
     fn unaccepted(&self) -> u32 {
-        let front = self.facts.targets.first().map_or("", String::as_str);
-        let view = self.facts.view(front);
-        let accepted = view.value("accept.per_request");
-        let least = view.value("listen.queue_least");
-        let least = least.filter(|_| accepted.is_some_and(|n| n < ACCEPTED));
-        least.map_or(0, |n| n as u32)
+        let view = self.facts.view("");
+        let share = view.value("client.unanswered_share");
+        let waiting = share.zip(view.value("client.connections"));
+        waiting.map_or(0, |(share, all)| (share * all).round() as u32)
     }
 
     /// Why the goroutines of a target could not be read.

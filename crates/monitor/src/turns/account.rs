@@ -336,6 +336,8 @@ impl<'a> Accountant<'a> {
             asking: self.asking(),
             accepted: counts.accepted,
             closed: counts.closed,
+            rested: counts.rested,
+            rested_ns: counts.rested_ns,
         }
     }
 

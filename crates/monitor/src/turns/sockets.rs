@@ -141,6 +141,9 @@ pub(super) struct Counts {
     pub irregular: u64,
     pub accepted: u64,
     pub closed: u64,
+    /// Of these, the ones that had answered, and the time from their last response to their end.
+    pub rested: u64,
+    pub rested_ns: u64,
     /// Requests to upstreams that were answered, of those that were asked in the window.
     pub answers: u64,
     /// How long each other of these was waited for, whose connection ended before its answer was taken, ns.
@@ -175,7 +178,7 @@ pub(super) struct OwnWork {
 }
 
 /// A client's socket.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Client {
     connection: u32,
     pending: Option<u64>,
@@ -186,6 +189,8 @@ struct Client {
     wrote: u32,
     /// That is as long as TLS's farewell.
     closing: bool,
+    /// The server has ended it.
+    hung_up: bool,
 }
 
 /// A socket to an upstream.
@@ -480,6 +485,7 @@ impl Walk<'_> {
                 begun: false,
                 wrote: 0,
                 closing: false,
+                hung_up: false,
             }
         })
     }
@@ -633,14 +639,36 @@ impl Walk<'_> {
         self.op(event, Act::Write, index, 0);
     }
 
-    /// A client's connection has ended; whether it was known. What was written last may be TLS's farewell: that is no
-    /// part of the response, which was over before the pause (an idle connection that the server closes).
-    fn ended(&mut self, sk: u64) -> bool {
-        let Some(client) = self.clients.remove(&sk) else {
-            return false;
+    /// What lay at this address before has ended, if there was anything. What was written last may be TLS's farewell:
+    /// that is no part of the response, which was over before the pause (an idle connection that the server closes).
+    fn ended(&mut self, sk: u64) {
+        if let Some(client) = self.clients.remove(&sk) {
+            self.leave_out_farewell(&client);
+        }
+    }
+
+    /// The server ends a client's connection; what the client sends yet belongs to it.
+    fn hung_up(&mut self, event: &Event) {
+        let Some(client) = self.clients.get_mut(&event.sk) else {
+            return;
         };
+        if std::mem::replace(&mut client.hung_up, true) {
+            return;
+        }
+        let client = client.clone();
         self.leave_out_farewell(&client);
-        true
+        let last = self.sockets.turns.get(client.turn as usize);
+        let answered = last.filter(|turn| turn.answered).map(|turn| turn.end);
+        let target = last.map(|turn| turn.target);
+        let target = target.or_else(|| self.traced.ports.get(&event.port).copied());
+        let Some(counts) = target.and_then(|target| self.sockets.counts.get_mut(target)) else {
+            return;
+        };
+        counts.closed += 1;
+        if let Some(end) = answered {
+            counts.rested += 1;
+            counts.rested_ns += event.at_ns.saturating_sub(end);
+        }
     }
 
     fn leave_out_farewell(&mut self, client: &Client) {
@@ -887,17 +915,15 @@ impl Walk<'_> {
         // Whatever lay at this address before was another connection.
         self.ended(event.sk);
         self.client(event.sk).begun = true;
-        if let Some(counts) = self.counts_by_port(event) {
+        let target = self.traced.ports.get(&event.port).copied();
+        if let Some(counts) = target.and_then(|target| self.sockets.counts.get_mut(target)) {
             counts.accepted += 1;
         }
     }
 
     fn closed(&mut self, event: &Event) {
-        if event.class().is_client()
-            && self.ended(event.sk)
-            && let Some(counts) = self.counts_by_port(event)
-        {
-            counts.closed += 1;
+        if event.class().is_client() {
+            self.hung_up(event);
         }
         if let Some(upstream) = self.upstreams.remove(&event.sk) {
             self.no_longer_open(upstream.turn, event.sk);
@@ -956,10 +982,5 @@ impl Walk<'_> {
                 written: 0,
             });
         }
-    }
-
-    fn counts_by_port(&mut self, event: &Event) -> Option<&mut Counts> {
-        let target = self.traced.ports.get(&event.port)?;
-        self.sockets.counts.get_mut(*target)
     }
 }

@@ -1171,6 +1171,10 @@ fn a_farewell_is_no_part_of_the_response() {
         let target = tape.account();
         let account = &target.account;
         assert_eq!((account.turns, account.total_ns), (1, lasts), "{bytes}");
+        let ended = u64::from(then == Some(Kind::Closed));
+        let rested = late + MS - 1_000 - lasts;
+        assert_eq!((target.closed, target.rested), (ended, ended), "{bytes}");
+        assert_eq!(target.rested_ns, ended * rested, "{bytes}");
     }
 }
 

@@ -196,6 +196,8 @@ fn reason_of(wait: &Blocked) -> Option<&'static str> {
         (_, _, FdClass::File) => "file",
         (_, _, FdClass::Listener | FdClass::Poll) => "idle",
         (_, call, _) if waits_for_events(call) => "idle",
+        // It began before the probes did, in whatever call.
+        (_, "", _) => "unseen",
         _ => "other",
     })
 }

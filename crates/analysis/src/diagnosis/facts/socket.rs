@@ -74,12 +74,14 @@ fn sampled(material: &Material<'_>, class: &'static str, sheet: &mut Sheet<'_>) 
         |s: &record::Series| s.label("target") == Some(&target) && s.label("class").is_some();
     let watched = crate::observed::named(&material.trial.series, "socket.connections");
     // No series of a class is no connection of it, where the target's connections were looked at.
-    let none = watched.into_iter().any(connected).then(|| vec![0.0; 2]);
-    let ended = samples("socket.close_wait").or(none);
+    let looked_at = watched.into_iter().any(connected);
+    let ended = samples("socket.close_wait").or(looked_at.then(|| vec![0.0; 2]));
     let most = ended
         .as_ref()
         .and_then(|e| e.iter().copied().reduce(f64::max));
     sheet.maybe(&name("close_wait"), most, DIAG, &reason);
+    let unanswered = mean("socket.syn_sent").or(looked_at.then_some(0.0));
+    sheet.maybe(&name("connecting"), unanswered, DIAG, &reason);
     let more = ended.filter(|e| e.len() >= 2);
     let more = more.and_then(|e| Some(e.last()? - e.first()?));
     let last = name("close_wait_growth_per_request");
@@ -143,23 +145,60 @@ fn listeners(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             .find(|t| t.name == sheet.target)
             .map(|t| t.address.as_str()),
     );
-    let port = |address: &str| address.rsplit_once(':').map(|(_, port)| port.to_owned());
     let ports: Vec<String> = own.iter().filter_map(|a| port(a)).collect();
     let of_window = |signal: &str, of: fn(&Series, Nanos, Nanos) -> Option<f64>| {
         let window = material.window()?;
-        let all = crate::observed::named(&material.trial.series, signal);
-        all.filter(|s| {
-            let address = s.label("address").and_then(port);
-            address.is_some_and(|p| ports.contains(&p))
-        })
-        .filter_map(|s| of(s, window.from, window.to))
-        .reduce(f64::max)
+        let all = queues(material, signal, &ports);
+        all.filter_map(|s| of(s, window.from, window.to))
+            .reduce(f64::max)
     };
     let queue = of_window("listen.queue", Series::max);
     let backlog = of_window("listen.backlog", Series::max);
-    let least = of_window("listen.queue", Series::min);
+    let least = least_waiting(material, &sheet.target, &ports);
     sheet.maybe("listen.queue_least", least, DIAG, &reason);
     sheet.maybe("listen.queue_max", queue, DIAG, &reason);
     sheet.maybe("listen.backlog", backlog, DIAG, &reason);
     sheet.divided("listen.queue_share", queue, backlog, DIAG, &reason);
+}
+
+fn port(address: &str) -> Option<String> {
+    let (_, port) = address.rsplit_once(':')?;
+    Some(port.to_owned())
+}
+
+/// The series of this signal for the addresses with one of these ports.
+fn queues<'a>(
+    material: &Material<'a>,
+    signal: &'a str,
+    ports: &'a [String],
+) -> impl Iterator<Item = &'a Series> {
+    let all = crate::observed::named(&material.trial.series, signal);
+    all.filter(|s| {
+        let address = s.label("address").and_then(port);
+        address.is_some_and(|p| ports.contains(&p))
+    })
+}
+
+/// Connections that waited to be accepted in every sample, without those that their clients had given up by then.
+fn least_waiting(material: &Material<'_>, target: &str, ports: &[String]) -> Option<f64> {
+    let window = material.window()?;
+    let mut given_up = crate::observed::named(&material.trial.series, "socket.given_up");
+    let given_up =
+        given_up.find(|s| s.label("target") == Some(target) && s.label("class") == Some("client"));
+    let then = |at: u64| {
+        let given_up = given_up?;
+        let nearest = (given_up.at_ns.iter().zip(&given_up.values))
+            .min_by_key(|(other, _)| other.abs_diff(at))?;
+        Some(*nearest.1)
+    };
+    let waiting = |queue: &Series| {
+        let samples = queue.at_ns.iter().zip(&queue.values);
+        let inside = samples.filter(|(at, _)| window.holds(**at));
+        inside
+            .map(|(at, n)| (n - then(*at).unwrap_or(0.0)).max(0.0))
+            .reduce(f64::min)
+    };
+    queues(material, "listen.queue", ports)
+        .filter_map(waiting)
+        .reduce(f64::max)
 }

@@ -45,6 +45,8 @@ const RESOLUTION_MS: f64 = 4.0;
 /// Of the 4xx, those with which a server's own limits answer: a time, a size or a rate was exceeded.
 const LIMITS: [u16; 4] = [408, 413, 429, 431];
 
+/// Connections that are accepted for a request, below which those that wait for it are always the same ones.
+const ACCEPTED: f64 = 0.01;
 const OURS: &str = "no load of ours was made";
 const CLIENTS: &str = "only the clients know it, and no load of ours was made";
 
@@ -85,12 +87,7 @@ pub(super) fn client(material: &Material<'_>, watching: &Watching, sheet: &mut S
     for name in ["generator_utilization", "achieved_of_offered", "open_loop"] {
         sheet.not_applicable(&format!("client.{name}"), OURS);
     }
-    for name in [
-        "fairness",
-        "unanswered_share",
-        "pipeline",
-        "streams_allowed",
-    ] {
+    for name in ["fairness", "pipeline", "streams_allowed"] {
         sheet.not_applicable(&format!("client.{name}"), CLIENTS);
     }
     let name = "client.asked_requests_per_connection";
@@ -412,11 +409,12 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "traffic.open_requests",
     "traffic.turn_mean_ms",
     "traffic.pause_ms",
     "traffic.pause_share",
+    "traffic.rest_ms",
     "traffic.explained_share",
 ];
 
@@ -460,9 +458,23 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let asked_ns = asked_ms(&front, sheet).map_or(0.0, |ms| ms * 1e6);
     let service = service.map(|s| s.asking_for(asked_ns));
     served(service.as_ref(), sheet);
+    unanswered(&front, sheet);
 }
 
-/// How long connections rest between a response and the next request: their clients' own time, and that of the way.
+/// Connections that stand in the listen queue in every sample, while hardly any is accepted, got no response.
+fn unanswered(front: &str, sheet: &mut Sheet<'_>) {
+    let view = sheet.set.view(front);
+    let accepted = view.value("accept.per_request");
+    let waiting = view.value("listen.queue_least").zip(accepted);
+    let waiting = waiting.map(|(least, accepted)| if accepted < ACCEPTED { least } else { 0.0 });
+    let all = view.value("client.connections");
+    let waiting = waiting.zip(all).map(|(n, all)| n.min(all));
+    let untold = "its listen queue or what it accepts was not seen";
+    sheet.divided("client.unanswered_share", waiting, all, "sock_diag", untold);
+}
+
+/// How long connections rest between a response and the next request, which is their clients' own time and that of the
+/// way, and between the last response and their end.
 fn pauses(turns: Option<&TargetTurns>, turn_ms: Option<f64>, sheet: &mut Sheet<'_>) {
     let few = "too few connections asked again while their turns were traced";
     let again = turns.map(|t| (t.account.turns.saturating_sub(t.connections), t.between_ns));
@@ -471,6 +483,10 @@ fn pauses(turns: Option<&TargetTurns>, turn_ms: Option<f64>, sheet: &mut Sheet<'
     sheet.maybe("traffic.pause_ms", pause, TURNS, few);
     let share = pause.zip(turn_ms).map(|(p, t)| p / (p + t));
     sheet.maybe("traffic.pause_share", share, TURNS, few);
+    let few = "too few connections ended while their turns were traced";
+    let rested = turns.filter(|t| t.rested >= FEWEST_HEADS);
+    let rest = rested.map(|t| t.rested_ns as f64 / t.rested as f64 / 1e6);
+    sheet.maybe("traffic.rest_ms", rest, TURNS, few);
 }
 
 /// What the one upstream that a request asks takes of its time, where others than the request's thread ask it; `None`
