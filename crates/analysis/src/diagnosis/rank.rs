@@ -38,6 +38,8 @@ enum Worth {
 struct Bounds {
     /// Its gain.
     rows: Option<f64>,
+    /// What waits in line because of it: requests for which there is no free thread while it holds the threads.
+    in_line: f64,
     /// Its part of the CPU's account.
     on_cpu: Option<f64>,
 }
@@ -147,6 +149,7 @@ pub(crate) fn rank(
                             .filter(|_| !watched || cause.explains != Explains::Quantum)
                             .and_then(|l| ledger::bound(l, cause, about, front))
                             .map(|rows| rows.min(most)),
+                        in_line: bound.map_or(0.0, |l| ledger::in_line(l, cause, about, front)),
                         on_cpu: bound.and_then(|l| ledger::on_cpu(l, cause, about, front)),
                     };
                     let seen = (confidence, status, evidence);
@@ -522,6 +525,7 @@ fn hold<'a>(
 ) -> Held<'a> {
     let facts = &scene.facts;
     let (gain_bound, gain_unknown) = gain(cause, facts);
+    let gain_bound = gain_bound.map(|gain| (gain + bounds.in_line).min(1.0));
     // Removing a cause brings no more than the rows that it explains.
     let gain_bound = match (gain_bound, bounds.rows) {
         (Some(gain), Some(rows)) => Some(gain.min(rows)),
@@ -783,10 +787,13 @@ fn out_of_order(held: &[Held<'_>]) -> Option<(usize, usize)> {
 }
 
 /// Of two waits the more exact name is that of the same time, and not of another, smaller wait beside it. What caps is
-/// known by a wait, too.
+/// known by a wait, too, and a constant is one.
 fn names_the_same(specific: &Held<'_>, general: &Held<'_>) -> bool {
     let wait = |h: &Held<'_>| {
-        let waits = matches!(h.cause.explains, Explains::Wait | Explains::Cap);
+        let waits = matches!(
+            h.cause.explains,
+            Explains::Wait | Explains::Cap | Explains::Quantum
+        );
         waits && !h.cause.rows.is_empty()
     };
     let (s, g) = (specific.finding.gain_bound, general.finding.gain_bound);

@@ -152,6 +152,18 @@ pub(crate) fn bound(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -
     }
 }
 
+/// The part of the time of requests that wait for a free thread while this wait holds most of the threads' time.
+pub(crate) fn in_line(ledger: &Ledger, cause: &Cause, target: &str, front: &str) -> f64 {
+    let account = ledger.latency_of(target, front);
+    let account = account.filter(|_| cause.explains == Explains::Wait);
+    let held = account.and_then(|account| {
+        let threads = pool(ledger, account)?;
+        let share = threads.share_of(|r| cause.rows.contains(&r.kind));
+        (share >= MOST_OF_POOL).then(|| queue(account) * share)
+    });
+    held.unwrap_or(0.0)
+}
+
 /// A bound at a server behind, whose own account this is: no more than what the whole way has there, and what is kept
 /// before a server that takes no more at a time.
 fn of_the_way(
