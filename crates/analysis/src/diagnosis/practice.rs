@@ -451,8 +451,7 @@ fn script_work_is_the_applications_or_the_frameworks() {
         "interpreter_time",
         "python",
         &[
-            ("profile.interpreter_share", 0.95),
-            ("profile.jit_share", 0.0),
+            ("profile.script_share", 0.95),
             ("profile.net_send_share", 0.06),
             ("profile.net_receive_share", 0.02),
             ("profile.top_symbol_share", 0.1),
@@ -472,8 +471,7 @@ fn script_work_is_the_applications_or_the_frameworks() {
         "interpreter_time",
         "python",
         &[
-            ("profile.interpreter_share", 0.95),
-            ("profile.jit_share", 0.0),
+            ("profile.script_share", 0.95),
             ("profile.net_send_share", 0.02),
             ("profile.net_receive_share", 0.01),
             ("profile.top_symbol_share", 0.1),

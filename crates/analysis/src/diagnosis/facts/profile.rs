@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 
 const SOURCE: &str = "on-CPU profile";
 const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
+const SCRIPT: &str = "profile.script_share";
+/// The library of a virtual machine whose compiled code is a program like any other, and not a script.
+const JVM: &str = "libjvm.so";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
 /// Looks at an interpreter cost more than samples: of so few on, a part is known less its standard error.
 const FEWEST_LOOKS: u64 = 20;
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
+    SCRIPT,
     "profile.crypto_share",
     "profile.logging_call_share",
     "profile.kernel_share",
@@ -119,6 +123,14 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
         let name = format!("profile.{kind}_share");
         sheet.known(&name, share(&|s| is(s, kind)), SOURCE);
     }
+    let is_jvm = (seen.iter()).any(|s| s.frames.iter().any(|f| f.module.ends_with(JVM)));
+    let made = if is_jvm {
+        0.0
+    } else {
+        share(&|s| is(s, "jit"))
+    };
+    let script = share(&|s| is(s, "interpreter")).max(made);
+    sheet.known(SCRIPT, script, SOURCE);
     // Big numbers, ciphers and digests are those of TLS where anything speaks it, else the application's.
     let speaks_tls = seen.iter().any(|s| is(s, "tls_session"));
     let ciphers = ["tls", "tls_handshake", "tls_bulk", "tls_unnamed"];
