@@ -15,6 +15,8 @@ pub struct Peeked {
     pub first: FirstLine,
     /// Fields that are whole, in order, names in lower case; bytes that are not UTF-8 are replaced.
     pub fields: Vec<(String, String)>,
+    /// Its end was there.
+    pub whole: bool,
 }
 
 /// The first line of a message.
@@ -34,24 +36,27 @@ pub fn peek(buf: &[u8]) -> Option<Peeked> {
     // The parsers' results tell only whether the head is whole and free of faults; what they read stays in either case.
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
-    let _ = response.parse(buf);
+    let parsed = response.parse(buf);
     if let (Some(minor), Some(status)) = (response.version, response.code) {
         let first = FirstLine::Response(status);
-        return Some(peeked(minor, first, response.headers));
+        let whole = parsed.is_ok_and(|status| status.is_complete());
+        return Some(peeked(minor, first, response.headers, whole));
     }
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let _ = request.parse(buf);
+    let parsed = request.parse(buf);
+    let whole = parsed.is_ok_and(|status| status.is_complete());
     let first = FirstLine::Request(request.method?.to_owned());
-    Some(peeked(request.version?, first, request.headers))
+    Some(peeked(request.version?, first, request.headers, whole))
 }
 
-fn peeked(minor: u8, first: FirstLine, headers: &[Header<'_>]) -> Peeked {
-    let whole = headers.iter().take_while(|field| !field.name.is_empty());
+fn peeked(minor: u8, first: FirstLine, headers: &[Header<'_>], whole: bool) -> Peeked {
+    let read = headers.iter().take_while(|field| !field.name.is_empty());
     Peeked {
+        whole,
         version: if minor == 0 { "HTTP/1.0" } else { "HTTP/1.1" },
         first,
-        fields: whole
+        fields: read
             .map(|field| {
                 let value = String::from_utf8_lossy(field.value).into_owned();
                 (field.name.to_ascii_lowercase(), value)

@@ -613,8 +613,27 @@ pub struct HeadSeen {
     /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`,
     /// `cache-control`, `vary`, where present; of `set-cookie`, `cookie` and `authorization` only `present`.
     pub headers: BTreeMap<String, String>,
+    /// Its end was not seen: what a program wrote in pieces, or more than what is looked at. What it lacks is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
     /// How often a head with these values was seen among those that were looked at.
     pub seen: u64,
+}
+
+impl HeadSeen {
+    /// Whether it is known if it has this field.
+    pub fn tells(&self, field: &str) -> bool {
+        !self.cut || self.headers.contains_key(field)
+    }
+
+    /// Whether it asks for the end of its connection, or announces it (RFC 9112 9.3).
+    pub fn closes(&self) -> bool {
+        let says = |word: &str| {
+            let connection = self.headers.get("connection");
+            connection.is_some_and(|v| v.to_ascii_lowercase().contains(word))
+        };
+        says("close") || self.version == "HTTP/1.0" && !says("keep-alive")
+    }
 }
 
 /// Calls of the allocator, counted where they enter it from outside.

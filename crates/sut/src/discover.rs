@@ -21,7 +21,7 @@ pub use container::{Container, Published, Way, container};
 pub use libraries::note_versions;
 pub use pod::{Pod, PodName, pod};
 pub(crate) use program::{read_bounded, words};
-pub use upstreams::upstreams;
+pub use upstreams::{listening_at_any, upstreams};
 pub(crate) use version::{output as ask, tomcat_number};
 
 use crate::error::TargetError;

@@ -6,7 +6,7 @@
 use super::Station;
 use super::fact::{FactSet, FactView};
 use crate::words::percent;
-use crate::{Account, Limit, Verdict};
+use crate::{Account, Limit, Row, Verdict};
 
 /// A thread that ran for this share of the time had no time off.
 pub(super) const SATURATED: f64 = 0.95;
@@ -210,7 +210,13 @@ fn in_line(facts: &FactSet, latency: &Account, front: &str) -> Option<Station> {
     if by_a_clock || !busy {
         return None;
     }
-    let line = latency.share_of(|row| ["other_turns", "run_queue"].contains(&row.kind.as_str()));
+    // Whoever waits for a thread that only works waits for its CPU, too.
+    let in_line = |row: &Row| match row.kind.as_str() {
+        "other_turns" | "run_queue" => true,
+        "no_free_thread" => row.own_work,
+        _ => false,
+    };
+    let line = latency.share_of(in_line);
     let inside = 1.0 - latency.share_of(|row| row.kind == "client");
     let elsewhere = latency.share_of(|row| !row.own_work && row.kind != "client");
     (line >= IN_LINE && elsewhere < LITTLE_ELSE * inside).then(|| {

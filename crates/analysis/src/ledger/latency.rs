@@ -11,7 +11,7 @@ use super::types::{Account, Basis, Row};
 use crate::diagnosis::work::{frames, works};
 use record::{
     Examination, Frame, Place, PlaceTime, PlaceTold, Profile, ProfileKind, Server, Stack,
-    TargetTurns, Told, TurnAccount, Turns,
+    TargetTurns, ThreadTime, Told, TurnAccount, Turns,
 };
 use std::collections::BTreeMap;
 
@@ -174,6 +174,25 @@ impl<'a> LatencyCase<'a> {
             unaccepted: 0,
         })
     }
+}
+
+/// Of what threads do that are not idle, the part of work from which on the line before them waits for that work.
+const MOSTLY_WORK: f64 = 0.8;
+/// Threads that are busy for no longer together than one could be run in turn, as a runtime with one lock lets them.
+const ONE_AT_A_TIME: f64 = 1.1;
+
+/// Whether threads that a runtime runs one at a time do work whenever they do anything: more of them serve no more.
+fn work_in_turn(time: &ThreadTime) -> bool {
+    let of = |wanted: &[Place]| {
+        let places = time.account.places.iter();
+        let places = places.filter(|p| wanted.contains(&p.place));
+        places.map(|p| p.total_ns).sum::<u64>() as f64
+    };
+    let whole = time.account.total_ns as f64;
+    let busy = whole - of(&[Place::Idle]);
+    let works = of(&[Place::OnCpu, Place::RunQueue, Place::WakeUp]);
+    let one = ONE_AT_A_TIME * whole / time.threads.max(1) as f64;
+    busy > 0.0 && busy <= one && works >= MOSTLY_WORK * busy
 }
 
 impl LatencyCase<'_> {
@@ -750,7 +769,7 @@ impl LatencyCase<'_> {
                     "" => "waiting for a free thread".to_owned(),
                     helper => format!("waiting for a free helper process ({helper})"),
                 },
-                false,
+                place.helper.is_empty() && turns.threads.as_ref().is_some_and(work_in_turn),
             ),
             Place::OnCpu => ("on_cpu", format!("{ON_CPU}{}", turns.target), true),
             Place::Blocked => {

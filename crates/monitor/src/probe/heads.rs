@@ -40,6 +40,7 @@ fn add(heads: &mut Vec<HeadSeen>, head: HeadSeen) {
             && other.kind == head.kind
             && other.version == head.version
             && other.what == head.what
+            && other.cut == head.cut
             && other.headers == head.headers
     };
     match heads.iter_mut().find(same) {
@@ -79,6 +80,7 @@ fn parse(bytes: &[u8]) -> Option<HeadSeen> {
         version: head.version.to_owned(),
         what,
         headers: head.fields.into_iter().filter_map(kept).collect(),
+        cut: !head.whole,
         ..HeadSeen::default()
     })
 }
@@ -89,13 +91,14 @@ mod tests {
 
     #[test]
     fn heads_whole_and_cut_are_read() {
-        for (bytes, kind, version, what, fields) in [
+        for (bytes, kind, version, what, fields, cut) in [
             (
                 "GET / HTTP/1.0\r\nHost: a\r\nConnection: close\r\n\r\n",
                 "request",
                 "HTTP/1.0",
                 "GET",
                 vec![("connection", "close")],
+                false,
             ),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX: y\r\nTransfer-Enco",
@@ -103,6 +106,7 @@ mod tests {
                 "HTTP/1.1",
                 "200",
                 vec![("content-length", "12")],
+                true,
             ),
             (
                 "GET / HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\nCookie: id=7\r\n\r\n",
@@ -110,6 +114,7 @@ mod tests {
                 "HTTP/1.1",
                 "GET",
                 vec![("authorization", "present"), ("cookie", "present")],
+                false,
             ),
             (
                 "HTTP/1.1 204 No Content\r\n\r\nConnection: close\r\n",
@@ -117,6 +122,15 @@ mod tests {
                 "HTTP/1.1",
                 "204",
                 vec![],
+                false,
+            ),
+            (
+                "GET / HTTP/1.1\r\n",
+                "request",
+                "HTTP/1.1",
+                "GET",
+                vec![],
+                true,
             ),
         ] {
             let head = parse(bytes.as_bytes()).unwrap();
@@ -129,7 +143,7 @@ mod tests {
                 .iter()
                 .map(|(n, v)| (n.as_str(), v.as_str()))
                 .collect();
-            assert_eq!(seen, fields);
+            assert_eq!((seen, head.cut), (fields, cut));
         }
     }
 

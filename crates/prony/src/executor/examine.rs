@@ -730,7 +730,32 @@ pub(super) fn signature(probed: Probed, load: Option<(&LoadSpec, &LoadOutcome)>)
 
 /// Notes the peers that the servers have connections to now; those on this host become servers themselves.
 pub(super) fn see_upstreams(servers: &mut Vec<Server>) {
-    for (mut peer, server) in discover::upstreams(servers) {
+    meet(servers, discover::upstreams(servers));
+}
+
+/// Questions to an address that were counted, from which on it is one that requests ask.
+const ASKED: u64 = 20;
+
+/// Notes the peers on this host that were asked while calls were counted, and were met at no look.
+pub(super) fn see_counted(servers: &mut Vec<Server>, probed: &Probed) {
+    let known = |at: &SocketAddr| {
+        let mut peers = servers.iter().flat_map(|s| &s.upstreams);
+        peers.any(|p| p.target.is_some() && p.address == at.to_string())
+    };
+    let asked = probed
+        .targets
+        .iter()
+        .flat_map(|t| t.upstreams.iter().flatten());
+    let asked = asked.filter(|u| u.requests >= ASKED);
+    let asked = asked.filter_map(|u| u.address.parse::<SocketAddr>().ok());
+    let asked: Vec<SocketAddr> = asked.filter(|at| !known(at)).collect();
+    if !asked.is_empty() {
+        meet(servers, discover::listening_at_any(servers, &asked));
+    }
+}
+
+fn meet(servers: &mut Vec<Server>, found: Vec<(UpstreamPeer, Option<Server>)>) {
+    for (mut peer, server) in found {
         if let Some(mut server) = server {
             match servers
                 .iter()

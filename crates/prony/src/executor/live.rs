@@ -12,7 +12,7 @@
 use super::budget::Budget;
 use super::examine::{
     self, EndedTracing, PROFILE_HZ, Passes, PostLoad, SCOUT_TIME, SIGNATURE_TIME, Tracing,
-    see_upstreams,
+    see_counted, see_upstreams,
 };
 use super::runtimes::{Read, Runtimes};
 use super::warm::until_little_is_compiled;
@@ -175,9 +175,11 @@ impl<'a> Live<'a> {
         let mut budget = self.budget();
         let end = MonotonicClock.now() + self.whole_time();
         self.look_for_upstreams(servers, &budget, end);
-        let watch = watch(servers, Nanos::from_millis(100), &budget);
-        let dug = self.dig(servers, self.time(), (end, 1.0), &mut budget);
-        let watched = watch.stop();
+        let interval = Nanos::from_millis(100);
+        let within = Within::part(1.0, &budget, end);
+        let (samplers, counted) = self.meet_all(servers, interval, within, &mut budget);
+        let dug = self.dig(servers, counted, self.time(), within, &mut budget);
+        let watched = samplers.stop();
         self.progress.clear();
         let overhead = overhead(&budget);
         dug.into_trial(self, servers, watched, overhead)
@@ -191,8 +193,9 @@ impl<'a> Live<'a> {
         let end = began + time;
         self.look_for_upstreams(servers, &budget, end);
         let mut seen = Seconds::new(servers, self.when.clone());
-        let mut samplers = watch(servers, LOOKOUT_STEP, &budget);
-        let first = self.dig(servers, self.time().min(time), (end, DIG_PART), &mut budget);
+        let within = Within::part(DIG_PART, &budget, end);
+        let (mut samplers, counted) = self.meet_all(servers, LOOKOUT_STEP, within, &mut budget);
+        let first = self.dig(servers, counted, self.time().min(time), within, &mut budget);
         seen.calibrate(&samplers, &first);
         let mut slow = seen.catch_up(&samplers, first.passes());
         let mut dug = vec![(first, samplers.stop())];
@@ -206,7 +209,9 @@ impl<'a> Live<'a> {
             }
             let may_dig = dug.len() <= MOST_DIGS && end.since(MonotonicClock.now()) > Nanos::SECOND;
             if slow && may_dig && !(self.interrupted)() {
-                let of = self.dig(servers, Nanos::SECOND, (end, DIG_PART), &mut budget);
+                let within = Within::part(DIG_PART, &budget, end);
+                let counted = self.count(servers, within, &mut budget);
+                let of = self.dig(servers, counted, Nanos::SECOND, within, &mut budget);
                 slow = seen.catch_up(&samplers, of.passes());
                 dug.push((of, samplers.stop()));
                 samplers = watch(servers, LOOKOUT_STEP, &budget);
@@ -255,36 +260,62 @@ impl<'a> Live<'a> {
         trials
     }
 
-    /// A window with its passes, within what is left of the budget until `end`. The samplers run already.
+    /// Samples, and counts calls. Whoever was asked meanwhile and met at no look is met now, with those whom they ask, and
+    /// both begin again with them.
+    fn meet_all(
+        &mut self,
+        servers: &mut Vec<Server>,
+        interval: Nanos,
+        within: Within,
+        budget: &mut Budget,
+    ) -> (Watch, Counted) {
+        let samplers = watch(servers, interval, budget);
+        let counted = self.count(servers, within, budget);
+        let known = servers.len();
+        see_counted(servers, &counted.probed);
+        if servers.len() == known || (self.interrupted)() {
+            return (samplers, counted);
+        }
+        see_upstreams(servers);
+        samplers.stop();
+        let samplers = watch(servers, interval, budget);
+        let counted = self.count(servers, within, budget);
+        (samplers, counted)
+    }
+
+    /// The passes of a window that follow on counting. The samplers run already.
     fn dig(
         &mut self,
         servers: &mut [Server],
+        counted: Counted,
         time: Nanos,
-        (end, part): (Nanos, f64),
+        within: Within,
         budget: &mut Budget,
     ) -> Dug {
+        let Counted {
+            probed,
+            span,
+            began,
+        } = counted;
         let mut dug = Dug {
-            began: MonotonicClock.now(),
+            began,
             ..Dug::default()
         };
-        // Not a share of what is left, but that share less is left at its end.
-        let keep_ns = (left_ns(budget, end) as f64 * (1.0 - part)) as u64;
-        let may_ns = |budget: &Budget| left_ns(budget, end).saturating_sub(keep_ns);
-        let (probed, span) = self.count(servers, may_ns(budget), budget);
+        let may_ns = |budget: &Budget| within.may_ns(budget);
         let rate_per_s = requests_per_s(&probed);
         dug.probed = Some(probed);
         dug.counted = Some(span);
         self.runtimes.find(servers);
         self.runtimes.name_code();
-        let within = TURNS_WITHIN.min(time + Nanos::SECOND);
-        let left_ns = may_ns(budget).max(budget.of_pass_ns(within));
-        let within = can_follow_all(rate_per_s, within, left_ns / 2).then_some(within);
+        let all = TURNS_WITHIN.min(time + Nanos::SECOND);
+        let left_ns = may_ns(budget).max(budget.of_pass_ns(all));
+        let all = can_follow_all(rate_per_s, all, left_ns / 2).then_some(all);
         let hz = budget.on_cpu_hz(PROFILE_HZ);
         let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
         let profiler = Profiler::start(&config);
         dug.window.from = MonotonicClock.now();
-        if let Some(within) = within.filter(|_| !(self.interrupted)()) {
-            let what = ("watching, and turns", 1, within);
+        if let Some(all) = all.filter(|_| !(self.interrupted)()) {
+            let what = ("watching, and turns", 1, all);
             (dug.turns, dug.read) = self.turns(servers, what, may_ns(budget), budget);
             dug.ended = Some(MonotonicClock.now());
         }
@@ -320,14 +351,9 @@ impl<'a> Live<'a> {
         dug
     }
 
-    fn count(
-        &mut self,
-        servers: &[Server],
-        left_ns: u64,
-        budget: &mut Budget,
-    ) -> (Probed, TimeSpan) {
+    fn count(&mut self, servers: &[Server], within: Within, budget: &mut Budget) -> Counted {
+        let began = MonotonicClock.now();
         let time = self.counting_time();
-        let before = linux::clock::process_cpu_ns();
         let probes = Probes::arm(&ProbeConfig {
             targets: examine::probe_targets(servers),
             best_tier: self.best_tier,
@@ -336,8 +362,7 @@ impl<'a> Live<'a> {
         });
         let from = MonotonicClock.now();
         // To load the programs took a part of it.
-        let armed_ns = linux::clock::process_cpu_ns() - before;
-        let left_ns = (left_ns.saturating_sub(armed_ns) as f64 * COUNTING) as u64;
+        let left_ns = (within.may_ns(budget) as f64 * COUNTING) as u64;
         let may_ns = left_ns.max(budget.of_pass_ns(time));
         let measured = probes.spent_ns().is_some() || probes.tier() == Tier::Proc;
         let most = if measured { time } else { time.min(UNMEASURED) };
@@ -355,7 +380,11 @@ impl<'a> Live<'a> {
             ));
         }
         budget.add_probes(probes.spent_ns().unwrap_or(0));
-        (probes.disarm(), TimeSpan { from, to })
+        Counted {
+            probed: probes.disarm(),
+            span: TimeSpan { from, to },
+            began,
+        }
     }
 
     /// Traces where requests of one connection in `one_in` spend their time, as far as the budget allows.
@@ -489,6 +518,13 @@ fn all_of_them(rate_per_s: Option<f64>, may_ns: u64) -> Nanos {
 
 fn saw_nothing(turns: Option<&Result<EndedTracing, Unavailable>>) -> bool {
     turns.is_some_and(|ended| ended.as_ref().is_ok_and(EndedTracing::saw_nothing))
+}
+
+/// Calls that were counted, when, and since when probes were loaded for it.
+struct Counted {
+    probed: Probed,
+    span: TimeSpan,
+    began: Nanos,
 }
 
 /// What a window and its passes brought, before stacks are followed.
@@ -650,6 +686,25 @@ fn ended(profiler: Profiler, budget: &mut Budget) -> EndedProfile {
     let ended = profiler.end();
     budget.add_samples(ended.taken_ns());
     ended
+}
+
+/// What a window may take of the budget until `end`.
+#[derive(Clone, Copy)]
+struct Within {
+    end: Nanos,
+    keep_ns: u64,
+}
+
+impl Within {
+    /// Not a share of what is left, but that share less is left at its end.
+    fn part(part: f64, budget: &Budget, end: Nanos) -> Self {
+        let keep_ns = (left_ns(budget, end) as f64 * (1.0 - part)) as u64;
+        Self { end, keep_ns }
+    }
+
+    fn may_ns(self, budget: &Budget) -> u64 {
+        left_ns(budget, self.end).saturating_sub(self.keep_ns)
+    }
 }
 
 fn left_ns(budget: &Budget, end: Nanos) -> u64 {

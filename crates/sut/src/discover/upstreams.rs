@@ -95,6 +95,24 @@ pub fn upstreams(servers: &[Server]) -> Vec<(UpstreamPeer, Option<Server>)> {
     found
 }
 
+/// The same of addresses that the servers are known to have asked, as far as somebody on this host listens there: a
+/// connection for each request may be gone at every look.
+pub fn listening_at_any(
+    servers: &[Server],
+    asked: &[SocketAddr],
+) -> Vec<(UpstreamPeer, Option<Server>)> {
+    let me = i32::try_from(std::process::id()).unwrap_or_default();
+    let look = Look::take();
+    let mut names = Names::new(servers);
+    let here = asked.iter().filter(|at| super::is_local(**at));
+    let found = here.filter_map(|at| {
+        let behind = look.behind(*at, "").filter(|s| s.main_pid != me)?;
+        let name = names.give(Some(behind), &at.port().to_string());
+        Some(peer(at.to_string(), 0, name))
+    });
+    found.collect()
+}
+
 /// A peer before it has a name: address, what its name ends with, connections, who is behind.
 type Seen = (String, String, u64, Option<Server>);
 

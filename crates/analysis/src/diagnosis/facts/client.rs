@@ -85,7 +85,10 @@ const LOAD_NAMES: [&str; 39] = [
 
 /// What was asked for is known without an outcome.
 fn asked(spec: &LoadSpec, sheet: &mut Sheet<'_>) {
-    let keeps = spec.requests_per_connection.is_none();
+    let closes = |(name, value): &(String, String)| {
+        name.eq_ignore_ascii_case("connection") && value.to_ascii_lowercase().contains("close")
+    };
+    let keeps = spec.requests_per_connection.is_none() && !spec.headers.iter().any(closes);
     sheet.known("client.asked_keepalive", flag(keeps), LOAD);
     match spec.requests_per_connection {
         Some(n) => sheet.known("client.asked_requests_per_connection", n as f64, LOAD),

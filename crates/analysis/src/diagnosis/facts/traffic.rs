@@ -145,12 +145,23 @@ impl<'a> Seen<'a> {
 
     /// Share of the heads of this kind that fit; `None` for too few.
     fn head_share(&self, kind: &'static str, test: impl Fn(&HeadSeen) -> bool) -> Option<f64> {
-        self.share_of(kind, FEWEST_HEADS, test)
+        self.share_of(kind, FEWEST_HEADS, |_| true, test)
     }
 
     /// The same where only what most of them are is asked for.
     fn mostly(&self, kind: &'static str, test: impl Fn(&HeadSeen) -> bool) -> Option<f64> {
-        let share = self.share_of(kind, FEWEST_ALIKE, test);
+        let share = self.share_of(kind, FEWEST_ALIKE, |_| true, test);
+        share.map(|s| flag(s >= 0.5))
+    }
+
+    /// The same of a field: a head without its end may have one that was not seen.
+    fn told(
+        &self,
+        kind: &'static str,
+        field: &str,
+        test: impl Fn(&HeadSeen) -> bool,
+    ) -> Option<f64> {
+        let share = self.share_of(kind, FEWEST_ALIKE, |h| h.tells(field), test);
         share.map(|s| flag(s >= 0.5))
     }
 
@@ -158,10 +169,12 @@ impl<'a> Seen<'a> {
         &self,
         kind: &'static str,
         fewest: u64,
+        of: impl Fn(&HeadSeen) -> bool,
         test: impl Fn(&HeadSeen) -> bool,
     ) -> Option<f64> {
-        let all: u64 = self.heads(kind).map(|h| h.seen).sum();
-        let fitting: u64 = self.heads(kind).filter(|h| test(h)).map(|h| h.seen).sum();
+        let heads = || self.heads(kind).filter(|h| of(h));
+        let all: u64 = heads().map(|h| h.seen).sum();
+        let fitting: u64 = heads().filter(|h| test(h)).map(|h| h.seen).sum();
         (all >= fewest).then(|| fitting as f64 / all as f64)
     }
 
@@ -332,17 +345,9 @@ fn turn_ms(turns: &TargetTurns) -> Option<f64> {
 /// What the clients ask for.
 fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     let none = "too few heads of HTTP/1 requests were seen in what it read from clients";
-    let says = |h: &HeadSeen, name: &str, word: &str| {
-        let value = h.headers.get(name);
-        value.is_some_and(|v| v.to_ascii_lowercase().contains(word))
-    };
-    let closes = |h: &HeadSeen| {
-        says(h, "connection", "close")
-            || h.version == "HTTP/1.0" && !says(h, "connection", "keep-alive")
-    };
     let old = seen.mostly("request", |h| h.version == "HTTP/1.0");
     sheet.maybe("client.http10", old, HEADS, none);
-    let kept = seen.mostly("request", |h| !closes(h));
+    let kept = seen.told("request", "connection", |h| !h.closes());
     let per_connection = sheet.value("client.requests_per_connection");
     let ended = sheet.value("client.closed_by_server_per_request");
     let by_server = per_connection
@@ -370,7 +375,7 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
             all + h.seen,
         )
     });
-    let personal = seen.mostly("request", |h| {
+    let personal = seen.told("request", "cookie", |h| {
         h.headers
             .keys()
             .any(|name| super::client::is_personal(name))
@@ -381,22 +386,22 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     if material.examination().is_some_and(|e| e.answer.is_some()) {
         return;
     }
-    let compressed = seen.mostly("response", |h| {
+    let compressed = seen.told("response", "content-encoding", |h| {
         let encoding = h.headers.get("content-encoding");
         encoding.is_some_and(|v| v != "identity")
     });
-    let closed = seen.mostly("response", closes);
-    let chunked = seen.mostly("response", |h| says(h, "transfer-encoding", "chunked"));
-    let value = |h: &HeadSeen, name: &str, test: fn(&str) -> bool| {
-        h.headers.get(name).is_some_and(|v| test(v))
+    let closed = seen.told("response", "connection", HeadSeen::closes);
+    let field = |name: &'static str, test: fn(&str) -> bool| {
+        seen.told("response", name, |h| {
+            h.headers.get(name).is_some_and(|v| test(v))
+        })
     };
-    let cookie = seen.mostly("response", |h| h.headers.contains_key("set-cookie"));
-    let forbidden = seen.mostly("response", |h| {
-        value(h, "cache-control", super::client::forbids_caching)
+    let chunked = field("transfer-encoding", |v| {
+        v.to_ascii_lowercase().contains("chunked")
     });
-    let varies = seen.mostly("response", |h| {
-        value(h, "vary", super::client::varies_by_client)
-    });
+    let cookie = field("set-cookie", |_| true);
+    let forbidden = field("cache-control", super::client::forbids_caching);
+    let varies = field("vary", super::client::varies_by_client);
     for (name, share) in [
         ("sets_cookie", cookie),
         ("forbids_caching", forbidden),

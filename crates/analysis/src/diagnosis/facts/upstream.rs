@@ -35,6 +35,10 @@ const HEADS: [&str; 5] = [
     "unasked_share",
 ];
 
+const CLOSE_ASKED: &str = "upstream.request_close_share";
+/// Fewer heads say nothing of most.
+const FEWEST_READ: u64 = 4;
+
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let reason = material.reason(
         &["upstream", "signature"],
@@ -51,6 +55,9 @@ pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     }
     if let Some(heads) = signature.and_then(|s| s.heads.as_deref()) {
         seen(heads, sheet);
+    }
+    if sheet.value(CLOSE_ASKED).is_none() {
+        as_peers_read_it(material, sheet);
     }
     refusals(material, signature, sheet);
     let name = "upstream.closes_first_share";
@@ -328,6 +335,23 @@ fn refusals(material: &Material<'_>, signature: Option<&TargetSignature>, sheet:
     }
 }
 
+/// A head that is written in pieces is read whole by whoever is asked, now and then.
+fn as_peers_read_it(material: &Material<'_>, sheet: &mut Sheet<'_>) {
+    let server = material.server(&sheet.target);
+    let peers = server.iter().flat_map(|server| &server.upstreams);
+    let peers = peers.filter_map(|peer| material.signature(peer.target.as_deref()?));
+    let heads = peers.flat_map(|peer| peer.heads.iter().flatten());
+    let read = heads.filter(|h| h.class == FdClass::Client && h.kind == "request");
+    let (mut all, mut closing) = (0, 0);
+    for head in read.filter(|h| h.tells("connection")) {
+        all += head.seen;
+        closing += if head.closes() { head.seen } else { 0 };
+    }
+    if all >= FEWEST_READ {
+        sheet.known(CLOSE_ASKED, closing as f64 / all as f64, SOURCE);
+    }
+}
+
 /// `PostgreSQL 40001 (could not serialize) x 812`.
 fn in_words(refusal: &Refusal) -> String {
     let mut words = format!("{} {}", refusal.protocol, refusal.code);
@@ -358,22 +382,19 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
         let fitting: u64 = of_kind(kind).filter(|h| test(h)).map(|h| h.seen).sum();
         (fitting as f64, all as f64)
     };
-    let says = |h: &HeadSeen, name: &str, word: &str| {
-        h.headers
-            .get(name)
-            .is_some_and(|v| v.to_ascii_lowercase().contains(word))
-    };
-    let closes = |h: &HeadSeen| {
-        says(h, "connection", "close")
-            || (h.version == "HTTP/1.0" && !says(h, "connection", "keep-alive"))
+    // Among those of which it is known what they say of their connection.
+    let told = |kind: &'static str, test: &dyn Fn(&HeadSeen) -> bool| {
+        let (untold, all) = share(kind, &|h| !h.tells("connection"));
+        let (fitting, _) = share(kind, &|h| h.tells("connection") && test(h));
+        (fitting, all - untold)
     };
     let values = [
         (
             "http10_share",
             share("request", &|h| h.version == "HTTP/1.0"),
         ),
-        ("request_close_share", share("request", &closes)),
-        ("answer_closes_share", share("response", &closes)),
+        ("request_close_share", told("request", &HeadSeen::closes)),
+        ("answer_closes_share", told("response", &HeadSeen::closes)),
         (
             "answer_5xx_share",
             share("response", &|h| h.what.starts_with('5')),
