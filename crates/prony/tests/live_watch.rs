@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Finished, Origin, finish_child, ours, prony, signal, wait_until};
+use common::{Finished, Origin, Real, finish, finish_child, ours, prony, signal, wait_until};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -207,6 +207,58 @@ fn a_reload_is_no_end_of_the_server() {
         finished.stderr
     );
     assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+    scene.assert_nothing_left();
+}
+
+/// Asks the server at the port `PORT` on a connection of its own for each request.
+const ASKS_ANEW: &str = r#"
+import socket, threading
+def serve(client):
+    while client.recv(65536):
+        with socket.create_connection(("127.0.0.1", PORT)) as asked:
+            asked.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            asked.recv(65536)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+print(listener.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"#;
+
+/// Such a connection is gone at every look but for a chance; the questions on it are counted.
+#[test]
+fn whoever_is_asked_on_connections_of_one_request_is_met() {
+    let (scene, port) = (Scene::new(), free_port());
+    let behind = scene.origin(port);
+    let front = Real::python(&ASKS_ANEW.replace("PORT", &port.to_string()), "python3");
+    let url = format!("http://127.0.0.1:{}/", front.port);
+    let load = Somebody::loads(&scene.path("load"), &url);
+    let record = scene.path("record");
+    let mut watch = prony(&scene.path("state"));
+    watch.args(Scene::arguments(front.port));
+    let finished = finish(watch.arg("--out").arg(&record));
+    drop(load);
+    let stored = fs::read_to_string(record.join("trials/0000/examination.json")).unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    if stored["signature"]["tier"] != "ebpf" {
+        return;
+    }
+    let servers = stored["servers"].as_array().unwrap();
+    let pids: Vec<u64> = servers
+        .iter()
+        .filter_map(|s| s["main_pid"].as_u64())
+        .collect();
+    assert!(
+        pids.contains(&u64::from(behind.pid())),
+        "{pids:?}: {}",
+        finished.stdout
+    );
+    let peer = &servers[0]["upstreams"][0];
+    assert_eq!(peer["address"], format!("127.0.0.1:{port}"), "{servers:?}");
+    assert!(peer["target"].is_string(), "{servers:?}");
+    // Its own passes are those of a server: its requests were counted and traced with the front's.
+    let traced = stored["turns"]["targets"].as_array().unwrap();
+    assert_eq!(traced.len(), 2, "{}", finished.stdout);
     scene.assert_nothing_left();
 }
 

@@ -121,12 +121,31 @@ fn a_table_that_is_fetched_for_a_page() {
             ("upstream.service_ms_mean", 4.4),
         ],
         &[
-            // It is passed on, as it is and compressed; a small picture; asked beside the requests; few bytes.
+            // It is passed on, as it is and compressed; a small picture; asked beside the requests; a page of it.
             ("write.client.bytes_per_request", 1_700_000.0),
             ("profile.compression_share", 0.5),
             ("profile.image_share", 0.6),
             ("upstream.requests_per_request", 0.01),
             ("read.upstream.bytes_per_request", 9_000.0),
+        ],
+    );
+}
+
+#[test]
+fn an_upstream_that_answers_no_connect() {
+    check(
+        "upstream_connects_unanswered",
+        "generic",
+        &[
+            ("socket.upstream.connecting", 14.0),
+            ("upstream.connects_per_request", 0.04),
+            ("tcp.syn_retransmits_per_s", 1.0),
+        ],
+        &[
+            // A connect or two; as many that take a millisecond each; a way around the world.
+            ("socket.upstream.connecting", 0.5),
+            ("upstream.connects_per_request", 14.0),
+            ("socket.upstream.rtt_ms", 180.0),
         ],
     );
 }

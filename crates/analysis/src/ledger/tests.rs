@@ -612,6 +612,77 @@ fn is_followed(mut examination: Examination, turns: &Turns) {
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
 }
 
+/// A runtime that lets one of its threads run at a time, a pool whose threads wait, and two that run on CPUs of their
+/// own: of the last two, more threads serve more.
+#[test]
+fn threads_that_work_in_turn_are_one_worker() {
+    let (examination, mut turns) = chain();
+    turns.targets[0] = target(
+        "proxy",
+        vec![
+            place(Place::OnCpu, "", 100_000),
+            place(Place::NoFreeThread, "", 300_000),
+        ],
+    );
+    let mut own = |places: &[(Place, u64)]| {
+        let places = places.iter().map(|(at, ns)| place(*at, "", *ns)).collect();
+        turns.targets[0].threads = Some(ThreadTime {
+            threads: 2,
+            account: target("", places).account,
+            ..ThreadTime::default()
+        });
+        let case = LatencyCase {
+            unaccepted: 0,
+            turns: &turns,
+            examination: &examination,
+        };
+        let account = case.account("proxy", true, Which::All).unwrap();
+        let queue = account.rows.iter().find(|r| r.kind == "no_free_thread");
+        queue.unwrap().own_work
+    };
+    let in_turn = [
+        (Place::Idle, 500_000),
+        (Place::OnCpu, 350_000),
+        (Place::RunQueue, 150_000),
+    ];
+    assert!(own(&in_turn));
+    assert!(!own(&[(Place::Idle, 500_000), (Place::Blocked, 500_000)]));
+    assert!(!own(&[(Place::Idle, 100_000), (Place::OnCpu, 900_000)]));
+}
+
+/// A wait that holds a pool's threads is worth the line before them, too; one that holds them for a while is not.
+#[test]
+fn what_holds_the_threads_holds_the_line_before_them() {
+    let row = |kind: &str, share: f64| Row {
+        kind: kind.to_owned(),
+        share,
+        ..Row::default()
+    };
+    let account = |basis, rows: Vec<Row>| Account {
+        target: "web".to_owned(),
+        basis,
+        rows,
+        ..Account::default()
+    };
+    let slow_log = crate::diagnosis::catalogue().cause("log_consumer_slow");
+    let line = |held: f64| {
+        let ledger = Ledger {
+            rate: Some(account(
+                Basis::Threads,
+                vec![row("pipe", held), row("on_cpu", 1.0 - held)],
+            )),
+            latency: Some(account(
+                Basis::Requests,
+                vec![row("no_free_thread", 0.7), row("pipe", 0.3)],
+            )),
+            ..Ledger::default()
+        };
+        super::in_line(&ledger, slow_log.unwrap(), "web", "web")
+    };
+    assert!((line(0.9) - 0.63).abs() < 1e-9);
+    assert_eq!(line(0.4), 0.0);
+}
+
 #[test]
 fn a_queue_that_chance_makes_is_no_loss_and_a_longer_one_is() {
     let (examination, mut turns) = chain();
