@@ -613,7 +613,7 @@ pub struct HeadSeen {
     /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`,
     /// `cache-control`, `vary`, where present; of `set-cookie`, `cookie` and `authorization` only `present`.
     pub headers: BTreeMap<String, String>,
-    /// Its end was not seen: what a program wrote in pieces, or more than what is looked at. What it lacks is not known.
+    /// Its end was not seen: what a program wrote in pieces, or more than is looked at. What it lacks is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
     /// How often a head with these values was seen among those that were looked at.

@@ -195,6 +195,7 @@ impl<'a> Live<'a> {
         let mut seen = Seconds::new(servers, self.when.clone());
         let within = Within::part(DIG_PART, &budget, end);
         let (mut samplers, counted) = self.meet_all(servers, LOOKOUT_STEP, within, &mut budget);
+        seen.from = counted.began;
         let first = self.dig(servers, counted, self.time().min(time), within, &mut budget);
         seen.calibrate(&samplers, &first);
         let mut slow = seen.catch_up(&samplers, first.passes());
@@ -260,8 +261,8 @@ impl<'a> Live<'a> {
         trials
     }
 
-    /// Samples, and counts calls. Whoever was asked meanwhile and met at no look is met now, with those whom they ask, and
-    /// both begin again with them.
+    /// Samples, and counts calls. Whoever was asked meanwhile and met at no look is met now, with those whom they ask,
+    /// and both begin again with them.
     fn meet_all(
         &mut self,
         servers: &mut Vec<Server>,

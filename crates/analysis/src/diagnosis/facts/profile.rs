@@ -9,14 +9,18 @@ use std::collections::BTreeMap;
 const SOURCE: &str = "on-CPU profile";
 const SCRIPTS: &str = "on-CPU profile, and the functions that the runtime said it was in";
 const SCRIPT: &str = "profile.script_share";
+const INTERPRETED: &str = "profile.jvm_interpreted_share";
+/// What its interpreter of bytecode is called by itself.
+const INTERPRETER: &str = "Interpreter";
 /// The library of a virtual machine whose compiled code is a program like any other, and not a script.
 const JVM: &str = "libjvm.so";
 /// Fewer samples than this say nothing about shares of a few per cent.
 const FEWEST: u64 = 50;
 /// Looks at an interpreter cost more than samples: of so few on, a part is known less its standard error.
 const FEWEST_LOOKS: u64 = 20;
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     SCRIPT,
+    INTERPRETED,
     "profile.crypto_share",
     "profile.logging_call_share",
     "profile.kernel_share",
@@ -125,8 +129,11 @@ fn shares(profile: &Profile, stacks: &[&Stack], samples: f64, sheet: &mut Sheet<
     }
     let is_jvm = (seen.iter()).any(|s| s.frames.iter().any(|f| f.module.ends_with(JVM)));
     let made = if is_jvm {
+        let interpreted = |s: &Seen<'_>| s.frames.last().is_some_and(|f| f.symbol == INTERPRETER);
+        sheet.known(INTERPRETED, share(&interpreted), SOURCE);
         0.0
     } else {
+        sheet.not_applicable(INTERPRETED, "the server is no JVM");
         share(&|s| is(s, "jit"))
     };
     let script = share(&|s| is(s, "interpreter")).max(made);
