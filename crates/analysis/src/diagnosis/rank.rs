@@ -262,10 +262,10 @@ pub(crate) fn rank(
             (_, Some(stalls)) if none.is_some() => stalls,
             _ => nothing(facts, station, verdict, none, account),
         };
-        if first.cause == "none"
-            && let Some(tail) = ledger.as_ref().and_then(long_tail)
-        {
-            first.why.push_str(&tail);
+        if first.cause == "none" {
+            let tail = ledger.as_ref().and_then(long_tail);
+            first.why.push_str(tail.as_deref().unwrap_or_default());
+            first.why.push_str(unread(facts));
         }
         findings.insert(0, first);
     }
@@ -458,6 +458,17 @@ fn in_tail(ledger: &Ledger) -> Option<String> {
         " Of the slowest 1 % of the requests {share} is {}.",
         placed(row)
     ))
+}
+
+/// What is not known of the responses of a healthy server whose statuses nobody but its clients could read.
+fn unread(facts: &FactSet) -> &'static str {
+    let of = |name| facts.view("").value(name);
+    match (of("traffic.watched"), of("client.errors_share")) {
+        (Some(watched), None) if watched > 0.0 => {
+            " Whether its responses are errors was not seen: their heads could not be read (TLS, HTTP/2)."
+        }
+        _ => "",
+    }
 }
 
 /// The slowest requests of a healthy server are worth a sentence from so many times the mean on.

@@ -787,6 +787,38 @@ fn healthy_servers_are_healthy() {
     }
 }
 
+/// Nobody but its clients reads what a server answers over TLS: it may be healthy, and that is said with it.
+#[test]
+fn a_healthy_server_whose_statuses_are_not_read_says_so() {
+    for (scheme, said) in [("https", true), ("http", false)] {
+        let calls = vec![
+            call("read", FdClass::Client, 1_000, 60),
+            call("writev", FdClass::Client, 1_000, 1_300),
+            call("epoll_wait", FdClass::Poll, 1_000, 1),
+        ];
+        let mut record = accounted(with_calls(trial(0.99), calls));
+        record.load.url = record.load.url.replace("http:", &format!("{scheme}:"));
+        let head = record::HeadSeen {
+            class: FdClass::Client,
+            kind: "response".to_owned(),
+            version: "HTTP/1.1".to_owned(),
+            what: "200".to_owned(),
+            seen: 100,
+            ..record::HeadSeen::default()
+        };
+        let signature = record
+            .examination
+            .as_mut()
+            .and_then(|e| e.signature.as_mut());
+        for target in signature.into_iter().flat_map(|s| &mut s.targets) {
+            target.heads = (!said).then(|| vec![head.clone()]);
+        }
+        let finding = first(&without_load(record));
+        assert_eq!(finding.cause, "none", "{scheme}: {finding:#?}");
+        assert_eq!(finding.why.contains("was not seen"), said, "{finding:#?}");
+    }
+}
+
 /// A full CPU, and a fifth of a request's time behind a lock, as in a program whose threads have one lock for all. What
 /// may as well be a condition that a thread signals as soon as it has the CPU is none.
 #[test]
