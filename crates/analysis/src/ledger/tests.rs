@@ -612,6 +612,29 @@ fn is_followed(mut examination: Examination, turns: &Turns) {
     assert!(near(account.requests.unwrap(), 0.001), "{account:#?}");
 }
 
+/// Whether this row of the proxy's is its own work, where its threads did that.
+fn is_own(
+    examination: &Examination,
+    turns: &mut Turns,
+    (threads, places): (u64, Vec<PlaceTime>),
+    kind: &str,
+) -> bool {
+    turns.targets[0].threads = Some(ThreadTime {
+        threads,
+        account: target("", places).account,
+        ..ThreadTime::default()
+    });
+    let case = LatencyCase {
+        unaccepted: 0,
+        turns,
+        examination,
+    };
+    let account = case.account("proxy", true, Which::All).unwrap();
+    let row = account.rows.iter().find(|r| r.kind == kind);
+    row.unwrap_or_else(|| panic!("no {kind}: {account:#?}"))
+        .own_work
+}
+
 /// A runtime that lets one of its threads run at a time, a pool whose threads wait, and two that run on CPUs of their
 /// own: of the last two, more threads serve more.
 #[test]
@@ -626,19 +649,7 @@ fn threads_that_work_in_turn_are_one_worker() {
     );
     let mut own = |places: &[(Place, u64)]| {
         let places = places.iter().map(|(at, ns)| place(*at, "", *ns)).collect();
-        turns.targets[0].threads = Some(ThreadTime {
-            threads: 2,
-            account: target("", places).account,
-            ..ThreadTime::default()
-        });
-        let case = LatencyCase {
-            unaccepted: 0,
-            turns: &turns,
-            examination: &examination,
-        };
-        let account = case.account("proxy", true, Which::All).unwrap();
-        let queue = account.rows.iter().find(|r| r.kind == "no_free_thread");
-        queue.unwrap().own_work
+        is_own(&examination, &mut turns, (2, places), "no_free_thread")
     };
     let in_turn = [
         (Place::Idle, 500_000),
@@ -699,19 +710,8 @@ fn a_queue_that_chance_makes_is_no_loss_and_a_longer_one_is() {
             place(Place::OnCpu, "", 100_000),
             place(Place::Idle, "", 100_000),
         ];
-        turns.targets[0].threads = Some(ThreadTime {
-            threads: 1,
-            account: target("", halves).account,
-            ..ThreadTime::default()
-        });
-        let case = LatencyCase {
-            unaccepted: 0,
-            turns: &turns,
-            examination: &examination,
-        };
-        let account = case.account("proxy", true, Which::All).unwrap();
-        let queue = account.rows.iter().find(|r| r.kind == "listen_queue");
-        assert_eq!(queue.unwrap().own_work, own, "{account:#?}");
+        let queue = is_own(&examination, &mut turns, (1, halves), "listen_queue");
+        assert_eq!(queue, own, "{waits}");
     }
 }
 

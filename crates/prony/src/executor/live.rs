@@ -302,14 +302,13 @@ impl<'a> Live<'a> {
             began,
             ..Dug::default()
         };
-        let may_ns = |budget: &Budget| within.may_ns(budget);
         let rate_per_s = requests_per_s(&probed);
         dug.probed = Some(probed);
         dug.counted = Some(span);
         self.runtimes.find(servers);
         self.runtimes.name_code();
         let all = TURNS_WITHIN.min(time + Nanos::SECOND);
-        let left_ns = may_ns(budget).max(budget.of_pass_ns(all));
+        let left_ns = within.may_ns(budget).max(budget.of_pass_ns(all));
         let all = can_follow_all(rate_per_s, all, left_ns / 2).then_some(all);
         let hz = budget.on_cpu_hz(PROFILE_HZ);
         let config = examine::profile_config(servers, ProfileKind::OnCpu, hz);
@@ -317,7 +316,7 @@ impl<'a> Live<'a> {
         dug.window.from = MonotonicClock.now();
         if let Some(all) = all.filter(|_| !(self.interrupted)()) {
             let what = ("watching, and turns", 1, all);
-            (dug.turns, dug.read) = self.turns(servers, what, may_ns(budget), budget);
+            (dug.turns, dug.read) = self.turns(servers, what, within.may_ns(budget), budget);
             dug.ended = Some(MonotonicClock.now());
         }
         let gone = MonotonicClock.now().since(dug.window.from);
@@ -331,7 +330,7 @@ impl<'a> Live<'a> {
         self.runtimes.name_code();
         refresh(servers);
         if dug.turns.is_none() && !(self.interrupted)() {
-            let may_ns = may_ns(budget);
+            let may_ns = within.may_ns(budget);
             let (one_in, time) =
                 followed(rate_per_s, may_ns.max(budget.of_pass_ns(TURNS_TIME)) / 2);
             if time < TURNS_TIME {

@@ -101,12 +101,18 @@ pub fn listening_at_any(
     servers: &[Server],
     asked: &[SocketAddr],
 ) -> Vec<(UpstreamPeer, Option<Server>)> {
+    let here: Vec<SocketAddr> = (asked.iter().copied())
+        .filter(|at| super::is_local(*at))
+        .collect();
+    // To look goes through all processes, and is not needed where everybody is elsewhere.
+    if here.is_empty() {
+        return Vec::new();
+    }
     let me = i32::try_from(std::process::id()).unwrap_or_default();
     let look = Look::take();
     let mut names = Names::new(servers);
-    let here = asked.iter().filter(|at| super::is_local(**at));
-    let found = here.filter_map(|at| {
-        let behind = look.behind(*at, "").filter(|s| s.main_pid != me)?;
+    let found = here.into_iter().filter_map(|at| {
+        let behind = look.behind(at, "").filter(|s| s.main_pid != me)?;
         let name = names.give(Some(behind), &at.port().to_string());
         Some(peer(at.to_string(), 0, name))
     });

@@ -1,7 +1,7 @@
 //! TCP connections of a target by class, and its listen queues.
 
 use super::{Material, Sheet};
-use record::{FdClass, Nanos, Series, SocketStats};
+use record::{FdClass, Series, SocketStats};
 
 const DIAG: &str = "sock_diag";
 const EVENTS: &str = "signature: TCP events";
@@ -146,14 +146,14 @@ fn listeners(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             .map(|t| t.address.as_str()),
     );
     let ports: Vec<String> = own.iter().filter_map(|a| port(a)).collect();
-    let of_window = |signal: &str, of: fn(&Series, Nanos, Nanos) -> Option<f64>| {
+    let most = |signal: &str| {
         let window = material.window()?;
-        let all = queues(material, signal, &ports);
-        all.filter_map(|s| of(s, window.from, window.to))
+        queues(material, signal, &ports)
+            .filter_map(|s| s.max(window.from, window.to))
             .reduce(f64::max)
     };
-    let queue = of_window("listen.queue", Series::max);
-    let backlog = of_window("listen.backlog", Series::max);
+    let queue = most("listen.queue");
+    let backlog = most("listen.backlog");
     let least = least_waiting(material, &sheet.target, &ports);
     sheet.maybe("listen.queue_least", least, DIAG, &reason);
     sheet.maybe("listen.queue_max", queue, DIAG, &reason);

@@ -37,7 +37,7 @@ const HEADS: [&str; 5] = [
 
 const CLOSE_ASKED: &str = "upstream.request_close_share";
 /// Fewer heads say nothing of most.
-const FEWEST_READ: u64 = 4;
+const FEWEST_READ: f64 = 4.0;
 
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let reason = material.reason(
@@ -342,14 +342,20 @@ fn as_peers_read_it(material: &Material<'_>, sheet: &mut Sheet<'_>) {
     let peers = peers.filter_map(|peer| material.signature(peer.target.as_deref()?));
     let heads = peers.flat_map(|peer| peer.heads.iter().flatten());
     let read = heads.filter(|h| h.class == FdClass::Client && h.kind == "request");
-    let (mut all, mut closing) = (0, 0);
-    for head in read.filter(|h| h.tells("connection")) {
-        all += head.seen;
-        closing += if head.closes() { head.seen } else { 0 };
+    let (part, whole) = closing(read);
+    if whole >= FEWEST_READ {
+        sheet.known(CLOSE_ASKED, part / whole, SOURCE);
     }
-    if all >= FEWEST_READ {
-        sheet.known(CLOSE_ASKED, closing as f64 / all as f64, SOURCE);
+}
+
+/// Heads that ask for the end of their connection or announce it, and those of which it is known whether they do.
+fn closing<'a>(heads: impl Iterator<Item = &'a HeadSeen>) -> (f64, f64) {
+    let (mut part, mut whole) = (0, 0);
+    for head in heads.filter(|h| h.tells("connection")) {
+        whole += head.seen;
+        part += if head.closes() { head.seen } else { 0 };
     }
+    (part as f64, whole as f64)
 }
 
 /// `PostgreSQL 40001 (could not serialize) x 812`.
@@ -382,19 +388,13 @@ fn seen(heads: &[HeadSeen], sheet: &mut Sheet<'_>) {
         let fitting: u64 = of_kind(kind).filter(|h| test(h)).map(|h| h.seen).sum();
         (fitting as f64, all as f64)
     };
-    // Among those of which it is known what they say of their connection.
-    let told = |kind: &'static str, test: &dyn Fn(&HeadSeen) -> bool| {
-        let (untold, all) = share(kind, &|h| !h.tells("connection"));
-        let (fitting, _) = share(kind, &|h| h.tells("connection") && test(h));
-        (fitting, all - untold)
-    };
     let values = [
         (
             "http10_share",
             share("request", &|h| h.version == "HTTP/1.0"),
         ),
-        ("request_close_share", told("request", &HeadSeen::closes)),
-        ("answer_closes_share", told("response", &HeadSeen::closes)),
+        ("request_close_share", closing(of_kind("request"))),
+        ("answer_closes_share", closing(of_kind("response"))),
         (
             "answer_5xx_share",
             share("response", &|h| h.what.starts_with('5')),
