@@ -12,7 +12,8 @@
 | pieces | sending, or (with gaps in between) sleeping |
 | stall | the stall's function; for a sleep, a wait that is not a request's own |
 | queue | waiting for a CPU, a thread or other requests |
-| rest, hidden | nothing: a row of smaller ones, or of what no thread was seen to do, is no step's; smaller rows of what ran may be the program's own |
+| rest | its smaller rows, each by what it names |
+| hidden | nothing: what no thread was seen to do is no step's |
 | client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it, one that does not calls it queue |
 | collecting | garbage that is collected is the allocating step's or the program's own: the program knows the part that the step itself did |
 | sending | what is sent beside upstream steps is theirs (the program's own) or the pieces': the kernel's side does not say for whom |
@@ -63,7 +64,6 @@ CLIENTS = {"client", "unsent"}
 # A class of rows that may be a step's or the program's own.
 COLLECTING = ("collecting",)
 SENDING = ("sending",)
-SMALLER = ("rest",)
 # Rows that name nothing: no step is one of them.
 UNNAMED = {"rest", "hidden"}
 # A loop that stalls is a loop that runs, or waits, for no request.
@@ -143,8 +143,6 @@ idle rest."""
             return None
         if row.get("kind") in CLIENTS:
             return None if self.plan["runtime"] != "java" or "share_of_capacity" in self.plan["load"] else ("queue",)
-        if row.get("kind") == "on_cpu" and str(row["label"]).endswith("smaller rows"):
-            return SMALLER
         if self.by_label(row, account):
             if row.get("kind") == "gc" and "allocate" in self.kinds:
                 return COLLECTING
@@ -211,6 +209,9 @@ idle rest."""
             return self.group(("pieces",) if pieces else ("own",))
         # A timed wait ends by a timer, whichever call it is.
         for kind in [kind for kind in order if kind in self.kinds]:
+            # What runs does not wait: the CPU of steps that wait is the program's own.
+            if account == "cpu" and kind in ("sleep", "lock", "slot"):
+                continue
             if re.search(WORDS[kind], text):
                 if kind in ("lock", "slot") and self.kinds & {"sleep"} and "timer" in text:
                     continue
@@ -239,6 +240,12 @@ idle rest."""
         return [(self.group(("stall",)), share), (("queue",), 1 - share)]
 
 
+def leaves(rows):
+    """The rows, and for one that sums up smaller ones these."""
+    for row in rows:
+        yield from leaves(row["smaller"]) if row.get("smaller") else [row]
+
+
 def measured(account, names, which):
     """Shares of prony's rows by class, idle taken out; the share that the rows add up to; rows as text by class."""
     table, total, idle, texts = {}, 0.0, 0.0, {}
@@ -249,6 +256,7 @@ def measured(account, names, which):
         which = "cpu"
     for row in account.get("rows", []):
         total += row["share"]
+    for row in leaves(account.get("rows", [])):
         of_thread = of_go and not row["label"].startswith("on the CPU in")
         for key, part in [(None, 1.0)] if of_thread else names.parts(row, which):
             share = row["share"] * part
@@ -291,7 +299,7 @@ def compare(account, expected, names, which):
             for key, share in (dict.fromkeys(slept, 0.0) | wanted).items()}
     # Nor whose the garbage was, or what the kernel sent.
     either = {}
-    for shared, kind in ((COLLECTING, "allocate"), (SENDING, "pieces"), (SMALLER, "own")):
+    for shared, kind in ((COLLECTING, "allocate"), (SENDING, "pieces")):
         part = table.pop(shared, 0.0)
         for key in {names.group((kind,)), ("own",)}:
             either[key] = either.get(key, 0.0) + part

@@ -73,7 +73,7 @@ class Naming(unittest.TestCase):
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):
-            self.assertEqual(names.of({"kind": kind, "label": "9 smaller rows", "share": 0.2}, "latency"), (kind,))
+            self.assertEqual(names.of({"kind": kind, "label": "on the CPU or not", "share": 0.2}, "latency"), (kind,))
 
     def test_what_is_sent_beside_upstream_steps_is_theirs_or_the_pieces(self):
         pieces = {"kind": "pieces", "pieces": 4, "gap_us": 0}
@@ -146,11 +146,13 @@ class Comparing(unittest.TestCase):
             result = self.judge(plan(BURN, synced, runtime=runtime), expected, document)["latency"]
             self.assertEqual(result["rows_right"], right, (runtime, disk, queue))
 
-    def test_smaller_rows_together_are_no_row(self):
-        document = {"rate": rows((0.86, "sort_records"), (0.14, "smaller rows"))}
-        document["rate"]["rows"][1]["kind"] = "rest"
-        result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.9, ("own",): 0.1}}, document)["rate"]
-        self.assertTrue(result["rows_right"], result)
+    def test_smaller_rows_are_what_each_of_them_names(self):
+        expected = {"rate": {("burn", "sort_records"): 0.86, ("own",): 0.14}}
+        for small, right in [("kernel", True), ("sort_records", False)]:
+            document = {"rate": rows((0.8, "sort_records"), (0.06, "sort_records"), (0.14, "2 smaller rows"))}
+            document["rate"]["rows"][2] |= {"kind": "rest", "smaller": rows((0.08, small), (0.06, "TCP send"))["rows"]}
+            result = self.judge(plan(BURN), expected, document)["rate"]
+            self.assertEqual((result["rows_right"], result["sums"]), (right, True), result)
 
     def test_an_idle_rest_is_taken_out(self):
         result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.8, ("own",): 0.2}},
@@ -180,7 +182,8 @@ class Comparing(unittest.TestCase):
         self.assertEqual(names.of(compiling, "cpu"), ("own",))
         self.assertEqual(names.of(compiling | {"label": "on the CPU in server: compiling code"}, "latency"), ("own",))
         self.assertEqual(names.of({"kind": "clock", "label": "reading the clock", "share": 1.0}, "cpu"), ("own",))
-        self.assertEqual(names.of({"kind": "rest", "label": "9 smaller rows", "share": 0.1}, "cpu"), ledger.SMALLER)
+        spinning = {"kind": "lock_spin", "label": "spinning for a lock", "share": 0.1}
+        self.assertEqual(names.of(spinning, "cpu"), ("own",))
         inside = {"kind": "run_queue", "label": "in upstream-4711: waiting for a CPU", "share": 1.0}
         self.assertEqual(names.of(inside, "latency"), ("upstream", 4711))
 

@@ -146,6 +146,8 @@ pub(super) struct Part {
     pub(super) ns: f64,
     /// The largest of what it was put together from, whose place stands for all.
     largest: f64,
+    /// What it sums up, where these are shown as one.
+    smaller: Vec<Part>,
 }
 
 impl Part {
@@ -160,6 +162,26 @@ impl Part {
             server: String::new(),
             ns,
             largest: ns,
+            smaller: Vec::new(),
+        }
+    }
+
+    /// The row of it, of a `total` in ns.
+    fn row(self, total: f64, error: &dyn Fn(f64) -> f64, concurrency: Option<f64>) -> Row {
+        let share = self.ns / total;
+        let smaller = self.smaller.into_iter();
+        Row {
+            kind: self.kind,
+            label: self.label,
+            share,
+            share_error: error(share),
+            place: self.place,
+            source: SOURCE.to_owned(),
+            requests: concurrency.map(|c| c * share),
+            own_work: self.own,
+            server: self.server,
+            smaller: smaller.map(|p| p.row(total, error, concurrency)).collect(),
+            ..Row::default()
         }
     }
 }
@@ -314,21 +336,9 @@ impl LatencyCase<'_> {
     fn rows(&self, parts: Vec<Part>, n: f64, concurrency: Option<f64>) -> Vec<Row> {
         let total = total_ns(&parts);
         let lost = self.lost_share();
-        let rows = folded(parts).into_iter().map(|p| {
-            let share = p.ns / total;
-            Row {
-                kind: p.kind,
-                label: p.label,
-                share,
-                share_error: 2.0 * (share * (1.0 - share) / n).sqrt() + lost,
-                place: p.place,
-                source: SOURCE.to_owned(),
-                requests: concurrency.map(|c| c * share),
-                own_work: p.own,
-                server: p.server,
-                ..Row::default()
-            }
-        });
+        let error = |share: f64| 2.0 * (share * (1.0 - share) / n).sqrt() + lost;
+        let rows = folded(parts).into_iter();
+        let rows = rows.map(|p| p.row(total, &error, concurrency));
         let mut rows: Vec<Row> = rows.collect();
         rows.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.label.cmp(&b.label)));
         rows
@@ -420,6 +430,7 @@ impl LatencyCase<'_> {
                 let entry = parts.entry(key).or_insert_with(|| Part {
                     ns: 0.0,
                     largest: 0.0,
+                    smaller: Vec::new(),
                     ..part.clone()
                 });
                 entry.ns += part.ns;
@@ -591,6 +602,7 @@ impl LatencyCase<'_> {
             server: String::new(),
             ns: part.ns,
             largest: part.ns,
+            smaller: Vec::new(),
         });
         Some((parts.collect(), in_line))
     }
@@ -638,6 +650,7 @@ impl LatencyCase<'_> {
             server: String::new(),
             ns,
             largest: ns,
+            smaller: Vec::new(),
         }
     }
 
@@ -698,6 +711,7 @@ impl LatencyCase<'_> {
                 server: server.target.clone(),
                 ns: ns * (1.0 - filled),
                 largest: 0.0,
+                smaller: Vec::new(),
             });
         }
         parts
@@ -1051,6 +1065,7 @@ fn folded(mut parts: Vec<Part>) -> Vec<Part> {
             ns: total_ns(&group),
             largest: first.ns,
             server,
+            smaller: group,
         });
     }
     parts
@@ -1085,6 +1100,7 @@ fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow])
             server: String::new(),
             ns,
             largest: ns,
+            smaller: Vec::new(),
         }
     });
     parts.collect()

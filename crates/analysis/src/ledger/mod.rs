@@ -318,6 +318,7 @@ fn shown(mut account: Account) -> Account {
         source: "the rows above this one end here".to_owned(),
         requests: rest.iter().map(|r| r.requests).sum(),
         own_work: true,
+        smaller: rest,
         ..Row::default()
     });
     account

@@ -1284,7 +1284,11 @@ fn rows_are_cut_and_still_add_up() {
     let shown = shown(account(&many));
     assert_eq!(shown.rows.len(), ROWS);
     assert!((shown.closed() - 1.0).abs() < 1e-9);
-    assert_eq!(shown.rows[ROWS - 1].label, "11 smaller rows");
+    let rest = &shown.rows[ROWS - 1];
+    assert_eq!(rest.label, "11 smaller rows");
+    let smaller: f64 = rest.smaller.iter().map(|r| r.share).sum();
+    assert_eq!(rest.smaller.len(), 11);
+    assert!((smaller - rest.share).abs() < 1e-9);
 }
 
 fn finding(cause: &str) -> Finding {

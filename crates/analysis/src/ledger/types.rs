@@ -92,6 +92,9 @@ pub struct Row {
     /// The server behind that the requests are in, where they are not in the account's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
+    /// Of a row that sums up smaller ones: each of them, as a share of the account's total too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub smaller: Vec<Row>,
     /// Of a function: the one below which nearly all that the program itself does is, if that is on no request's way.
     #[serde(skip)]
     pub below: String,
