@@ -14,6 +14,8 @@
 | queue | waiting for a CPU, a thread or other requests |
 | rest | its smaller rows, each by what it names |
 | hidden | nothing: what no thread was seen to do is no step's |
+| run_queue, wake_up | in line for a CPU: the program calls it queue, also of its loop's time |
+| unanswered | nothing: a program accounts for the requests that it answered |
 | client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it, one that does not calls it queue |
 | collecting | garbage that is collected is the allocating step's or the program's own: the program knows the part that the step itself did |
 | sending | what is sent beside upstream steps is theirs (the program's own) or the pieces': the kernel's side does not say for whom |
@@ -53,7 +55,9 @@ WORDS = {
              r"|ahead of it|scheduler|in line|head of line",
 }
 # Rows of a core's time that are not the program's: taken out, as an idle rest is.
-BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator"}
+BESIDE = {"idle", "throttled", "steal", "beside", "foreign", "generator", "unanswered"}
+# In line for a CPU.
+IN_LINE = {"run_queue", "wake_up"}
 # The kernel's side of connections, whoever called: what is written there is no log.
 NETWORK = {"softirq", "net_send", "net_receive", "connections"}
 # A station this full limits: what a rate divides must be it.
@@ -155,7 +159,8 @@ idle rest."""
             return (row["kind"],)
         if re.search(OUTSIDE, text):
             return self.group(("stall",)) if self.stall else ("own",) if account in ("rate", "cpu") else ("queue",)
-        waits_for_others = account not in ("rate", "cpu") and re.search(QUEUE_FIRST, text)
+        in_line = row.get("kind") in IN_LINE or account != "rate" and re.search(QUEUE_FIRST, text)
+        waits_for_others = account != "cpu" and in_line
         if self.stall and self.stall["inside"] == "burn" and self.stall["function"] in text:
             # A queue may be one for others and for the stall: what it says first is what it mostly is.
             named = [text.find(one) for one in self.functions if one in text]
@@ -314,7 +319,7 @@ def compare(account, expected, names, which):
                     <= table.get(key, 0.0) <= most.get(key, 0.0) + POINTS)]
     beside, larger = names.beside_queue()
     waits = {("queue",), *beside}
-    if which != "rate" and beside:
+    if beside and (which != "rate" or account.get("basis") == "requests"):
         due, most_due, shown = (sum(one.get(key, 0.0) for key in waits) for one in (wanted, most, table))
         more = [table.get(key, 0.0) - wanted.get(key, 0.0) for key in beside]
         if due - POINTS <= shown <= most_due + POINTS and all((one if larger else -one) >= -POINTS for one in more):

@@ -154,6 +154,17 @@ class Comparing(unittest.TestCase):
             result = self.judge(plan(BURN), expected, document)["rate"]
             self.assertEqual((result["rows_right"], result["sums"]), (right, True), result)
 
+    def test_a_loop_that_waits_for_a_cpu_stands_in_line_and_reads_no_file(self):
+        names = ledger.Names(plan(BURN, {"kind": "file", "bytes": 9, "cached": True}), [])
+        woken = {"kind": "wake_up", "label": "waking the thread that reads", "share": 0.1}
+        line = {"kind": "run_queue", "label": "waiting for a CPU", "where": "while process sort_records ran", "share": 0.1}
+        for row in (woken, line):
+            self.assertEqual(names.of(row, "rate"), ("queue",))
+
+    def test_requests_that_nobody_answered_are_in_no_account_of_the_program(self):
+        unanswered = {"kind": "unanswered", "label": "requests on 4 connections that got no answer at all", "share": 0.5}
+        self.assertIsNone(ledger.Names(plan(BURN), []).of(unanswered, "latency"))
+
     def test_an_idle_rest_is_taken_out(self):
         result = self.judge(plan(BURN), {"rate": {("burn", "sort_records"): 0.8, ("own",): 0.2}},
                             {"rate": rows((0.4, "sort_records"), (0.1, "kernel"), (0.5, "idle"))})["rate"]
