@@ -18,6 +18,8 @@ const MAIN_BRANCH: f64 = 0.8;
 pub(super) const ADDRESS: &str = "+0x";
 /// Functions below this share of the samples are told together.
 const SMALL: f64 = 0.02;
+/// What turns off from a branch is told by itself from this share of all samples on.
+const APART: f64 = 0.05;
 /// A function below which this part of the requests is read is on the way of them all.
 const WAY: f64 = 0.25;
 /// Fewer samples of reading do not say what the way is.
@@ -458,6 +460,14 @@ impl Read {
 /// Branches by the function that holds them.
 type ByName = BTreeMap<String, Branch>;
 
+/// How branches are cut.
+struct Cut<'a> {
+    /// Functions on the way of all requests.
+    ways: &'a BTreeSet<String>,
+    /// What turns off from a branch is one of its own with so many samples.
+    apart: f64,
+}
+
 /// Samples of a branch.
 #[derive(Default)]
 struct Branch {
@@ -529,6 +539,10 @@ impl Tree {
         let mut at = self;
         let mut above: Vec<&str> = Vec::new();
         let mut by_name = ByName::new();
+        let cut = Cut {
+            ways,
+            apart: APART * total as f64,
+        };
         while let Some((name, child)) = at.largest() {
             let main = child.samples as f64 >= MAIN_BRANCH * at.samples as f64;
             // A function that does the work itself is a row, not the way to one.
@@ -537,14 +551,14 @@ impl Tree {
             }
             // What turned off before.
             for (other, child) in at.children.iter().filter(|(other, _)| *other != name) {
-                child.branch(other, &above, ways, &mut by_name);
+                child.branch(other, &above, &cut, &mut by_name);
             }
             above.push(name);
             at = child;
         }
         let mut last = ByName::new();
         for (name, child) in &at.children {
-            child.branch(name, &above, ways, &mut last);
+            child.branch(name, &above, &cut, &mut last);
         }
         if let Some(name) = above.last().filter(|_| at.itself() > 0) {
             let branch = last.entry((*name).to_owned()).or_default();
@@ -600,25 +614,32 @@ impl Tree {
     }
 
     /// Adds this branch by its deepest function, or by what is below that where it is on the way of all requests or
-    /// where threads begin.
-    fn branch<'a>(
-        &'a self,
-        name: &'a str,
-        above: &[&'a str],
-        ways: &BTreeSet<String>,
-        by_name: &mut ByName,
-    ) {
+    /// where threads begin; what turns off before, and is large, by itself.
+    fn branch<'a>(&'a self, name: &'a str, above: &[&'a str], cut: &Cut<'_>, by_name: &mut ByName) {
         let mut callers = above.to_vec();
-        let (deepest, at) = self.deepest(name, &mut callers);
-        let divided = callers.is_empty() || ways.contains(deepest);
+        let (mut at, mut deepest) = (self, name);
+        let mut samples = self.samples;
+        while let Some((next, child)) = at.largest() {
+            if (child.samples as f64) < MAIN_BRANCH * at.samples as f64 {
+                break;
+            }
+            callers.push(deepest);
+            let others = at.children.iter().filter(|(other, _)| *other != next);
+            for (other, child) in others.filter(|(_, c)| c.samples as f64 >= cut.apart) {
+                child.branch(other, &callers, cut, by_name);
+                samples -= child.samples;
+            }
+            (at, deepest) = (child, next);
+        }
+        let divided = callers.is_empty() || cut.ways.contains(deepest);
         let below = if divided { at.samples - at.itself() } else { 0 };
-        if self.samples > below {
+        if samples > below {
             let nearest: Vec<&str> = callers.iter().rev().take(CALLERS).copied().collect();
             let branch = by_name.entry(deepest.to_owned()).or_default();
             if branch.samples == 0 {
                 branch.callers = nearest.join(" < ");
             }
-            branch.samples += self.samples - below;
+            branch.samples += samples - below;
             if divided {
                 *branch.ran.entry(deepest.to_owned()).or_default() += at.itself();
             } else {
@@ -628,21 +649,8 @@ impl Tree {
         if divided {
             callers.push(deepest);
             for (name, child) in &at.children {
-                child.branch(name, &callers, ways, by_name);
+                child.branch(name, &callers, cut, by_name);
             }
         }
-    }
-
-    /// The deepest function that holds nearly all of this branch; its callers within it are added.
-    fn deepest<'a>(&'a self, name: &'a str, callers: &mut Vec<&'a str>) -> (&'a str, &'a Tree) {
-        let (mut at, mut name) = (self, name);
-        while let Some((next, child)) = at.largest() {
-            if (child.samples as f64) < MAIN_BRANCH * at.samples as f64 {
-                break;
-            }
-            callers.push(name);
-            (at, name) = (child, next);
-        }
-        (name, at)
     }
 }

@@ -218,6 +218,30 @@ fn the_programs_functions_are_told_where_their_callers_part() {
     assert_eq!(found, expected);
 }
 
+/// A branch has the name of what holds nearly all of it; what is large beside that is not told by that name.
+#[test]
+fn what_turns_off_from_a_branch_is_told_by_itself_where_it_is_large() {
+    let step = ["app:main", "app:serve", "app:step"];
+    let with = |more: &'static str| [&step[..], &[more]].concat();
+    let (most, large, small) = (with("app:burn_a"), with("app:burn_b"), with("app:burn_c"));
+    let (log, poll) = (["app:main", "app:log_line"], ["app:main", "app:poll"]);
+    let found = rows(&[
+        (&most, 55),
+        (&large, 9),
+        (&small, 3),
+        (&log, 15),
+        (&poll, 18),
+    ]);
+    let expected = [
+        ("burn_a", 58),
+        ("poll", 18),
+        ("log_line", 15),
+        ("burn_b", 9),
+    ];
+    let expected = expected.map(|(name, n)| ("function".to_owned(), name.to_owned(), n));
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn work_that_many_functions_share_is_the_programs_own() {
     let names: Vec<String> = (0..8).map(|n| format!("app:step_{n}")).collect();
