@@ -16,7 +16,7 @@
 | hidden | nothing: what no thread was seen to do is no step's |
 | run_queue, wake_up | in line for a CPU: the program calls it queue, also of its loop's time |
 | unanswered | nothing: a program accounts for the requests that it answered |
-| client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it, one that does not calls it queue |
+| client, unsent | the way to the client and back, and what is due and not sent: a program that sees when a request arrived does not count it; one that does not calls the way queue, and what its clients waited beyond its own account |
 | collecting | garbage that is collected is the allocating step's or the program's own: the program knows the part that the step itself did |
 | sending | what is sent beside upstream steps is theirs (the program's own) or the pieces': the kernel's side does not say for whom |
 | own | any other row of work: the program's reading, parsing and answering |
@@ -146,7 +146,9 @@ idle rest."""
         if row.get("kind") in BESIDE:
             return None
         if row.get("kind") in CLIENTS:
-            return None if self.plan["runtime"] != "java" or "share_of_capacity" in self.plan["load"] else ("queue",)
+            # What is due and not sent is no time of a connection.
+            sent = row["kind"] == "client" or "share_of_capacity" not in self.plan["load"]
+            return ("queue",) if self.plan["runtime"] == "java" and sent else None
         if self.by_label(row, account):
             if row.get("kind") == "gc" and "allocate" in self.kinds:
                 return COLLECTING
@@ -205,6 +207,11 @@ idle rest."""
         if row.get("kind") == "clock":
             # What is read there is no file.
             return ("own",)
+        if row.get("kind") == "file_write" and (written := self.kinds & {"log", "sync"}):
+            return self.group((min(written),))
+        if self.gaps and "sleep_for" in text_of(row) and self.plan["runtime"] == "c":
+            # The way to sleep between two pieces.
+            return self.group(("pieces",))
         if row.get("kind") in NETWORK:
             # Nor is it known how much of a piece with a gap before it was the gap's.
             unknown = self.gaps and account == "cpu"
@@ -223,10 +230,10 @@ idle rest."""
                 return self.group((kind,))
         if self.gaps and re.search(WORDS["sleep"], text):
             return self.group(("pieces",))
-        if self.stall and self.stall["inside"] == "sleep" and re.search(WORDS["sleep"] + "|" + WORDS["lock"], text):
-            return ("stall",)
-        if self.stall and self.plan["runtime"] != "c" and re.search(WORDS["lock"], text):
-            return ("stall",)
+        if self.stall and account != "cpu":
+            asleep = self.stall["inside"] == "sleep" and re.search(WORDS["sleep"] + "|" + WORDS["lock"], text)
+            if asleep or self.plan["runtime"] != "c" and re.search(WORDS["lock"], text):
+                return ("stall",)
         # What runs stands in no queue, whatever its name says of one.
         if account != "cpu" and re.search(WORDS["queue"], text):
             return ("queue",)
@@ -346,11 +353,24 @@ def held_by(names, right):
     return found
 
 
+def with_arrivals(plan, own, account):
+    """The program's mean request with what its clients waited beyond it: a Java program does not see when its requests
+    arrived, and where they come by a clock it cannot know it by Little's law."""
+    if plan["runtime"] != "java" or "share_of_capacity" not in plan["load"] or not own.get("mean_ns") or not account:
+        return own["latency"]
+    unsent = sum(row["share"] for row in leaves(account["rows"]) if row.get("kind") == "unsent")
+    whole_ns = max(account["total"] * 1e3 * (1 - unsent), own["mean_ns"])
+    table = {key: share * own["mean_ns"] / whole_ns for key, share in own["latency"].items()}
+    return table | {("queue",): table.get(("queue",), 0.0) + 1 - own["mean_ns"] / whole_ns}
+
+
 def judge(plan, ports, own, ledger):
     """All accounts of one plan: {account: result}; `own` has the shares `rate`, `latency` and `tail`, and may have \
-`rates` (the shares of each station) with `station` (the fullest, with its utilisation)."""
+`rates` (the shares of each station) with `station` (the fullest, with its utilisation) and `mean_ns` (of a request)."""
     names = Names(plan, ports)
     results = {}
+    if own.get("latency"):
+        own = own | {"latency": with_arrivals(plan, own, (ledger or {}).get("latency"))}
     for which in ("rate", "latency", "tail"):
         expected = own.get(which)
         if not expected or (which == "tail" and "stall" not in plan):

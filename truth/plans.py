@@ -300,7 +300,7 @@ def judge(options, plan, builds):
         return row | {"client_mean_ns": response.get("mean"), "valid": document["verdict"]["valid"]}
     tables = {"rate": own.rate, "latency": turns.latency, "tail": turns.tail if own.sees_arrivals else None,
               "rates": own.rates | {"loop": turns.rates["loop"]} if "loop" in own.rates else own.rates,
-              "station": (own.station, own.utilization)}
+              "station": (own.station, own.utilization), "mean_ns": turns.mean_ns}
     row |= {"cause": document["diagnosis"][0]["cause"] if document["diagnosis"] else None,
             "ledger": document.get("ledger"), "verdict": (document.get("verdict") or {}).get("limit")}
     row["results"] = ledger.judge(plan, program.ports, tables, document.get("ledger"))
@@ -319,7 +319,7 @@ def judged_again(row):
         turns = row.get("turns", row["own"])
         tables = {"rate": keyed(row["own"]["rate"])} | {which: keyed(turns[which]) for which in ("latency", "tail")}
         tables |= {"rates": {name: keyed(table) for name, table in row["own"].get("rates", {}).items()},
-                   "station": (row["own"]["station"], row["own"]["utilization"])}
+                   "station": (row["own"]["station"], row["own"]["utilization"]), "mean_ns": turns["mean_ns"]}
         if "loop" in tables["rates"] and "loop" in turns["rates"]:
             tables["rates"]["loop"] = keyed(turns["rates"]["loop"])
         if row["runtime"] == "java":

@@ -198,6 +198,21 @@ class Comparing(unittest.TestCase):
         inside = {"kind": "run_queue", "label": "in upstream-4711: waiting for a CPU", "share": 1.0}
         self.assertEqual(names.of(inside, "latency"), ("upstream", 4711))
 
+    def test_what_clients_waited_beyond_a_program_that_sees_no_arrivals_is_queue(self):
+        by_clock = plan(BURN, SLEEP, runtime="java", load={"connections": 64, "share_of_capacity": 0.5})
+        expected = {"latency": {("sleep",): 0.8, ("burn", "sort_records"): 0.2}, "mean_ns": 500_000}
+        document = {"latency": rows((0.4, "asleep until a timer"), (0.1, "on the CPU in server: sort_records"),
+                                    (0.5, "waiting for a CPU")) | {"total": 1000.0, "unit": "us"}}
+        self.assertTrue(self.judge(by_clock, expected, document)["latency"]["rows_right"])
+        document["latency"]["rows"][2] |= {"label": "due and not sent", "kind": "unsent"}
+        self.assertTrue(self.judge(by_clock, expected, document)["latency"]["rows_right"])
+        document["latency"]["rows"][2] |= {"label": "the client and the path to it", "kind": "client"}
+        self.assertTrue(self.judge(by_clock, expected, document)["latency"]["rows_right"])
+        # One that sees them has counted the queue.
+        in_c = by_clock | {"runtime": "c"}
+        document["latency"]["rows"][2] |= {"label": "waiting for a CPU", "kind": "run_queue"}
+        self.assertFalse(self.judge(in_c, expected, document)["latency"]["rows_right"])
+
     def test_the_way_to_the_client_is_its_own_where_arrivals_are_seen(self):
         client = {"kind": "client", "label": "the client and the path to it", "share": 0.1}
         self.assertIsNone(ledger.Names(plan(BURN), []).of(client, "latency"))
