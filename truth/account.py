@@ -19,7 +19,7 @@ from array import array
 import planned
 
 FIXED, STALLS = 6, 1024
-HEADER = 16 + 16 * STALLS
+HEADER = 16 + 24 * STALLS
 UNKNOWN = 0xFFFFFFFF
 # The slowest are those of prony's ledger: 1 %, and where that is few, so many, up to that part of all.
 SLOWEST, LEAST_SLOW, MOST_SLOW = 0.01, 20, 0.05
@@ -40,8 +40,10 @@ class Rows:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             written, stalls = struct.unpack_from("<QQ", data)
             cells = array("I", data[HEADER:HEADER + 4 * width * min(written, capacity)])
-            pairs = struct.unpack_from(f"<{2 * min(stalls, STALLS)}Q", data, 16)
-        self.stalls = sorted(zip(pairs[::2], pairs[1::2]))
+            cells_of_stalls = struct.unpack_from(f"<{3 * min(stalls, STALLS)}Q", data, 16)
+        stalls = sorted(zip(cells_of_stalls[::3], cells_of_stalls[1::3], cells_of_stalls[2::3]))
+        # Begin and end, and the CPU time of each.
+        self.stalls, self.stall_cpu = [(at, to) for at, to, _ in stalls], [ran for *_, ran in stalls]
         done = [low + (high << 32) for low, high in zip(cells[0::width], cells[1::width])]
         inside = [index for index, at in enumerate(done) if begin <= at < end]
         # An overwritten beginning would be a window with a hole.
@@ -189,7 +191,8 @@ class Account:
             if key[0] != "stall" and not waited:
                 work[key] = work.get(key, 0) + cpu[at]
         if stall.get("inside") == "burn":
-            work[("stall",)] = stalled
+            # Others may have run before a stall was over.
+            work[("stall",)] = sum(ran for (at, _), ran in zip(self.rows.stalls, self.rows.stall_cpu) if self.within(at))
         # CPU of steps that wait is the program's own: the kernel's way to sleep, to lock and to ask.
         own = sum(work.pop(key) for key in [*work] if key[0] in waits)
         work[("own",)] = max(self.cpu_ns - sum(work.values()), own)

@@ -293,7 +293,7 @@ class Accounts(unittest.TestCase):
     def account(self, the_plan, requests, cpu_ns=0, stalls=()):
         """`requests`: (done, queue, serve, CPU, [(wall, CPU, late) by column])."""
         data = struct.pack("<QQ", len(requests), len(stalls))
-        data += b"".join(struct.pack("<QQ", *stall) for stall in stalls).ljust(16 * account.STALLS, b"\0")
+        data += b"".join(struct.pack("<QQQ", *stall) for stall in stalls).ljust(24 * account.STALLS, b"\0")
         for done, queue, serve, cpu, cells in requests:
             flat = [part for cell in cells for part in cell]
             data += struct.pack(f"<Q{4 + len(flat)}I", done, queue, serve, cpu, 0, *flat)
@@ -334,7 +334,7 @@ class Accounts(unittest.TestCase):
         self.assertAlmostEqual(own.rates["loop"][("own",)], 150 / 950)
 
     def test_what_waited_for_a_stall_of_the_loop_waited_for_the_stall(self):
-        own = self.account(plan(BURN), [(2000, 1500, 100, 100, [(100, 100, 0)])], stalls=[(300, 1300)])
+        own = self.account(plan(BURN), [(2000, 1500, 100, 100, [(100, 100, 0)])], stalls=[(300, 1300, 900)])
         # In the queue from 400 to 1900, of which the stall took 400 to 1300.
         self.assertAlmostEqual(own.latency[("stall",)], 900 / 1600)
         self.assertAlmostEqual(own.latency[("queue",)], 600 / 1600)
@@ -364,7 +364,7 @@ class Accounts(unittest.TestCase):
         # Read at 1000, on at 2000; the stall was over at 1600.
         request = (2000, 0, 1000, 0, [(0, 0, 0), (1000, 0, 0)])
         own = self.account(plan(BURN, runtime="java", stall=stall, load={"connections": 1, "share_of_capacity": 0.5}),
-                           [request], stalls=[(900, 1600)])
+                           [request], stalls=[(900, 1600, 700)])
         self.assertAlmostEqual(own.latency[("stall",)], 0.6)
         self.assertAlmostEqual(own.latency[("queue",)], 0.4)
 
@@ -372,9 +372,16 @@ class Accounts(unittest.TestCase):
         stall = {"inside": "burn", "function": "compact_store", "us": 900, "every_ms": 200}
         for runtime, inside, stalled in [("go", "burn", 0.5), ("go", "sleep", None), ("java", "burn", None)]:
             the_plan = plan(BURN, runtime=runtime, stall=stall | {"inside": inside})
-            own = self.account(the_plan, [(2000, 1000, 800, 800, [(800, 800, 0), (0, 0, 0)])], stalls=[(200, 1100)])
+            own = self.account(the_plan, [(2000, 1000, 800, 800, [(800, 800, 0), (0, 0, 0)])], stalls=[(200, 1100, 900)])
             found = own.latency.get(("stall",))
             self.assertEqual(found if found is None else round(found, 6), stalled, (runtime, inside))
+
+    def test_a_stall_takes_of_the_core_what_it_ran_itself(self):
+        stall = {"inside": "burn", "function": "compact_store", "us": 900, "every_ms": 200}
+        request = (2000, 0, 1000, 500, [(500, 500, 0), (500, 0, 0)])
+        own = self.account(plan(BURN, runtime="java", stall=stall), [request], 2000, stalls=[(2000, 3200, 600)])
+        self.assertAlmostEqual(own.rates["core"][("stall",)], 0.3)
+        self.assertAlmostEqual(own.rates["core"][("burn", "sort_records")], 0.25)
 
     def test_a_gap_that_ends_late_is_told_as_a_sleep_is(self):
         pieces = {"kind": "pieces", "pieces": 2, "gap_us": 500}

@@ -31,7 +31,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
 public class PlanServer {
-    static final int FIXED = 6, STALLS = 1024, HEADER = 16 + 16 * STALLS, UNKNOWN = -1;
+    static final int FIXED = 6, STALLS = 1024, HEADER = 16 + 24 * STALLS, UNKNOWN = -1;
     static final com.sun.management.ThreadMXBean THREADS =
         (com.sun.management.ThreadMXBean) ManagementFactory.getThreadMXBean();
 
@@ -449,13 +449,14 @@ public class PlanServer {
         for (;;) {
             pause(stallEveryMs * 1_000_000);
             gate.writeLock().lock();
-            long from = wall();
+            long from = wall(), fromCpu = cpu();
             stallWork.run();
-            long to = wall();
+            long to = wall(), ran = cpu() - fromCpu;
             gate.writeLock().unlock();
-            int slot = 16 + 16 * (int) (stallCount % STALLS);
+            int slot = 16 + 24 * (int) (stallCount % STALLS);
             header.putLong(slot, from);
             header.putLong(slot + 8, to);
+            header.putLong(slot + 16, ran);
             header.putLong(8, ++stallCount);
         }
     }

@@ -36,7 +36,7 @@ struct step {
 };
 struct file {
     uint64_t next, stalls;                       // how many were ever written
-    uint64_t stall[STALLS][2];                   // from, to: ns of the monotonic clock
+    uint64_t stall[STALLS][3];                   // from, to: ns of the monotonic clock; CPU time
     uint32_t rows[];                             // done (2), queue, serve, serve's CPU, 0, then by column wall, CPU, late
 };
 
@@ -464,10 +464,10 @@ static int readable(int client, uint64_t real_minus_monotonic) {
 
 static void stall_when_due(void) {
     if (!stall_every_ns || wall() < stall_at) return;
-    uint64_t from = wall();
+    uint64_t from = wall(), from_cpu = cpu();
     do_work(&stall_work);
     uint64_t *slot = records->stall[records->stalls % STALLS];
-    slot[0] = from, slot[1] = wall();
+    slot[0] = from, slot[1] = wall(), slot[2] = cpu() - from_cpu;
     __atomic_store_n(&records->stalls, records->stalls + 1, __ATOMIC_RELEASE);
     stall_at = from + stall_every_ns;
 }

@@ -21,7 +21,7 @@ import (
 const (
 	fixed   = 6
 	stalls  = 1024
-	header  = 16 + 16*stalls
+	header  = 16 + 24*stalls
 	unknown = ^uint32(0)
 )
 
@@ -573,12 +573,15 @@ func stallForEver() {
 	for {
 		time.Sleep(stallEvery)
 		gate.Lock()
-		from := wall()
+		runtime.LockOSThread()
+		from := now()
 		stallWork.do()
-		to := wall()
+		to := now()
+		runtime.UnlockOSThread()
 		gate.Unlock()
-		slot := 16 + 16*int(*counter(8)%stalls)
-		*counter(slot), *counter(slot + 8) = uint64(from), uint64(to)
+		slot := 16 + 24*int(*counter(8)%stalls)
+		*counter(slot), *counter(slot + 8) = uint64(from.wall), uint64(to.wall)
+		*counter(slot + 16) = uint64(to.since(from))
 		atomic.AddUint64(counter(8), 1)
 	}
 }
