@@ -611,7 +611,8 @@ pub struct HeadSeen {
     /// Method, or status.
     pub what: String,
     /// Values of `connection`, `transfer-encoding`, `content-encoding`, `accept-encoding`, `content-length`,
-    /// `cache-control`, `vary`, where present; of `set-cookie`, `cookie` and `authorization` only `present`.
+    /// `cache-control`, `vary`, where present; of `set-cookie`, `cookie`, `authorization`, `expires`, `last-modified`
+    /// and `etag` only `present`.
     pub headers: BTreeMap<String, String>,
     /// Its end was not seen: what a program wrote in pieces, or more than is looked at. What it lacks is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

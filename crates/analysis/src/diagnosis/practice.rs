@@ -314,6 +314,7 @@ fn a_cache_that_keeps_nothing() {
         ],
     );
     let reasons = [
+        "client.answer_without_lifetime",
         "client.answer_forbids_caching",
         "client.answer_varies_by_client",
         "client.asked_personally",
@@ -323,6 +324,7 @@ fn a_cache_that_keeps_nothing() {
             ("server.caches", 1.0),
             ("upstream.requests_per_request", 1.0),
             ("upstream.service_share", 0.85),
+            ("server.needs_lifetimes", 1.0),
             (reason, 1.0),
         ];
         assert_eq!(
@@ -331,6 +333,15 @@ fn a_cache_that_keeps_nothing() {
             "{reason}"
         );
     }
+    // Where the cache gives a lifetime itself, the response needs none.
+    let facts = [
+        ("server.caches", 1.0),
+        ("upstream.requests_per_request", 1.0),
+        ("upstream.service_share", 0.85),
+        ("server.needs_lifetimes", 0.0),
+        ("client.answer_without_lifetime", 1.0),
+    ];
+    assert_ne!(named("cache_never_hit", "nginx", &facts), Some(true));
 }
 
 #[test]

@@ -18,8 +18,15 @@ const KEPT: [&str; 7] = [
     "cache-control",
     "vary",
 ];
-/// Fields of which it is kept that they were there: their values are somebody's own.
-const NOTED: [&str; 3] = ["set-cookie", "cookie", "authorization"];
+/// Fields of which it is kept that they were there: their values are somebody's own, or each response's.
+const NOTED: [&str; 6] = [
+    "set-cookie",
+    "cookie",
+    "authorization",
+    "expires",
+    "last-modified",
+    "etag",
+];
 /// What stands for such a value.
 const PRESENT: &str = "present";
 
@@ -114,6 +121,14 @@ mod tests {
                 "HTTP/1.1",
                 "GET",
                 vec![("authorization", "present"), ("cookie", "present")],
+                false,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nETag: \"7\"\r\nExpires: Thu, 01 Dec 1994 16:00:00 GMT\r\n\r\n",
+                "response",
+                "HTTP/1.1",
+                "200",
+                vec![("etag", "present"), ("expires", "present")],
                 false,
             ),
             (

@@ -292,7 +292,80 @@ pub fn demangle(name: &str) -> String {
     {
         return text;
     }
-    plain.to_owned()
+    of_haskell(plain).unwrap_or_else(|| plain.to_owned())
+}
+
+/// `Web.Scotty.Route.matchRoute` of `scottyzm0zi12_WebziScottyziRoute_matchRoute_info`, as GHC writes package, module,
+/// function and part (its manual, "z-encoding"); `None` of another name.
+fn of_haskell(name: &str) -> Option<String> {
+    const PARTS: [&str; 6] = ["info", "entry", "slow", "fast", "ret", "closure"];
+    let (rest, part) = name.rsplit_once('_')?;
+    let rest = rest.strip_suffix("_con").unwrap_or(rest);
+    let mut words = rest.split('_');
+    let first = words.next()?;
+    let is_module = |word: &str| {
+        word.split("zi").all(|part| {
+            part.starts_with(|c: char| c.is_ascii_uppercase())
+                && part.chars().all(|c| c.is_ascii_alphanumeric())
+        })
+    };
+    // The program's own modules have no package before them; libraries in C begin like one of a single word.
+    let own = first == "Main" || first.contains("zi") && is_module(first);
+    let of_package = first.starts_with(|c: char| c.is_ascii_lowercase());
+    let module = match (own, of_package) {
+        (true, _) => first,
+        (false, true) => words.next()?,
+        (false, false) => return None,
+    };
+    let function = words.next().filter(|f| !f.is_empty())?;
+    let known = PARTS.contains(&part) && words.next().is_none() && is_module(module);
+    let text = format!("{}.{}", unescaped(module)?, unescaped(function)?);
+    known.then_some(text)
+}
+
+/// Letters for the signs that GHC writes as two; `None` where it does not write so.
+fn unescaped(name: &str) -> Option<String> {
+    const SIGNS: [(char, char); 18] = [
+        ('a', '&'),
+        ('b', '|'),
+        ('c', '^'),
+        ('d', '$'),
+        ('e', '='),
+        ('g', '>'),
+        ('h', '#'),
+        ('i', '.'),
+        ('l', '<'),
+        ('m', '-'),
+        ('n', '!'),
+        ('p', '+'),
+        ('q', '\''),
+        ('r', '\\'),
+        ('s', '/'),
+        ('t', '*'),
+        ('u', '_'),
+        ('v', '%'),
+    ];
+    const BRACKETS: [(char, char); 5] =
+        [('C', ':'), ('L', '('), ('M', '['), ('N', ']'), ('R', ')')];
+    let mut text = String::new();
+    let mut letters = name.chars();
+    while let Some(letter) = letters.next() {
+        let signs: &[(char, char)] = match letter {
+            'z' => &SIGNS,
+            'Z' => &BRACKETS,
+            other => {
+                text.push(other);
+                continue;
+            }
+        };
+        let next = letters.next()?;
+        if next == letter {
+            text.push(letter);
+            continue;
+        }
+        text.push(signs.iter().find(|(code, _)| *code == next)?.1);
+    }
+    Some(text)
 }
 
 #[cfg(test)]
@@ -315,6 +388,17 @@ mod tests {
             ),
             ("ngx_http_handler", "ngx_http_handler"),
             ("_Z", "_Z"),
+            (
+                "scottyzm0zi12zmAbC_WebziScottyziRoute_zdwmatchRoute_info",
+                "Web.Scotty.Route.$wmatchRoute",
+            ),
+            ("base_GHCziBase_zpzp_info", "GHC.Base.++"),
+            ("Main_usersByzuid_entry", "Main.usersBy_id"),
+            ("containerszm0zi6_DataziMap_Bin_con_info", "Data.Map.Bin"),
+            ("png_Read_info", "png_Read_info"),
+            ("stg_ap_v_fast", "stg_ap_v_fast"),
+            ("SSL_CTX_set_info", "SSL_CTX_set_info"),
+            ("XML_Parse_info", "XML_Parse_info"),
         ] {
             assert_eq!(demangle(mangled), name);
         }

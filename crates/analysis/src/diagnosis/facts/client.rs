@@ -498,6 +498,10 @@ fn answer(material: &Material<'_>, sheet: &mut Sheet<'_>) {
             has(&|a| field(a, "cache-control").is_some_and(|v| forbids_caching(&v))),
         ),
         (
+            "without_lifetime",
+            has(&|a| !has_lifetime(|name| field(a, name))),
+        ),
+        (
             "varies_by_client",
             has(&|a| field(a, "vary").is_some_and(|v| varies_by_client(&v))),
         ),
@@ -534,6 +538,19 @@ pub(super) fn forbids_caching(cache_control: &str) -> bool {
     let forbids = ["no-store", "no-cache", "private", "max-age=0", "s-maxage=0"];
     told.into_iter()
         .any(|word| forbids.contains(&word.as_str()))
+}
+
+/// RFC 9111 4.2: how long a response stays fresh is said by it, or guessed by when it was last changed. `field` gives the
+/// value of a field by its name in small letters.
+pub(super) fn has_lifetime(field: impl Fn(&str) -> Option<String>) -> bool {
+    let control = field("cache-control").unwrap_or_default();
+    let control = control.to_ascii_lowercase();
+    let said = ["max-age=", "s-maxage="]
+        .iter()
+        .any(|w| control.contains(w));
+    said || ["expires", "last-modified", "etag"]
+        .iter()
+        .any(|name| field(name).is_some())
 }
 
 /// Fields of a request that differ from client to client: a response that varies by one is kept for each of them.

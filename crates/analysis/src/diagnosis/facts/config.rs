@@ -21,12 +21,19 @@ const SLOTS: [(&str, &[&str]); 3] = [
     ("php-fpm", &["pm.max_children"]),
 ];
 
+/// Programs that keep responses and are of no known kind.
+const CACHES: [&str; 3] = ["traffic_server", "polipo", "nuster"];
+
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, front: bool) {
     sheet.known("server.is_front", flag(front), "record");
     let server = material.server(&sheet.target);
     match server.map(caches) {
         Some(caches) => sheet.known("server.caches", flag(caches), SOURCE),
         None => sheet.unknown("server.caches", "the server was not identified"),
+    }
+    match server.map(gives_lifetimes) {
+        Some(gives) => sheet.known("server.needs_lifetimes", flag(!gives), SOURCE),
+        None => sheet.unknown("server.needs_lifetimes", "the server was not identified"),
     }
     let unread = "its configuration says no such number, or was not read";
     for (name, table) in [
@@ -49,7 +56,23 @@ fn caches(server: &Server) -> bool {
         "http-request" => d.args.iter().any(|a| a == "cache-use"),
         name => name.eq_ignore_ascii_case("CacheEnable"),
     };
-    matches!(server.kind.as_str(), "varnish" | "squid") || server.directives.iter().any(keeps)
+    let program = server.exe.rsplit('/').next().unwrap_or_default();
+    matches!(server.kind.as_str(), "varnish" | "squid")
+        || CACHES.contains(&program)
+        || server.directives.iter().any(keeps)
+}
+
+/// Whether it keeps responses that do not say for how long: Varnish for its `default_ttl`, others where they are told so.
+fn gives_lifetimes(server: &Server) -> bool {
+    const VALID: [&str; 5] = [
+        "proxy_cache_valid",
+        "fastcgi_cache_valid",
+        "uwsgi_cache_valid",
+        "scgi_cache_valid",
+        "CacheIgnoreNoLastMod",
+    ];
+    let told = |d: &Directive| VALID.iter().any(|name| d.name.eq_ignore_ascii_case(name));
+    server.kind == "varnish" || server.directives.iter().any(told)
 }
 
 /// The largest of them, times the workers of a server that counts by worker.

@@ -402,7 +402,11 @@ fn request(material: &Material<'_>, seen: &Seen<'_>, sheet: &mut Sheet<'_>) {
     let cookie = field("set-cookie", |_| true);
     let forbidden = field("cache-control", super::client::forbids_caching);
     let varies = field("vary", super::client::varies_by_client);
+    let endless = seen.told("response", "last-modified", |h| {
+        !super::client::has_lifetime(|name| h.headers.get(name).cloned())
+    });
     for (name, share) in [
+        ("without_lifetime", endless),
         ("sets_cookie", cookie),
         ("forbids_caching", forbidden),
         ("varies_by_client", varies),
