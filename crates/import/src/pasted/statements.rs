@@ -1,5 +1,6 @@
 //! A statement whose time stands in a field beside it, in any tool's form: a row of names and values (`\G`, `Row 1:` of
-//! ClickHouse), `db.statement="..." elapsed=4.49s` of a logger, the same as JSON; and statements without a time.
+//! ClickHouse), `db.statement="..." elapsed=4.49s` of a logger, the same as JSON; a line of a log that calls its
+//! statement slow (`Slow query [ 312.7ms] -- SELECT ...`); and statements without a time.
 //!
 //! Names of fields say what they hold, and a field with a statement is known by its first word. The surprise is the
 //! unit, which stands behind the number (`4.49s`) or at the name's end (`query_duration_ms`); without either the number
@@ -7,6 +8,7 @@
 
 use super::databases::statement;
 use super::events::{artefact, told};
+use super::messages::longest;
 use super::pieces::{from_of_query, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
@@ -78,11 +80,38 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         for (name, content) in fields(text) {
             row.take(name, content);
         }
-        add(&mut found, Some(row));
+        match slow(text).filter(|_| row.text.is_none() || row.took.is_none()) {
+            Some((took, text)) => statement(&mut found, number, took, text),
+            None => add(&mut found, Some(row)),
+        }
     }
     add(&mut found, open);
     found.largest_first();
     told(found)
+}
+
+/// What a log calls a statement that took long, in small letters.
+const SLOW: [&str; 7] = [
+    "slow query",
+    "slow sql",
+    "slow statement",
+    "slow database query",
+    "long query",
+    "long-running query",
+    "long running query",
+];
+/// How a statement begins behind such words: those of prose (`with`, `call`) are in capital letters.
+const PLAIN: [&str; 4] = ["select ", "insert into ", "update ", "delete from "];
+
+/// `NOTICE - database: Slow query [ 312.7ms] -- SELECT ...`: the time and the statement behind it. Of a limit and a
+/// time the time is the longer.
+fn slow(text: &str) -> Option<(f64, &str)> {
+    let begins = BEGINS.iter().chain(&PLAIN);
+    let at = begins.filter_map(|b| text.find(b)).min()?;
+    let (before, statement) = text.split_at(at);
+    let lower = before.to_ascii_lowercase();
+    SLOW.iter().find(|s| lower.contains(**s))?;
+    Some((longest(before)?, statement))
 }
 
 /// `Row 1:`, `*** 1. row ***`, `-[ RECORD 1 ]--`.
@@ -265,6 +294,17 @@ mod tests {
         // A number without a unit is none.
         assert_eq!(longest("sql=\"SELECT 1 FROM t\" duration=12\n"), None);
         assert_eq!(longest("took=4s\nWe SELECT it by hand: query=7\n"), None);
+    }
+
+    #[test]
+    fn a_log_calls_its_statement_slow() {
+        let logged = "2025-01-03T19:00:43.9Z NOTICE - db: Slow query [ 8232.7ms] -- SELECT \"a\" FROM t WHERE b = 1\n";
+        assert_eq!(longest(logged).map(f64::round), Some(8.0));
+        // Of the limit and the time the time.
+        let limit = "warn: SLOW SQL >= 200ms [312ms] [rows:4] UPDATE t SET a = 1\n";
+        assert_eq!(longest(limit), Some(0.312));
+        assert_eq!(longest("a slow query of 3s with an index\n"), None);
+        assert_eq!(longest("took 3s: SELECT a FROM t\n"), None);
     }
 
     #[test]
