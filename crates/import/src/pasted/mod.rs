@@ -14,6 +14,7 @@
 //! packets  a packet a line: tcpdump, tshark
 //! calls    strace without times: what is called, and by its stamps how long
 //! forms    tables of queues, calls and counters, a description each
+//! transfers progress of scp, rsync, wget and pv
 //! columns  counters of the kernel as columns of a person's table
 //! curl     times of a request, in curl's words or a person's
 //! haproxy  `show activity`: a counter a line, with its parts by thread
@@ -119,6 +120,7 @@ mod statements;
 mod statuses;
 mod tables;
 mod times;
+mod transfers;
 mod trees;
 mod varied;
 
@@ -297,6 +299,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(curl::read(lines));
     found.extend(curl::connections(lines));
     found.extend(curl::meters(lines));
+    found.extend(transfers::read(lines));
     found.extend(haproxy::read(lines));
     let results = generators::without_intervals(lines);
     let results = results.as_slice();
