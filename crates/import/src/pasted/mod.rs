@@ -46,6 +46,7 @@
 //! times       `time CMD`, as shells print it
 //! statements  a statement with its time in fields, in any form
 //! plans       plans of queries without costs or times
+//! showplan    SQL Server's plan as XML, by what it warns of
 //! locks       locks with who holds them and who waits
 //! plugins     performance data of monitoring plug-ins
 //! alike       statements that a log repeats with other values
@@ -113,6 +114,7 @@ mod requests;
 mod retries;
 mod said;
 mod sections;
+mod showplan;
 mod silences;
 mod sockets;
 mod stacks;
@@ -323,6 +325,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     if !found.iter().any(|a| a.value("plan.steps").is_some()) {
         found.extend(plans::read(lines));
     }
+    found.extend(showplan::read(lines));
     found.extend(locks::read(lines));
     found.extend(plugins::read(lines));
     found.extend(alike::read(lines));
