@@ -272,7 +272,6 @@ const WORDINGS: &[Wording] = &[
     ("varnishlog", "Timestamp Resp # # #", &["-", "varnish.whole_s", "-"], Largest),
     ("statistics of Hibernate", "# nanoseconds spent executing # JDBC statements", &["jdbc.ns", "jdbc.statements"], Largest),
     ("statistics of Hibernate", "# nanoseconds spent acquiring # JDBC connections", &["jdbc.acquiring_ns", "-"], Largest),
-    ("Django's toolbar", "# ms # queries including # similar and # duplicates", &["django.ms", "django.queries", "django.similar", "-"], Largest),
     ("Elasticsearch", "took # timed_out", &["search.took_ms"], Largest),
     ("Elasticsearch", "took_millis #", &["search.took_ms"], Largest),
     ("MongoDB's operations", "secs_running #", &["operation.running_s"], Largest),

@@ -47,6 +47,7 @@
 //! statements  a statement with its time in fields, in any form
 //! plans       plans of queries without costs or times
 //! showplan    SQL Server's plan as XML, by what it warns of
+//! toolbar     statements of a request by Django's debug toolbar
 //! locks       locks with who holds them and who waits
 //! plugins     performance data of monitoring plug-ins
 //! alike       statements that a log repeats with other values
@@ -122,6 +123,7 @@ mod statements;
 mod statuses;
 mod tables;
 mod times;
+mod toolbar;
 mod transfers;
 mod trees;
 mod varied;
@@ -326,6 +328,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
         found.extend(plans::read(lines));
     }
     found.extend(showplan::read(lines));
+    found.extend(toolbar::read(lines));
     found.extend(locks::read(lines));
     found.extend(plugins::read(lines));
     found.extend(alike::read(lines));
