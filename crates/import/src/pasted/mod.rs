@@ -296,6 +296,7 @@ fn artefacts(lines: &[&str]) -> Vec<Artefact> {
     found.extend(links::speeds(lines));
     found.extend(stacks::read(lines));
     found.extend(sockets::read(lines));
+    found.extend(sockets::held(lines));
     found.extend(profiles::read(lines));
     found.extend(events::read(lines));
     found.extend(packets::read(lines));

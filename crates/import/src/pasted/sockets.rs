@@ -4,6 +4,8 @@
 //! a listener is the length of its queue and `Send-Q` the limit (ss); netstat shows no limit, but for `netstat -L` of
 //! the BSDs: `QLEN/INCQLEN/MAXQLEN`.
 
+use super::events::{artefact, told};
+use super::pieces::short;
 use record::pasted::{Artefact, Row};
 
 /// States as ss and netstat spell them, and ours.
@@ -231,6 +233,54 @@ fn socket<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
     })
 }
 
+/// Descriptors that lsof lists in CLOSE_WAIT, each with its program: `prog 4711 root 27u IPv4 704887 0t0 TCP a:1->b:2
+/// (CLOSE_WAIT)`. One that stands in several lists is one, and what it was before is told with it.
+pub(super) fn held(lines: &[&str]) -> Option<Artefact> {
+    let mut found = artefact("descriptors by lsof", 0);
+    // Process and descriptor, and the state in which they were seen last.
+    let mut before: Vec<((&str, &str), &str)> = Vec::new();
+    let is_one = |w: &&&str| {
+        let digits = w.trim_end_matches(['r', 'w', 'u']);
+        digits.len() + 1 == w.len() && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    for (number, line) in (1_u32..).zip(lines) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [program, process, .., pair, last] = words.as_slice() else {
+            continue;
+        };
+        let state = last.strip_prefix('(').and_then(|w| w.strip_suffix(')'));
+        let descriptor = words[2..].iter().find(is_one);
+        let (Some(state), Some(descriptor)) = (state, descriptor) else {
+            continue;
+        };
+        if !pair.contains("->") || process.parse::<u32>().is_err() {
+            continue;
+        }
+        let name = (*process, *descriptor);
+        let known = before.iter().position(|(held, _)| *held == name);
+        let was = match known {
+            Some(at) => Some(std::mem::replace(&mut before[at].1, state)),
+            None => {
+                before.push((name, state));
+                None
+            }
+        };
+        if state != "CLOSE_WAIT" || was == Some(state) {
+            continue;
+        }
+        found.begin_at(number);
+        let was = was.map_or_else(String::new, |was| format!(", {was} before"));
+        found.rows.push(Row {
+            label: format!("{program} {descriptor}"),
+            place: short(&format!("PID {process}, {pair} {state}{was}")),
+            share: 1.0,
+        });
+    }
+    let rows = found.rows.len() as f64;
+    found.figures.insert("held.rows".into(), rows);
+    told(found)
+}
+
 /// `tcp4 3073/0/2048 127.0.0.1.5001`: waiting, not yet complete, and the limit.
 fn listener<'a>(words: &[&'a str]) -> Option<Socket<'a>> {
     let [protocol, queues, local] = words else {
@@ -319,4 +369,22 @@ fn details(words: &[&str], open: Option<&mut Artefact>) -> bool {
         open.smallest("sockets.congestion_window", window);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lsof_lists_in_close_wait_has_its_program_and_descriptor() {
+        let text = "prog 115 root 8u IPv4 70 0t0 TCP *:8888 (LISTEN)\nprog 115 root 27u IPv4 71 0t0 TCP h:1->192.0.2.5:2 (ESTABLISHED)\n\nlater\nprog 115 root 27u IPv4 71 0t0 TCP h:1->192.0.2.5:2 (CLOSE_WAIT)\nprog 115 root 27u IPv4 71 0t0 TCP h:1->192.0.2.5:2 (CLOSE_WAIT)\n";
+        let found = held(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.rows.len(), 1);
+        assert_eq!(found.rows[0].label, "prog 27u");
+        assert_eq!(
+            found.rows[0].place,
+            "PID 115, h:1->192.0.2.5:2 CLOSE_WAIT, ESTABLISHED before"
+        );
+        assert!(held(&["prog 115 root 27u IPv4 71 0t0 TCP h:1->h:2 (ESTABLISHED)"]).is_none());
+    }
 }
