@@ -225,6 +225,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         found.extend(records::read(&lines));
     }
     for read in [
+        records::refused,
         growths::by_latency,
         growths::by_size,
         sections::read,

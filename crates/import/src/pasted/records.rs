@@ -201,9 +201,81 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     told(found)
 }
 
+/// Names of a field with a status of HTTP, without marks and in small letters, and of one with a moment.
+const STATUSES: [&str; 6] = [
+    "status",
+    "statuscode",
+    "httpstatus",
+    "responsecode",
+    "responsestatus",
+    "code",
+];
+const MOMENTS: [&str; 4] = ["timestamp", "time", "ts", "date"];
+/// Too Many Requests, RFC 6585 4.
+const REFUSED: f64 = 429.0;
+/// Moments from here on are milliseconds since 1970.
+const MILLISECONDS: f64 = 1e12;
+
+/// Records of which most have the status 429, and how near to each other they come.
+pub(super) fn refused(lines: &[&str]) -> Option<Artefact> {
+    let bare = |name: &str| name.replace(['_', '-', '.'], "").to_ascii_lowercase();
+    let mut found = artefact("refusals of a log", 0);
+    let (mut all, mut moments) = (0.0, Vec::new());
+    for (number, line) in (1_u32..).zip(lines) {
+        if line.len() > LINE || !line.contains("\":") {
+            continue;
+        }
+        let fields = fields(line);
+        let of = |names: &[&str]| {
+            let mut values = fields
+                .iter()
+                .filter(|(n, _)| names.contains(&bare(n).as_str()));
+            values.find_map(|(_, content)| content.parse::<f64>().ok())
+        };
+        let Some(status) = of(&STATUSES).filter(|s| (100.0..600.0).contains(s)) else {
+            continue;
+        };
+        all += 1.0;
+        if (status - REFUSED).abs() > f64::EPSILON {
+            continue;
+        }
+        found.begin_at(number);
+        found.rows.push(Row::new(short(line.trim()), 1.0));
+        moments.extend(of(&MOMENTS).filter(|at| *at >= STAMP).map(|at| match at {
+            at if at >= MILLISECONDS => at / 1e3,
+            at => at,
+        }));
+    }
+    moments.sort_by(f64::total_cmp);
+    let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
+    if let Some(gap) = gaps.reduce(f64::min) {
+        found
+            .figures
+            .insert("refused.gap_ms".into(), (gap * 1e3).round());
+    }
+    let rows = found.rows.len() as f64;
+    found.figures.insert("refused.rows".into(), rows);
+    found.figures.insert("refused.all".into(), all);
+    told(found).filter(|_| rows * 2.0 > all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_of_a_client_are_counted_with_their_gap() {
+        let text = "{\"timestamp\": 1770595482263, \"statusCode\": 429},\n{\"timestamp\": 1770595482008, \"statusCode\": 429} // again\n";
+        let found = refused(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("refused.rows"), Some(2.0));
+        assert_eq!(found.value("refused.gap_ms"), Some(255.0));
+        let seconds = "{\"ts\":1770595482.5,\"http_status\":429}\n{\"ts\":1770595484.5,\"http_status\":429}\n";
+        let found = refused(&seconds.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("refused.gap_ms"), Some(2000.0));
+        let mostly = format!("{text}{}", "{\"statusCode\": 200},\n".repeat(3));
+        assert!(refused(&mostly.lines().collect::<Vec<_>>()).is_none());
+        assert!(refused(&["the status: 429"]).is_none());
+    }
 
     #[test]
     fn a_part_of_a_record_is_enough() {
