@@ -122,26 +122,46 @@ fn openssl(lines: &[&str]) -> Option<Artefact> {
     told(found)
 }
 
-/// `Name-8  4.180m ± 0%  3.446m ± 8%  -17.57% (p=0.000 n=8)`: what changed, and by how much.
+/// The name of a benchmark; one that is a number alone is a cell of a table, whose head names it.
+fn named(above: &[&str], label: String) -> String {
+    let head = above.iter().rev().find_map(|line| {
+        let text = line.trim().strip_prefix('|')?;
+        let cell = text.split('|').next()?.trim();
+        cell.starts_with(char::is_alphabetic).then_some(cell)
+    });
+    match head.filter(|_| value(&label).is_some()) {
+        Some(head) => format!("{head} {label}"),
+        None => label,
+    }
+}
+
+/// `Name-8  4.180m ± 0%  3.446m ± 8%  -17.57% (p=0.000 n=8)`, with or without bars between them: what
+/// changed, and by how much.
 fn benchstat(lines: &[&str]) -> Option<Artefact> {
     let mut found = artefact("benchstat", 0);
     for (number, line) in (1_u32..).zip(lines) {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let bars = |w: &&str| !["|", "\u{2502}"].contains(w);
+        let words: Vec<&str> = line.split_whitespace().filter(bars).collect();
         let marks: Vec<usize> = (1..words.len())
             .filter(|i| ["\u{b1}", "+/-"].contains(&words[*i]))
             .collect();
         let [first, second] = marks[..] else {
             continue;
         };
-        let Some(change) = words.get(second + 2) else {
+        let Some(behind) = words.get(second + 2..).filter(|b| !b.is_empty()) else {
             continue;
         };
         found.begin_at(number);
         found.add("benchstat.lines", 1.0);
-        let percent = change.strip_suffix('%').and_then(|c| c.parse::<f64>().ok());
-        if let Some(percent) = percent {
+        // A person's table may have more behind the percent: `+75%, ~1.75x`.
+        let changes = behind.iter().filter_map(|word| {
+            let word = word.trim_matches([',', ';', '(', ')', '~', '*']);
+            Some((word, word.strip_suffix('%')?.parse::<f64>().ok()?))
+        });
+        if let Some((change, percent)) = changes.into_iter().next() {
+            let label = words[..first - 1].join(" ");
             found.rows.push(Row {
-                label: words[..first - 1].join(" "),
+                label: named(&lines[..number as usize - 1], label),
                 place: format!("{} -> {} ({change})", words[first - 1], words[second - 1]),
                 share: percent.abs(),
             });
@@ -194,4 +214,23 @@ fn cipher(line: &str) -> Option<(String, f64)> {
         .collect();
     let named = numbers.len() >= 3 && matches!(name.len(), 1..=3);
     Some((name.join(" "), *numbers.first()?)).filter(|_| named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_a_person_has_bars_and_more_behind_the_percent() {
+        let text = "| Columns | Before (ops/ms) | After (ops/ms) | Change |\n|---|---:|---:|---:|\n| 10 | 5.35 +/- 0.20 | 9.34 +/- 0.37 | +75%, ~1.75x |\n| 50 | 0.96 +/- 0.07 | 0.97 +/- 0.13 | ~ |\n";
+        let found = benchstat(&text.lines().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.value("benchstat.lines"), Some(2.0));
+        assert_eq!(found.rows.len(), 1);
+        assert_eq!(found.rows[0].label, "Columns 10");
+        assert_eq!(found.rows[0].place, "5.35 -> 9.34 (+75%)");
+        let plain = "Get-8  4.180m \u{b1} 0%  3.446m \u{b1} 8%  -17.57% (p=0.000 n=8)";
+        let found = benchstat(&[plain]).unwrap();
+        assert_eq!(found.rows[0].label, "Get-8");
+        assert_eq!(found.rows[0].place, "4.180m -> 3.446m (-17.57%)");
+    }
 }
