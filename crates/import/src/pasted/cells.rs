@@ -7,6 +7,7 @@
 
 use super::about;
 use super::events::{artefact, told};
+use super::growths::{POWER, Point, STEP, grown};
 use super::pieces::{apart, by_sixties, middle, seconds, short, value};
 use record::pasted::{Artefact, Row};
 
@@ -57,6 +58,7 @@ pub(super) fn read(lines: &[&str]) -> Vec<Artefact> {
         return Vec::new();
     };
     let mut done = Vec::new();
+    done.extend(tables.iter().find_map(by_size));
     done.extend(compared(&tables));
     done.extend(scaling(&tables));
     if done.is_empty() {
@@ -471,6 +473,73 @@ fn by_head(table: &Table) -> Vec<Series> {
     rows.collect()
 }
 
+/// Heads of a size, and those of them that are kept in a database.
+const SIZES: [&str; 17] = [
+    "rows",
+    "records",
+    "documents",
+    "docs",
+    "entries",
+    "tuples",
+    "n",
+    "size",
+    "items",
+    "elements",
+    "objects",
+    "events",
+    "files",
+    "keys",
+    "nodes",
+    "lines",
+    "length",
+];
+const STORED: [&str; 6] = ["rows", "records", "documents", "docs", "entries", "tuples"];
+
+/// A time that grows faster than the size in the first column, where nothing but it parts the rows.
+fn by_size(table: &Table) -> Option<Artefact> {
+    let head = table.head[0].to_ascii_lowercase();
+    let of = |names: &[&str]| {
+        head.split_whitespace()
+            .next_back()
+            .is_some_and(|w| names.contains(&w))
+    };
+    let named = table
+        .rows
+        .iter()
+        .any(|row| names(table, row).next().is_some());
+    let sizes = table.rows.iter().map(|row| value(&row[0]));
+    let sizes: Vec<f64> = sizes.collect::<Option<_>>()?;
+    let grows = sizes.len() >= 2 && sizes.windows(2).all(|pair| pair[1] >= STEP * pair[0]);
+    if !of(&SIZES) || named || !grows {
+        return None;
+    }
+    let (first, last) = (table.rows.first()?, table.rows.last()?);
+    let mut found = artefact("times by size", table.line);
+    for (at, name) in table.head.iter().enumerate().skip(1) {
+        let point = |row: &[String], size: f64| {
+            let (took, kind) = measure(&row[at], name)?;
+            (kind == Kind::Time).then(|| Point {
+                size: (format!("{} {}", row[0], table.head[0]), size),
+                took: (row[at].clone(), took),
+            })
+        };
+        let points = point(first, sizes[0]).zip(point(last, sizes[sizes.len() - 1]));
+        found
+            .rows
+            .extend(points.and_then(|(a, b)| grown(name, &a, &b)));
+    }
+    found.largest_first();
+    let steepest = found.rows.first()?.share;
+    for (name, n) in [
+        ("rows", found.rows.len() as f64),
+        ("power", steepest),
+        ("stored", f64::from(u8::from(of(&STORED)))),
+    ] {
+        found.figures.insert(format!("bysize.{name}"), n);
+    }
+    told(found).filter(|_| steepest >= POWER)
+}
+
 /// Heads of a column that numbers what was done one after the other.
 const SERIES: [&str; 9] = [
     "wave", "round", "run", "iter", "request", "attempt", "try", "call", "batch",
@@ -520,14 +589,15 @@ fn first_is_slow(table: &Table) -> Option<Artefact> {
 }
 
 /// Names of what was before a change, and of what is behind it.
-const BEFORE: [&str; 9] = [
+pub(super) const BEFORE: [&str; 9] = [
     "before", "old", "baseline", "base", "master", "main", "without", "previous", "current",
 ];
-const AFTER: [&str; 9] = [
+pub(super) const AFTER: [&str; 9] = [
     "after", "new", "branch", "fix", "patch", "with ", "optimi", "this pr", "now",
 ];
 
-fn is_called(name: &str, words: &[&str]) -> bool {
+/// Whether a name begins with one of the words, or has one in brackets.
+pub(super) fn is_called(name: &str, words: &[&str]) -> bool {
     let lower = name.trim().to_ascii_lowercase();
     words
         .iter()
@@ -558,6 +628,9 @@ fn compared(tables: &[Table]) -> Option<Artefact> {
     comparison(tables.first()?.line, rows.collect(), usize::MAX)
 }
 
+/// Units of what a link carries, in small letters.
+const BITS: [&str; 5] = ["bit/s", "bits/s", "gbps", "mbps", "kbps"];
+
 /// Measures before and after, those that changed most first, each with how many times it changed as its share; `most`
 /// of them are kept.
 pub(super) fn comparison(line: u32, rows: Vec<Row>, most: usize) -> Option<Artefact> {
@@ -565,8 +638,15 @@ pub(super) fn comparison(line: u32, rows: Vec<Row>, most: usize) -> Option<Artef
     found.rows = rows;
     found.largest_first();
     found.rows.truncate(most);
-    let times = found.rows.first()?.share;
-    for (name, n) in [("rows", found.rows.len() as f64), ("most", times)] {
+    let first = found.rows.first()?;
+    let times = first.share;
+    let named = format!("{} {}", first.label, first.place).to_ascii_lowercase();
+    let bits = BITS.iter().any(|unit| named.contains(unit));
+    for (name, n) in [
+        ("rows", found.rows.len() as f64),
+        ("most", times),
+        ("bits", f64::from(u8::from(bits))),
+    ] {
         found.figures.insert(format!("compared.{name}"), n);
     }
     told(found)
@@ -712,6 +792,22 @@ mod tests {
         let grows = text.replace("1.3M", "4M").replace("1.1M", "90M");
         let lines: Vec<&str> = grows.lines().collect();
         assert!(read(&lines).iter().all(|a| a.tool != "scaling"), "{grows}");
+    }
+
+    #[test]
+    fn a_time_that_grows_faster_than_the_rows_is_told() {
+        let text = "| rows | eligible | time |\n|---|---|---|\n| 1,000 | 900 | 2s |\n| 4,000 | 3,600 | 32s |\n";
+        let found = rows(text, "times by size");
+        let told = "time: 2s at 1,000 rows, 32s at 4,000 rows: 16.0 times for 4 times the size";
+        assert_eq!(found, [told]);
+        assert!(rows(&text.replace("32s", "9s"), "times by size").is_empty());
+        // Of other statements each has its own time, and a load is no size.
+        let named = text
+            .replace("eligible", "table")
+            .replace("900", "a")
+            .replace("3,600", "b");
+        assert!(rows(&named, "times by size").is_empty());
+        assert!(rows(&text.replace("rows", "clients"), "times by size").is_empty());
     }
 
     #[test]

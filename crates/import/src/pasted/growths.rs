@@ -12,9 +12,9 @@ use record::pasted::{Artefact, Row};
 /// Lines of one list, by size.
 const FEWEST: usize = 3;
 /// Sizes grow by that much at least from line to line.
-const STEP: f64 = 2.0;
+pub(super) const STEP: f64 = 2.0;
 /// The power of its size with which a time grows, from which on that is told.
-const POWER: f64 = 1.5;
+pub(super) const POWER: f64 = 1.5;
 /// Round trips in a time, from which on they are told.
 const TRIPS: f64 = 3.0;
 /// A longer line is data.
@@ -42,36 +42,28 @@ pub(super) fn by_size(lines: &[&str]) -> Option<Artefact> {
         for column in 0..run[0].times.len() {
             let steps = run.windows(2).filter_map(|pair| {
                 let (a, b) = (pair[0].times.get(column)?, pair[1].times.get(column)?);
-                let times = b.2 / a.2;
-                let power = times.ln() / (pair[1].size / pair[0].size).ln();
-                (a.2 > 0.0).then_some((power, times, pair, a, b))
+                let at = |sized: &Sized<'_>, time: &(String, String, f64)| Point {
+                    size: (sized.written.to_owned(), sized.size),
+                    took: (time.1.clone(), time.2),
+                };
+                let row = grown(&a.0, &at(&pair[0], a), &at(&pair[1], b))?;
+                Some((row, pair[0].line, b.2))
             });
-            let Some((power, times, pair, a, b)) =
-                steps.reduce(|a, b| if b.0 > a.0 { b } else { a })
-            else {
+            let Some((row, line, took)) = steps.reduce(|a, b| match b.0.share > a.0.share {
+                true => b,
+                false => a,
+            }) else {
                 continue;
             };
-            found.begin_at(pair[0].line);
-            let row = Row {
-                label: a.0.clone(),
-                place: format!(
-                    "{} at {}, {} at {}: {times:.1} times for {:.0} times the size",
-                    a.1,
-                    pair[0].written,
-                    b.1,
-                    pair[1].written,
-                    pair[1].size / pair[0].size
-                ),
-                share: power,
-            };
+            found.begin_at(line);
             // Of several runs the one with the longest time.
-            match longest.iter().position(|(held, _)| *held == a.0) {
+            match longest.iter().position(|(held, _)| *held == row.label) {
                 None => {
-                    longest.push((a.0.clone(), b.2));
+                    longest.push((row.label.clone(), took));
                     found.rows.push(row);
                 }
-                Some(at) if longest[at].1 < b.2 => {
-                    longest[at].1 = b.2;
+                Some(at) if longest[at].1 < took => {
+                    longest[at].1 = took;
                     found.rows[at] = row;
                 }
                 Some(_) => {}
@@ -84,6 +76,26 @@ pub(super) fn by_size(lines: &[&str]) -> Option<Artefact> {
     found.figures.insert("bysize.rows".into(), rows);
     found.figures.insert("bysize.power".into(), steepest);
     told(found).filter(|_| steepest >= POWER)
+}
+
+/// A size and the time that it took, each as it is written and as a number.
+pub(super) struct Point {
+    pub(super) size: (String, f64),
+    pub(super) took: (String, f64),
+}
+
+/// A time at two sizes as a row, with the power of the size with which it grew as its share; `None` where nothing grew.
+pub(super) fn grown(name: &str, a: &Point, b: &Point) -> Option<Row> {
+    let (larger, longer) = (b.size.1 / a.size.1, b.took.1 / a.took.1);
+    let grew = a.size.1 > 0.0 && a.took.1 > 0.0 && larger > 1.0;
+    grew.then(|| Row {
+        label: name.to_owned(),
+        place: format!(
+            "{} at {}, {} at {}: {longer:.1} times for {larger:.0} times the size",
+            a.took.0, a.size.0, b.took.0, b.size.0
+        ),
+        share: longer.ln() / larger.ln(),
+    })
 }
 
 fn sized(line: u32, text: &str) -> Option<Sized<'_>> {

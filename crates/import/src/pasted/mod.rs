@@ -60,6 +60,7 @@
 //! durations   times that lines of a log or of a list name
 //! silences    where a log is silent
 //! cells       tables of any tool
+//! rates       rates before and after, a line each
 //! amounts     numbers with names
 //! kinds       lines that are alike, and lines with a share
 //! growths     times by a size or by the latency of the way
@@ -110,6 +111,7 @@ mod probes;
 mod processes;
 mod profiles;
 mod prometheus;
+mod rates;
 mod records;
 mod requests;
 mod retries;
@@ -239,6 +241,7 @@ fn plainly(text: &str) -> Vec<Artefact> {
         found = cells::read(&lines);
     }
     let readers = [
+        rates::read,
         varied::read,
         kinds::shares_of_times,
         waits,
