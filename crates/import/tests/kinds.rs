@@ -3121,7 +3121,7 @@ fn reports_of_frameworks_clouds_and_browsers() {
         (
             "[2026-01-10 10:00:00,123: INFO/ForkPoolWorker-1] Task shop.sync[a7c2] succeeded in 312.41s: None\n[2026-01-10 10:00:01,123: INFO/ForkPoolWorker-2] Task shop.mail[b7c2] succeeded in 0.41s: None\n",
             "unknown",
-            &["names (2)", "Task shop.sync[a7c2]", "(312.4 s)"],
+            &["names (2)", "Task shop.sync[a7c2]", "(312.41s)"],
             &["py-spy"],
         ),
         (
@@ -3223,7 +3223,7 @@ fn samples_stacks_of_the_kernel_and_logs_of_frameworks() {
         (
             "Executing (default): SELECT * FROM orders; Elapsed time: 12412 ms\n",
             "unknown",
-            &["(12.4 s)"],
+            &["(12412 ms)"],
             &["slow log"],
         ),
     ]);
@@ -3592,6 +3592,66 @@ fn links_sums_of_goroutines_and_errors_by_their_number() {
             "many_upstream_turns",
             &["one at a time"],
             &["includes"],
+        ),
+    ]);
+}
+
+#[test]
+fn transfers_plans_that_warn_and_rates_that_are_compared() {
+    check(&[
+        (
+            "backup.tar      7%  464MB   8.0MB/s   11:47 ETA\n",
+            "unknown",
+            &["8.0 MiB a second", "464MB"],
+            &["scp -c", "iperf3"],
+        ),
+        (
+            "f.iso  34%[=====>     ]  12.5M  2.50MB/s    eta 12s\n",
+            "unknown",
+            &["2.5 MiB a second"],
+            &["speed_download"],
+        ),
+        (
+            "2025-01-03T19:00:43.9Z NOTICE - database: Slow query [ 8232.717ms] -- SELECT a FROM t WHERE b = 1\n",
+            "unknown",
+            &["8.2", "SELECT a FROM t"],
+            &["EXPLAIN"],
+        ),
+        (
+            "<Warnings><PlanAffectingConvert ConvertIssue=\"Seek Plan\" Expression=\"CONVERT_IMPLICIT(nvarchar(9),[t].[c],0)=[@P0]\"/>\n",
+            "unknown",
+            &["CONVERT_IMPLICIT(nvarchar(9)", "Seek Plan"],
+            &["sendStringParametersAsUnicode", "Index Seek"],
+        ),
+        (
+            "prog 115 root 27u IPv4 71 0t0 TCP h:1->192.0.2.5:2 (CLOSE_WAIT)\n",
+            "unknown",
+            &["prog 27u", "PID 115"],
+            &["trace=close"],
+        ),
+        (
+            "| rows | time |\n|---|---|\n| 1,000 | 2s |\n| 4,000 | 32s |\n",
+            "unknown",
+            &["faster than what is stored", "16.0 times"],
+            &["EXPLAIN QUERY PLAN"],
+        ),
+        (
+            "iperf3 -t30:\n  Baseline:    1.5 Gbps\n  With the fix:  2.8-3.2 Gbps\n",
+            "unknown",
+            &["1.5 Gbps -> 2.8-3.2 Gbps"],
+            &["mpstat -P ALL", "ethtool -k"],
+        ),
+        (
+            "{\"timestamp\": 1770595482263, \"statusCode\": 429},\n{\"timestamp\": 1770595482008, \"statusCode\": 429}\n",
+            "rate_limit_rejects",
+            &["only 255 ms apart"],
+            &["Retry-After"],
+        ),
+        (
+            "Get-8  4.180m \u{b1} 9%  4.146m \u{b1} 8%  ~ (p=0.400 n=8)\n",
+            "unknown",
+            &["none changed"],
+            &["-count 20"],
         ),
     ]);
 }

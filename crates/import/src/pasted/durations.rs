@@ -6,7 +6,7 @@
 
 use super::events::{artefact, told};
 use super::messages::stamped;
-use super::pieces::{pieces, seconds, short, value};
+use super::pieces::{pieces, seconds, short, time_at, value};
 use record::pasted::{Artefact, Row};
 use std::collections::BTreeMap;
 
@@ -52,11 +52,11 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
         found.largest("times.most_s", took);
         found.rows.push(Row {
             label,
-            place: match took {
+            place: written(lines[number as usize - 1], took).unwrap_or_else(|| match took {
                 s if s >= 1.0 => format!("{s:.1} s"),
                 s if s >= 1e-3 => format!("{:.0} ms", s * 1e3),
                 s => format!("{:.0} us", s * 1e6),
-            },
+            }),
             share: took,
         });
     }
@@ -84,6 +84,14 @@ pub(super) fn read(lines: &[&str]) -> Option<Artefact> {
     };
     let enough = |a: &Artefact| a.rows.len() >= 2 || a.value("times.named").is_some() || long(a);
     told(found).filter(enough)
+}
+
+/// A time as its line has it: rounded, two that are near to each other would be told as one.
+fn written(line: &str, took: f64) -> Option<String> {
+    let parts = pieces(line);
+    let mut times = (0..parts.len()).filter_map(|at| time_at(&parts, at));
+    let same = |s: f64| (s - took).abs() <= 1e-9 * took;
+    times.find_map(|(s, text, _)| same(s).then_some(text))
 }
 
 /// Names of a clock that runs, in small letters.
@@ -252,4 +260,17 @@ fn unit_of(word: &str) -> Option<f64> {
         "us" | "\u{b5}s" | "usec" => 1e-6,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_told_as_it_is_written() {
+        let found = read(&["Page: 3379ms Template: 3124.5ms", "db: 3381ms"]).unwrap();
+        let times: Vec<&str> = found.rows.iter().map(|r| r.place.as_str()).collect();
+        assert_eq!(times[0], "3381ms");
+        assert!(times.contains(&"3379ms"), "{times:?}");
+    }
 }
