@@ -389,6 +389,7 @@ kotlinc                                   kotlin
 /var/lib/ghc/package.conf.d/hedis-*       libghc-hedis-dev
 e2guardian                                e2guardian
 /usr/share/gocode/src/github.com/jinzhu/gorm/* golang-github-jinzhu-gorm-dev
+/usr/lib/nginx/modules/ngx_http_modsecurity_module.so libnginx-mod-http-modsecurity
 TABLE
 }
 

@@ -249,6 +249,8 @@ NEEDS = {
     "scotty": ("/usr/share/doc/libghc-scotty-dev", "ghc libghc-scotty-dev libghc-hedis-dev"),
     "e2guardian": ("e2guardian", "e2guardian"),
     "gorm": (f"{GOPATH}/src/github.com/jinzhu/gorm/main.go", "golang-go golang-github-jinzhu-gorm-dev"),
+    "modsecurity": (f"{NGINX_MODULES}/ngx_http_modsecurity_module.so",
+                    "nginx libnginx-mod-http-modsecurity libapache2-mod-security2 modsecurity-crs"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2363,6 +2365,32 @@ daemongroup = '{{{{group}}}}'
     return ["e2guardian", "-N", "-c", config], {}, False
 
 
+# So many networks are refused, by a rule for each, or by a file that one rule names.
+REFUSED = 4000
+
+
+def modsecurity(lab, settings, own):
+    """nginx with ModSecurity before the web server that was started before it, with the package's advice and a case's rules."""
+    text = replaced(
+        Path("/etc/modsecurity/modsecurity.conf-recommended").read_text(), (r"^SecRuleEngine .*", "SecRuleEngine On"),
+        (r"^SecRequestBodyInMemoryLimit .*", ""),
+        (r"^SecResponseBodyAccess .*", lab.fill("SecResponseBodyAccess {{bodies=Off}}", settings)),
+        (r"^SecTmpDir .*", f"SecTmpDir {own}"), (r"^SecDataDir .*", f"SecDataDir {own}"),
+        (r"^SecAuditLog .*", f"SecAuditLog {own}/audit.log"),
+        (r"^SecUnicodeMapFile unicode", "SecUnicodeMapFile /etc/modsecurity/unicode"))
+    write(own / "refused", "".join(f"203.{n >> 8}.{n & 255}.0/24\n" for n in range(REFUSED)))
+    write(own / "refused.conf", "".join(
+        f'SecRule REMOTE_ADDR "@ipMatch 203.{n >> 8}.{n & 255}.0/24" "id:{100_000 + n},phase:1,deny,nolog"\n'
+        for n in range(REFUSED)))
+    rules = write(own / "rules.conf", f"{text}\n{lab.fill('{{rules=}}', settings)}\n")
+    settings |= {
+        "main": f"load_module {NGINX_MODULES}/ngx_http_modsecurity_module.so;\n",
+        "server": f"modsecurity on; modsecurity_rules_file {rules};",
+    }
+    text = lab.fill((Path(__file__).parent / "configs/nginx-proxy.conf").read_text(), settings)
+    return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2408,6 +2436,6 @@ COMMANDS = {
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
-    "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"),
+    "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
