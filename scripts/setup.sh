@@ -26,7 +26,7 @@ readonly services='apache2 tomcat10 nginx haproxy caddy lighttpd varnish varnish
     h2o hitch squid ssh trafficserver unicorn nats-server memcached pgbouncer postgresql redis-server thin yaws mariadb webdis
     fcgiwrap mediawiki-jobrunner prometheus radicale pdns influxdb docker-registry etcd rabbitmq-server epmd
     ejabberd clickhouse-server kamailio prosody victoria-metrics dnsdist stunnel4 privoxy prometheus-pushgateway
-    e2guardian clamav-daemon clamav-freshclam'
+    e2guardian clamav-daemon clamav-freshclam apt-cacher-ng'
 # Modules of Apache that their packages would enable.
 readonly modules='authz_svn dav dav_svn jk passenger perl security2 unique_id wsgi'
 # Configurations of Apache that packages of applications would enable.
@@ -390,6 +390,7 @@ kotlinc                                   kotlin
 e2guardian                                e2guardian
 /usr/share/gocode/src/github.com/jinzhu/gorm/* golang-github-jinzhu-gorm-dev
 /usr/lib/nginx/modules/ngx_http_modsecurity_module.so libnginx-mod-http-modsecurity
+apt-cacher-ng                             apt-cacher-ng
 TABLE
 }
 

@@ -251,6 +251,7 @@ NEEDS = {
     "gorm": (f"{GOPATH}/src/github.com/jinzhu/gorm/main.go", "golang-go golang-github-jinzhu-gorm-dev"),
     "modsecurity": (f"{NGINX_MODULES}/ngx_http_modsecurity_module.so",
                     "nginx libnginx-mod-http-modsecurity libapache2-mod-security2 modsecurity-crs"),
+    "acng": ("apt-cacher-ng", "apt-cacher-ng"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2391,6 +2392,27 @@ def modsecurity(lab, settings, own):
     return ["nginx", "-p", str(own), "-e", str(own / "start.log"), "-c", write(own / "nginx.conf", text)], {}, True
 
 
+def acng(lab, settings, own):
+    """Apt-Cacher NG before the mirror that was started before it, with what it keeps in a directory of its own."""
+    for name in ("cache", "log"):
+        (own / name).mkdir()
+    mirror = list(lab.servers.values())[-2]["port"]
+    write(own / "etc/acng.conf", lab.fill(f"""CacheDir: {own}/cache
+LogDir: {own}/log
+SupportDir: /usr/lib/apt-cacher-ng
+SocketPath: {own}/socket
+PidFile: {own}/pid
+Port: {{{{port}}}}
+BindAddress: 127.0.0.1
+ReportPage: acng-report.html
+ForeGround: 1
+Remap-house: /debian ; {{{{scheme=http}}}}://127.0.0.1:{mirror}/debian
+{{{{more=}}}}
+""", settings))
+    owned(lab, own)
+    return ["apt-cacher-ng", "-c", str(own / "etc")], {"HOME": str(own)}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2436,6 +2458,6 @@ COMMANDS = {
     "victoria": victoria, "dnsdist": dnsdist, "soap": soap, "stunnel": stunnel,
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
-    "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity,
+    "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }

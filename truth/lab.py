@@ -35,6 +35,8 @@ LEVELS = {"low": ["-c", "4", "-R", "100"], "middle": ["-c", "16"], "full": ["-c"
 MIDDLE = 0.5
 SERVER_CPU, LOAD_CPU = "0", "1"
 READY_LIMIT_S = 40
+# For programs that take no port beyond 32767.
+LOW_PORTS = range(20_000, 32_000)
 STOP_LIMIT_S = 3
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 36, 38, 22
 SECCOMP_MODE_FILTER = 2
@@ -153,6 +155,15 @@ def content(what):
         text.append(words[int(source.paretovariate(0.7)) % len(words)])
         length += len(text[-1]) + 1
     return " ".join(text).encode()[:size]
+
+
+def bind_among(one, ports):
+    """A socket at the first of some ports that is free."""
+    for port in ports:
+        with contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return
+    raise NotReady("no port is free")
 
 
 def slot_end(text, begin):
@@ -387,7 +398,7 @@ class Lab(contextlib.ExitStack):
                 settings["socket_path"] = f"{self.dir}/php.sock"
             kind = socket.SOCK_DGRAM if settings.get("udp") else socket.SOCK_STREAM
             held.append(socket.socket(type=kind))
-            held[-1].bind(("127.0.0.1", 0))
+            bind_among(held[-1], LOW_PORTS if settings.get("low_port") else [0])
             settings["port"] = held[-1].getsockname()[1]
         for one in held:
             one.close()
