@@ -391,6 +391,7 @@ e2guardian                                e2guardian
 /usr/share/gocode/src/github.com/jinzhu/gorm/* golang-github-jinzhu-gorm-dev
 /usr/lib/nginx/modules/ngx_http_modsecurity_module.so libnginx-mod-http-modsecurity
 apt-cacher-ng                             apt-cacher-ng
+/usr/share/java/eclipselink.jar           libeclipselink-java
 TABLE
 }
 

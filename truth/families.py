@@ -65,6 +65,8 @@ LUCENE = [next((str(path) for path in Path("/usr/share/java").glob("lucene-core-
 SCALA = [*(f"/usr/share/java/{part}.jar" for part in (
     "scala-library", "scala-parser-combinators_2.11", "jackson-databind", "jackson-core", "jackson-annotations")), *JETTY]
 KOTLIN = ["/usr/share/java/kotlin-stdlib.jar", *JETTY]
+ECLIPSELINK = [*(f"/usr/share/java/{part}.jar" for part in (
+    "eclipselink", "eclipselink-jpa-2.1-spec", "geronimo-jta-1.2-spec", "javax.json", "postgresql")), *JETTY]
 APACHE_MODULES = "/usr/lib/apache2/modules"
 # A process for each connection of the load.
 PREFORK = """StartServers 16
@@ -252,6 +254,8 @@ NEEDS = {
     "modsecurity": (f"{NGINX_MODULES}/ngx_http_modsecurity_module.so",
                     "nginx libnginx-mod-http-modsecurity libapache2-mod-security2 modsecurity-crs"),
     "acng": ("apt-cacher-ng", "apt-cacher-ng"),
+    "eclipselink": (ECLIPSELINK[0], "libeclipselink-java libpostgresql-jdbc-java libjetty9-java libservlet-api-java "
+                    "default-jdk-headless"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2413,6 +2417,21 @@ Remap-house: /debian ; {{{{scheme=http}}}}://127.0.0.1:{mirror}/debian
     return ["apt-cacher-ng", "-c", str(own / "etc")], {"HOME": str(own)}, False
 
 
+PERSISTENCE = """<persistence xmlns="http://xmlns.jcp.org/xml/ns/persistence" version="2.1">
+<persistence-unit name="stock" transaction-type="RESOURCE_LOCAL">
+<provider>org.eclipse.persistence.jpa.PersistenceProvider</provider><class>Stock$Valve</class>
+</persistence-unit>
+</persistence>
+"""
+
+
+def eclipselink(lab, settings, own):
+    """In front of the database that was started before it."""
+    where = class_path(lab, settings, "Stock", ECLIPSELINK)
+    write(lab.common(settings)["build"] / "Stock/META-INF/persistence.xml", PERSISTENCE)
+    return ["java", "-Xmx256m", "-cp", where, "Stock", str(settings["port"]), *extra(lab, settings)], {}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2459,5 +2478,6 @@ COMMANDS = {
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
+    "eclipselink": eclipselink,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
