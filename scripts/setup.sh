@@ -392,6 +392,8 @@ e2guardian                                e2guardian
 /usr/lib/nginx/modules/ngx_http_modsecurity_module.so libnginx-mod-http-modsecurity
 apt-cacher-ng                             apt-cacher-ng
 /usr/share/java/eclipselink.jar           libeclipselink-java
+/var/lib/ghc/package.conf.d/acid-state-*  libghc-acid-state-dev
+/var/lib/ghc/package.conf.d/happstack-server-* libghc-happstack-server-dev
 TABLE
 }
 

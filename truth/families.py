@@ -256,6 +256,7 @@ NEEDS = {
     "acng": ("apt-cacher-ng", "apt-cacher-ng"),
     "eclipselink": (ECLIPSELINK[0], "libeclipselink-java libpostgresql-jdbc-java libjetty9-java libservlet-api-java "
                     "default-jdk-headless"),
+    "happstack": ("/usr/share/doc/libghc-happstack-server-dev", "ghc libghc-happstack-server-dev libghc-acid-state-dev"),
     "ulfius": ("/usr/include/ulfius.h", "gcc libc6-dev libulfius-dev"),
 }
 
@@ -2329,13 +2330,18 @@ def kotlin(lab, settings, own):
     return ["java", "-Xmx256m", "-cp", where, "BoilerKt", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
-def scotty(lab, settings, own):
-    """In front of the redis that was started before it."""
-    program = lab.common(settings)["build"] / "scotty"
+def haskell(lab, settings, source):
+    """A program of Haskell in apps/, compiled once for all cases."""
+    program = lab.common(settings)["build"] / source
     if not program.exists():
         subprocess.run(["ghc", "-v0", "-O2", "-threaded", "-rtsopts", "-outputdir", str(program.with_suffix(".d")), "-o", str(program),
-                        str(lab.dir / "apps/Scotty.hs")], check=True, capture_output=True, text=True)
-    return [str(program), str(settings["port"]), lab.fill("{{redis.port}}", settings), *extra(lab, settings)], {
+                        str(lab.dir / f"apps/{source}.hs")], check=True, capture_output=True, text=True)
+    return str(program)
+
+
+def scotty(lab, settings, own):
+    """In front of the redis that was started before it."""
+    return [haskell(lab, settings, "Scotty"), str(settings["port"]), lab.fill("{{redis.port}}", settings), *extra(lab, settings)], {
         "LC_ALL": "C.UTF-8"}, False
 
 
@@ -2432,6 +2438,12 @@ def eclipselink(lab, settings, own):
     return ["java", "-Xmx256m", "-cp", where, "Stock", str(settings["port"]), *extra(lab, settings)], {}, False
 
 
+def happstack(lab, settings, own):
+    """With what it keeps in a directory of its own."""
+    return [haskell(lab, settings, "Happstack"), str(settings["port"]), str(own / "stock"), *extra(lab, settings)], {
+        "LC_ALL": "C.UTF-8"}, False
+
+
 COMMANDS = {
     "jetty": jetty, "trafficserver": trafficserver, "squid": squid, "h2o": h2o, "hitch": hitch, "puma": puma,
     "unicorn": unicorn, "uvicorn": uvicorn, "waitress": waitress, "tornado": tornado,
@@ -2478,6 +2490,6 @@ COMMANDS = {
     "groonga": groonga, "symfony": symfony, "scala": scala, "laravel": laravel,
     "privoxy": privoxy, "pushgateway": pushgateway, "kotlin": kotlin, "scotty": scotty,
     "e2guardian": e2guardian, "gorm": go_program("gorm_app.go"), "modsecurity": modsecurity, "acng": acng,
-    "eclipselink": eclipselink,
+    "eclipselink": eclipselink, "happstack": happstack,
     "ulfius": c_program("ulfius_app.c", "ulfius", "yder", "orcania", "jansson", "curl", "pthread"),
 }
