@@ -254,7 +254,8 @@ pub(crate) fn rank(
         let none = none.filter(|_| !pasted && shown && measured);
         // Nor where requests wait for something else than the server's own work, whatever is full.
         let latency = ledger.as_ref().and_then(|l| l.latency.as_ref());
-        let waits = latency.and_then(|l| Some((l, l.largest_wait().filter(|r| is_seen(l, r))?)));
+        let wait = latency.and_then(|l| Some((l, l.largest_wait()?)));
+        let waits = wait.filter(|(account, row)| is_seen(account, row));
         // Nor where it stands still for all of them now and then, at whatever work.
         let stalls = ledger.as_ref().and_then(|l| stands_still(l, facts, front));
         let mut first = match (waits, stalls) {
@@ -265,6 +266,8 @@ pub(crate) fn rank(
         if first.cause == "none" {
             let tail = ledger.as_ref().and_then(long_tail);
             first.why.push_str(tail.as_deref().unwrap_or_default());
+            let locked = wait.and_then(|(_, row)| behind_the_line(row));
+            first.why.push_str(locked.as_deref().unwrap_or_default());
             first.why.push_str(unread(facts));
         }
         findings.insert(0, first);
@@ -286,15 +289,17 @@ const LARGE_FUNCTION: f64 = 0.2;
 /// A wait matters from this share of a request's time.
 const LARGE_WAIT: f64 = 0.3;
 
-/// Whoever has a lock waits for a CPU as others do: of such a queue, the part that a lock's may be without a fault.
-const LOCKED_IN_LINE: f64 = 0.25;
+/// Whoever has a lock waits for a CPU as others do: of such a line, the part that a lock's may be without a fault.
+const LOCKED_IN_LINE: f64 = 0.5;
+/// Rows of those who wait for a CPU, or for a thread that has one.
+const LINES: [&str; 3] = ["run_queue", "wake_up", "other_turns"];
 
 /// Beside a full CPU a wait is a part of the time that more CPU does not take away. What another thread signals may
-/// only wait until that thread gets the CPU: it is seen where it is large.
+/// only wait until that thread gets the CPU: it is seen where it is large, and more than the line for the CPU.
 fn is_seen(latency: &Account, row: &Row) -> bool {
-    let in_line = latency.share_of(|row| row.kind == "run_queue");
+    let in_line = latency.share_of(|row| LINES.contains(&row.kind.as_str()));
     let from = match row.kind.as_str() {
-        _ if row.may_be_signalled() => LARGE_WAIT,
+        _ if row.may_be_signalled() => LARGE_WAIT.max(in_line),
         "lock" => SMALL_WORK.max(LOCKED_IN_LINE * in_line),
         _ => SMALL_WORK,
     };
@@ -482,6 +487,18 @@ fn long_tail(ledger: &Ledger) -> Option<String> {
     (mean.total > 0.0 && times >= LONG_TAIL).then(|| {
         format!(
             " The slowest 1 % take {times:.0} times as long as the mean: {} of it is {}.",
+            percent(row.share),
+            placed(row),
+        )
+    })
+}
+
+/// What is to be known of a lock at which requests of a healthy server stand.
+fn behind_the_line(row: &Row) -> Option<String> {
+    (row.kind == "lock" && row.share >= LARGE_FUNCTION).then(|| {
+        format!(
+            " {} of the response time is {}: with the CPU full, whoever stands there would mostly wait for that without it; \
+             with more cores it may be what limits.",
             percent(row.share),
             placed(row),
         )
