@@ -266,7 +266,8 @@ pub(crate) fn rank(
         if first.cause == "none" {
             let tail = ledger.as_ref().and_then(long_tail);
             first.why.push_str(tail.as_deref().unwrap_or_default());
-            let locked = wait.and_then(|(_, row)| behind_the_line(row));
+            let full = account.is_some_and(|a| a.basis == Basis::Cpu);
+            let locked = wait.and_then(|(_, row)| behind_the_line(row).filter(|_| full));
             first.why.push_str(locked.as_deref().unwrap_or_default());
             first.why.push_str(unread(facts));
         }
@@ -493,7 +494,7 @@ fn long_tail(ledger: &Ledger) -> Option<String> {
     })
 }
 
-/// What is to be known of a lock at which requests of a healthy server stand.
+/// What is to be known of a lock at which requests of a healthy server stand whose cores are full.
 fn behind_the_line(row: &Row) -> Option<String> {
     (row.kind == "lock" && row.share >= LARGE_FUNCTION).then(|| {
         format!(

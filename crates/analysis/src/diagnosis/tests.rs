@@ -828,25 +828,39 @@ fn a_full_server_whose_requests_wait_for_a_lock_is_not_healthy() {
         call("writev", FdClass::Client, 1_000, 1_300),
         call("epoll_wait", FdClass::Poll, 1_000, 1),
     ];
-    for (kind, cause) in [("flock", "unlabelled"), ("futex", "none"), ("poll", "none")] {
+    let cases = [
+        ("flock", 0, "unlabelled"),
+        ("futex", 0, "none"),
+        ("poll", 0, "none"),
+        // Where more than twice as much is the line for the CPU, the lock is a place in it.
+        ("flock", 1_000_000, "none"),
+    ];
+    for (kind, in_line_ns, cause) in cases {
         let mut record = accounted(with_calls(trial(0.99), calls.clone()));
         let examination = record.examination.as_mut().unwrap();
         examination.single_client = Some(outcome());
         let turns = examination.turns.as_mut().unwrap();
         let account = &mut turns.targets[0].account;
-        account.total_ns += 250_000;
-        account.places.push(record::PlaceTime {
-            helper: String::new(),
-            place: record::Place::Blocked,
-            detail: kind.into(),
-            waker: "thread web".into(),
-            stack: None,
-            told: None,
-            turns: 1_000,
-            total_ns: 250_000,
-        });
+        for (place, detail, total_ns) in [
+            (record::Place::Blocked, kind, 250_000 + in_line_ns / 4),
+            (record::Place::RunQueue, "", in_line_ns),
+        ] {
+            account.total_ns += total_ns;
+            account.places.push(record::PlaceTime {
+                helper: String::new(),
+                place,
+                detail: detail.into(),
+                waker: "thread web".into(),
+                stack: None,
+                told: None,
+                turns: 1_000,
+                total_ns,
+            });
+        }
         let finding = first(&record);
-        assert_eq!(finding.cause, cause, "{kind}: {finding:#?}");
+        assert_eq!(finding.cause, cause, "{kind} {in_line_ns}: {finding:#?}");
+        let told = finding.why.contains("whoever stands there");
+        assert_eq!(told, cause == "none" && kind != "poll", "{}", finding.why);
     }
 }
 

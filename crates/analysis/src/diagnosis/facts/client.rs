@@ -540,8 +540,8 @@ pub(super) fn forbids_caching(cache_control: &str) -> bool {
         .any(|word| forbids.contains(&word.as_str()))
 }
 
-/// RFC 9111 4.2: how long a response stays fresh is said by it, or guessed by when it was last changed. `field` gives the
-/// value of a field by its name in small letters.
+/// RFC 9111 4.2: how long a response stays fresh is said by it, or guessed by when it was last changed. `field` gives
+/// the value of a field by its name in small letters.
 pub(super) fn has_lifetime(field: impl Fn(&str) -> Option<String>) -> bool {
     let control = field("cache-control").unwrap_or_default();
     let control = control.to_ascii_lowercase();

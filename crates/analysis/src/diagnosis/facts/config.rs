@@ -62,7 +62,8 @@ fn caches(server: &Server) -> bool {
         || server.directives.iter().any(keeps)
 }
 
-/// Whether it keeps responses that do not say for how long: Varnish for its `default_ttl`, others where they are told so.
+/// Whether it keeps responses that do not say for how long: Varnish for its `default_ttl`, others where they are told
+/// so.
 fn gives_lifetimes(server: &Server) -> bool {
     const VALID: [&str; 5] = [
         "proxy_cache_valid",
