@@ -592,12 +592,14 @@ impl<'a> Accountant<'a> {
     fn handed_over(&self) -> Vec<(u64, u64)> {
         let others = [WaitKind::Futex, WaitKind::Pipe, WaitKind::Unix];
         let others = others.map(|kind| self.scene.words.kind(kind));
+        let timer = self.scene.words.timer;
         let mut times = Vec::new();
         for &index in &self.turns {
             self.scene.walk(index, &mut |row, from, to| {
                 let out = match row.place {
                     Place::Hidden | Place::NoFreeThread => true,
-                    Place::Blocked => others.contains(&row.detail),
+                    // What a timer ends is a sleep of its own.
+                    Place::Blocked => others.contains(&row.detail) && row.waker != timer,
                     _ => false,
                 };
                 if out {

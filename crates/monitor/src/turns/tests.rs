@@ -1447,6 +1447,41 @@ fn a_thread_for_which_many_wait_at_times_does_not_serve() {
     assert_eq!(serving.threads, 4, "{serving:#?}");
 }
 
+/// A runtime may make a sleep of a futex: requests that sleep are in nobody's hands.
+#[test]
+fn a_thread_that_sleeps_while_requests_sleep_does_not_serve() {
+    let house = SERVER + 8;
+    let mut tape = asleep(10);
+    tape.off(20, house, "nanosleep", INTERRUPTIBLE, Class::None);
+    for turn in 0..4 {
+        let from = 1_000 + turn * 100_000;
+        tape.wake(from, house, 0, "");
+        tape.on(from, house, 0);
+        tape.arrive(from + 100, 1 + turn);
+        tape.wake(from + 100, SERVER, FOREIGN, "sendto");
+        tape.on(from + 110, SERVER, 0);
+        tape.read(from + 200, SERVER, 1 + turn);
+        tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        // A lock first, and then a sleep of the request's own.
+        tape.wake(from + 10_000, SERVER, house, "futex");
+        tape.off(from + 10_010, house, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.on(from + 10_020, SERVER, 0);
+        tape.off(from + 10_100, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(from + 98_000, SERVER, 0, "");
+        tape.on(from + 98_000, SERVER, 0);
+        tape.write(from + 98_100, SERVER, 1 + turn);
+        tape.off(
+            from + 98_200,
+            SERVER,
+            "recvfrom",
+            INTERRUPTIBLE,
+            Class::None,
+        );
+    }
+    let serving = tape.account().threads.expect("one thread reads");
+    assert_eq!(serving.name, "t10", "{serving:#?}");
+}
+
 #[test]
 fn a_helper_process_is_named_and_what_it_does_is_the_wait() {
     let helper = FOREIGN - 5;
