@@ -1464,7 +1464,13 @@ fn a_thread_that_sleeps_while_requests_sleep_does_not_serve() {
         tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
         // A lock first, and then a sleep of the request's own.
         tape.wake(from + 10_000, SERVER, house, "futex");
-        tape.off(from + 10_010, house, "nanosleep", INTERRUPTIBLE, Class::None);
+        tape.off(
+            from + 10_010,
+            house,
+            "nanosleep",
+            INTERRUPTIBLE,
+            Class::None,
+        );
         tape.on(from + 10_020, SERVER, 0);
         tape.off(from + 10_100, SERVER, "futex", INTERRUPTIBLE, Class::None);
         tape.wake(from + 98_000, SERVER, 0, "");
