@@ -40,8 +40,8 @@ class Rows:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             written, stalls = struct.unpack_from("<QQ", data)
             cells = array("I", data[HEADER:HEADER + 4 * width * min(written, capacity)])
-            cells_of_stalls = struct.unpack_from(f"<{3 * min(stalls, STALLS)}Q", data, 16)
-        stalls = sorted(zip(cells_of_stalls[::3], cells_of_stalls[1::3], cells_of_stalls[2::3]))
+            times = struct.unpack_from(f"<{3 * min(stalls, STALLS)}Q", data, 16)
+        stalls = sorted(zip(times[::3], times[1::3], times[2::3]))
         # Begin and end, and the CPU time of each.
         self.stalls, self.stall_cpu = [(at, to) for at, to, _ in stalls], [ran for *_, ran in stalls]
         done = [low + (high << 32) for low, high in zip(cells[0::width], cells[1::width])]

@@ -293,11 +293,10 @@ def on_basis(account, own, names):
         return own["rate"], True
     station, utilization = own["station"]
     wanted = BASES.get(station) if utilization >= SURELY_FULL else None
-    if basis == "threads" and names.plan["runtime"] == "java":
-        # A thread for each connection: its time is that of its requests.
-        return own["latency"], wanted is None or basis in wanted
     same = {"cpu": "core", "cpu_used": "core", "threads": "core" if names.of_goroutines(account) else "loop"}.get(basis)
-    return (own["latency"] if basis == "requests" else rates.get(same, own["rate"])), wanted is None or basis in wanted
+    # Java has a thread for each connection: its time is that of its requests.
+    of_requests = basis == "requests" or basis == "threads" and names.plan["runtime"] == "java"
+    return (own["latency"] if of_requests else rates.get(same, own["rate"])), wanted is None or basis in wanted
 
 
 def compare(account, expected, names, which):

@@ -73,7 +73,7 @@ class Naming(unittest.TestCase):
     def test_a_row_that_names_nothing_is_no_steps(self):
         names = ledger.Names(plan(BURN), [])
         for kind in ("rest", "hidden"):
-            self.assertEqual(names.of({"kind": kind, "label": "on the CPU or not", "share": 0.2}, "latency"), (kind,))
+            self.assertEqual(names.of({"kind": kind, "label": "9 smaller rows", "share": 0.2}, "latency"), (kind,))
 
     def test_what_is_sent_beside_upstream_steps_is_theirs_or_the_pieces(self):
         pieces = {"kind": "pieces", "pieces": 4, "gap_us": 0}

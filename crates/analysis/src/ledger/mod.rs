@@ -27,6 +27,7 @@ pub use types::{Account, Basis, Ledger, Row, ServerLedger};
 pub(crate) use cpu::{NAMELESS, is_nameless, is_needless};
 pub(crate) use label::{bound, deciding, in_line, label, on_cpu, open_unjudged};
 pub(crate) use latency::{BRINGS, Service};
+pub(crate) use rate::program_of;
 
 use crate::diagnosis::FactSet;
 use crate::observed::Observed;

@@ -111,9 +111,13 @@ pub(super) fn program(examination: Option<&Examination>, target: &str) -> String
         .map(|e| e.servers.as_slice())
         .unwrap_or_default();
     let server: Option<&Server> = servers.iter().find(|s| s.target == target);
-    let exe = server.map_or("", |s| s.exe.as_str());
-    let name = exe.rsplit('/').next().unwrap_or_default();
-    name.trim_end_matches(" (deleted)").to_owned()
+    server.map_or("", program_of).to_owned()
+}
+
+/// File name of a server's program, also of one that was replaced while it ran.
+pub(crate) fn program_of(server: &Server) -> &str {
+    let name = server.exe.rsplit('/').next().unwrap_or_default();
+    name.trim_end_matches(" (deleted)")
 }
 
 /// What the account divides.

@@ -299,7 +299,9 @@ pub fn demangle(name: &str) -> String {
 /// function and part (its manual, "z-encoding"); `None` of another name.
 fn of_haskell(name: &str) -> Option<String> {
     const PARTS: [&str; 6] = ["info", "entry", "slow", "fast", "ret", "closure"];
-    let (rest, part) = name.rsplit_once('_')?;
+    let (rest, _) = name
+        .rsplit_once('_')
+        .filter(|(_, part)| PARTS.contains(part))?;
     let rest = rest.strip_suffix("_con").unwrap_or(rest);
     let mut words = rest.split('_');
     let first = words.next()?;
@@ -318,9 +320,10 @@ fn of_haskell(name: &str) -> Option<String> {
         (false, false) => return None,
     };
     let function = words.next().filter(|f| !f.is_empty())?;
-    let known = PARTS.contains(&part) && words.next().is_none() && is_module(module);
-    let text = format!("{}.{}", unescaped(module)?, unescaped(function)?);
-    known.then_some(text)
+    if words.next().is_some() || !is_module(module) {
+        return None;
+    }
+    Some(format!("{}.{}", unescaped(module)?, unescaped(function)?))
 }
 
 /// Letters for the signs that GHC writes as two; `None` where it does not write so.

@@ -1383,6 +1383,22 @@ fn a_thread_that_no_reader_knows_helps_nobody() {
     assert_eq!(at(&target, Place::NoFreeThread, "", ""), 0);
 }
 
+/// A thread of the house wakes; a request that is read meanwhile waits for its lock until `freed` after `from`, and
+/// goes on, while the thread sleeps again.
+fn behind_its_lock(tape: &mut Tape, house: u32, (from, freed): (u64, u64), socket: u64) {
+    tape.wake(from, house, 0, "");
+    tape.on(from, house, 0);
+    tape.arrive(from + 100, socket);
+    tape.wake(from + 100, SERVER, FOREIGN, "sendto");
+    tape.on(from + 110, SERVER, 0);
+    tape.read(from + 200, SERVER, socket);
+    tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
+    let freed = from + freed;
+    tape.wake(freed, SERVER, house, "futex");
+    tape.off(freed + 10, house, "nanosleep", INTERRUPTIBLE, Class::None);
+    tape.on(freed + 20, SERVER, 0);
+}
+
 #[test]
 fn a_thread_that_only_shares_a_lock_does_not_serve() {
     let house = SERVER + 4;
@@ -1390,16 +1406,7 @@ fn a_thread_that_only_shares_a_lock_does_not_serve() {
     tape.off(20, house, "nanosleep", INTERRUPTIBLE, Class::None);
     for turn in 0..4 {
         let from = 1_000 + turn * 100_000;
-        tape.wake(from, house, 0, "");
-        tape.on(from, house, 0);
-        tape.arrive(from + 100, 1 + turn);
-        tape.wake(from + 100, SERVER, FOREIGN, "sendto");
-        tape.on(from + 110, SERVER, 0);
-        tape.read(from + 200, SERVER, 1 + turn);
-        tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
-        tape.wake(from + 400, SERVER, house, "futex");
-        tape.off(from + 410, house, "nanosleep", INTERRUPTIBLE, Class::None);
-        tape.on(from + 420, SERVER, 0);
+        behind_its_lock(&mut tape, house, (from, 400), 1 + turn);
         tape.write(from + 500, SERVER, 1 + turn);
         tape.off(from + 600, SERVER, epoll(), INTERRUPTIBLE, Class::None);
     }
@@ -1455,34 +1462,13 @@ fn a_thread_that_sleeps_while_requests_sleep_does_not_serve() {
     tape.off(20, house, "nanosleep", INTERRUPTIBLE, Class::None);
     for turn in 0..4 {
         let from = 1_000 + turn * 100_000;
-        tape.wake(from, house, 0, "");
-        tape.on(from, house, 0);
-        tape.arrive(from + 100, 1 + turn);
-        tape.wake(from + 100, SERVER, FOREIGN, "sendto");
-        tape.on(from + 110, SERVER, 0);
-        tape.read(from + 200, SERVER, 1 + turn);
-        tape.off(from + 300, SERVER, "futex", INTERRUPTIBLE, Class::None);
-        // A lock first, and then a sleep of the request's own.
-        tape.wake(from + 10_000, SERVER, house, "futex");
-        tape.off(
-            from + 10_010,
-            house,
-            "nanosleep",
-            INTERRUPTIBLE,
-            Class::None,
-        );
-        tape.on(from + 10_020, SERVER, 0);
-        tape.off(from + 10_100, SERVER, "futex", INTERRUPTIBLE, Class::None);
-        tape.wake(from + 98_000, SERVER, 0, "");
-        tape.on(from + 98_000, SERVER, 0);
-        tape.write(from + 98_100, SERVER, 1 + turn);
-        tape.off(
-            from + 98_200,
-            SERVER,
-            "recvfrom",
-            INTERRUPTIBLE,
-            Class::None,
-        );
+        behind_its_lock(&mut tape, house, (from, 10_000), 1 + turn);
+        let (asleep, on) = (from + 10_100, from + 98_000);
+        tape.off(asleep, SERVER, "futex", INTERRUPTIBLE, Class::None);
+        tape.wake(on, SERVER, 0, "");
+        tape.on(on, SERVER, 0);
+        tape.write(on + 100, SERVER, 1 + turn);
+        tape.off(on + 200, SERVER, "recvfrom", INTERRUPTIBLE, Class::None);
     }
     let serving = tape.account().threads.expect("one thread reads");
     assert_eq!(serving.name, "t10", "{serving:#?}");

@@ -1,6 +1,7 @@
 //! What a server's configuration allows.
 
 use super::{Material, Sheet, flag};
+use crate::ledger::program_of;
 use record::{Directive, Server};
 
 const SOURCE: &str = "configuration";
@@ -27,13 +28,11 @@ const CACHES: [&str; 3] = ["traffic_server", "polipo", "nuster"];
 pub(super) fn extract(material: &Material<'_>, sheet: &mut Sheet<'_>, front: bool) {
     sheet.known("server.is_front", flag(front), "record");
     let server = material.server(&sheet.target);
-    match server.map(caches) {
-        Some(caches) => sheet.known("server.caches", flag(caches), SOURCE),
-        None => sheet.unknown("server.caches", "the server was not identified"),
-    }
-    match server.map(gives_lifetimes) {
-        Some(gives) => sheet.known("server.needs_lifetimes", flag(!gives), SOURCE),
-        None => sheet.unknown("server.needs_lifetimes", "the server was not identified"),
+    for (name, is) in [
+        ("server.caches", server.map(caches)),
+        ("server.needs_lifetimes", server.map(needs_lifetimes)),
+    ] {
+        sheet.maybe(name, is.map(flag), SOURCE, "the server was not identified");
     }
     let unread = "its configuration says no such number, or was not read";
     for (name, table) in [
@@ -56,15 +55,14 @@ fn caches(server: &Server) -> bool {
         "http-request" => d.args.iter().any(|a| a == "cache-use"),
         name => name.eq_ignore_ascii_case("CacheEnable"),
     };
-    let program = server.exe.rsplit('/').next().unwrap_or_default();
     matches!(server.kind.as_str(), "varnish" | "squid")
-        || CACHES.contains(&program)
+        || CACHES.contains(&program_of(server))
         || server.directives.iter().any(keeps)
 }
 
-/// Whether it keeps responses that do not say for how long: Varnish for its `default_ttl`, others where they are told
-/// so.
-fn gives_lifetimes(server: &Server) -> bool {
+/// Whether it keeps only responses that say for how long: Varnish keeps others for its `default_ttl`, a cache that is
+/// told so for what it is told.
+fn needs_lifetimes(server: &Server) -> bool {
     const VALID: [&str; 5] = [
         "proxy_cache_valid",
         "fastcgi_cache_valid",
@@ -73,7 +71,7 @@ fn gives_lifetimes(server: &Server) -> bool {
         "CacheIgnoreNoLastMod",
     ];
     let told = |d: &Directive| VALID.iter().any(|name| d.name.eq_ignore_ascii_case(name));
-    server.kind == "varnish" || server.directives.iter().any(told)
+    server.kind != "varnish" && !server.directives.iter().any(told)
 }
 
 /// The largest of them, times the workers of a server that counts by worker.
