@@ -4,7 +4,7 @@
 Reads the records that `truth/run.py --record DIR` kept (directories CASE-STATE) and those of `bench/predictions.py
 --records DIR` (directories CASE), has each judged by the binary that is given, and holds what is named first against
 what was planted. The printed confidence is learned from other families of servers than the one that is judged, so the
-table is out of sample. `--write FILE` makes the calibration itself: scores with their outcomes. What changes brought is
+table is out of sample. `--write FILE` makes the calibration itself: bounds on the gain with their outcomes. What changes brought is
 put into the same file by `bench/predictions.py --calibrate`, and stays as it is here.
 
 Rules are mended by what they got wrong, and then get it right: what they are worth on a server that nobody has seen is told
@@ -101,7 +101,7 @@ def score(finding):
 
 
 def outcomes(case, state, document, asked):
-    """(class, score, confidence, calibrated, right) of what was named; empty where others disturbed it."""
+    """(class, finding, right) of what was named; empty where others disturbed it."""
     foreign = fact(document, "host.foreign_cores")
     findings = document["diagnosis"]
     if foreign is not None and foreign >= asked.foreign:
@@ -122,7 +122,7 @@ def outcomes(case, state, document, asked):
                 continue
             right = truth.tells(case, state, {"named": "unlabelled", "answer": document})
         kind = "further" if at else finding["cause"] if finding["cause"] in APART else "cause"
-        yield kind, score(finding), finding["confidence"], finding.get("calibrated"), right
+        yield kind, finding, right
 
 
 def table(rows):
@@ -159,8 +159,8 @@ def write(path, rows):
         for kind in CLASSES:
             own = [row for row in rows if row["family"] == family and row["kind"] == kind]
             if own:
-                right = numbers(row["score"] for row in own if row["right"])
-                wrong = numbers(row["score"] for row in own if not row["right"])
+                right = numbers(row["bound"] for row in own if row["right"])
+                wrong = numbers(row["bound"] for row in own if not row["right"])
                 lines += ["", "[[named]]", f'family = "{family}"', f'class = "{kind}"', f"right = {right}", f"wrong = {wrong}"]
     path.write_text("\n".join(lines) + "\n" + mark + brought)
 
@@ -174,9 +174,9 @@ def main():
     for case, state, document in documents(asked):
         found = list(outcomes(case, state, document, asked))
         disturbed += not found
-        for kind, raw, confidence, calibrated, right in found:
-            rows.append({"family": case.family, "kind": kind, "score": raw, "confidence": confidence,
-                         "calibrated": calibrated is not None, "right": right, "case": case.name, "state": state})
+        for kind, finding, right in found:
+            rows.append({"family": case.family, "kind": kind, "score": score(finding), "bound": finding["gain_bound"] or 0.0,
+                         "confidence": finding["confidence"], "calibrated": "calibrated" in finding, "right": right})
     if not rows:
         print("no record told anything", file=sys.stderr)
         return EXIT_INVALID

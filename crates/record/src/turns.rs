@@ -229,8 +229,7 @@ pub struct PlaceTime {
     pub total_ns: u64,
 }
 
-/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part
-/// of
+/// Looks at all tasks of a runtime (goroutines) while the turns of an account went on, each look weighted by the part of
 /// the hidden turns that the account's are. A mean number of tasks is a sum over the looks' number (Little's law).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskSamples {
@@ -246,6 +245,15 @@ pub struct TaskSamples {
     pub seen: Vec<TaskSeen>,
 }
 
+/// What a task does that waits for a socket.
+pub const NETWORK_WAIT: &str = "IO wait";
+
+/// Whether a task's state (the `thread` of its stacks) is that it could run and no thread of the runtime is free to run
+/// it. What came over a socket is told by its turn, as not yet read.
+pub fn stands_ready(state: &str) -> bool {
+    (state.starts_with("runnable") || state == "preempted") && !state.ends_with(NETWORK_WAIT)
+}
+
 /// Tasks with one stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSeen {
@@ -258,7 +266,8 @@ pub struct TaskSeen {
 /// Samples of the on-CPU profile of the same window that fell on turns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceSamples {
-    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`].
+    /// [`Place::OnCpu`], [`Place::OtherTurns`] or [`Place::Loop`]; [`Place::RunQueue`] of what ran while tasks of the
+    /// runtime stood ready.
     pub place: Place,
     /// Index into the stacks of the pass' on-CPU profile.
     pub stack: u32,

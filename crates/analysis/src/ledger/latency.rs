@@ -1073,22 +1073,13 @@ fn folded(mut parts: Vec<Part>) -> Vec<Part> {
 
 /// A place where a thread ran, by what ran there. A queue behind other requests stays one row that says what of.
 fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow]) -> Vec<Part> {
-    let all: u64 = rows.iter().map(|r| r.samples).sum();
     if place.place != Place::OnCpu {
-        let largest = rows.iter().take(3).map(|r| {
-            let share = r.samples as f64 / all as f64;
-            format!("{} {}", r.label, crate::words::percent(share))
-        });
-        let mostly: Vec<String> = largest.collect();
-        // A kind of work is found by its function.
-        let first = rows.first().map(|r| r.place.as_str());
-        let at = first.filter(|place| !place.is_empty());
         return vec![Part {
-            place: format!("mostly {}", mostly.join(", "))
-                + &at.map_or(String::new(), |place| format!("; the first at {place}")),
+            place: mostly(rows),
             ..whole.clone()
         }];
     }
+    let all: u64 = rows.iter().map(|r| r.samples).sum();
     let parts = rows.iter().map(|r| {
         let ns = whole.ns * r.samples as f64 / all as f64;
         Part {
@@ -1104,6 +1095,21 @@ fn divide(turns: &TargetTurns, place: &PlaceTime, whole: &Part, rows: &[CpuRow])
         }
     });
     parts.collect()
+}
+
+/// What ran while something waited: `mostly garbage collection 40 %, ...; the first at ...`.
+pub(super) fn mostly(rows: &[CpuRow]) -> String {
+    let all: u64 = rows.iter().map(|r| r.samples).sum();
+    let largest = rows.iter().take(3).map(|r| {
+        let share = r.samples as f64 / all as f64;
+        format!("{} {}", r.label, crate::words::percent(share))
+    });
+    let largest: Vec<String> = largest.collect();
+    // A kind of work is found by its function.
+    let first = rows.first().map(|r| r.place.as_str());
+    let at = first.filter(|place| !place.is_empty());
+    format!("mostly {}", largest.join(", "))
+        + &at.map_or(String::new(), |place| format!("; the first at {place}"))
 }
 
 /// `postgres`, or the target's name where the program is of no known kind.

@@ -9,10 +9,10 @@
 mod tests;
 
 use super::cpu::{CpuRow, cpu_rows};
-use super::latency::ON_CPU;
+use super::latency::{ON_CPU, mostly};
 use super::told::{AT_LIMITER, LIMITER, are_at_limiter, are_of_pool};
 use crate::diagnosis::work::frames;
-use record::{Place, Profile, Stack, TaskSamples, TurnAccount};
+use record::{NETWORK_WAIT, Place, Profile, Stack, TaskSamples, TurnAccount, stands_ready};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer samples than this do not say whose requests they were for.
@@ -23,8 +23,6 @@ const SMALLEST_ROOT: f64 = 0.02;
 const ERRORS: f64 = 2.0;
 /// Tasks that stand in line for a connection are met: at least so many of those that the time asks for.
 const MET: f64 = 0.7;
-/// What a task does that waits for a socket.
-const NETWORK: &str = "IO wait";
 /// Roots of tasks that serve requests without a socket of their own, or that may be met at none where all are held
 /// back: then only those that look whether the client goes away wait for sockets.
 const SERVING: [&str; 6] = [
@@ -89,6 +87,8 @@ pub(super) struct TaskCase<'a> {
 struct Sums {
     /// By kind, label and place.
     rows: BTreeMap<(&'static str, String, String), f64>,
+    /// No thread of the runtime is free to run them.
+    ready: f64,
     running: f64,
     calls: BTreeMap<(&'static str, String, String), f64>,
 }
@@ -123,10 +123,11 @@ impl TaskCase<'_> {
         };
         let mut waiting = 0.0;
         for (key, tasks) in sums.rows {
-            let own = key.0 == "run_queue";
-            waiting += if own { 0.0 } else { tasks };
-            add(key, own, tasks);
+            waiting += tasks;
+            add(key, false, tasks);
         }
+        let label = "ready, waiting for a thread of the runtime".to_owned();
+        add(("run_queue", label, self.meanwhile()), true, sums.ready);
         // What threads were seen to do for turns is told already; the rest of the tasks that run are hidden.
         let called: f64 = sums.calls.values().sum();
         let beyond = (sums.running + called - self.samples.running - self.samples.blocked).max(0.0);
@@ -181,7 +182,7 @@ impl TaskCase<'_> {
     /// also wait for sockets, as whoever reads a request does.
     fn roots(&self) -> BTreeSet<String> {
         let waits: BTreeSet<&str> = (self.tasks.stacks.iter())
-            .filter(|stack| stack.target == self.target && stack.thread == NETWORK)
+            .filter(|stack| stack.target == self.target && stack.thread == NETWORK_WAIT)
             .filter_map(|stack| task_root(self.tasks, stack))
             .collect();
         let serves = |root: &str| {
@@ -211,7 +212,9 @@ impl TaskCase<'_> {
             }
         }
         // Hardly anything ran: whoever waits for sockets, and at times for something else.
-        let seen = self.seen().filter(|(stack, _)| stack.thread != NETWORK);
+        let seen = self
+            .seen()
+            .filter(|(stack, _)| stack.thread != NETWORK_WAIT);
         let roots = seen.filter_map(|(stack, _)| task_root(self.tasks, stack));
         roots
             .filter(|root| serves(root))
@@ -229,6 +232,22 @@ impl TaskCase<'_> {
         of_turns.filter_map(|s| Some((self.on_cpu?.stacks.get(s.stack as usize)?, s.samples)))
     }
 
+    /// What ran while tasks stood ready; empty where too few samples tell it.
+    fn meanwhile(&self) -> String {
+        let Some(profile) = self.on_cpu else {
+            return String::new();
+        };
+        let samples = self.account.cpu_samples.iter();
+        let samples = samples.filter(|sample| sample.place == Place::RunQueue);
+        let stacks: Vec<(&Stack, u64)> = samples
+            .filter_map(|s| Some((profile.stacks.get(s.stack as usize)?, s.samples)))
+            .collect();
+        match stacks.iter().map(|(_, samples)| samples).sum::<u64>() {
+            ..FEWEST_SAMPLES => String::new(),
+            _ => mostly(&cpu_rows(profile, &stacks, self.program)),
+        }
+    }
+
     fn seen(&self) -> impl Iterator<Item = (&Stack, f64)> {
         let seen = self.samples.seen.iter();
         seen.filter_map(|seen| Some((self.tasks.stacks.get(seen.stack as usize)?, seen.tasks)))
@@ -244,19 +263,11 @@ impl TaskCase<'_> {
                 .map(|frame| frame.symbol.as_str())
                 .collect();
             match stack.thread.as_str() {
-                NETWORK => {}
+                // What came over a socket is told by its turn: not yet read.
+                network if network.ends_with(NETWORK_WAIT) => {}
                 "running" => sums.running += tasks,
                 "syscall" => *sums.calls.entry(in_call(&names)).or_default() += tasks,
-                ready if ready.starts_with("runnable") || ready == "preempted" => {
-                    // What came over a socket is told by its turn: not yet read.
-                    if !ready.ends_with(NETWORK) {
-                        let label = "ready, waiting for a thread of the runtime".to_owned();
-                        *sums
-                            .rows
-                            .entry(("run_queue", label, String::new()))
-                            .or_default() += tasks;
-                    }
-                }
+                ready if stands_ready(ready) => sums.ready += tasks,
                 reason => *sums.rows.entry(waiting(reason, &names)).or_default() += tasks,
             }
         }

@@ -1,12 +1,13 @@
 //! How often recorded cases were right: what predictions took and missed, and what a score is worth as a confidence.
 //!
 //! ```text
-//! confidence   score of the rules -> share of recorded cases with such a score that were right (isotonic, Jeffreys)
+//! confidence   bound on the gain -> share of recorded cases with such a bound that were right (isotonic, Jeffreys)
 //! slope        what a change took, by kind of work / what its row promised, as logarithms (weighted median)
 //! width        how far measured ratios lay from that -> what nine in ten stay within (conformal)
 //! ```
 //! Both leave out the family of the server that is judged, so that what is said of an nginx was learned from others.
-//! The surprise: with too few recorded cases there is no number at all, and that is what is said then.
+//! The surprise: the rules' own scores tell nothing of what is right on a server that nobody has seen, and how much of
+//! the time a cause explains does. With too few recorded cases there is no number at all, and that is what is said then.
 //!
 //! Sources: B. Zadrozny, C. Elkan: Transforming Classifier Scores into Accurate Multiclass Probability Estimates, KDD
 //! 2002 (isotonic regression by pooling adjacent violators). L. Brown, T. Cai, A. DasGupta: Interval Estimation for a
@@ -18,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// Fewest cases of a bin of scores: fewer say nothing about a share.
+/// Fewest cases of a bin: fewer say nothing about a share.
 const FEWEST_OF_BIN: usize = 12;
 /// Fewest changes of a kind that have a width of their own: the largest miss of seven holds seven in eight new ones.
 const FEWEST_CHANGES: usize = 7;
@@ -53,7 +54,7 @@ pub struct Named {
     /// `cause` where a cause was named, `none` where the server was called healthy, `unlabelled` where a place was told
     /// that no cause names, `further` for what was named behind the first.
     pub class: String,
-    /// Scores of the rules where what was named was right.
+    /// Bounds on the gain (share of the limiting resource's time, 0 where none is known) where what was named was right.
     pub right: Vec<f64>,
     /// And where it was not.
     pub wrong: Vec<f64>,
@@ -83,12 +84,12 @@ pub struct Brought {
     pub measured: f64,
 }
 
-/// What a score was worth in recorded cases.
+/// What such findings were worth in recorded cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// Score of the rules, 0 to 1: no frequency.
     pub score: f64,
-    /// Recorded cases with such a score, of other families of servers.
+    /// Recorded cases with such a bound on the gain, of other families of servers.
     pub cases: u32,
     /// Those in which it was right.
     pub right: u32,
@@ -114,7 +115,7 @@ pub(crate) fn calibration() -> &'static Calibration {
     })
 }
 
-/// A stretch of scores with what became of them.
+/// A stretch of bounds on the gain with what became of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bin {
     from: f64,
@@ -137,14 +138,21 @@ impl Bin {
 }
 
 impl Calibration {
-    /// The share of recorded cases with such a score that were right; `None` where there are too few of other
-    /// families than `family`.
-    pub fn confidence(&self, class: &str, score: f64, family: &str) -> Option<Calibrated> {
+    /// The share of recorded cases with such a bound on the gain that were right; `None` where there are too few of
+    /// other families than `family`. `score` is that of the rules, and is handed on.
+    pub fn confidence(
+        &self,
+        class: &str,
+        score: f64,
+        gain_bound: Option<f64>,
+        family: &str,
+    ) -> Option<Calibrated> {
+        let bound = gain_bound.unwrap_or_default();
         let bins = self.bins(class, family);
         let bin = bins
             .iter()
             .rev()
-            .find(|bin| score >= bin.from)
+            .find(|bin| bound >= bin.from)
             .or(bins.first())?;
         Some(Calibrated {
             score,
@@ -153,23 +161,23 @@ impl Calibration {
         })
     }
 
-    /// Bins in rising order of scores, in which the share that was right never falls.
+    /// Bins in rising order of bounds, in which the share that was right never falls.
     fn bins(&self, class: &str, left_out: &str) -> Vec<Bin> {
         let of_class = |n: &&Named| n.class == class && n.family != left_out;
         let mut outcomes: Vec<(f64, bool)> = Vec::new();
         for named in self.named.iter().filter(of_class) {
-            outcomes.extend(named.right.iter().map(|score| (*score, true)));
-            outcomes.extend(named.wrong.iter().map(|score| (*score, false)));
+            outcomes.extend(named.right.iter().map(|bound| (*bound, true)));
+            outcomes.extend(named.wrong.iter().map(|bound| (*bound, false)));
         }
         outcomes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut bins: Vec<Bin> = Vec::new();
-        for (at, (score, right)) in outcomes.iter().enumerate() {
+        for (at, (bound, right)) in outcomes.iter().enumerate() {
             let one = Bin {
-                from: *score,
+                from: *bound,
                 right: u32::from(*right),
                 cases: 1,
             };
-            let same = at > 0 && outcomes[at - 1].0 == *score;
+            let same = at > 0 && outcomes[at - 1].0 == *bound;
             match bins.last_mut() {
                 Some(last) if same || (last.cases as usize) < FEWEST_OF_BIN => {
                     *last = last.with(one)
@@ -259,7 +267,7 @@ fn middle(of: &[&Brought]) -> f64 {
     1.0
 }
 
-/// Pools neighbours until the share that was right never falls with the score.
+/// Pools neighbours until the share that was right never falls with the bound.
 fn pooled(bins: Vec<Bin>) -> Vec<Bin> {
     let mut rising: Vec<Bin> = Vec::new();
     for mut bin in bins {
@@ -346,8 +354,8 @@ mod tests {
         let found: Calibration =
             toml::from_str(include_str!("../../catalogue/calibration.toml")).unwrap();
         for named in &found.named {
-            let scores = named.right.iter().chain(&named.wrong);
-            assert!(scores.clone().all(|s| (0.0..=1.0).contains(s)), "{named:?}");
+            let mut bounds = named.right.iter().chain(&named.wrong);
+            assert!(bounds.all(|b| (0.0..=1.0).contains(b)), "{named:?}");
             assert!(["cause", "none", "unlabelled", "further"].contains(&named.class.as_str()));
         }
         for brought in &found.brought {
@@ -359,48 +367,53 @@ mod tests {
         }
     }
 
-    /// Scores that are not frequencies become frequencies, and a family that is worse than all others is told apart
-    /// only when it is among them.
+    /// Bounds become frequencies, and a family that is worse than all others is told apart only when it is among them.
     #[test]
-    fn scores_become_the_frequencies_of_other_families() {
+    fn bounds_become_the_frequencies_of_other_families() {
         let mut random = Random::new(3);
         let mut calibration = Calibration::default();
-        let truth = |score: f64| score * score;
+        let truth = |bound: f64| bound * bound;
         for family in ["a", "b", "c", "d"] {
             let mut named = of(family, Vec::new(), Vec::new());
             for _ in 0..400 {
-                let score = random.uniform();
-                let right = random.uniform() < if family == "d" { 0.0 } else { truth(score) };
+                let bound = random.uniform();
+                let right = random.uniform() < if family == "d" { 0.0 } else { truth(bound) };
                 let outcomes = if right {
                     &mut named.right
                 } else {
                     &mut named.wrong
                 };
-                outcomes.push(score);
+                outcomes.push(bound);
             }
             calibration.named.push(named);
         }
         let mut last = 0.0;
         for step in 1..20 {
-            let score = f64::from(step) / 20.0;
-            let found = calibration.confidence("cause", score, "d").unwrap();
+            let bound = f64::from(step) / 20.0;
+            let found = calibration
+                .confidence("cause", 0.5, Some(bound), "d")
+                .unwrap();
             assert!(found.cases as usize >= FEWEST_OF_BIN);
             let frequency = found.frequency();
             assert!(
-                (frequency - truth(score)).abs() < 0.2,
-                "{score}: {frequency}"
+                (frequency - truth(bound)).abs() < 0.2,
+                "{bound}: {frequency}"
             );
             assert!(frequency >= last, "it never falls");
             last = frequency;
-            let with_bad = calibration.confidence("cause", score, "a").unwrap();
+            let with_bad = calibration
+                .confidence("cause", 0.5, Some(bound), "a")
+                .unwrap();
             assert!(with_bad.frequency() <= frequency + 0.05);
         }
-        // Over all scores, what is said is what comes true.
+        // Over all bounds, what is said is what comes true.
         let (mut said, mut came, mut n) = (0.0, 0.0, 0.0);
         for named in calibration.named.iter().filter(|n| n.family != "d") {
-            for (scores, right) in [(&named.right, 1.0), (&named.wrong, 0.0)] {
-                for score in scores {
-                    let found = calibration.confidence("cause", *score, "d").unwrap();
+            for (bounds, right) in [(&named.right, 1.0), (&named.wrong, 0.0)] {
+                for bound in bounds {
+                    let found = calibration
+                        .confidence("cause", 0.5, Some(*bound), "d")
+                        .unwrap();
                     said += found.frequency();
                     came += right;
                     n += 1.0;
@@ -417,14 +430,21 @@ mod tests {
             ..Calibration::default()
         };
         assert_eq!(
-            one(40).confidence("cause", 0.8, "nginx"),
+            one(40).confidence("cause", 0.8, None, "nginx"),
             None,
             "its own family"
         );
-        assert_eq!(one(40).confidence("none", 0.8, "go"), None, "another class");
-        assert_eq!(one(FEWEST_OF_BIN - 1).confidence("cause", 0.8, "go"), None);
-        let found = one(40).confidence("cause", 0.2, "go").unwrap();
-        assert_eq!((found.right, found.cases), (40, 40));
+        assert_eq!(
+            one(40).confidence("none", 0.8, None, "go"),
+            None,
+            "another class"
+        );
+        assert_eq!(
+            one(FEWEST_OF_BIN - 1).confidence("cause", 0.8, Some(0.8), "go"),
+            None
+        );
+        let found = one(40).confidence("cause", 0.2, None, "go").unwrap();
+        assert_eq!((found.score, found.right, found.cases), (0.2, 40, 40));
         // Not even forty of forty are certainty.
         assert!(found.frequency() < 0.99);
     }

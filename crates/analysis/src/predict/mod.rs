@@ -124,7 +124,8 @@ pub(crate) fn calibrate(diagnosis: &mut Diagnosis, facts: &FactSet) {
             (0, _) => "cause",
             _ => "further",
         };
-        finding.calibrated = calibration().confidence(class, finding.confidence, family);
+        let (score, bound) = (finding.confidence, finding.gain_bound);
+        finding.calibrated = calibration().confidence(class, score, bound, family);
         if let Some(found) = finding.calibrated {
             finding.confidence = found.frequency();
         }

@@ -30,4 +30,6 @@ pub struct TaskLook {
     /// Target's name.
     pub target: String,
     pub tasks: Vec<(u32, u32)>,
+    /// Those of them that stand ready ([`record::stands_ready`]).
+    pub ready: u32,
 }

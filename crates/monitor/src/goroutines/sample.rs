@@ -268,15 +268,21 @@ impl EndedTasks {
         let mut looks = Vec::with_capacity(self.collected.looks.len());
         for (at_ns, target, tasks) in &self.collected.looks {
             let mut all: BTreeMap<u32, u32> = BTreeMap::new();
+            let mut ready = 0;
             for &(raw, count) in tasks {
                 let stack = stacks[raw as usize];
                 *all.entry(stack).or_default() += count;
-                folder.profile.stacks[stack as usize].weight += u64::from(count);
+                let of = &mut folder.profile.stacks[stack as usize];
+                of.weight += u64::from(count);
+                if record::stands_ready(&of.thread) {
+                    ready += count;
+                }
             }
             looks.push(TaskLook {
                 at_ns: *at_ns,
                 target: self.targets[*target].clone(),
                 tasks: all.into_iter().collect(),
+                ready,
             });
         }
         let mut profile = folder.profile;

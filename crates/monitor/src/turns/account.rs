@@ -12,7 +12,7 @@ use super::sockets::{Act, Loose, NONE, Sockets, Turn};
 use super::started::{Born, Started};
 use super::threads::{Names, Span, State, Threads, Wait, WaitKind};
 use super::told::Met;
-use super::walk::{Full, Row, Scene, Words, polls};
+use super::walk::{Full, Ran, Row, Scene, Words, polls};
 use super::wire::{Class, Event, Kind, PREEMPTED};
 use super::{Located, Stacks, Traced};
 use crate::probe::calls;
@@ -23,6 +23,8 @@ use record::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Key of the turns that any thread of their runtime may read: no thread has this number.
+const ANY_THREAD: u32 = 0;
 /// A turn this long belongs to the tail.
 const TAIL_QUANTILE: f64 = 0.99;
 /// Fewer slow turns than this tell nothing of their places: more belong to the tail then, up to this share.
@@ -105,6 +107,9 @@ impl Traced {
             .collect();
         let mut scene = Scene::new(&sockets, pieces, words);
         scene.green = green;
+        scene.unpolled = (0..self.targets.len())
+            .map(|target| unpolled(&self, &scene, &threads, target))
+            .collect();
         scene.told = threads.met.iter().map(|one| one.tid).collect();
         scene.started = started;
         scene.born = Born::find(&self.events, &sockets, &threads.tgid);
@@ -150,6 +155,20 @@ fn waits_idle(event: &Event, calls: &HashMap<i32, &'static str>, green: bool) ->
 fn is_green(traced: &Traced, threads: &Threads, tid: u32) -> bool {
     let process = threads.tgid.get(&tid);
     process.is_some_and(|tgid| traced.green.contains(tgid))
+}
+
+/// When no thread of a target's runtime polls, and one that runs meanwhile.
+fn unpolled(traced: &Traced, scene: &Scene<'_>, threads: &Threads, target: usize) -> Vec<Ran> {
+    let of_target = |tid: &u32| {
+        let process = threads.tgid.get(tid);
+        process.and_then(|tgid| traced.members.get(tgid)) == Some(&target)
+    };
+    let all = scene
+        .pieces
+        .iter()
+        .filter(|(tid, _)| scene.green.contains(tid));
+    let all = all.filter(|(tid, _)| of_target(tid));
+    super::walk::unpolled(all.map(|(tid, pieces)| (*tid, pieces.as_slice())))
 }
 
 fn all_pieces(
@@ -498,14 +517,31 @@ impl<'a> Accountant<'a> {
         for (mut row, part) in self.helpers.met() {
             met.take(&mut row, part, self.threads, &stacks.told, self.names);
         }
+        let at_looks = self.at_looks(looks, turns);
+        let mut cpu_samples = self.samples(turns, &stacks.samples);
+        cpu_samples.extend(looks.behind(&at_looks, &self.own_samples(stacks)));
         TurnAccount {
             turns: turns.len() as u64,
             total_ns,
             places: self.places(rows, &met),
-            cpu_samples: self.samples(turns, &stacks.samples),
+            cpu_samples,
             cpu_told: self.told(turns, stacks),
-            tasks: looks.tasks(&self.at_looks(looks, turns)),
+            tasks: looks.tasks(&at_looks),
         }
+    }
+
+    /// What the target's own threads ran, by rising time; nothing where no task of a runtime is looked at.
+    fn own_samples(&self, stacks: &Stacks) -> Vec<Located> {
+        if stacks.looks.is_empty() {
+            return Vec::new();
+        }
+        let ours = |sample: &&Located| {
+            let tgid = self.threads.tgid.get(&sample.tid);
+            tgid.and_then(|tgid| self.traced.members.get(tgid)) == Some(&self.target)
+        };
+        let mut samples: Vec<Located> = stacks.samples.iter().filter(ours).copied().collect();
+        samples.sort_by_key(|sample| sample.at_ns);
+        samples
     }
 
     /// What runtimes told of threads that ran while turns were with them or waited for them.
@@ -703,8 +739,14 @@ impl<'a> Accountant<'a> {
         let mut waiting: HashMap<u32, (Vec<u64>, Vec<u64>)> = HashMap::new();
         for &index in turns {
             let turn = self.turn(index);
-            if self.scene.is_pinned(turn) {
-                let (arrived, read) = waiting.entry(turn.reader).or_default();
+            let pinned = self.scene.is_pinned(turn).then_some(turn.reader);
+            let shared = self
+                .scene
+                .green
+                .contains(&turn.reader)
+                .then_some(ANY_THREAD);
+            for key in pinned.into_iter().chain(shared) {
+                let (arrived, read) = waiting.entry(key).or_default();
                 arrived.push(turn.arrived);
                 read.push(turn.read);
             }
@@ -735,7 +777,11 @@ impl<'a> Accountant<'a> {
             else {
                 continue;
             };
-            let mut others = waiting.get(&sample.tid).map_or(0, |(arrived, read)| {
+            let key = match self.scene.is_unpolled(self.target, sample) {
+                true => ANY_THREAD,
+                false => sample.tid,
+            };
+            let mut others = waiting.get(&key).map_or(0, |(arrived, read)| {
                 let before = |times: &[u64]| times.partition_point(|&at| at <= sample.at_ns) as u64;
                 before(arrived).saturating_sub(before(read))
             });

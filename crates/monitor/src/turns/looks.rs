@@ -5,9 +5,10 @@
 //! the times. The surprise: the slowest turns get their own part by the moments, not by names: in a stall all that is
 //! hidden are slow turns, and all tasks wait for the lock of that stall.
 
+use super::Located;
 use super::walk::Row;
 use crate::goroutines::TaskLook;
-use record::{Place, TaskSamples, TaskSeen};
+use record::{Place, PlaceSamples, TaskSamples, TaskSeen};
 use std::collections::BTreeMap;
 
 /// Fewer looks than this tell nothing.
@@ -83,13 +84,7 @@ impl<'a> Looks<'a> {
         };
         let mut seen: BTreeMap<u32, f64> = BTreeMap::new();
         for ((look, all), some) in self.looks.iter().zip(&self.all).zip(some) {
-            let part = if all.hidden > 0.0 {
-                some.hidden / all.hidden
-            } else if all == some {
-                1.0
-            } else {
-                0.0
-            };
+            let part = part(all, some);
             samples.hidden += some.hidden;
             samples.running += all.running * part;
             samples.blocked += all.blocked * part;
@@ -107,5 +102,47 @@ impl<'a> Looks<'a> {
             .sort_by(|a, b| b.tasks.total_cmp(&a.tasks).then(a.stack.cmp(&b.stack)));
         samples.seen.truncate(MOST_STACKS);
         Some(samples)
+    }
+    /// What ran while tasks stood ready: samples of the target's threads by rising time, each weighted by the tasks that
+    /// stood so at the look next to it, and these by the part that belongs to `some`.
+    pub(super) fn behind(&self, some: &[AtLook], samples: &[Located]) -> Vec<PlaceSamples> {
+        let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
+        let begin = self.looks.first().map_or(0, |look| look.at_ns);
+        let mut from = samples.partition_point(|sample| sample.at_ns < begin);
+        for (index, (look, (all, some))) in (self.looks.iter())
+            .zip(self.all.iter().zip(some))
+            .enumerate()
+        {
+            let until = match self.looks.get(index + 1) {
+                Some(next) => look.at_ns.midpoint(next.at_ns),
+                None => look.at_ns,
+            };
+            let rest = &samples[from..];
+            let near = &rest[..rest.partition_point(|sample| sample.at_ns < until)];
+            from += near.len();
+            let ready = f64::from(look.ready) * part(all, some) / f64::from(self.one_in);
+            if ready > 0.0 {
+                for sample in near {
+                    *sums.entry(sample.stack).or_default() += sample.count as f64 * ready;
+                }
+            }
+        }
+        let sums = sums.into_iter().map(|(stack, samples)| PlaceSamples {
+            place: Place::RunQueue,
+            stack,
+            samples: samples.round() as u64,
+        });
+        sums.filter(|sum| sum.samples > 0).collect()
+    }
+}
+
+/// The part of the hidden turns that some of them are.
+fn part(all: &AtLook, some: &AtLook) -> f64 {
+    if all.hidden > 0.0 {
+        some.hidden / all.hidden
+    } else if all == some {
+        1.0
+    } else {
+        0.0
     }
 }

@@ -1,7 +1,9 @@
 //! Traces that were made up, whose accounts are known to the nanosecond.
 
+use super::looks::{AtLook, Looks};
 use super::wire::{CAME, Class, Event, KERNEL, Kind, LEFT, PREEMPTED, UNACCEPTED, UNFOLLOWED};
 use super::{Located, Stacks, Traced, When};
+use crate::goroutines::TaskLook;
 use crate::probe::calls;
 use record::{Place, TargetTurns, Told, ToldState};
 use std::collections::{HashMap, HashSet};
@@ -1718,6 +1720,118 @@ fn until_a_process_is_started_that_accepts_it_a_request_waits_for_that() {
             (Place::ListenQueue, "", "", 150),
         ],
     );
+}
+
+/// Two threads of a runtime with tasks: one does what is no request's, and the other reads a request when that is over.
+/// `polled`: a third one waits for sockets meanwhile.
+fn behind_a_task(polled: bool) -> Tape {
+    let mut tape = Tape {
+        green: true,
+        ..Tape::default()
+    };
+    let (reader, other, third) = (SERVER + 1, SERVER + 2, SERVER + 3);
+    tape.off(50, reader, "futex", INTERRUPTIBLE, Class::None);
+    if polled {
+        tape.off(60, third, epoll(), INTERRUPTIBLE, Class::None);
+    }
+    tape.on(100, other, 0);
+    tape.arrive(900, 1);
+    tape.wake(1_950, reader, other, "futex");
+    tape.off(2_000, other, "futex", INTERRUPTIBLE, Class::None);
+    tape.on(2_050, reader, 0);
+    tape.read(2_060, reader, 1);
+    tape.write(2_200, reader, 1);
+    tape.stacks.samples = vec![Located {
+        tid: other,
+        at_ns: 1_500,
+        stack: 7,
+        count: 3,
+    }];
+    tape
+}
+
+#[test]
+fn a_request_that_nobody_polls_for_stands_behind_what_the_runtime_runs() {
+    // From when it is woken on, the reader is late by itself.
+    let (on_cpu, late) = (10 + 140, 50 + 50);
+    let target = check(
+        behind_a_task(false),
+        1,
+        &[
+            (Place::Loop, "", "", 1_050),
+            (Place::WakeUp, "", "", late),
+            (Place::OnCpu, "", "", on_cpu),
+        ],
+    );
+    let samples = &target.account.cpu_samples;
+    let found = samples.iter().map(|s| (s.place, s.stack, s.samples));
+    assert_eq!(found.collect::<Vec<_>>(), [(Place::Loop, 7, 3)]);
+    // Who polls would have seen it: then it is the runtime that is slow.
+    let target = check(
+        behind_a_task(true),
+        1,
+        &[
+            (Place::WakeUp, "", "", 1_050 + late),
+            (Place::OnCpu, "", "", on_cpu),
+        ],
+    );
+    assert!(target.account.cpu_samples.is_empty());
+}
+
+#[test]
+fn what_runs_while_tasks_stand_ready_is_weighted_by_them() {
+    let look = |at_ns, ready| TaskLook {
+        at_ns,
+        target: "server".to_owned(),
+        tasks: Vec::new(),
+        ready,
+    };
+    let every: Vec<TaskLook> = (0..12).map(|n| look(1_000 + 100 * n, 0)).collect();
+    let mut some = every.clone();
+    (some[3].ready, some[4].ready) = (4, 1);
+    let sample = |at_ns, stack| Located {
+        tid: 1,
+        at_ns,
+        stack,
+        count: 2,
+    };
+    // Before the first look, next to the fourth and the fifth, next to one without such tasks, after the last.
+    let samples = [
+        (10, 5),
+        (1_260, 5),
+        (1_349, 6),
+        (1_350, 5),
+        (1_800, 6),
+        (9_000, 6),
+    ];
+    let samples = samples.map(|(at_ns, stack)| sample(at_ns, stack));
+    let behind = |looks: &[TaskLook], one_in, hidden: f64| {
+        let mut looks = Looks::within(looks.iter().collect(), (0, 10_000), 1, one_in);
+        looks.all = vec![
+            AtLook {
+                hidden: 2.0,
+                ..AtLook::default()
+            };
+            looks.looks.len()
+        ];
+        let part = vec![
+            AtLook {
+                hidden,
+                ..AtLook::default()
+            };
+            looks.looks.len()
+        ];
+        let all = looks.behind(&part, &samples);
+        all.iter()
+            .map(|s| (s.place, s.stack, s.samples))
+            .collect::<Vec<_>>()
+    };
+    let at = Place::RunQueue;
+    assert_eq!(behind(&some, 1, 2.0), [(at, 5, 2 * 4 + 2), (at, 6, 2 * 4)]);
+    // A half of the turns stood behind a half of it; one connection in two is followed.
+    assert_eq!(behind(&some, 1, 1.0), [(at, 5, 5), (at, 6, 4)]);
+    assert_eq!(behind(&some, 2, 2.0), [(at, 5, 5), (at, 6, 4)]);
+    assert!(behind(&every, 1, 2.0).is_empty());
 }
 
 #[test]

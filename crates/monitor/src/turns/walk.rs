@@ -4,13 +4,14 @@
 //! exactly once. The surprise: what a turn waits for while no thread works for it follows from what happened next on
 //! it: an upstream's answer that was read, a further piece of the response, or something that no thread shows.
 
+use super::Located;
 use super::pieces::{Piece, overlapping, waited};
 use super::sockets::{Act, Loose, NONE, Op, Sockets, Turn};
 use super::started::{Born, Started};
 use super::threads::{BEFORE_ASKING, Names, State, Wait, WaitKind};
 use super::told::Meetings;
 use record::Place;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A row of an account: place, detail, waker (both of [`Names`]) and stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +136,14 @@ impl Words {
     }
 }
 
+/// A time in which a thread ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ran {
+    pub from: u64,
+    pub to: u64,
+    pub tid: u32,
+}
+
 /// When no thread of a pool was free: `(from, to)` by rising time.
 #[derive(Debug, Default)]
 pub(super) struct Full {
@@ -160,6 +169,8 @@ pub(super) struct Scene<'a> {
     pub loops: HashSet<u32>,
     /// Threads that carry many tasks, which may be anywhere.
     pub green: HashSet<u32>,
+    /// Of each target with such threads, by rising time: when none of them polls, and one that runs.
+    pub unpolled: Vec<Vec<Ran>>,
     /// Programs that were started for turns.
     pub started: Started,
     /// Processes that came to be meanwhile.
@@ -234,6 +245,7 @@ impl<'a> Scene<'a> {
             full: Vec::new(),
             loops,
             green: HashSet::new(),
+            unpolled: Vec::new(),
             started: Started::default(),
             born: Born::default(),
             before,
@@ -275,6 +287,14 @@ impl<'a> Scene<'a> {
     fn pieces_of(&self, tid: u32, from: u64, to: u64) -> &[Piece] {
         let pieces = self.pieces.get(&tid).map_or(&[][..], Vec::as_slice);
         overlapping(pieces, from, to)
+    }
+
+    /// Whether a sample is of the time in which no thread of its runtime polls, and its own runs.
+    pub(super) fn is_unpolled(&self, target: usize, sample: &Located) -> bool {
+        let times = self.unpolled.get(target).map_or(&[][..], Vec::as_slice);
+        let at = times.partition_point(|ran| ran.to <= sample.at_ns);
+        let ran = times.get(at).filter(|ran| ran.from <= sample.at_ns);
+        ran.is_some_and(|ran| ran.tid == sample.tid)
     }
 
     /// The thread that reads a turn's connection reads all of its requests. Where several have read them none keeps it,
@@ -322,7 +342,7 @@ impl<'a> Scene<'a> {
         let mut at = from;
         for piece in overlapping(pieces, from, to) {
             let (begin, end) = (piece.from.max(at), piece.to.min(to));
-            give_some(give, Row::at(Place::WakeUp), at, begin);
+            self.until_seen(index, Row::at(Place::WakeUp), (at, begin), give);
             let of_others = match piece.idle {
                 _ if pinned => None,
                 true => (polls(piece) && !green).then(|| Row::at(Place::WakeUp)),
@@ -339,13 +359,47 @@ impl<'a> Scene<'a> {
                     give_some(give, row, from, to);
                 }),
                 None if piece.idle => {
-                    give_some(give, self.of_idle(turn, piece, pinned), begin, end);
+                    let row = self.of_idle(turn, piece, pinned);
+                    self.until_seen(index, row, (begin, end), give);
                 }
                 None => give_some(give, self.of_queued(piece, index), begin, end),
             }
             at = end.max(at);
         }
-        give_some(give, Row::at(Place::WakeUp), at, to);
+        self.until_seen(index, Row::at(Place::WakeUp), (at, to), give);
+    }
+
+    /// A time in which the thread that will read a request does not work. Of a runtime whose threads poll as they have
+    /// nothing else to do, and none does, the request stands behind what they run.
+    fn until_seen(
+        &self,
+        index: u32,
+        row: Row,
+        (from, to): (u64, u64),
+        give: &mut dyn FnMut(Row, u64, u64),
+    ) {
+        let turn = &self.sockets.turns[index as usize];
+        let unpolled = match row.place {
+            Place::WakeUp if self.green.contains(&turn.reader) => self.unpolled.get(turn.target),
+            _ => None,
+        };
+        let unpolled = unpolled.map_or(&[][..], Vec::as_slice);
+        let first = unpolled.partition_point(|ran| ran.to <= from);
+        let mut at = from;
+        for ran in unpolled[first..].iter().take_while(|ran| ran.from < to) {
+            for piece in self.pieces_of(ran.tid, ran.from.max(at), ran.to.min(to)) {
+                let (begin, end) = (
+                    piece.from.max(ran.from).max(at),
+                    piece.to.min(ran.to).min(to),
+                );
+                if piece.state == State::Running {
+                    give_some(give, row, at, begin);
+                    give_some(give, self.of_queued(piece, index), begin, end);
+                    at = end.max(at);
+                }
+            }
+        }
+        give_some(give, row, at, to);
     }
 
     /// Whoever responded has the connection until it is done with that turn: it may write a log before it gives the
@@ -818,6 +872,48 @@ fn of_one_connection(sockets: &Sockets) -> HashMap<u32, usize> {
     readers.retain(|tid, _| !several.contains(tid));
     let targets = readers.into_iter().map(|(tid, (_, target))| (tid, target));
     targets.collect()
+}
+
+/// When none of these threads waits in a poll, and one of them runs, by rising time.
+pub(super) fn unpolled<'p>(threads: impl Iterator<Item = (u32, &'p [Piece])>) -> Vec<Ran> {
+    // Time, thread, change of how many poll, and whether the thread begins or ends to run.
+    let mut edges: Vec<(u64, u32, i32, Option<bool>)> = Vec::new();
+    for (tid, pieces) in threads {
+        for piece in pieces {
+            let (poll, run) = (i32::from(polls(piece)), piece.state == State::Running);
+            if poll != 0 || run {
+                edges.push((piece.from, tid, poll, run.then_some(true)));
+                edges.push((piece.to, tid, -poll, run.then_some(false)));
+            }
+        }
+    }
+    edges.sort_unstable_by_key(|edge| (edge.0, edge.1));
+    let (mut polling, mut running, mut since) = (0, BTreeSet::new(), None);
+    let mut all = Vec::new();
+    for edges in edges.chunk_by(|a, b| a.0 == b.0) {
+        let now = edges[0].0;
+        for &(_, tid, polls, runs) in edges {
+            polling += polls;
+            match runs {
+                Some(true) => running.insert(tid),
+                Some(false) => running.remove(&tid),
+                None => false,
+            };
+        }
+        // A thread that goes on at once both ends and begins here.
+        for &(_, tid, ..) in edges.iter().filter(|edge| edge.3 == Some(true)) {
+            running.insert(tid);
+        }
+        let runs = (polling == 0).then(|| running.first().copied()).flatten();
+        if since.map(|(_, tid)| tid) == runs {
+            continue;
+        }
+        if let Some((from, tid)) = since {
+            all.push(Ran { from, to: now, tid });
+        }
+        since = runs.map(|tid| (now, tid));
+    }
+    all
 }
 
 /// Divides a time by whether any thread that answers requests of a turn's target was free to take one.
